@@ -1,0 +1,90 @@
+/**
+ * What `book` writes to market.book-changes, keyed by item: every change of a provider's ask or bid.
+ *
+ * Prices come in the provider's currency and, at the refresh's own rate, in micro-dollars, so that
+ * every consumer derives the same numbers on every replay. Invariant: `source_*` names the record
+ * of the input that caused the change and its place in the refresh, so a repeat can be told.
+ */
+import { type AvroType, defineEvent, optional } from './event.ts'
+
+/** Asks or bids. */
+export type Side = 'ask' | 'bid'
+
+/** How a provider's row changed: it appeared, moved, or is no longer listed. */
+export type Change = 'added' | 'updated' | 'removed'
+
+/** A provider's ask or bid for an item changed. */
+export interface BookChanged {
+  side: Side
+  provider: string
+  item_id: number
+  change: Change
+  /** Hundredths of `currency`; null when removed. */
+  price: number | null
+  currency: string
+  /** Micro-dollars at `usd_rate`; null when removed. */
+  price_micro_usd: number | null
+  /** Units of `currency` per US dollar of the refresh that brought it. */
+  usd_rate: string
+  /** Listings near the ask, or buy orders; 0 when removed. */
+  quantity: number
+  /** Micro-dollars before; null when added. */
+  previous_micro_usd: number | null
+  previous_quantity: number
+  seen_at: number
+  refresh_id: string | null
+  url: string | null
+  source_partition: number
+  source_offset: number
+  source_index: number
+}
+
+const side: AvroType = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] }
+const change: AvroType = { type: 'enum', name: 'Change', symbols: ['added', 'updated', 'removed'] }
+
+/** A provider's ask or bid for an item changed. */
+export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provider's ask or bid for an item changed.", {
+  side,
+  provider: 'string',
+  item_id: 'int',
+  change,
+  price: optional('long'),
+  currency: 'string',
+  price_micro_usd: optional('long'),
+  usd_rate: 'string',
+  quantity: 'int',
+  previous_micro_usd: optional('long'),
+  previous_quantity: 'int',
+  seen_at: 'long',
+  refresh_id: optional('string'),
+  url: optional('string'),
+  source_partition: 'int',
+  source_offset: 'long',
+  source_index: 'int',
+})
+
+/** Broadcast to every partition after a refresh's changes: the watermark of that provider and side. */
+export interface RefreshMarked {
+  side: Side
+  provider: string
+  refresh_id: string
+  /** When the provider was last refreshed, whether or not a price changed. */
+  last_updated: number
+  source_partition: number
+  source_offset: number
+}
+
+/** All changes of a refresh stand before this record in its partition. */
+export const refreshMarked = defineEvent<RefreshMarked>(
+  'RefreshMarked',
+  1,
+  'All changes of a refresh stand before this record.',
+  {
+    side,
+    provider: 'string',
+    refresh_id: 'string',
+    last_updated: 'long',
+    source_partition: 'int',
+    source_offset: 'long',
+  },
+)

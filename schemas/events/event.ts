@@ -1,0 +1,44 @@
+/**
+ * What every event schema is made of: a name, a version and its Avro fields.
+ *
+ * Reads and writes nothing. An event's subject in the registry is `marketlog.<Name>`, one subject
+ * per event, so that a topic may carry several events. Invariant: a new version only adds fields
+ * with defaults or removes fields that have them (FULL_TRANSITIVE), and raises `version`.
+ */
+
+/** An Avro type as the specification writes it in JSON. */
+export type AvroType = string | AvroType[] | { type: string; [attribute: string]: unknown }
+
+/** One field of an event. */
+export interface AvroField {
+  name: string
+  type: AvroType
+  doc?: string
+  default?: unknown
+}
+
+/** An event that crosses a process boundary; `T` is the shape of its decoded value. */
+export interface EventSchema<T> {
+  readonly name: string
+  readonly version: number
+  readonly avro: { type: 'record'; name: string; namespace: 'marketlog'; doc: string; fields: AvroField[] }
+  /** Carries the type only; never present at run time. */
+  readonly shape?: T
+}
+
+/** Defines an event; `doc` is its one sentence in the registry. */
+export function defineEvent<T extends object>(
+  name: string,
+  version: number,
+  doc: string,
+  fields: { [K in keyof T]-?: AvroType },
+): EventSchema<T> {
+  const list = Object.entries<AvroType>(fields).map(([field, type]) => ({ name: field, type }))
+  return { name, version, avro: { type: 'record', name, namespace: 'marketlog', doc, fields: list } }
+}
+
+/** A value that may be absent. */
+export const optional = (type: AvroType): AvroType => ['null', type]
+
+/** The subject under which an event's schema is registered. */
+export const subjectOf = (event: EventSchema<object>): string => `marketlog.${event.name}`

@@ -1,0 +1,108 @@
+/**
+ * What `book` says of each refresh as a whole: its verdict to market.refreshes, and the reason to
+ * market.quarantine where the refresh was held back.
+ *
+ * Totals describe the provider's book after the verdict, so provider health needs no scan of it.
+ */
+
+import type { Side } from './book-changed.ts'
+import { type AvroType, defineEvent, optional } from './event.ts'
+
+/**
+ * applied: the book now equals the refresh. quarantined: held back, the last good book stays.
+ * incomplete: entries were lost on the way, nothing applied. failed: ingest could not fetch it.
+ * stale: not newer than the book, nothing applied.
+ */
+export type Verdict = 'applied' | 'quarantined' | 'incomplete' | 'failed' | 'stale'
+
+/** The verdict on one refresh of one provider and side, and the book's totals after it. */
+export interface RefreshJudged {
+  side: Side
+  provider: string
+  refresh_id: string | null
+  observed_at: number
+  verdict: Verdict
+  reason: string | null
+  added: number
+  updated: number
+  removed: number
+  unresolved: number
+  rejected: number
+  /** Distinct items in the provider's book. */
+  unique_items: number
+  /** Sum of quantities in the provider's book. */
+  total_offers: number
+  /** Sum of price x quantity, hundredths of `currency`. */
+  total_value: number
+  currency: string
+  /** The same in hundredths of a US dollar. */
+  total_value_usd: number
+}
+
+const side: AvroType = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] }
+const verdict: AvroType = {
+  type: 'enum',
+  name: 'Verdict',
+  symbols: ['applied', 'quarantined', 'incomplete', 'failed', 'stale'],
+}
+
+/** A refresh was judged. */
+export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 1, 'A refresh was judged.', {
+  side,
+  provider: 'string',
+  refresh_id: optional('string'),
+  observed_at: 'long',
+  verdict,
+  reason: optional('string'),
+  added: 'int',
+  updated: 'int',
+  removed: 'int',
+  unresolved: 'int',
+  rejected: 'int',
+  unique_items: 'int',
+  total_offers: 'long',
+  total_value: 'long',
+  currency: 'string',
+  total_value_usd: 'long',
+})
+
+/** A refresh that looks wrong as a whole; its records still stand in the input at the named offsets. */
+export interface RefreshQuarantined {
+  side: Side
+  provider: string
+  refresh_id: string
+  observed_at: number
+  /** `collapsed` (over half of the items gone) or `glitch` (over half of the prices moved by over 80 percent). */
+  reason: string
+  items_before: number
+  items_now: number
+  /** Items in both whose price moved by more than 80 percent, and items in both. */
+  moved: number
+  compared: number
+  source_topic: string
+  source_partition: number
+  first_offset: number
+  last_offset: number
+}
+
+/** A refresh was held back because it looks wrong as a whole. */
+export const refreshQuarantined = defineEvent<RefreshQuarantined>(
+  'RefreshQuarantined',
+  1,
+  'A refresh was held back because it looks wrong as a whole.',
+  {
+    side,
+    provider: 'string',
+    refresh_id: 'string',
+    observed_at: 'long',
+    reason: 'string',
+    items_before: 'int',
+    items_now: 'int',
+    moved: 'int',
+    compared: 'int',
+    source_topic: 'string',
+    source_partition: 'int',
+    first_offset: 'long',
+    last_offset: 'long',
+  },
+)

@@ -1,0 +1,80 @@
+/**
+ * What ingest writes to market.sales: a completed sale in the provider's own words.
+ *
+ * `sale_id` is the provider's id, or a digest of the sale's own members where it has none, so that
+ * the same sale seen in two refreshes stays one. The price is hundredths of `currency`.
+ */
+import { type AvroType, defineEvent, optional } from './event.ts'
+
+/** A sticker on a sold item; wear 0 is pristine. */
+export interface SaleSticker {
+  name: string
+  slot: number
+  wear: number
+}
+
+/** A charm on a sold item. */
+export interface SaleCharm {
+  name: string
+  pattern_id: number
+}
+
+/** A completed sale as a provider reports it. */
+export interface SaleObserved {
+  provider: string
+  sale_id: string
+  market_hash_name: string
+  phase: string | null
+  price: number
+  currency: string
+  /** Units of `currency` per US dollar that ingest knew. */
+  usd_rate: string
+  sold_at: number
+  float: number | null
+  paint_seed: number | null
+  stickers: SaleSticker[] | null
+  charms: SaleCharm[] | null
+  inspect_in_game: string | null
+  screenshot_front: string | null
+  screenshot_back: string | null
+  observed_at: number
+}
+
+const sticker: AvroType = {
+  type: 'record',
+  name: 'SaleSticker',
+  fields: [
+    { name: 'name', type: 'string' },
+    { name: 'slot', type: 'int' },
+    { name: 'wear', type: 'double' },
+  ],
+}
+
+const charm: AvroType = {
+  type: 'record',
+  name: 'SaleCharm',
+  fields: [
+    { name: 'name', type: 'string' },
+    { name: 'pattern_id', type: 'int' },
+  ],
+}
+
+/** A provider reports a completed sale. */
+export const saleObserved = defineEvent<SaleObserved>('SaleObserved', 1, 'A provider reports a completed sale.', {
+  provider: 'string',
+  sale_id: 'string',
+  market_hash_name: 'string',
+  phase: optional('string'),
+  price: 'long',
+  currency: 'string',
+  usd_rate: 'string',
+  sold_at: 'long',
+  float: optional('double'),
+  paint_seed: optional('int'),
+  stickers: optional({ type: 'array', items: sticker }),
+  charms: optional({ type: 'array', items: charm }),
+  inspect_in_game: optional('string'),
+  screenshot_front: optional('string'),
+  screenshot_back: optional('string'),
+  observed_at: 'long',
+})

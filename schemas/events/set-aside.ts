@@ -1,0 +1,68 @@
+/**
+ * Records that a stream processor set aside: a dead letter, or a name that the catalog lacks.
+ *
+ * Both hold the raw record and its origin, so that it can be replayed. Written by the runner alone,
+ * in the same transaction or before the same commit as the progress past the record. Identity of a
+ * repeat: group, topic, partition, offset.
+ */
+import { defineEvent, optional } from './event.ts'
+
+/** A record that a processor cannot read or accept. */
+export interface DeadLettered {
+  group: string
+  topic: string
+  partition: number
+  offset: number
+  key: Buffer | null
+  value: Buffer | null
+  reason: string
+  detail: string
+}
+
+/** A record could not be read or accepted by a group. */
+export const deadLettered = defineEvent<DeadLettered>(
+  'DeadLettered',
+  1,
+  'A record could not be read or accepted by a group.',
+  {
+    group: 'string',
+    topic: 'string',
+    partition: 'int',
+    offset: 'long',
+    key: optional('bytes'),
+    value: optional('bytes'),
+    reason: 'string',
+    detail: 'string',
+  },
+)
+
+/** A record whose name and phase resolve to no catalog item. */
+export interface NameUnresolved {
+  group: string
+  topic: string
+  partition: number
+  offset: number
+  provider: string
+  market_hash_name: string
+  phase: string | null
+  value: Buffer
+  observed_at: number
+}
+
+/** A name that the catalog does not know, with its raw record. */
+export const nameUnresolved = defineEvent<NameUnresolved>(
+  'NameUnresolved',
+  1,
+  'A name that the catalog does not know, with its raw record.',
+  {
+    group: 'string',
+    topic: 'string',
+    partition: 'int',
+    offset: 'long',
+    provider: 'string',
+    market_hash_name: 'string',
+    phase: optional('string'),
+    value: 'bytes',
+    observed_at: 'long',
+  },
+)

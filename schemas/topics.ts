@@ -1,0 +1,157 @@
+/**
+ * THE catalogue of topics: name, key, events, partitions, retention, single writer, readers.
+ *
+ * Reads and writes nothing. Everything else looks a topic up here: topic creation, registration of
+ * schemas, producers (which refuse a topic that they do not own) and the documentation. Invariant:
+ * one writer per topic; `market.book` has one partition per partition of the book's two inputs.
+ */
+import { bookChanged, refreshMarked } from './events/book-changed.ts'
+import { bookPositionStored, bookRefreshStored, bookRowStored } from './events/book-state.ts'
+import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
+import type { EventSchema } from './events/event.ts'
+import { fxRatesPublished } from './events/fx-rates-published.ts'
+import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
+import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
+import { saleObserved } from './events/sale-observed.ts'
+import { deadLettered, nameUnresolved } from './events/set-aside.ts'
+
+const DAY_MS = 86_400_000
+const GIB = 2 ** 30
+
+/** How long a topic keeps its records: for a time, or the last record of each key for ever. */
+export type Retention = { policy: 'delete'; ms: number; bytesPerPartition: number } | { policy: 'compact' }
+
+/** One topic of the platform. */
+export interface TopicDefinition {
+  readonly name: string
+  /** What the record key holds. */
+  readonly key: string
+  readonly events: readonly EventSchema<object>[]
+  readonly partitions: number
+  readonly retention: Retention
+  /** The only role that writes it. */
+  readonly writer: string
+  readonly readers: readonly string[]
+}
+
+const kept = (days: number, gib: number): Retention => ({
+  policy: 'delete',
+  ms: days * DAY_MS,
+  bytesPerPartition: gib * GIB,
+})
+
+/** Partitions of the topics that are keyed by provider. */
+export const PROVIDER_PARTITIONS = 8
+/** Partitions of the topics that are keyed by item. */
+export const ITEM_PARTITIONS = 8
+
+const observations = [observationRejected, refreshCompleted, refreshFailed]
+
+/** Every topic by a short name used in code. */
+export const topics = {
+  quotes: {
+    name: 'market.quotes',
+    key: 'provider',
+    events: [askObserved, ...observations],
+    partitions: PROVIDER_PARTITIONS,
+    retention: kept(7, 8),
+    writer: 'ingest',
+    readers: ['book'],
+  },
+  bids: {
+    name: 'market.bids',
+    key: 'provider',
+    events: [bidObserved, ...observations],
+    partitions: PROVIDER_PARTITIONS,
+    retention: kept(7, 4),
+    writer: 'ingest',
+    readers: ['book'],
+  },
+  sales: {
+    name: 'market.sales',
+    key: 'provider',
+    events: [saleObserved, observationRejected, refreshFailed],
+    partitions: 4,
+    retention: kept(30, 4),
+    writer: 'ingest',
+    readers: ['sales'],
+  },
+  bookChanges: {
+    name: 'market.book-changes',
+    key: 'item_id',
+    events: [bookChanged, refreshMarked],
+    partitions: ITEM_PARTITIONS,
+    retention: kept(35, 8),
+    writer: 'book',
+    readers: ['live-view', 'candles', 'history', 'feed'],
+  },
+  book: {
+    name: 'market.book',
+    key: 'row|provider|item_id, refresh|provider, position',
+    events: [bookRowStored, bookRefreshStored, bookPositionStored],
+    partitions: 2 * PROVIDER_PARTITIONS,
+    retention: { policy: 'compact' },
+    writer: 'book',
+    readers: ['book', 'live-view'],
+  },
+  refreshes: {
+    name: 'market.refreshes',
+    key: 'provider',
+    events: [refreshJudged],
+    partitions: 1,
+    retention: kept(35, 1),
+    writer: 'book',
+    readers: ['provider-health'],
+  },
+  quarantine: {
+    name: 'market.quarantine',
+    key: 'provider',
+    events: [refreshQuarantined],
+    partitions: 1,
+    retention: kept(35, 1),
+    writer: 'book',
+    readers: [],
+  },
+  unresolved: {
+    name: 'market.unresolved',
+    key: 'market_hash_name',
+    events: [nameUnresolved],
+    partitions: 1,
+    retention: kept(7, 1),
+    writer: 'runner',
+    readers: [],
+  },
+  deadLetters: {
+    name: 'dead-letters',
+    key: 'group',
+    events: [deadLettered],
+    partitions: 1,
+    retention: kept(35, 1),
+    writer: 'runner',
+    readers: [],
+  },
+  catalog: {
+    name: 'catalog.items',
+    key: 'item_id, version',
+    events: [catalogItemPublished, catalogVersionPublished],
+    partitions: 1,
+    retention: { policy: 'compact' },
+    writer: 'setup',
+    readers: ['book', 'sales', 'api', 'feed'],
+  },
+  fx: {
+    name: 'market.fx',
+    key: 'base',
+    events: [fxRatesPublished],
+    partitions: 1,
+    retention: kept(3650, 1),
+    writer: 'ingest',
+    readers: ['fx'],
+  },
+} as const satisfies Record<string, TopicDefinition>
+
+/** The short name of a topic. */
+export type TopicKey = keyof typeof topics
+
+/** Every topic, in the order of the catalogue. */
+export const allTopics: readonly TopicDefinition[] = Object.values(topics)

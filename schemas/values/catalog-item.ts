@@ -1,0 +1,43 @@
+/**
+ * The catalog item as the specification shows it: one tradable thing with its own `item_id`.
+ *
+ * Reads and writes nothing. Invariant: `item_id` names one (market_hash_name, phase) pair for ever;
+ * `crates` and `crates_images` have the same length. Items of one list may share their crate
+ * arrays, so nobody writes to them.
+ */
+import type { Phase } from './phase.ts'
+
+/** One item of the catalog; null stands for what neither source nor name tells. */
+export interface CatalogItem {
+  item_id: number
+  market_hash_name: string
+  /** Null for an item without phases and for the entry of a phased finish as a whole. */
+  phase: Phase | null
+  item_type: string | null
+  item_subtype: string | null
+  weapon_type: string | null
+  base_name: string | null
+  skin_name: string | null
+  wear_name: string | null
+  def_index: string | null
+  paint_index: number | null
+  collection: string | null
+  collection_image: string | null
+  crates: readonly string[]
+  /** Index-aligned with `crates`. */
+  crates_images: readonly string[]
+  /** YYYY-MM-DD. */
+  release_date: string | null
+  rarity_name: string | null
+  /** `#rrggbb`. */
+  rarity_color: string | null
+  style_name: string | null
+  is_stattrak: boolean
+  is_souvenir: boolean
+  /** Bounds of the finish as a whole, not of the wear. */
+  min_float: number | null
+  max_float: number | null
+  image_url: string | null
+  /** Units in circulation; the member is absent when unknown. */
+  supply?: number
+}
