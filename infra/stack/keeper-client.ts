@@ -1,0 +1,95 @@
+/**
+ * The supervisor's side of the keeper: launches servers through it and hears of their ends.
+ *
+ * Starts the keeper, writes its identity file. Invariant: the keeper's channel is this process's life line - when
+ * this process ends in whatever way, the channel closes and the keeper ends the servers.
+ */
+import { fork } from 'node:child_process'
+import { closeSync, openSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { KeeperOrder, KeeperReport, LaunchOrder } from './keeper.ts'
+import { endProcess, identify, type ProcessIdentity, replaceFile } from './processes.ts'
+
+const KEEPER = fileURLToPath(new URL('./keeper.ts', import.meta.url))
+const STOP_LIMIT_MS = 25_000
+
+/** A running keeper. */
+export interface Keeper {
+  /** Starts a server and returns its pid. */
+  launch(order: LaunchOrder): Promise<number>
+  /** How a server that was launched has ended; undefined while it runs. */
+  endOf(server: string): string | undefined
+  /** Called when a server ends although nobody asked for it. */
+  onUnexpectedEnd(listener: (server: string, how: string) => void): void
+  /** Ends all servers and the keeper, within a bounded time. */
+  stop(): Promise<void>
+}
+
+/** Starts the keeper of a data directory. */
+export function startKeeper(dataDir: string, environment: Record<string, string | undefined>): Keeper {
+  const log = openSync(join(dataDir, 'logs/keeper.log'), 'a')
+  const child = fork(KEEPER, [], { detached: true, stdio: ['ignore', log, log, 'ipc'], env: environment, execArgv: [] })
+  closeSync(log)
+  const identity = child.pid === undefined ? undefined : identify(child.pid)
+  const identityFile = join(dataDir, 'pids/keeper.json')
+  if (identity !== undefined)
+    replaceFile(identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: 20_000 }))
+  // The servers must not keep a finished program alive; its end is what stops them.
+  child.unref()
+  child.channel?.unref()
+
+  const ends = new Map<string, string>()
+  const launched = new Map<string, ProcessIdentity>()
+  const waiting = new Map<string, { resolve: (pid: number) => void; reject: (error: Error) => void }>()
+  let listener: (server: string, how: string) => void = () => {}
+  let stopping: Promise<void> | undefined
+
+  const hold = (server: string) => (reason: string) => {
+    waiting.get(server)?.reject(new Error(reason))
+    waiting.delete(server)
+  }
+
+  child.on('message', (report: KeeperReport) => {
+    if (report.kind === 'launched') {
+      const known = identify(report.pid)
+      if (known !== undefined) launched.set(report.server, known)
+      waiting.get(report.server)?.resolve(report.pid)
+      waiting.delete(report.server)
+    } else if (report.kind === 'refused') hold(report.server)(report.reason)
+    else if (report.kind === 'ended') {
+      ends.set(report.server, report.how)
+      if (stopping === undefined) listener(report.server, report.how)
+    }
+  })
+  child.on('exit', () => {
+    for (const server of waiting.keys()) hold(server)('the keeper process ended')
+    rmSync(identityFile, { force: true })
+  })
+
+  async function stop(): Promise<void> {
+    if (child.connected) child.send({ kind: 'stop' } satisfies KeeperOrder, () => {})
+    if (identity !== undefined) await endProcess(identity, 'SIGTERM', STOP_LIMIT_MS)
+    // Only a keeper that was killed leaves any of these.
+    await Promise.all([...launched.values()].map(server => endProcess(server, 'SIGTERM', 5_000)))
+    rmSync(identityFile, { force: true })
+  }
+
+  return {
+    launch: order =>
+      new Promise((resolve, reject) => {
+        waiting.set(order.server, { resolve, reject })
+        child.send({ kind: 'launch', order } satisfies KeeperOrder, error => {
+          if (error !== null) hold(order.server)(`the keeper process does not answer: ${error.message}`)
+        })
+      }),
+    endOf: server => ends.get(server),
+    onUnexpectedEnd: heard => {
+      listener = heard
+    },
+    stop: () => {
+      stopping ??= stop()
+      return stopping
+    },
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * Apache Kafka as one combined broker and controller, from its Maven jars.
+ *
+ * Reads the download cache, writes <dataDir>/kafka. Invariant: the storage is formatted exactly once; the mark of
+ * a finished format is written last, so a format that was cut off is done again. Topics are never created by use.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { provideArtifact } from '../downloads.ts'
+import { provideJava, runMaven } from '../java.ts'
+import { runTool } from '../one-shot.ts'
+import { replaceFile } from '../processes.ts'
+import { askTcp } from '../readiness.ts'
+import type { NativeContext, PrepareServer } from './native-server.ts'
+
+const LOWEST_JAVA = 17
+const FORMAT_LIMIT_MS = 60_000
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+/** Prepares the broker: jars, formatted storage, server.properties. */
+export const prepareKafka: PrepareServer = async context => {
+  const java = await provideJava(context, LOWEST_JAVA)
+  const jars = await provideArtifact('kafka', context.cacheDir, (files, work) => fetchJars(context, files, work))
+  const home = join(context.dataDir, 'kafka')
+  const [broker, controller] = [await context.port('kafka'), await context.port('kafka-controller')]
+  mkdirSync(home, { recursive: true })
+  const properties = join(home, 'server.properties')
+  replaceFile(properties, serverProperties(join(home, 'log'), broker, controller))
+  const classPath = readdirSync(jars)
+    .sort()
+    .map(jar => join(jars, jar))
+    .join(':')
+  await formatOnce(context, home, [java.launcher, '-cp', classPath, ...LOGGING, 'kafka.tools.StorageTool'])
+  return {
+    launch: {
+      command: java.launcher,
+      args: ['-Xms256m', '-Xmx768m', '-XX:+UseSerialGC', ...LOGGING, '-cp', classPath, 'kafka.Kafka', properties],
+      environment: { PATH: context.environment.PATH ?? '' },
+      stopSignal: 'SIGTERM',
+      graceMs: 10_000,
+    },
+    isReady: async () => (await askTcp(broker, API_VERSIONS_REQUEST)) !== undefined,
+    addresses: { kafka: [`127.0.0.1:${broker}`] },
+    readyLimitMs: 90_000,
+  }
+}
+
+const LOGGING = ['-Dorg.slf4j.simpleLogger.defaultLogLevel=info', '-Dorg.slf4j.simpleLogger.showDateTime=true']
+
+/** ApiVersions v0, the one request that any broker answers as soon as it serves clients. */
+const API_VERSIONS_REQUEST = Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff])
+
+async function fetchJars(context: NativeContext, files: string, work: string): Promise<void> {
+  context.say('downloading 43 MB')
+  const dependency = (group: string, artifact: string, version: string) =>
+    `<dependency><groupId>${group}</groupId><artifactId>${artifact}</artifactId><version>${version}</version></dependency>`
+  writeFileSync(
+    join(work, 'pom.xml'),
+    '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>' +
+      '<groupId>marketlog</groupId><artifactId>kafka-jars</artifactId><version>1</version><dependencies>' +
+      dependency('org.apache.kafka', 'kafka_2.13', '4.1.1') +
+      dependency('org.slf4j', 'slf4j-simple', '1.7.36') +
+      '</dependencies></project>',
+  )
+  await runMaven(context, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime'])
+}
+
+async function formatOnce(context: NativeContext, home: string, tool: string[]): Promise<void> {
+  const mark = join(home, 'formatted')
+  if (existsSync(mark)) return
+  rmSync(join(home, 'log'), { recursive: true, force: true })
+  const clusterId = Buffer.from(crypto.randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
+  await runTool({
+    command: tool[0] as string,
+    args: [...tool.slice(1), 'format', '-t', clusterId, '-c', join(home, 'server.properties')],
+    environment: context.environment,
+    limitMs: FORMAT_LIMIT_MS,
+    signal: context.signal,
+    logFile: context.logFile,
+  })
+  replaceFile(mark, clusterId)
+}
+
+function serverProperties(logDir: string, broker: number, controller: number): string {
+  const properties: Record<string, string | number | boolean> = {
+    'process.roles': 'broker,controller',
+    'node.id': 1,
+    'controller.quorum.voters': `1@127.0.0.1:${controller}`,
+    listeners: `PLAINTEXT://127.0.0.1:${broker},CONTROLLER://127.0.0.1:${controller}`,
+    'advertised.listeners': `PLAINTEXT://127.0.0.1:${broker}`,
+    'controller.listener.names': 'CONTROLLER',
+    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+    'log.dirs': logDir.replaceAll('\\', '\\\\'),
+    'auto.create.topics.enable': false,
+    'num.network.threads': 2,
+    'num.io.threads': 4,
+    'num.recovery.threads.per.data.dir': 2,
+    'offsets.topic.replication.factor': 1,
+    'offsets.topic.num.partitions': 4,
+    'transaction.state.log.replication.factor': 1,
+    'transaction.state.log.min.isr': 1,
+    'transaction.state.log.num.partitions': 4,
+    'share.coordinator.state.topic.replication.factor': 1,
+    'share.coordinator.state.topic.min.isr': 1,
+    'share.coordinator.state.topic.num.partitions': 1,
+    'group.initial.rebalance.delay.ms': 0,
+    'log.segment.bytes': 128 * 1024 * 1024,
+    'message.max.bytes': MAX_MESSAGE_BYTES,
+    'replica.fetch.max.bytes': MAX_MESSAGE_BYTES,
+    'controlled.shutdown.enable': false,
+  }
+  return `${Object.entries(properties)
+    .map(([name, value]) => `${name}=${value}`)
+    .join('\n')}\n`
+}

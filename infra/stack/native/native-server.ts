@@ -1,0 +1,38 @@
+/**
+ * What every natively run server offers and what it is given: the contract between the start loop and the
+ * files beside this one.
+ */
+import type { LaunchOrder } from '../keeper.ts'
+import type { PortBook } from '../ports.ts'
+import type { ServerAddresses } from '../servers.ts'
+
+/** What a native server is given to prepare itself. */
+export interface NativeContext {
+  dataDir: string
+  cacheDir: string
+  environment: Record<string, string | undefined>
+  port: PortBook
+  /** Random password by purpose, kept readable to the owner alone. */
+  secret: (purpose: string) => string
+  say: (line: string) => void
+  signal: AbortSignal
+  /** Output of one-shot tools and of the server itself. */
+  logFile: string
+}
+
+/** A prepared server: how to start it, how to see that it is ready, and where it then answers. */
+export interface PreparedServer {
+  launch: Pick<LaunchOrder, 'command' | 'args' | 'environment' | 'stopSignal' | 'graceMs'> & {
+    uid?: number
+    gid?: number
+    directory?: string
+  }
+  isReady: () => Promise<boolean>
+  /** Set-up that needs the running server; may be run again on every start. */
+  afterReady?: () => Promise<void>
+  addresses: Partial<ServerAddresses>
+  readyLimitMs: number
+}
+
+/** Downloads, installs and configures one server; starts nothing. */
+export type PrepareServer = (context: NativeContext) => Promise<PreparedServer>

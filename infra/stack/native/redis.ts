@@ -1,0 +1,48 @@
+/**
+ * Redis from the system package, with an append-only file.
+ *
+ * Writes <dataDir>/redis. Invariant: nothing is ever evicted - the views in it are truth for their readers until
+ * rebuilt - and at most one second of writes is lost by a power cut, none by kill -9.
+ */
+import { existsSync, mkdirSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { askTcp } from '../readiness.ts'
+import { installPackages } from '../system-packages.ts'
+import type { NativeContext, PrepareServer } from './native-server.ts'
+
+/** Prepares Redis: the binary, the data directory, the settings. */
+export const prepareRedis: PrepareServer = async context => {
+  const command = await provideBinary(context)
+  const home = join(context.dataDir, 'redis')
+  mkdirSync(home, { recursive: true })
+  const port = await context.port('redis')
+  return {
+    launch: {
+      command,
+      args: [
+        ...['--port', String(port), '--bind', '127.0.0.1', '--dir', home, '--daemonize', 'no', '--save', ''],
+        ...['--appendonly', 'yes', '--appendfsync', 'everysec', '--maxmemory-policy', 'noeviction'],
+        ...['--aof-load-truncated', 'yes', '--tcp-backlog', '128'],
+      ],
+      environment: { PATH: context.environment.PATH ?? '' },
+      stopSignal: 'SIGTERM',
+      graceMs: 10_000,
+    },
+    isReady: async () => (await askTcp(port, Buffer.from('PING\r\n')))?.toString().startsWith('+PONG') === true,
+    addresses: { redis: `redis://127.0.0.1:${port}` },
+    readyLimitMs: 60_000,
+  }
+}
+
+async function provideBinary(context: NativeContext): Promise<string> {
+  const find = () =>
+    [...(context.environment.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin']
+      .flatMap(directory => [join(directory, 'redis-server'), join(directory, 'valkey-server')])
+      .find(candidate => existsSync(candidate))
+  const present = find()
+  if (present !== undefined) return present
+  await installPackages(context, ['redis-server'], 'The program redis-server is needed')
+  const installed = find()
+  if (installed === undefined) throw new Error('redis-server was installed, but no such program is to be found')
+  return installed
+}

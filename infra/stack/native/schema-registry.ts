@@ -1,0 +1,74 @@
+/**
+ * Apicurio Registry, which speaks the Confluent API, from its Maven archive.
+ *
+ * Reads the download cache, writes <dataDir>/schema-registry (an H2 database file). Invariant: schema ids live in that
+ * file and stay what they were as long as the log that names them; the two are only ever wiped together.
+ */
+import { mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { provideArtifact } from '../downloads.ts'
+import { provideJava, runMaven } from '../java.ts'
+import { runTool } from '../one-shot.ts'
+import { askHttp } from '../readiness.ts'
+import type { NativeContext, PrepareServer } from './native-server.ts'
+
+const LOWEST_JAVA = 21
+const UNPACK_LIMIT_MS = 120_000
+const CONFLUENT_API = '/apis/ccompat/v7'
+
+/** Prepares the registry: archive, database directory, settings. */
+export const prepareSchemaRegistry: PrepareServer = async context => {
+  const java = await provideJava(context, LOWEST_JAVA)
+  const application = await provideArtifact(
+    'apicurio',
+    context.cacheDir,
+    (files, work) => fetchArchive(context, files, work),
+    (files, kept) => unpackArchive(context, files, kept),
+  )
+  const home = join(context.dataDir, 'schema-registry')
+  mkdirSync(home, { recursive: true })
+  const [port, management] = [await context.port('schemaRegistry'), await context.port('schemaRegistry-management')]
+  const base = `http://127.0.0.1:${port}${CONFLUENT_API}`
+  return {
+    launch: {
+      command: java.launcher,
+      args: ['-Xmx384m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar', join(application, 'quarkus-run.jar')],
+      environment: {
+        PATH: context.environment.PATH ?? '',
+        QUARKUS_HTTP_HOST: '127.0.0.1',
+        QUARKUS_HTTP_PORT: String(port),
+        QUARKUS_MANAGEMENT_HOST: '127.0.0.1',
+        QUARKUS_MANAGEMENT_PORT: String(management),
+        APICURIO_STORAGE_KIND: 'sql',
+        APICURIO_STORAGE_SQL_KIND: 'h2',
+        APICURIO_DATASOURCE_URL: `jdbc:h2:file:${join(home, 'registry')}`,
+      },
+      stopSignal: 'SIGTERM',
+      graceMs: 10_000,
+      directory: home,
+    },
+    isReady: async () => (await askHttp(`${base}/subjects`)) !== undefined,
+    addresses: { schemaRegistry: base },
+    readyLimitMs: 90_000,
+  }
+}
+
+async function fetchArchive(context: NativeContext, files: string, work: string): Promise<void> {
+  context.say('downloading 158 MB')
+  await runMaven(context, work, 'copy', [
+    '-Dartifact=io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all',
+    `-DoutputDirectory=${files}`,
+  ])
+}
+
+async function unpackArchive(context: NativeContext, files: string, kept: string): Promise<void> {
+  const [archive] = readdirSync(files)
+  await runTool({
+    command: 'tar',
+    args: ['-xzf', join(files, archive as string), '-C', kept],
+    environment: context.environment,
+    limitMs: UNPACK_LIMIT_MS,
+    signal: context.signal,
+    logFile: context.logFile,
+  })
+}

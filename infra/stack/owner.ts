@@ -1,0 +1,91 @@
+/**
+ * Who runs the servers of a data directory, and what an earlier run has left there.
+ *
+ * Reads and writes owner.json and pids/*.json in the data directory. Invariant: at most one live process owns a data
+ * directory; leftovers are signalled only when pid, kernel boot and start time all match what was noted.
+ */
+import { linkSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { endProcess, identify, isAlive, type ProcessIdentity, readJson } from './processes.ts'
+
+interface LeftProcess extends ProcessIdentity {
+  stopSignal: NodeJS.Signals
+  graceMs: number
+}
+
+/** Makes this process the owner; returns how to give it up. Throws while another live process is the owner. */
+export function takeOwnership(dataDir: string): () => void {
+  const file = join(dataDir, 'owner.json')
+  const mine = identify(process.pid)
+  if (mine === undefined) throw new Error('native servers need Linux with /proc; give addresses or use Docker')
+  const own = `${file}.${crypto.randomUUID()}`
+  writeFileSync(own, JSON.stringify(mine))
+  try {
+    for (;;) {
+      try {
+        linkSync(own, file)
+        return () => rmSync(file, { force: true })
+      } catch {
+        const owner = readJson<ProcessIdentity>(file)
+        if (owner !== undefined && isAlive(owner))
+          throw new Error(`the servers of ${dataDir} are already run by process ${owner.pid}; stop that one first`)
+        dropDeadOwner(file)
+      }
+    }
+  } finally {
+    rmSync(own, { force: true })
+  }
+}
+
+/** Moves the file away and looks again, so that two processes which both saw a dead owner cannot both win. */
+function dropDeadOwner(file: string): void {
+  const aside = `${file}.${crypto.randomUUID()}`
+  try {
+    renameSync(file, aside)
+  } catch {
+    return
+  }
+  const owner = readJson<ProcessIdentity>(aside)
+  if (owner !== undefined && isAlive(owner)) {
+    try {
+      linkSync(aside, file)
+    } catch {
+      // A third process has become the owner meanwhile.
+    }
+  }
+  rmSync(aside, { force: true })
+}
+
+/** Whether a live process other than this one owns the data directory. */
+export function ownedByOther(dataDir: string): boolean {
+  const owner = readJson<ProcessIdentity>(join(dataDir, 'owner.json'))
+  return owner !== undefined && owner.pid !== process.pid && isAlive(owner)
+}
+
+/** Ends every process that is noted in pids/ and still is the one that was noted; returns their names. */
+export async function endNotedProcesses(dataDir: string): Promise<string[]> {
+  const directory = join(dataDir, 'pids')
+  const files = listJson(directory)
+  const keeperFirst = files.sort((one, other) => Number(other === 'keeper.json') - Number(one === 'keeper.json'))
+  const ended: string[] = []
+  const end = async (file: string) => {
+    const left = readJson<LeftProcess>(join(directory, file))
+    if (left !== undefined && isAlive(left)) {
+      await endProcess(left, left.stopSignal, left.graceMs)
+      ended.push(file.replace(/\.json$/, ''))
+    }
+    rmSync(join(directory, file), { force: true })
+  }
+  // The keeper ends its servers itself and in order; what it leaves is ended here.
+  for (const file of keeperFirst.slice(0, 1)) await end(file)
+  await Promise.all(keeperFirst.slice(1).map(end))
+  return ended
+}
+
+function listJson(directory: string): string[] {
+  try {
+    return readdirSync(directory).filter(file => file.endsWith('.json'))
+  } catch {
+    return []
+  }
+}

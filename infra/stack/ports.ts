@@ -1,0 +1,50 @@
+/**
+ * Loopback ports of the servers, remembered beside their data.
+ *
+ * Reads and writes ports.json in the data directory and binds each candidate for a moment. Invariant: a server
+ * keeps its port from start to start while nobody else holds it. Candidates lie below the range from which the
+ * kernel picks ports of outgoing connections, which could otherwise take a server's port between two starts.
+ */
+import { randomInt } from 'node:crypto'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { readJson, replaceFile } from './processes.ts'
+
+const LOWEST = 15_000
+const HIGHEST = 32_000
+const ATTEMPTS = 200
+
+/** Hands out ports by purpose, e.g. `kafka` or `kafka-controller`. */
+export type PortBook = (purpose: string) => Promise<number>
+
+/** Opens the port book of a data directory. */
+export function openPortBook(dataDir: string): PortBook {
+  const file = join(dataDir, 'ports.json')
+  const remembered = readJson<Record<string, number>>(file) ?? {}
+  const given = new Set<number>()
+
+  async function free(candidate: number | undefined): Promise<boolean> {
+    if (candidate === undefined || given.has(candidate)) return false
+    given.add(candidate)
+    return canBind(candidate)
+  }
+
+  return async purpose => {
+    let port = remembered[purpose]
+    for (let attempt = 0; !(await free(port)); attempt++) {
+      if (attempt === ATTEMPTS) throw new Error(`no free loopback port between ${LOWEST} and ${HIGHEST}`)
+      port = randomInt(LOWEST, HIGHEST)
+    }
+    remembered[purpose] = port as number
+    replaceFile(file, JSON.stringify(remembered, null, 2))
+    return port as number
+  }
+}
+
+function canBind(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const probe = createServer()
+    probe.once('error', () => resolve(false))
+    probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => probe.close(() => resolve(true)))
+  })
+}
