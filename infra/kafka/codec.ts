@@ -1,0 +1,191 @@
+/**
+ * Events to bytes and back, in the Confluent wire format: a zero byte, the schema id, Avro.
+ *
+ * Schemas are registered by the set-up step alone (`registerSchemas`); a running role looks its ids
+ * up. Encoding and decoding are synchronous once prepared. Invariant: a record written with another
+ * version is read through a resolver that is built once per writer id, because the registry client
+ * would parse the schema anew for every message (200 times slower). The registry may be down while
+ * roles run: only an id never seen before needs it.
+ */
+import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
+import avsc, { type Type } from 'avsc'
+import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
+import { allTopics } from '#schemas/topics.ts'
+
+/** A decoded record. */
+export interface Decoded {
+  /** The event's name, `BookChanged`. */
+  event: string
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape; callers narrow by it.
+  value: any
+}
+
+/** Events to bytes and back. */
+export interface Codec {
+  /** Looks the ids of events up; must have resolved before they are encoded. */
+  prepare(events: readonly EventSchema<object>[]): Promise<void>
+  encode<T extends object>(event: EventSchema<T>, value: T): Buffer
+  /** Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, DecodeError for a poisoned record. */
+  decode(buffer: Buffer): Decoded
+  /** Fetches a writer's schema; resolves false when the registry does not know the id. */
+  learn(id: number): Promise<boolean>
+}
+
+/** The bytes are no event of ours; asking again will not help. */
+export class DecodeError extends Error {}
+
+/** The bytes name a schema id that has not been fetched yet. */
+export class UnknownWriter extends Error {
+  readonly id: number
+  constructor(id: number) {
+    super(`schema id ${id} has not been fetched`)
+    this.id = id
+  }
+}
+
+interface Reader {
+  event: string
+  type: Type
+  resolver: unknown
+}
+
+const HEADER_BYTES = 5
+const REGISTRY_TIMEOUT_MS = 5_000
+const known = new Map<string, EventSchema<object>>(
+  allTopics.flatMap(topic => topic.events).map(event => [event.name, event]),
+)
+
+/** Opens the codec; asks the registry for nothing until prepared. */
+export function openCodec(options: { url: string; namespace: string }): Codec {
+  const registry = openRegistry(options.url)
+  const types = new Map<string, Type>()
+  const writers = new Map<string, { type: Type; header: Buffer }>()
+  const readers = new Map<number, Reader>()
+  const typeOf = (event: EventSchema<object>): Type => {
+    const found = types.get(event.name)
+    if (found) return found
+    const type = avsc.Type.forSchema(event.avro as avsc.Schema)
+    types.set(event.name, type)
+    return type
+  }
+  return {
+    async prepare(events) {
+      await Promise.all(
+        events.map(async event => {
+          const subject = options.namespace + subjectOf(event)
+          const id = await registry.getRegistryIdBySchema(subject, {
+            type: SchemaType.AVRO,
+            schema: JSON.stringify(event.avro),
+          })
+          const header = Buffer.alloc(HEADER_BYTES)
+          header.writeInt32BE(id, 1)
+          writers.set(event.name, { type: typeOf(event), header })
+          readers.set(id, { event: event.name, type: typeOf(event), resolver: undefined })
+        }),
+      )
+    },
+    encode(event, value) {
+      const writer = writers.get(event.name)
+      if (!writer) throw new Error(`${event.name} was not prepared`)
+      return write(writer, value)
+    },
+    decode(buffer) {
+      if (buffer.length < HEADER_BYTES || buffer[0] !== 0) throw new DecodeError('no schema id in front')
+      const id = buffer.readInt32BE(1)
+      const reader = readers.get(id)
+      if (!reader) throw new UnknownWriter(id)
+      return { event: reader.event, value: read(reader, buffer) }
+    },
+    async learn(id) {
+      if (readers.has(id)) return true
+      const reader = await fetchReader(registry, id, typeOf)
+      if (reader) readers.set(id, reader)
+      return reader !== undefined
+    },
+  }
+}
+
+const scratch = Buffer.allocUnsafeSlow(64 * 1024)
+
+/**
+ * Writes behind a header. The shared scratch saves avsc's second pass over values that it cannot
+ * size beforehand; a value beyond it takes avsc's own way.
+ */
+function write(writer: { type: Type; header: Buffer }, value: object): Buffer {
+  const end = writer.type.encode(value, scratch, HEADER_BYTES)
+  if (end < 0) return Buffer.concat([writer.header, writer.type.toBuffer(value)])
+  writer.header.copy(scratch, 0)
+  return Buffer.from(scratch.subarray(0, end))
+}
+
+function read(reader: Reader, buffer: Buffer): object {
+  let result: { value: object; offset: number }
+  try {
+    result = reader.type.decode(buffer, HEADER_BYTES, reader.resolver as never)
+  } catch (error) {
+    throw new DecodeError(error instanceof Error ? error.message : String(error))
+  }
+  if (result.offset !== buffer.length)
+    throw new DecodeError(`bytes end at ${buffer.length}, the event at ${result.offset}`)
+  return result.value
+}
+
+async function fetchReader(
+  registry: SchemaRegistry,
+  id: number,
+  typeOf: (event: EventSchema<object>) => Type,
+): Promise<Reader | undefined> {
+  const schema = await registry.getSchema(id).catch(error => {
+    if (isNotFound(error)) return undefined
+    throw error
+  })
+  const writer = schema as unknown as Type | undefined
+  const name = writer?.name?.split('.').at(-1)
+  const event = name === undefined ? undefined : known.get(name)
+  if (!writer || !event) return undefined
+  const own = avsc.Type.forSchema(JSON.parse(JSON.stringify(writer)) as avsc.Schema)
+  const type = typeOf(event)
+  return { event: event.name, type, resolver: type.createResolver(own) }
+}
+
+const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
+
+/** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
+export async function registerSchemas(options: { url: string; namespace: string }): Promise<void> {
+  const registry = openRegistry(options.url)
+  const events = [...known.values()]
+  // One after the other: parallel first registrations race in the registry's store.
+  for (const event of events) {
+    const subject = options.namespace + subjectOf(event)
+    await setCompatibility(options.url, subject)
+    await registry.register(
+      { type: SchemaType.AVRO, schema: JSON.stringify(event.avro) },
+      { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE },
+    )
+  }
+}
+
+/** Set before the first version: the registry's own default is NONE, under which anything may follow. */
+async function setCompatibility(url: string, subject: string): Promise<void> {
+  const response = await fetch(`${url.replace(/\/+$/, '')}/config/${encodeURIComponent(subject)}`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ compatibility: COMPATIBILITY.FULL_TRANSITIVE }),
+    signal: AbortSignal.timeout(REGISTRY_TIMEOUT_MS),
+  })
+  if (!response.ok) throw new Error(`schema registry refused the compatibility of ${subject}: ${await response.text()}`)
+}
+
+function openRegistry(host: string): SchemaRegistry {
+  return new SchemaRegistry({
+    host,
+    middlewares: [timeoutMiddleware],
+    retry: { maxRetryTimeInSecs: 5, initialRetryTimeInSecs: 0.1, factor: 0.2, multiplier: 2, retries: 5 },
+  } as ConstructorParameters<typeof SchemaRegistry>[0])
+}
+
+/** The client itself sets no limit on a call. */
+const timeoutMiddleware = () => ({
+  prepareRequest: async (next: () => Promise<{ enhance(extra: object): unknown }>) =>
+    (await next()).enhance({ timeout: REGISTRY_TIMEOUT_MS }),
+})

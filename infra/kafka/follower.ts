@@ -1,0 +1,113 @@
+/**
+ * Follows all partitions of a topic without a group: every instance reads for itself.
+ *
+ * For the feed gateway and for compacted tables kept in memory. Reads committed records only, in
+ * order per partition. Invariant: `onRecords` is awaited before the next fetch, so memory holds one
+ * fetch at most; errors of the broker are retried a bounded number of times and then reject `closed`.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { KafkaConnection } from './connection.ts'
+import { openRangeReader, type RangeReader } from './range-reader.ts'
+
+/** A record with its place in the log. */
+export interface FollowedRecord {
+  topic: TopicKey
+  partition: number
+  offset: number
+  key: string | null
+  value: Buffer | null
+  /** The broker's or the producer's stamp in milliseconds. */
+  timestamp: number
+}
+
+/** How a topic is followed. */
+export interface FollowOptions {
+  from: 'start' | 'end' | ((partition: number) => number)
+  onRecords(records: FollowedRecord[]): void | Promise<void>
+  signal: AbortSignal
+  /** How long a fetch may wait for records. */
+  waitMs?: number
+}
+
+/** A topic being followed. */
+export interface Following {
+  /** Resolves when all that stood in the log at the beginning has been handed over. */
+  caughtUp: Promise<void>
+  /** Resolves after the signal, rejects when the broker is lost for good. */
+  closed: Promise<void>
+}
+
+const FETCH_TRIES = 30
+const FETCH_WAIT_MS = 200
+
+/** Begins to follow a topic. Resolves when the positions to start from are known. */
+export async function follow(kafka: KafkaConnection, topic: TopicKey, options: FollowOptions): Promise<Following> {
+  const name = kafka.topicName(topic)
+  const reader = await openRangeReader(kafka, [name])
+  const partitions = Array.from({ length: topics[topic].partitions }, (_, partition) => partition)
+  const ends = new Map<number, number>()
+  const next = new Map<number, number>()
+  for (const partition of partitions) {
+    const end = await reader.stableEnd(name, partition)
+    ends.set(partition, end)
+    next.set(partition, await firstOffset(reader, name, partition, end, options.from))
+  }
+  const caughtUp = Promise.withResolvers<void>()
+  caughtUp.promise.catch(() => undefined)
+  const isCaughtUp = (): boolean =>
+    partitions.every(partition => (next.get(partition) ?? 0) >= (ends.get(partition) ?? 0))
+  const closed = run(reader, topic, name, next, options, () => {
+    if (isCaughtUp()) caughtUp.resolve()
+  }).catch(error => {
+    caughtUp.reject(error)
+    throw error
+  })
+  return { caughtUp: caughtUp.promise, closed }
+}
+
+async function firstOffset(
+  reader: RangeReader,
+  name: string,
+  partition: number,
+  end: number,
+  from: FollowOptions['from'],
+): Promise<number> {
+  if (from === 'end') return end
+  const start = await reader.start(name, partition)
+  return from === 'start' ? start : Math.max(start, from(partition))
+}
+
+async function run(
+  reader: RangeReader,
+  topic: TopicKey,
+  name: string,
+  next: Map<number, number>,
+  options: FollowOptions,
+  afterFetch: () => void,
+): Promise<void> {
+  const waitMs = options.waitMs ?? FETCH_WAIT_MS
+  let failures = 0
+  try {
+    afterFetch()
+    while (!options.signal.aborted) {
+      let fetched: Awaited<ReturnType<RangeReader['fetch']>>
+      try {
+        fetched = await reader.fetch(name, next, waitMs)
+        failures = 0
+      } catch (error) {
+        if (options.signal.aborted) return
+        if (++failures >= FETCH_TRIES) throw error
+        await delay(Math.min(2_000, 50 * 2 ** failures))
+        continue
+      }
+      const records = fetched.flatMap(({ partition, records: found }) =>
+        found.map(record => ({ topic, partition, ...record, key: record.key?.toString() ?? null })),
+      )
+      if (records.length > 0) await options.onRecords(records)
+      afterFetch()
+    }
+  } finally {
+    await reader.close()
+  }
+}

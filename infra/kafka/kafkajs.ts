@@ -1,0 +1,160 @@
+/**
+ * kafkajs 2.2.4 with its three known faults corrected; the only place that loads it.
+ *
+ * (a) Its filter of aborted records leaks them when several transactions interleave on a partition
+ * (1.4 percent of the records of a real topic): rewritten by producer id and first offset.
+ * (b) A fetch that returns only an emptied batch of a compacted topic never advances: such a batch
+ * yields one control record at its last offset, which the consumer skips over.
+ * (c) A timer of the request queue spins every millisecond when nothing waits: it returns early.
+ * The version is pinned, and test/integration/kafkajs.test.ts holds each correction against a broker.
+ */
+import { createRequire } from 'node:module'
+import type * as kafkajs from 'kafkajs'
+
+const load = createRequire(import.meta.url)
+
+interface WireRecord {
+  offset: string
+  key: Buffer | null
+  isControlRecord: boolean
+  batchContext: { producerId: string; inTransaction: boolean; firstOffset: string; lastOffsetDelta: number }
+}
+
+interface AbortedTransaction {
+  producerId: string
+  firstOffset: string
+}
+
+/** Drops records of aborted transactions; control records stay, for the offsets that they occupy. */
+export function withoutAborted<T extends WireRecord>(given: {
+  messages: T[]
+  abortedTransactions?: AbortedTransaction[] | null
+}): T[] {
+  const { messages, abortedTransactions } = given
+  if (!abortedTransactions?.length) return messages
+  const waiting = abortedTransactions
+    .map(aborted => ({ producer: aborted.producerId, first: BigInt(aborted.firstOffset) }))
+    .sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0))
+  const open = new Set<string>()
+  let next = 0
+  return messages.filter(message => {
+    const offset = BigInt(message.offset)
+    for (let aborted = waiting[next]; aborted && aborted.first <= offset; aborted = waiting[++next]) {
+      open.add(aborted.producer)
+    }
+    if (message.isControlRecord) {
+      if (isAbortMarker(message.key)) open.delete(message.batchContext.producerId)
+      return true
+    }
+    return !(message.batchContext.inTransaction && open.has(message.batchContext.producerId))
+  })
+}
+
+/** Bytes 2 and 3 of a control record's key hold its type: 0 aborts, 1 commits. */
+const isAbortMarker = (key: Buffer | null): boolean => key !== null && key.length >= 4 && key.readInt16BE(2) === 0
+
+interface Decoder {
+  readInt32(): number
+  canReadBytes(size: number): boolean
+  readBytes(size: number): Buffer
+}
+
+interface RecordBatch {
+  records: WireRecord[]
+  firstOffset: string
+  lastOffsetDelta: number
+  maxTimestamp: string
+}
+
+const RECORD_BATCH_MAGIC = 2
+const BATCH_HEADER_BYTES = 49
+const MAGIC_OFFSET = 16
+
+function correctDecodeMessages(): void {
+  const file = load.resolve('kafkajs/src/protocol/requests/fetch/v4/decodeMessages')
+  const BufferDecoder = load('kafkajs/src/protocol/decoder') as new (buffer: Buffer) => Decoder
+  const decodeBatch = load('kafkajs/src/protocol/recordBatch/v0/decoder') as (decoder: Decoder) => Promise<RecordBatch>
+  load(file)
+  const cached = load.cache[file]
+  if (!cached) throw new Error('kafkajs was not loaded from files: its corrections cannot be applied')
+  cached.exports = async (decoder: Decoder): Promise<WireRecord[]> => {
+    const size = decoder.readInt32()
+    if (size <= 0 || !decoder.canReadBytes(size)) return []
+    const buffer = decoder.readBytes(size)
+    if (buffer.readInt8(MAGIC_OFFSET) !== RECORD_BATCH_MAGIC) throw new Error('message format older than Kafka 0.11')
+    const batches = new BufferDecoder(buffer)
+    const out: WireRecord[] = []
+    while (batches.canReadBytes(BATCH_HEADER_BYTES)) {
+      const batch = await decodeOrPartial(decodeBatch, batches)
+      if (batch === undefined) break
+      for (const record of batch.records) out.push(record)
+      const last = (BigInt(batch.firstOffset) + BigInt(batch.lastOffsetDelta)).toString()
+      if (batch.records.at(-1)?.offset !== last) out.push(emptyTail(batch, last))
+    }
+    return out
+  }
+}
+
+async function decodeOrPartial(
+  decode: (decoder: Decoder) => Promise<RecordBatch>,
+  decoder: Decoder,
+): Promise<RecordBatch | undefined> {
+  try {
+    return await decode(decoder)
+  } catch (error) {
+    if (error instanceof Error && error.name === 'KafkaJSPartialMessageError') return undefined
+    throw error
+  }
+}
+
+function emptyTail(batch: RecordBatch, offset: string): WireRecord {
+  const { records: _, ...context } = batch
+  return {
+    magicByte: RECORD_BATCH_MAGIC,
+    attributes: 0,
+    timestamp: batch.maxTimestamp,
+    offset,
+    key: null,
+    value: null,
+    headers: {},
+    isControlRecord: true,
+    batchContext: context,
+  } as unknown as WireRecord
+}
+
+function correctAbortedFilter(): void {
+  const file = load.resolve('kafkajs/src/consumer/filterAbortedMessages')
+  load(file)
+  const cached = load.cache[file]
+  if (!cached) throw new Error('kafkajs was not loaded from files: its corrections cannot be applied')
+  cached.exports = withoutAborted
+}
+
+function correctRequestTimer(): void {
+  const { prototype } = load('kafkajs/src/network/requestQueue') as {
+    prototype: { pending: unknown[]; throttledUntil: number; scheduleCheckPendingRequests(): void }
+  }
+  const schedule = prototype.scheduleCheckPendingRequests
+  prototype.scheduleCheckPendingRequests = function () {
+    if (this.pending.length === 0) return
+    if (this.throttledUntil < 0) this.throttledUntil = Date.now()
+    schedule.call(this)
+  }
+}
+
+correctAbortedFilter()
+correctDecodeMessages()
+correctRequestTimer()
+// Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
+process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
+
+const corrected = load('kafkajs') as typeof kafkajs
+
+/** The client class, corrected. */
+export const Kafka = corrected.Kafka
+/** Log levels of the client. */
+export const logLevel = corrected.logLevel
+/** Loads a part of the pinned client that its package does not export. */
+export const loadInternal = (path: string): unknown => load(`kafkajs/src/${path}`)
+/** Compression codes, the codecs behind them, and the kinds of things that settings belong to. */
+export const { CompressionTypes, CompressionCodecs, ConfigResourceTypes } = corrected

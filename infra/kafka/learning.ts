@@ -1,0 +1,18 @@
+/**
+ * Decodes a record and fetches its writer's schema when it is met for the first time.
+ *
+ * Invariant: an id that the registry does not know is poison, not a lost dependency; a registry that
+ * does not answer is a lost dependency, not poison.
+ */
+import { type Codec, type Decoded, DecodeError, UnknownWriter } from './codec.ts'
+
+/** Decodes a record; throws DecodeError when it is no event of ours. */
+export async function decodeLearning(codec: Codec, buffer: Buffer): Promise<Decoded> {
+  try {
+    return codec.decode(buffer)
+  } catch (error) {
+    if (!(error instanceof UnknownWriter)) throw error
+    if (!(await codec.learn(error.id))) throw new DecodeError(`schema id ${error.id} is unknown`)
+    return codec.decode(buffer)
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * Publishes records to the topics that a role owns.
+ *
+ * One idempotent producer; sends run one after the other, because concurrent sends on one idempotent
+ * kafkajs producer lose acknowledged records when a connection resets. Invariant: `send` resolves
+ * only when all in-sync replicas hold the records; a topic of another writer is refused.
+ */
+import type { Message } from 'kafkajs'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { KafkaConnection } from './connection.ts'
+import { CompressionTypes } from './kafkajs.ts'
+
+/** A record to publish; without a partition its key decides. A null value is a tombstone. */
+export interface Outgoing {
+  topic: TopicKey
+  key: string
+  value: Buffer | null
+  partition?: number
+}
+
+/** Publishes records for one writer. */
+export interface Publisher {
+  send(records: readonly Outgoing[]): Promise<void>
+  close(): Promise<void>
+}
+
+/** Opens a publisher for a writer of the catalogue and looks the ids of its events up. */
+export async function openPublisher(kafka: KafkaConnection, writer: string): Promise<Publisher> {
+  const owned = Object.values(topics).filter(topic => topic.writer === writer)
+  if (owned.length === 0) throw new Error(`${writer} owns no topic of the catalogue`)
+  await kafka.codec.prepare(owned.flatMap(topic => [...topic.events]))
+  const producer = kafka.newClient(`publisher-${writer}`).producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    retry: { retries: 20, initialRetryTime: 100, maxRetryTime: 5_000 },
+  })
+  await producer.connect()
+  let last: Promise<unknown> = Promise.resolve()
+  return {
+    send(records) {
+      const topicMessages = grouped(kafka, records, writer)
+      const sent = last.then(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
+      last = sent.catch(() => undefined)
+      return sent.then(() => undefined)
+    },
+    async close() {
+      await last
+      await producer.disconnect()
+    },
+  }
+}
+
+/** Groups records by topic as kafkajs takes them; refuses a topic of another writer. */
+export function grouped(
+  kafka: KafkaConnection,
+  records: readonly Outgoing[],
+  writer: string,
+): { topic: string; messages: Message[] }[] {
+  const byTopic = new Map<TopicKey, Message[]>()
+  for (const record of records) {
+    let messages = byTopic.get(record.topic)
+    if (!messages) {
+      if (topics[record.topic].writer !== writer) throw new Error(`${writer} does not own ${topics[record.topic].name}`)
+      messages = []
+      byTopic.set(record.topic, messages)
+    }
+    messages.push({ key: record.key, value: record.value, partition: record.partition })
+  }
+  return [...byTopic].map(([topic, messages]) => ({ topic: kafka.topicName(topic), messages }))
+}

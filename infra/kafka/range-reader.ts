@@ -1,0 +1,221 @@
+/**
+ * Reads partitions from offset to offset, read_committed, without a consumer group.
+ *
+ * For state that is restored before a group's records are processed, and for readers that every
+ * instance runs for itself. Built on the pinned client's own connection pool, since its consumer
+ * cannot do either. Invariant: reading ends at the given end even when compaction or transactions
+ * emptied the records before it; every wait has a limit.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { KafkaConnection } from './connection.ts'
+import { loadInternal, logLevel } from './kafkajs.ts'
+
+/** A record as the log holds it. */
+export interface LogRecord {
+  offset: number
+  key: Buffer | null
+  value: Buffer | null
+  /** Milliseconds since the epoch that the broker or the producer stamped. */
+  timestamp: number
+}
+
+interface WireMessage {
+  offset: string
+  key: Buffer | null
+  value: Buffer | null
+  timestamp: string
+  batchContext: { firstOffset: string; lastOffsetDelta: number }
+}
+
+interface FetchedPartition {
+  partition: number
+  lastStableOffset: string
+  highWatermark: string
+  messages: WireMessage[]
+}
+
+interface Broker {
+  listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
+  fetch(request: object): Promise<{ responses: { topicName: string; partitions: FetchedPartition[] }[] }>
+  leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
+}
+
+interface Cluster {
+  connect(): Promise<void>
+  disconnect(): Promise<void>
+  addMultipleTargetTopics(topics: string[]): Promise<void>
+  refreshMetadataIfNecessary(): Promise<void>
+  refreshMetadata(): Promise<void>
+  findLeaderForPartitions(topic: string, partitions: number[]): Record<string, number[]>
+  findBroker(node: { nodeId: string }): Promise<Broker>
+  findGroupCoordinator(group: { groupId: string }): Promise<Broker>
+}
+
+interface ConsumerBatch {
+  messages: WireMessage[]
+}
+
+const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
+const BatchClass = loadInternal('consumer/batch') as new (
+  topic: string,
+  offset: string,
+  fetched: FetchedPartition,
+) => ConsumerBatch
+const socketFactory = loadInternal('network/socketFactory') as () => unknown
+const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
+
+const FETCH_BYTES = 4 * 2 ** 20
+const READ_LIMIT_MS = 120_000
+const READ_COMMITTED = 1
+const READ_UNCOMMITTED = 0
+
+/** Reads partitions without a group. */
+export interface RangeReader {
+  /** The offset after the last record, open transactions included. */
+  end(topic: string, partition: number): Promise<number>
+  /** The offset after the last record that no open transaction holds back. */
+  stableEnd(topic: string, partition: number): Promise<number>
+  start(topic: string, partition: number): Promise<number>
+  /** Reads [from, to) in order; `tick` runs after each fetch, to keep a group membership alive. */
+  read(
+    range: { topic: string; partition: number; from: number; to: number },
+    onRecord: (record: LogRecord) => void,
+    tick?: () => Promise<void>,
+  ): Promise<void>
+  /** One fetch over several partitions from their next offsets; moves `next` past what came. */
+  fetch(
+    topic: string,
+    next: Map<number, number>,
+    waitMs: number,
+  ): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]>
+  /** Takes a dead member out of its group, so that its partitions need not wait for its session to end. */
+  leaveGroup(groupId: string, memberId: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** Opens a reader for some topics, named with their namespace. */
+export async function openRangeReader(kafka: KafkaConnection, topics: string[]): Promise<RangeReader> {
+  const cluster = new ClusterClass({
+    logger: createLogger({ level: logLevel.NOTHING, logCreator: () => () => undefined }),
+    socketFactory: socketFactory(),
+    brokers: [...kafka.brokers],
+    clientId: `${kafka.namespace}${kafka.role}-reader`,
+    connectionTimeout: 3_000,
+    requestTimeout: 30_000,
+    enforceRequestTimeout: true,
+    metadataMaxAge: 300_000,
+    allowAutoTopicCreation: false,
+    retry: { initialRetryTime: 50, retries: 20 },
+  })
+  await cluster.connect()
+  await cluster.addMultipleTargetTopics(topics)
+  return readerOf(cluster)
+}
+
+function readerOf(cluster: Cluster): RangeReader {
+  const leaderOf = async (topic: string, partition: number): Promise<Broker> => {
+    await cluster.refreshMetadataIfNecessary()
+    const nodeId = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))[0]
+    if (nodeId === undefined) {
+      await cluster.refreshMetadata()
+      throw new Error(`${topic}-${partition} has no leader`)
+    }
+    return cluster.findBroker({ nodeId })
+  }
+  const offset = async (
+    topic: string,
+    partition: number,
+    isolationLevel: number,
+    timestamp: number,
+  ): Promise<number> => {
+    const broker = await leaderOf(topic, partition)
+    const { responses } = await broker.listOffsets({
+      isolationLevel,
+      topics: [{ topic, partitions: [{ partition, timestamp }] }],
+    })
+    return Number(responses[0]?.partitions[0]?.offset)
+  }
+  const fetch: RangeReader['fetch'] = async (topic, next, waitMs) => {
+    const byBroker = new Map<Broker, number[]>()
+    for (const partition of next.keys()) {
+      const broker = await leaderOf(topic, partition)
+      byBroker.set(broker, [...(byBroker.get(broker) ?? []), partition])
+    }
+    const answers = await Promise.all(
+      [...byBroker].map(([broker, partitions]) => broker.fetch(fetchRequest(topic, partitions, next, waitMs))),
+    )
+    return answers
+      .flatMap(answer => answer.responses.flatMap(response => response.partitions))
+      .map(fetched => advance(topic, next, fetched))
+  }
+  const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
+  return {
+    end: (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1),
+    stableEnd: (topic, partition) => offset(topic, partition, READ_COMMITTED, -1),
+    start,
+    fetch,
+    async read(range, onRecord, tick) {
+      const { topic, partition, to } = range
+      const next = new Map([[partition, Math.max(range.from, await start(topic, partition))]])
+      const limit = Date.now() + READ_LIMIT_MS
+      for (;;) {
+        const position = next.get(partition) ?? to
+        if (position >= to) return
+        if (Date.now() > limit)
+          throw new Error(`${topic}-${partition}: ${position} of ${to} read in ${READ_LIMIT_MS} ms`)
+        const [fetched] = await fetch(topic, next, 100)
+        for (const record of fetched?.records ?? []) if (record.offset < to) onRecord(record)
+        if (tick) await tick()
+        // Somebody's transaction is still open below the end: it ends by commit, abort or timeout.
+        if (next.get(partition) === position) await delay(20)
+      }
+    },
+    async leaveGroup(groupId, memberId) {
+      const coordinator = await cluster.findGroupCoordinator({ groupId })
+      await coordinator.leaveGroup({ groupId, memberId })
+    },
+    close: () => cluster.disconnect(),
+  }
+}
+
+function fetchRequest(topic: string, partitions: number[], next: Map<number, number>, waitMs: number): object {
+  return {
+    maxWaitTime: waitMs,
+    minBytes: 1,
+    maxBytes: FETCH_BYTES * 2,
+    isolationLevel: READ_COMMITTED,
+    topics: [
+      {
+        topic,
+        partitions: partitions.map(partition => ({
+          partition,
+          fetchOffset: String(next.get(partition)),
+          maxBytes: FETCH_BYTES,
+        })),
+      },
+    ],
+  }
+}
+
+/** Moves a partition's next offset past the fetched batches and returns the records in them. */
+function advance(
+  topic: string,
+  next: Map<number, number>,
+  fetched: FetchedPartition,
+): { partition: number; records: LogRecord[]; stableEnd: number } {
+  const { partition, messages } = fetched
+  const stableEnd = Number(fetched.lastStableOffset)
+  const position = next.get(partition) ?? 0
+  const last = messages.at(-1)
+  if (!last) return { partition, records: [], stableEnd }
+  const batch = new BatchClass(topic, String(position), fetched)
+  const end = Number(last.batchContext.firstOffset) + last.batchContext.lastOffsetDelta + 1
+  next.set(partition, Math.max(end, position + 1))
+  const records = batch.messages.map(message => ({
+    offset: Number(message.offset),
+    key: message.key,
+    value: message.value,
+    timestamp: Number(message.timestamp),
+  }))
+  return { partition, records, stableEnd }
+}

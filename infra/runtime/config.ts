@@ -1,0 +1,84 @@
+/**
+ * The platform's settings, read once from the environment and passed on as arguments.
+ *
+ * Reads only the environment that it is given. Invariant: whatever is missing or malformed is named
+ * with the variable to set; nothing falls back to a guess except where a default is documented in
+ * the README's configuration table.
+ */
+import type { ServerAddresses } from '#infra/stack/servers.ts'
+
+/** All settings of one process. */
+export interface PlatformConfig {
+  /** Prefix of topics, groups and keys; empty in production, `t7f3a.` in a test. */
+  namespace: string
+  servers: ServerAddresses
+  host: string
+  /** Port of the process's HTTP host; 0 lets the system choose. */
+  port: number
+  /** Public root of the API, without a trailing slash. */
+  baseUrl: string
+  /** Name or path of the market file that ingest runs. */
+  market: string
+  /** Path of a providers file that replaces the built-in registry. */
+  providersFile: string | undefined
+  /** Folder for what must outlive a process but is no data: group member ids. */
+  stateDir: string
+  logLevel: string
+  /** Exchange rates: an HTTP URL of the currency-api shape; undefined reads the package. */
+  fxUrl: string | undefined
+  /** Key that signs paging cursors. */
+  cursorKey: string
+}
+
+type Environment = Record<string, string | undefined>
+
+/** Reads the settings; throws an Error that names every variable at fault. */
+export function readConfig(env: Environment): PlatformConfig {
+  const faults: string[] = []
+  const needed = (name: string): string => {
+    const value = env[name]
+    if (!value) faults.push(`${name} is not set`)
+    return value ?? ''
+  }
+  const port = Number(env.PORT ?? 8080)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) faults.push(`PORT must be 0 to 65535, not ${env.PORT}`)
+  const namespace = env.MARKETLOG_NAMESPACE ?? ''
+  if (!/^([a-z][a-z0-9-]{0,30}\.)?$/.test(namespace)) {
+    faults.push('MARKETLOG_NAMESPACE must be empty or a lower-case word with a final dot')
+  }
+  const clickhouse = needed('CLICKHOUSE_URL')
+  const config: PlatformConfig = {
+    namespace,
+    servers: {
+      kafka: needed('KAFKA_BROKERS')
+        .split(',')
+        .map(broker => broker.trim())
+        .filter(Boolean),
+      schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
+      redis: needed('REDIS_URL'),
+      clickhouse,
+      clickhouseReadOnly: env.CLICKHOUSE_READONLY_URL ?? clickhouse,
+      postgres: needed('DATABASE_URL'),
+    },
+    host: env.HOST ?? '127.0.0.1',
+    port,
+    baseUrl: (env.BASE_URL ?? `http://127.0.0.1:${port}`).replace(/\/+$/, ''),
+    market: env.MARKET ?? 'demo',
+    providersFile: env.MARKETLOG_PROVIDERS,
+    stateDir: env.MARKETLOG_STATE_DIR ?? '.run/state',
+    logLevel: env.LOG_LEVEL ?? 'info',
+    fxUrl: env.FX_URL,
+    cursorKey: env.CURSOR_KEY ?? 'marketlog-cursor',
+  }
+  if (faults.length > 0) {
+    throw new Error(
+      `${faults.join('; ')}. Start the servers with \`make up\`, or set the addresses (README, "Configuration").`,
+    )
+  }
+  return config
+}
+
+/** The name of the ClickHouse and Postgres database of a namespace. */
+export function databaseName(namespace: string): string {
+  return namespace === '' ? 'marketlog' : `marketlog_${namespace.replace(/\.$/, '').replace(/-/g, '_')}`
+}

@@ -1,0 +1,37 @@
+/**
+ * What a role gets when it starts and what it gives back: the contract between the composition root
+ * (services/cli) and every room that runs.
+ *
+ * A role opens its own clients and closes them in `stop`, in reverse order. Invariant: a role that
+ * loses a dependency for good, or meets a bug, calls `fail`; it never goes on half alive.
+ */
+import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { PlatformConfig } from './config.ts'
+import type { HttpHost } from './http-host.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+/** What the process lends to its roles. */
+export interface RoleContext {
+  config: PlatformConfig
+  log: Log
+  metrics: Metrics
+  http: HttpHost
+  /** Aborts when the process begins to stop. */
+  signal: AbortSignal
+  /** Ends the process after logging: a bug or a lost dependency. Its supervisor restarts it. */
+  fail(error: Error): void
+  /** The catalog of this process, read once and shared by its roles. */
+  catalog(): Promise<CatalogReader>
+}
+
+/** A started role. */
+export interface RunningRole {
+  name: string
+  /** Undefined when ready, else the reason why not. */
+  ready(): Promise<string | undefined>
+  stop(): Promise<void>
+}
+
+/** Starts a role; rejects when it cannot. */
+export type StartRole = (context: RoleContext) => Promise<RunningRole>
