@@ -1,0 +1,30 @@
+/**
+ * Removes what a test file has left on the servers, so that shared servers stay small.
+ *
+ * Deletes the namespace's topics and registry subjects. Invariant: the production namespace is refused;
+ * nothing outside the given namespace is touched.
+ */
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { deleteTopics } from '#infra/kafka/topic-admin.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+
+const REQUEST_LIMIT_MS = 10_000
+
+/** Removes a namespace from all servers. */
+export async function removeNamespace(config: PlatformConfig, log: Log): Promise<void> {
+  if (config.namespace === '') throw new Error('the production namespace is not removed')
+  await deleteTopics(connectKafka({ config, role: 'test', log }))
+  await deleteSubjects(config.servers.schemaRegistry, config.namespace)
+}
+
+async function deleteSubjects(registry: string, namespace: string): Promise<void> {
+  const ask = (path: string, method = 'GET') =>
+    fetch(registry + path, { method, signal: AbortSignal.timeout(REQUEST_LIMIT_MS) })
+  const subjects = (await (await ask('/subjects')).json()) as string[]
+  const own = subjects.filter(subject => subject.startsWith(namespace))
+  for (const subject of own) {
+    const answer = await ask(`/subjects/${encodeURIComponent(subject)}`, 'DELETE')
+    await answer.body?.cancel()
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Randomness that can be repeated: every random test prints its seed and takes it back from SEED.
+ *
+ * Reads SEED from the environment, writes one line to standard output. Invariant: the same seed gives
+ * the same sequence on every machine (mulberry32, 32-bit integers only).
+ */
+import { randomInt } from 'node:crypto'
+
+/** A repeatable source of random values. */
+export interface SeededRandom {
+  readonly seed: number
+  /** In [0, 1). */
+  next(): number
+  /** An integer in [from, to], both included. */
+  integer(from: number, to: number): number
+  /** One of the given values, which must not be empty. */
+  pick<T>(values: readonly T[]): T
+  /** True with the given probability. */
+  chance(probability: number): boolean
+  /** A shuffled copy. */
+  shuffle<T>(values: readonly T[]): T[]
+}
+
+/** Opens a source for a test; prints the seed, which SEED in the environment overrides. */
+export function seededRandom(purpose: string, env: NodeJS.ProcessEnv = process.env): SeededRandom {
+  const given = env.SEED
+  const seed = given === undefined ? randomInt(2 ** 32) : Number(given)
+  if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32) {
+    throw new Error(`SEED must be an integer from 0 to 2^32 - 1, not ${given}`)
+  }
+  console.log(`      ${purpose}: seed ${seed} (SEED=${seed} repeats it)`)
+  return randomOf(seed)
+}
+
+/** The source of a seed, silent. */
+export function randomOf(seed: number): SeededRandom {
+  let state = seed | 0
+  const next = () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+  const integer = (from: number, to: number) => from + Math.floor(next() * (to - from + 1))
+  return {
+    seed,
+    next,
+    integer,
+    pick: <T>(values: readonly T[]) => values[integer(0, values.length - 1)] as T,
+    chance: probability => next() < probability,
+    shuffle: <T>(values: readonly T[]) => {
+      const copy = [...values]
+      for (let last = copy.length - 1; last > 0; last--) {
+        const other = integer(0, last)
+        ;[copy[last], copy[other]] = [copy[other] as T, copy[last] as T]
+      }
+      return copy
+    },
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Roles inside the test's process, behind one HTTP host, as `marketlog run` starts them.
+ *
+ * Invariant: a role that calls `fail` fails the test that waits for it; `stop` stops the roles in
+ * reverse order, then the host, and may be called twice.
+ */
+import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { openHttpHost } from '#infra/runtime/http-host.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
+import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import { loadRole, type RoleName } from '#services/cli/roles.ts'
+import { eventually } from './eventually.ts'
+
+const READY_LIMIT_MS = 60_000
+
+/** Roles that run in the test's process. */
+export interface StartedRoles {
+  /** `http://127.0.0.1:<port>` of their HTTP host. */
+  readonly baseUrl: string
+  readonly metrics: Metrics
+  /** What the roles reported by `fail`. */
+  readonly failures: readonly Error[]
+  /** Resolves when every role says that it is ready. */
+  ready(limitMs?: number): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Starts roles, by name or by their room's `start`, one after the other; when one cannot start, those before it stop. */
+export async function startRoles(
+  roles: readonly (RoleName | StartRole)[],
+  options: { config: PlatformConfig; log: Log },
+): Promise<StartedRoles> {
+  const { config, log } = options
+  const metrics = openMetrics()
+  const http = openHttpHost({ host: '127.0.0.1', port: 0, metrics })
+  const port = await http.listen()
+  const baseUrl = `http://127.0.0.1:${port}`
+  const ending = new AbortController()
+  const failures: Error[] = []
+  const running: RunningRole[] = []
+  let catalog: Promise<CatalogReader> | undefined
+  let stopped: Promise<void> | undefined
+
+  const context: RoleContext = {
+    config: { ...config, port, baseUrl },
+    log,
+    metrics,
+    http,
+    signal: ending.signal,
+    fail: error => void failures.push(error),
+    catalog: () => {
+      catalog ??= openCatalogReader(connectKafka({ config, role: 'catalog', log }))
+      return catalog
+    },
+  }
+  const stopAll = async () => {
+    ending.abort()
+    for (const role of running.reverse()) await role.stop()
+    const reader = await catalog?.catch(() => undefined)
+    await reader?.close()
+    await http.close()
+  }
+  const stop = () => {
+    stopped ??= stopAll()
+    return stopped
+  }
+  try {
+    for (const role of roles) {
+      const start = typeof role === 'string' ? await loadRole(role) : role
+      running.push(await start(context))
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  for (const role of running) http.watch(role.name, () => role.ready())
+  return {
+    baseUrl,
+    metrics,
+    failures,
+    ready: async (limitMs = READY_LIMIT_MS) => {
+      for (const role of running) {
+        await eventually(async () => (await role.ready()) === undefined, limitMs, `${role.name} to be ready`)
+        if (failures[0]) throw failures[0]
+      }
+    },
+    stop,
+  }
+}

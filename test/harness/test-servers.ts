@@ -1,0 +1,53 @@
+/**
+ * The servers of a test run: started once, when the first test needs them, and stopped at its end.
+ *
+ * With MARKETLOG_TEST_SERVERS naming a servers.json (as `infra/stack/main.ts up` writes it) the run
+ * uses those servers and stops nothing. Otherwise their data lives in a folder of its own under the
+ * system's temporary folder and is wiped at the end. Invariant: one set per run, and none is left
+ * running; every namespace on them belongs to one test file.
+ */
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { provideServers, removeServerData, type ServerAddresses } from '#infra/stack/servers.ts'
+
+interface TestServers {
+  addresses: ServerAddresses
+  stop(): Promise<void>
+}
+
+let started: Promise<TestServers> | undefined
+
+/** The addresses of the run's servers; starts them at the first call. */
+export async function testServers(): Promise<ServerAddresses> {
+  started ??= startTestServers(process.env)
+  return (await started).addresses
+}
+
+/** Stops what {@link testServers} has started, if it has. */
+export async function stopTestServers(): Promise<void> {
+  const servers = await started?.catch(() => undefined)
+  started = undefined
+  await servers?.stop()
+}
+
+async function startTestServers(env: NodeJS.ProcessEnv): Promise<TestServers> {
+  const shared = env.MARKETLOG_TEST_SERVERS
+  if (shared !== undefined) {
+    const addresses = JSON.parse(readFileSync(shared, 'utf8')) as ServerAddresses
+    return { addresses, stop: async () => {} }
+  }
+  const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-test-'))
+  const say = (line: string) => console.error(`  [servers] ${line}`)
+  const startedAt = performance.now()
+  say('starting Kafka, schema registry, Redis, ClickHouse and Postgres for this run')
+  const servers = await provideServers({ dataDir, environment: env, say })
+  say(`all answer after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  return {
+    addresses: servers.addresses,
+    stop: async () => {
+      await servers.stop()
+      await removeServerData(dataDir)
+    },
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * What a test file that needs servers calls first: real servers and a namespace of its own on them.
+ *
+ * Creates topics, schemas, tables and catalog through the platform's own set-up step, and removes the
+ * namespace after the file's last test. Invariant: two test files never see each other's topics, groups,
+ * keys, databases or subjects, so they may share servers, also with other runs.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
+import { type Log, openLog } from '#infra/runtime/log.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import type { ServerAddresses } from '#infra/stack/servers.ts'
+import type { RoleName } from '#services/cli/roles.ts'
+import { setUp } from '#services/cli/set-up.ts'
+import { removeNamespace } from './remove-namespace.ts'
+import { type SpawnedRole, spawnRole } from './spawn-role.ts'
+import { type StartedRoles, startRoles } from './start-roles.ts'
+import { testServers } from './test-servers.ts'
+
+const START_LIMIT_MS = 300_000
+
+/** A test file's place on the servers; its members may be read from the first `before` hook on. */
+export interface TestPlatform {
+  readonly namespace: string
+  readonly config: PlatformConfig
+  /** The environment that gives a child process the same configuration. */
+  readonly environment: Record<string, string>
+  readonly log: Log
+  /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
+  startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
+  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
+  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
+}
+
+/**
+ * Gives the surrounding `describe` servers and a namespace. With `setUp: false` the namespace stays
+ * empty: no topics, schemas, tables or catalog.
+ */
+export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
+  let place: Omit<TestPlatform, 'startRoles' | 'spawnRole'> | undefined
+  const started: { stop(): Promise<void> }[] = []
+  const needed = () => {
+    if (place === undefined)
+      throw new Error('the servers are ready from the first before hook on, not while tests are collected')
+    return place
+  }
+
+  before('servers and namespace', async function () {
+    this.timeout(START_LIMIT_MS)
+    place = describePlace(await testServers(), mkdtempSync(join(tmpdir(), 'marketlog-state-')))
+    if (options.setUp !== false) await setUp(place.config, place.log)
+  })
+
+  after('end of the namespace', async function () {
+    this.timeout(START_LIMIT_MS)
+    // In reverse, as a process would stop them; a role that a test has stopped already stops at once.
+    for (const one of started.reverse()) await one.stop()
+    if (place === undefined) return
+    await removeNamespace(place.config, place.log)
+    rmSync(place.config.stateDir, { recursive: true, force: true })
+  })
+
+  const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
+    started.push(one)
+    return one
+  }
+  return {
+    get namespace() {
+      return needed().namespace
+    },
+    get config() {
+      return needed().config
+    },
+    get environment() {
+      return needed().environment
+    },
+    get log() {
+      return needed().log
+    },
+    startRoles: async (roles, overrides = {}) =>
+      keep(await startRoles(roles, { config: { ...needed().config, ...overrides }, log: needed().log })),
+    spawnRole: async (role, env = {}) => keep(await spawnRole(role, { ...needed().environment, ...env })),
+  }
+}
+
+function describePlace(addresses: ServerAddresses, stateDir: string) {
+  const namespace = `t${randomBytes(4).toString('hex')}.`
+  const environment: Record<string, string> = {
+    MARKETLOG_NAMESPACE: namespace,
+    MARKETLOG_STATE_DIR: stateDir,
+    KAFKA_BROKERS: addresses.kafka.join(','),
+    SCHEMA_REGISTRY_URL: addresses.schemaRegistry,
+    REDIS_URL: addresses.redis,
+    CLICKHOUSE_URL: addresses.clickhouse,
+    CLICKHOUSE_READONLY_URL: addresses.clickhouseReadOnly,
+    DATABASE_URL: addresses.postgres,
+    HOST: '127.0.0.1',
+    PORT: '0',
+    MARKET: 'empty',
+    LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
+  }
+  const config = readConfig(environment)
+  return { namespace, environment, config, log: openLog({ level: config.logLevel, name: 'test' }) }
+}
