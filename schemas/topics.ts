@@ -9,6 +9,7 @@ import { bookChanged, refreshMarked } from './events/book-changed.ts'
 import { bookPositionStored, bookRefreshStored, bookRowStored } from './events/book-state.ts'
 import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
 import type { EventSchema } from './events/event.ts'
+import { feedAdvanced } from './events/feed-advanced.ts'
 import { fxRatesPublished } from './events/fx-rates-published.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
@@ -75,6 +76,15 @@ export const topics = {
     retention: kept(30, 4),
     writer: 'ingest',
     readers: ['sales'],
+  },
+  feeds: {
+    name: 'market.feeds',
+    key: 'side|provider',
+    events: [feedAdvanced],
+    partitions: 1,
+    retention: { policy: 'compact' },
+    writer: 'ingest',
+    readers: ['ingest'],
   },
   bookChanges: {
     name: 'market.book-changes',
