@@ -1,0 +1,28 @@
+/**
+ * A failure that the user of a command is told in one line, with the process's exit code.
+ *
+ * Codes follow sysexits where one fits. Everything else that is thrown is a bug and is shown whole.
+ */
+
+/** Exit codes of every command. */
+export const exitCodes = {
+  failed: 1,
+  usage: 64,
+  badInput: 65,
+  serverUnavailable: 69,
+  bug: 70,
+  cannotCreate: 73,
+  stoppedBySignal: 130,
+} as const
+
+/** What went wrong and what to do about it. */
+export class CommandFailure extends Error {
+  readonly exitCode: number
+  constructor(message: string, exitCode: number = exitCodes.failed, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.exitCode = exitCode
+  }
+}
+
+/** The message of anything thrown. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

@@ -1,0 +1,44 @@
+/**
+ * Asks a running platform over HTTP how far it is: readiness of its processes and the first live price.
+ *
+ * Reads only. Invariant: every question has a limit, and no answer counts as "not yet".
+ */
+
+/** Readiness of one process: ready, or what its roles wait for. */
+export interface Readiness {
+  isReady: boolean
+  /** `role: reason` of each role that is not ready. */
+  waiting: string[]
+}
+
+const QUESTION_LIMIT_MS = 3_000
+
+/** Asks a process's `/readyz`. */
+export async function askReadiness(origin: string): Promise<Readiness> {
+  const answer = await askJson(`${origin}/readyz`)
+  if (answer === undefined) return { isReady: false, waiting: ['its health check does not answer'] }
+  const roles = (answer.body as { roles?: Record<string, string> }).roles ?? {}
+  const waiting = Object.entries(roles)
+    .filter(([, state]) => state !== 'ready')
+    .map(([role, state]) => `${role}: ${state}`)
+  return { isReady: answer.status === 200, waiting }
+}
+
+/** Number of live asks that the API lists; undefined while it cannot tell. */
+export async function countLiveAsks(origin: string, key: string): Promise<number | undefined> {
+  const answer = await askJson(`${origin}/v1/prices?limit=1`, { authorization: `Bearer ${key}` })
+  if (answer?.status !== 200) return undefined
+  return (answer.body as { pagination?: { total?: number } }).pagination?.total
+}
+
+async function askJson(
+  url: string,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; body: unknown } | undefined> {
+  try {
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(QUESTION_LIMIT_MS) })
+    return { status: response.status, body: await response.json() }
+  } catch {
+    return undefined
+  }
+}

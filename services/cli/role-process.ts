@@ -1,0 +1,138 @@
+/**
+ * One child process of the supervisor: a group of roles, restarted when it ends by itself.
+ *
+ * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Invariant: restarts wait longer
+ * each time and are bounded; a child that stayed up long enough starts from a clean count. The channel to the child is its
+ * life line: it stops by itself when this process is gone. The child leads a group of its own, so that Ctrl-C in a
+ * terminal reaches the supervisor alone and the order of the stop is kept.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
+import type { RoleName } from './roles.ts'
+import type { RunDirectory } from './run-directory.ts'
+import type { Environment } from './settle-environment.ts'
+
+/** What the child tells its supervisor. */
+export interface ChildReport {
+  port: number
+}
+
+/** A group of roles that share a process. */
+export interface RoleGroup {
+  name: string
+  roles: readonly RoleName[]
+}
+
+/** A supervised group. */
+export interface RoleProcess {
+  readonly group: RoleGroup
+  /** Process id of the running child. */
+  pid(): number | undefined
+  /** Port of its health checks; undefined while it starts. */
+  port(): number | undefined
+  restarts(): number
+  stop(): Promise<void>
+}
+
+/** How a group is started and watched. */
+export interface RoleProcessOptions {
+  group: RoleGroup
+  environment: Environment
+  directory: RunDirectory
+  say: (line: string) => void
+  /** Told when the group has failed too often to be started again. */
+  onGivenUp: (error: Error) => void
+}
+
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
+const GRACE_MS = 25_000
+const FIRST_BACKOFF_MS = 500
+const LONGEST_BACKOFF_MS = 15_000
+const ATTEMPTS = 6
+const STEADY_AFTER_MS = 60_000
+const LOG_KEPT_BYTES = 20 * 1024 * 1024
+const LOG_TAIL_LINES = 12
+
+/** Starts a group and keeps it running until it is stopped or has failed too often. */
+export function keepRunning(options: RoleProcessOptions): RoleProcess {
+  const { group } = options
+  const logFile = join(options.directory.logs, `${group.name}.log`)
+  const identityFile = join(options.directory.supervisor, 'pids', `${group.name}.json`)
+  const stopping = new AbortController()
+  let port: number | undefined
+  let restarts = 0
+  let current: { identity: ProcessIdentity | undefined; ended: Promise<string>; pid: number | undefined } | undefined
+
+  async function keep(): Promise<void> {
+    for (let failures = 0; !stopping.signal.aborted; restarts++) {
+      const startedAt = performance.now()
+      current = launch(options, { logFile, identityFile }, heard => {
+        port = heard.port
+      })
+      const how = await current.ended
+      port = undefined
+      rmSync(identityFile, { force: true })
+      if (stopping.signal.aborted) return
+      failures = performance.now() - startedAt > STEADY_AFTER_MS ? 1 : failures + 1
+      if (failures >= ATTEMPTS) {
+        options.onGivenUp(new Error(`${group.name} ended ${failures} times (last: ${how}).${endOfLog(logFile)}`))
+        return
+      }
+      const backoffMs = Math.min(FIRST_BACKOFF_MS * 2 ** (failures - 1), LONGEST_BACKOFF_MS)
+      options.say(`${group.name} ended (${how}); starting it again in ${backoffMs / 1000} s, its log is ${logFile}`)
+      await pause(backoffMs, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  }
+
+  const kept = keep()
+  return {
+    group,
+    pid: () => current?.pid,
+    port: () => port,
+    restarts: () => restarts,
+    async stop() {
+      stopping.abort()
+      if (current?.identity !== undefined) await endProcess(current.identity, 'SIGTERM', GRACE_MS)
+      await kept
+    },
+  }
+}
+
+function launch(
+  options: RoleProcessOptions,
+  files: { logFile: string; identityFile: string },
+  onReport: (report: ChildReport) => void,
+): { identity: ProcessIdentity | undefined; ended: Promise<string>; pid: number | undefined } {
+  const log = openGroupLog(files.logFile)
+  const child: ChildProcess = spawn(process.execPath, [MAIN, 'run', '--set-up-done', ...options.group.roles], {
+    env: options.environment,
+    stdio: ['ignore', log, log, 'ipc'],
+    detached: true,
+  })
+  closeSync(log)
+  const identity = child.pid === undefined ? undefined : identify(child.pid)
+  if (identity !== undefined) {
+    replaceFile(files.identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: GRACE_MS }))
+  }
+  child.on('message', message => onReport(message as ChildReport))
+  const ended = new Promise<string>(resolve => {
+    child.once('error', error => resolve(error.message))
+    child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`))
+  })
+  return { identity, ended, pid: child.pid }
+}
+
+function openGroupLog(path: string): number {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > LOG_KEPT_BYTES) renameSync(path, `${path}.1`)
+  return openSync(path, 'a')
+}
+
+/** The end of a log, quoted below a message; empty when there is none. */
+export function endOfLog(path: string): string {
+  const lines = existsSync(path) ? readFileSync(path, 'utf8').trimEnd().split('\n').slice(-LOG_TAIL_LINES) : []
+  return lines.join('').trim() === '' ? '' : ` The end of its log, ${path}:\n  ${lines.join('\n  ')}`
+}

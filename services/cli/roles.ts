@@ -1,0 +1,43 @@
+/**
+ * Every role of the platform, in the order in which a process starts them, and how they share processes.
+ *
+ * Loads a role's room only when it is asked for. Invariant: readers start before what feeds them, and stopping is
+ * the reverse, so nothing is published into a platform that has begun to end.
+ */
+import type { StartRole } from '#infra/runtime/role.ts'
+
+const LOADERS = {
+  fx: () => import('#streams/fx/main.ts'),
+  'provider-health': () => import('#streams/provider-health/main.ts'),
+  sales: () => import('#streams/sales/main.ts'),
+  history: () => import('#streams/history/main.ts'),
+  candles: () => import('#streams/candles/main.ts'),
+  'live-view': () => import('#streams/live-view/main.ts'),
+  book: () => import('#streams/book/main.ts'),
+  api: () => import('#services/api/main.ts'),
+  feed: () => import('#services/feed/main.ts'),
+  ingest: () => import('#services/ingest/main.ts'),
+} satisfies Record<string, () => Promise<{ start: StartRole }>>
+
+/** Name of a role. */
+export type RoleName = keyof typeof LOADERS
+
+/** All roles in starting order. */
+export const ROLE_NAMES = Object.keys(LOADERS) as RoleName[]
+
+/** Roles that answer clients, and so need the port that clients know. */
+export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
+
+/** Loads a role. */
+export async function loadRole(name: RoleName): Promise<StartRole> {
+  return (await LOADERS[name]()).start
+}
+
+/** The named roles without repeats, in starting order; all when none is named. Throws on an unknown name. */
+export function chooseRoles(names: readonly string[]): RoleName[] {
+  const unknown = names.filter(name => !(name in LOADERS))
+  if (unknown.length > 0) {
+    throw new Error(`no role is called ${unknown.join(', ')}. Roles: ${[...ROLE_NAMES].sort().join(', ')}`)
+  }
+  return ROLE_NAMES.filter(name => names.length === 0 || names.includes(name))
+}

@@ -1,0 +1,122 @@
+/**
+ * The run directory: everything that a platform on this machine leaves beside the checkout's files.
+ *
+ * Reads and writes `.run` (or MARKETLOG_RUN_DIR): server data, logs, the addresses of the running servers, the
+ * keys of the demo accounts and `platform.json`, which exists exactly while a platform is live.
+ * Invariant: a file that holds a credential is readable to its owner alone and is replaced in one step.
+ */
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { readJson, replaceFile } from '#infra/stack/processes.ts'
+import type { ServerAddresses } from '#infra/stack/servers.ts'
+
+/** The tiers of which a platform holds one ready key each. */
+export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
+/** A tier. */
+export type Tier = (typeof TIERS)[number]
+
+/** Where a service answers its health checks and metrics. */
+export interface ServiceEntry {
+  /** The process that runs it. */
+  process: string
+  pid: number
+  url: string
+}
+
+/** Content of platform.json; other tools read it. */
+export interface PlatformFile {
+  base_url: string
+  market: string
+  keys: Record<Tier, string>
+  services: Record<string, ServiceEntry>
+  servers: {
+    kafka: string
+    schema_registry: string
+    redis: string
+    clickhouse: string
+    clickhouse_read_only: string
+    postgres: string
+  }
+}
+
+/** Paths inside a run directory. */
+export interface RunDirectory {
+  root: string
+  /** Data, logs and notes of the native servers. */
+  servers: string
+  serversFile: string
+  platformFile: string
+  keysFile: string
+  cursorKeyFile: string
+  logs: string
+  /** Owner and processes of the running platform. */
+  supervisor: string
+  state: string
+}
+
+const OWNER_ONLY = 0o600
+const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url))
+
+/** The run directory that the environment names, else `.run` of the checkout. */
+export function runDirectory(environment: Record<string, string | undefined>): RunDirectory {
+  const root = resolve(environment.MARKETLOG_RUN_DIR || join(CHECKOUT, '.run'))
+  return {
+    root,
+    servers: join(root, 'servers'),
+    serversFile: join(root, 'servers.json'),
+    platformFile: join(root, 'platform.json'),
+    keysFile: join(root, 'keys.json'),
+    cursorKeyFile: join(root, 'cursor-key.json'),
+    logs: join(root, 'logs'),
+    supervisor: join(root, 'supervisor'),
+    state: join(root, 'state'),
+  }
+}
+
+/** Creates the directories that a start needs. */
+export function prepareRunDirectory(directory: RunDirectory): void {
+  for (const path of [directory.logs, join(directory.supervisor, 'pids'), directory.state]) {
+    mkdirSync(path, { recursive: true })
+  }
+}
+
+/** Addresses of the servers of a running platform; undefined when none runs. */
+export const readServers = (directory: RunDirectory): ServerAddresses | undefined => readJson(directory.serversFile)
+
+/** Notes the addresses of the running servers. */
+export function writeServers(directory: RunDirectory, addresses: ServerAddresses): void {
+  replaceFile(directory.serversFile, `${JSON.stringify(addresses, null, 2)}\n`, OWNER_ONLY)
+}
+
+/** The running platform; undefined when none is live. */
+export const readPlatform = (directory: RunDirectory): PlatformFile | undefined => readJson(directory.platformFile)
+
+/** Announces a live platform. */
+export function writePlatform(directory: RunDirectory, platform: PlatformFile): void {
+  replaceFile(directory.platformFile, `${JSON.stringify(platform, null, 2)}\n`, OWNER_ONLY)
+}
+
+/** Takes the announcements back. */
+export function dropAnnouncements(directory: RunDirectory): void {
+  rmSync(directory.platformFile, { force: true })
+  rmSync(directory.serversFile, { force: true })
+}
+
+/** Keys of an earlier run, by tier. */
+export const readKeys = (directory: RunDirectory): Partial<Record<Tier, string>> => readJson(directory.keysFile) ?? {}
+
+/** Keeps the keys for the next run. */
+export function writeKeys(directory: RunDirectory, keys: Record<Tier, string>): void {
+  replaceFile(directory.keysFile, `${JSON.stringify(keys, null, 2)}\n`, OWNER_ONLY)
+}
+
+/** The key that signs paging cursors here: made once, so that cursors outlive a restart. */
+export function cursorKey(directory: RunDirectory): string {
+  const known = readJson<{ cursorKey: string }>(directory.cursorKeyFile)?.cursorKey
+  if (known !== undefined) return known
+  const fresh = randomBytes(32).toString('base64url')
+  replaceFile(directory.cursorKeyFile, JSON.stringify({ cursorKey: fresh }), OWNER_ONLY)
+  return fresh
+}

@@ -1,0 +1,118 @@
+/**
+ * Runs roles in this process until it is told to stop: the composition root of the platform.
+ *
+ * States: starting -> running -> stopping -> ended. A role that fails, now or later, ends the process at once with
+ * exit code 70 after a log line; uncommitted work makes that safe, and whoever supervises the process starts it
+ * again. A stop ends new requests first, then the roles in reverse order of their start, all within one limit.
+ */
+import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import { exitCodes } from './command-failure.ts'
+import { loadRole, type RoleName } from './roles.ts'
+
+/** What a process runs and with what. */
+export interface RunOptions {
+  roles: readonly RoleName[]
+  config: PlatformConfig
+  log: Log
+  /** Told once all roles have started and the process listens. */
+  onListening?: (port: number) => void
+  /** Begins the stop. */
+  signal: AbortSignal
+  /** Ends the process; given, because only main may. */
+  exit: (code: number) => never
+}
+
+const STOP_LIMIT_MS = 20_000
+
+/** Starts the roles, serves until the signal aborts, stops them; resolves when all have stopped. */
+export async function runRoles(options: RunOptions): Promise<void> {
+  const { config, log, roles } = options
+  const metrics = openMetrics()
+  const http = openHttpHost({ host: config.host, port: config.port, metrics })
+  const catalog = sharedCatalog(options)
+  const started: RunningRole[] = []
+  const fail = (role: string, error: unknown): never => {
+    log.fatal({ role, err: error }, `${role} cannot go on; the process ends`)
+    return options.exit(exitCodes.bug)
+  }
+  const contextOf = (role: string): RoleContext => ({
+    config,
+    log: log.child({ role }),
+    metrics,
+    http,
+    signal: options.signal,
+    fail: error => fail(role, error),
+    catalog: catalog.open,
+  })
+  await Promise.all(
+    roles.map(async (name, order) => {
+      try {
+        const role = await (await loadRole(name))(contextOf(name))
+        started[order] = role
+        http.watch(name, () => role.ready())
+      } catch (error) {
+        if (!options.signal.aborted) fail(name, error)
+      }
+    }),
+  )
+  const port = await http.listen().catch(error => fail('http', error))
+  log.info({ roles, port }, 'all roles have started')
+  options.onListening?.(port)
+  await aborted(options.signal)
+  log.info({ roles }, 'stopping')
+  const limit = setTimeout(() => fail('stop', new Error(`not stopped within ${STOP_LIMIT_MS} ms`)), STOP_LIMIT_MS)
+  await stopAll(http, started, log)
+  await catalog.close()
+  clearTimeout(limit)
+  log.info({ roles }, 'stopped')
+}
+
+/** New requests are refused first; a role that ends an open stream lets the host finish closing. */
+async function stopAll(http: HttpHost, started: readonly RunningRole[], log: Log): Promise<void> {
+  const closing = http.close()
+  for (const role of [...started].reverse()) {
+    if (role === undefined) continue
+    const startedAt = performance.now()
+    await role.stop()
+    log.info({ role: role.name, ms: Math.round(performance.now() - startedAt) }, 'role stopped')
+  }
+  await closing
+}
+
+/** The catalog is read when the first role asks for it, and then shared by all of this process. */
+function sharedCatalog(options: RunOptions): { open: () => Promise<CatalogReader>; close: () => Promise<void> } {
+  let opened: Promise<CatalogReader> | undefined
+  return {
+    open: () => {
+      opened ??= openCatalogReader(connectKafka({ config: options.config, role: 'catalog', log: options.log }))
+      return opened
+    },
+    close: async () => {
+      const reader = await opened?.catch(() => undefined)
+      await reader?.close()
+    },
+  }
+}
+
+/** Resolves when the signal aborts. */
+export function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) return resolve()
+    // A pending promise alone would not keep the process alive.
+    const alive = setInterval(() => {}, 60_000)
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearInterval(alive)
+        resolve()
+      },
+      { once: true },
+    )
+  })
+}

@@ -1,0 +1,42 @@
+/**
+ * Completes a command's environment with what a running platform on this machine already knows.
+ *
+ * Reads and writes nothing. Invariant: a variable that the user has set always wins; addresses of the run
+ * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
+ */
+import type { ServerAddresses } from '#infra/stack/servers.ts'
+
+/** Environment variables by name. */
+export type Environment = Record<string, string | undefined>
+
+/** What the run directory adds. */
+export interface LocalKnowledge {
+  servers: ServerAddresses | undefined
+  stateDir: string
+  cursorKey: string | undefined
+}
+
+/** The environment, completed; `serves` tells whether the process answers clients and so needs its known port. */
+export function settleEnvironment(given: Environment, local: LocalKnowledge, serves: boolean): Environment {
+  const known: Environment = {
+    ...(local.servers === undefined ? {} : addressVariables(local.servers)),
+    MARKETLOG_STATE_DIR: local.stateDir,
+    CURSOR_KEY: local.cursorKey,
+    PORT: serves ? '8080' : '0',
+  }
+  const settled: Environment = { ...given }
+  for (const [name, value] of Object.entries(known)) settled[name] = given[name] || value
+  return settled
+}
+
+/** Server addresses as the variables from which every process reads them. */
+export function addressVariables(servers: ServerAddresses): Environment {
+  return {
+    KAFKA_BROKERS: servers.kafka.join(','),
+    SCHEMA_REGISTRY_URL: servers.schemaRegistry,
+    REDIS_URL: servers.redis,
+    CLICKHOUSE_URL: servers.clickhouse,
+    CLICKHOUSE_READONLY_URL: servers.clickhouseReadOnly,
+    DATABASE_URL: servers.postgres,
+  }
+}
