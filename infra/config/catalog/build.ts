@@ -1,0 +1,81 @@
+/**
+ * `npm run catalog:build [-- --refreshes DIR]`: builds the catalog files and says what they cover.
+ *
+ * Reads the source package, recorded refreshes when there are any (default ../shared/market/refreshes
+ * beside the checkout) and the files as they are; writes both files of CATALOG_FILES. Invariant:
+ * numbers given once stay (assemble.ts). Running it again without news changes no byte.
+ */
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { gunzipSync } from 'node:zlib'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { CATALOG_FILES } from '../catalog.ts'
+import { assembleCatalog } from './assemble.ts'
+import { packItems, unpackItems } from './packed.ts'
+import { readSource } from './source.ts'
+
+const { values } = parseArgs({
+  options: { refreshes: { type: 'string', default: join('..', 'shared', 'market', 'refreshes') } },
+})
+
+const refreshes = readRefreshNames(values.refreshes)
+const previous = { items: readItems(CATALOG_FILES.items), observed: readItems(CATALOG_FILES.observed) }
+const catalog = assembleCatalog(readSource(), [...new Set(refreshes.flatMap(refresh => refresh.names))], previous)
+const sizes = [write(CATALOG_FILES.items, catalog.items), write(CATALOG_FILES.observed, catalog.observed)]
+report()
+
+function readRefreshNames(folder: string): { file: string; names: string[] }[] {
+  if (!existsSync(folder)) {
+    console.log(`no recorded refreshes in ${folder}: observed names stay as they are`)
+    return []
+  }
+  const files = readdirSync(folder).filter(file => file.endsWith('.json.gz'))
+  return files.sort().map(file => {
+    const { prices } = JSON.parse(gunzipSync(readFileSync(join(folder, file))).toString()) as { prices: object }
+    return { file, names: Object.keys(prices) }
+  })
+}
+
+function readItems(file: URL): CatalogItem[] {
+  return existsSync(file) ? unpackItems(readFileSync(file)) : []
+}
+
+/** Writes beside and renames, so that a build cut short leaves the old file whole. */
+function write(file: URL, items: readonly CatalogItem[]): number {
+  const bytes = packItems(items)
+  const beside = new URL(`${file.href}.part`)
+  writeFileSync(beside, bytes)
+  renameSync(beside, file)
+  return bytes.length
+}
+
+function report(): void {
+  const added = catalog.items.length + catalog.observed.length - previous.items.length - previous.observed.length
+  const phases = catalog.items.filter(item => item.phase !== null).length
+  console.log(`from the source: ${catalog.items.length} items (${phases} phases), ${sizes[0]} bytes`)
+  console.log(`from observed names: ${catalog.observed.length} items, ${sizes[1]} bytes; ${added} new in this build`)
+  if (refreshes.length === 0) return
+  const fromSource = new Set(catalog.items.map(item => item.market_hash_name))
+  const all = new Set([...fromSource, ...catalog.observed.map(item => item.market_hash_name)])
+  const rows = [
+    { file: 'all refreshes', names: [...new Set(refreshes.flatMap(refresh => refresh.names))] },
+    ...refreshes,
+  ]
+  const covered = rows.map(({ file, names }) => ({
+    file,
+    names: names.length,
+    source: share(names, fromSource),
+    both: share(names, all),
+  }))
+  const worst = covered.reduce((least, row) => (row.source < least.source ? row : least))
+  for (const row of [covered[0] ?? worst, worst]) {
+    console.log(
+      `${row.file}: ${row.names} names, ${row.source.toFixed(2)} % by the source, ${row.both.toFixed(2)} % by both`,
+    )
+  }
+}
+
+function share(names: readonly string[], known: Set<string>): number {
+  return (100 * names.filter(name => known.has(name)).length) / names.length
+}

@@ -1,0 +1,154 @@
+/**
+ * The compact form of a list of catalog items: one column per field, gzip JSON.
+ *
+ * Reads and writes nothing but the buffers it is given. A field's column is the list of its distinct
+ * values and, per item, the position of its value; item ids are stored as differences, crates as one
+ * table of names and images and the distinct sets in use. Invariant: unpack(pack(items)) equals
+ * items, and the same items give the same bytes.
+ */
+import { gunzipSync, gzipSync } from 'node:zlib'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+
+const FORM = 'marketlog-catalog-1'
+
+const FIELDS = [
+  'market_hash_name',
+  'phase',
+  'item_type',
+  'item_subtype',
+  'weapon_type',
+  'base_name',
+  'skin_name',
+  'wear_name',
+  'def_index',
+  'paint_index',
+  'collection',
+  'collection_image',
+  'release_date',
+  'rarity_name',
+  'rarity_color',
+  'style_name',
+  'is_stattrak',
+  'is_souvenir',
+  'min_float',
+  'max_float',
+  'image_url',
+  'supply',
+] as const satisfies (keyof CatalogItem)[]
+
+type Field = (typeof FIELDS)[number]
+type Value = string | number | boolean | null
+
+interface Column {
+  values: Value[]
+  at: number[]
+}
+
+interface Packed {
+  form: string
+  count: number
+  id_steps: number[]
+  columns: Record<Field, Column>
+  crates: { name: string; image: string }[]
+  crate_sets: number[][]
+  crates_at: number[]
+}
+
+/** Packs items, which are in order of their ids. */
+export function packItems(items: readonly CatalogItem[]): Buffer {
+  const crates = new Places<{ name: string; image: string }>()
+  const sets = new Places<number[]>()
+  const cratesAt = items.map(item => {
+    const set = item.crates.map((name, i) => crates.place({ name, image: item.crates_images[i] ?? '' }))
+    return sets.place(set)
+  })
+  const packed: Packed = {
+    form: FORM,
+    count: items.length,
+    id_steps: items.map((item, i) => item.item_id - (items[i - 1]?.item_id ?? 0)),
+    columns: Object.fromEntries(FIELDS.map(field => [field, column(items, field)])) as Record<Field, Column>,
+    crates: crates.values,
+    crate_sets: sets.values,
+    crates_at: cratesAt,
+  }
+  return gzipSync(JSON.stringify(packed), { level: 9 })
+}
+
+/** Unpacks what {@link packItems} gave; throws when the bytes are something else. */
+export function unpackItems(bytes: Buffer): CatalogItem[] {
+  const packed = JSON.parse(gunzipSync(bytes).toString()) as Packed
+  if (packed.form !== FORM) throw new Error(`not a ${FORM} file: run \`npm run catalog:build\``)
+  const sets = packed.crate_sets.map(set => ({
+    names: set.map(i => packed.crates[i]?.name ?? ''),
+    images: set.map(i => packed.crates[i]?.image ?? ''),
+  }))
+  const items: CatalogItem[] = new Array(packed.count)
+  let id = 0
+  for (let row = 0; row < packed.count; row++) {
+    id += packed.id_steps[row] ?? 0
+    items[row] = unpackRow(packed, row, id, sets[packed.crates_at[row] ?? -1] ?? { names: [], images: [] })
+  }
+  return items
+}
+
+function unpackRow(
+  packed: Packed,
+  row: number,
+  id: number,
+  crates: { names: string[]; images: string[] },
+): CatalogItem {
+  const of = <F extends Field>(field: F): CatalogItem[F] => {
+    const { values, at } = packed.columns[field]
+    return values[at[row] ?? -1] as CatalogItem[F]
+  }
+  const item: CatalogItem = {
+    item_id: id,
+    market_hash_name: of('market_hash_name'),
+    phase: of('phase'),
+    item_type: of('item_type'),
+    item_subtype: of('item_subtype'),
+    weapon_type: of('weapon_type'),
+    base_name: of('base_name'),
+    skin_name: of('skin_name'),
+    wear_name: of('wear_name'),
+    def_index: of('def_index'),
+    paint_index: of('paint_index'),
+    collection: of('collection'),
+    collection_image: of('collection_image'),
+    crates: crates.names,
+    crates_images: crates.images,
+    release_date: of('release_date'),
+    rarity_name: of('rarity_name'),
+    rarity_color: of('rarity_color'),
+    style_name: of('style_name'),
+    is_stattrak: of('is_stattrak'),
+    is_souvenir: of('is_souvenir'),
+    min_float: of('min_float'),
+    max_float: of('max_float'),
+    image_url: of('image_url'),
+  }
+  const supply = of('supply')
+  if (supply !== null && supply !== undefined) item.supply = supply
+  return item
+}
+
+function column(items: readonly CatalogItem[], field: Field): Column {
+  const places = new Places<Value>()
+  const at = items.map(item => places.place(item[field] ?? null))
+  return { values: places.values, at }
+}
+
+/** Distinct values in order of first appearance; needed twice with different shapes, hence a class. */
+class Places<T> {
+  readonly values: T[] = []
+  readonly #places = new Map<string, number>()
+
+  place(value: T): number {
+    const key = JSON.stringify(value)
+    const known = this.#places.get(key)
+    if (known !== undefined) return known
+    this.#places.set(key, this.values.length)
+    this.values.push(value)
+    return this.values.length - 1
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * The catalog's source: what the package @ianlucas/cs2-lib knows, as plain data.
+ *
+ * Reads the package, writes nothing. The only file that imports it (a development dependency): the
+ * platform itself reads the built file. Invariant: no value is invented here; image addresses are
+ * those that the package's own getters give.
+ */
+import { CS2_ITEMS, CS2ContainerType, CS2Economy, type CS2EconomyItem, CS2ItemTeam } from '@ianlucas/cs2-lib'
+import { english } from '@ianlucas/cs2-lib/translations'
+import { type Phase, parsePhase } from '#schemas/values/phase.ts'
+import { WEARS } from './market-name.ts'
+
+/** Which qualities of its contents a container gives. */
+export type Yield = 'normal' | 'stattrak' | 'souvenir'
+
+/** One entry of the source. */
+export interface SourceItem {
+  id: number
+  kind: string
+  /** The source's English name, such as `AK-47 | Redline` or `Container | Fever Case`. */
+  name: string
+  phase: Phase | null
+  /** Text that the source keeps beside an ambiguous name. */
+  note: string | null
+  description: string
+  isTournament: boolean
+  /** Item type of a weapon, such as `Rifle`; null for all else. */
+  weaponClass: string | null
+  side: 'Terrorist' | 'Counter-Terrorist' | null
+  isBase: boolean
+  /** Given to every player and never traded. */
+  isFree: boolean
+  defIndex: number | null
+  paintIndex: number | null
+  rarityColor: string | null
+  collection: string | null
+  collectionImage: string | null
+  minFloat: number | null
+  maxFloat: number | null
+  image: string | null
+  /** Image by wear name, for painted items. */
+  wearImages: Record<string, string>
+  contents: number[]
+  yields: Yield[]
+  /** The sticker inside a slab. */
+  stickerId: number | null
+}
+
+/** Reads the whole source in its own order. */
+export function readSource(): SourceItem[] {
+  CS2Economy.use({ items: CS2_ITEMS, language: english })
+  return CS2Economy.itemsAsArray.map(sourceItem)
+}
+
+function sourceItem(item: CS2EconomyItem): SourceItem {
+  return {
+    id: item.id,
+    kind: item.type,
+    name: item.name,
+    phase: parsePhase(item.altName ?? '') ?? null,
+    note: item.altName ?? null,
+    description: item.desc ?? '',
+    isTournament: item.tournamentDesc !== undefined,
+    weaponClass: item.isWeapon() ? weaponClass(item) : null,
+    side: sideOf(item),
+    isBase: item.base === true,
+    isFree: item.free === true,
+    defIndex: item.def ?? null,
+    paintIndex: item.isPaintable() ? (item.index ?? null) : null,
+    rarityColor: item.rarity ?? null,
+    collection: item.collectionName ?? null,
+    collectionImage: item.collectionImage === undefined ? null : item.getCollectionImage(),
+    minFloat: item.wearMin ?? null,
+    maxFloat: item.wearMax ?? null,
+    image: item.image === undefined ? null : item.getImage(),
+    wearImages: wearImages(item),
+    contents: [...(item.rawContents ?? []), ...(item.rawSpecials ?? [])],
+    yields: item.isContainer() ? yieldsOf(item) : [],
+    stickerId: item.stickerId ?? null,
+  }
+}
+
+function weaponClass(item: CS2EconomyItem): string | null {
+  if (item.isPistol()) return 'Pistol'
+  if (item.isSMG()) return 'SMG'
+  if (item.isSniperRifle()) return 'Sniper Rifle'
+  if (item.isRifle()) return 'Rifle'
+  if (item.isMachinegun()) return 'Machine Gun'
+  if (item.isHeavy()) return 'Shotgun'
+  return item.isEquipment() ? 'Equipment' : null
+}
+
+function sideOf(item: CS2EconomyItem): SourceItem['side'] {
+  if (item.item.teams === CS2ItemTeam.T) return 'Terrorist'
+  return item.item.teams === CS2ItemTeam.CT ? 'Counter-Terrorist' : null
+}
+
+/** The package picks one of three worn images by float; the middle of each possible range decides. */
+function wearImages(item: CS2EconomyItem): Record<string, string> {
+  const { wearMin, wearMax } = item
+  if (!item.hasWear() || wearMin === undefined || wearMax === undefined) return {}
+  return Object.fromEntries(
+    WEARS.map(wear => {
+      const middle = (Math.max(wear.from, wearMin) + Math.min(wear.to, wearMax)) / 2
+      return [wear.name, item.getImage(middle)]
+    }),
+  )
+}
+
+function yieldsOf(item: CS2EconomyItem): Yield[] {
+  if (item.containerType === CS2ContainerType.SouvenirCase) return ['souvenir']
+  if (item.statTrakOnly) return ['stattrak']
+  const givesStattrak = item.containerType === CS2ContainerType.WeaponCase && !item.statTrakless
+  return givesStattrak ? ['normal', 'stattrak'] : ['normal']
+}
