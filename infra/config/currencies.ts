@@ -1,0 +1,18 @@
+/**
+ * The currency codes that the platform speaks, as data.
+ *
+ * Reads infra/config/currencies.json, writes nothing. Invariant: codes are unique and in
+ * alphabetical order; USD, the base of all rates, is among them.
+ */
+import { z } from 'zod'
+import { readJsonFile } from './json-file.ts'
+
+const codes = z
+  .array(z.string().regex(/^[A-Z0-9]{2,10}$/, 'expected a currency code in capitals'))
+  .refine(list => list.includes('USD'), 'USD is missing')
+  .refine(list => list.every((code, i) => i === 0 || (list[i - 1] ?? '') < code), 'codes are not sorted or not unique')
+
+/** Loads all codes, sorted. */
+export function loadCurrencies(file: string | URL = new URL('./currencies.json', import.meta.url)): string[] {
+  return readJsonFile(file, codes)
+}

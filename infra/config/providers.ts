@@ -1,0 +1,115 @@
+/**
+ * The registry of providers: who they are, as data.
+ *
+ * Reads infra/config/providers.json, or the file named instead (MARKETLOG_PROVIDERS, read in main);
+ * writes nothing. Invariant: keys, codes and display names are unique; nothing in code knows a key.
+ * How a provider's data is fetched is not here but in a market file (market.ts).
+ */
+import { z } from 'zod'
+import { loadCurrencies } from './currencies.ts'
+import { readJsonFile } from './json-file.ts'
+
+const fee = z.number().min(0).lt(1).nullable()
+
+const intervalMs = z.number().int().min(1_000)
+
+const provider = z.strictObject({
+  /** Lowercase token that clients send. */
+  key: z.string().regex(/^[a-z][a-z0-9_-]{0,63}$/, 'expected a lowercase token'),
+  display_name: z.string().min(1),
+  code: z.string().regex(/^[A-Z0-9]{2,8}$/, 'expected 2 to 8 capitals or digits'),
+  market_type: z.enum(['STORE', 'P2P', 'ESCROW', 'TRADING', 'HYBRID']),
+  default_currency: z.string(),
+  /** Decimal fractions; null = not applicable. */
+  fees: z.strictObject({ sell_fee: fee, insta_sell_fee: fee, trading_spread_fee: fee }),
+  features: z.strictObject({ has_buy_orders: z.boolean(), has_recent_sales: z.boolean() }),
+  logo: z.url(),
+  /** An RFC 6570 template with `{market_hash_name}`, `{phase}`, `{item_id}`, or as a query `{?phase}`. */
+  link_template: z
+    .string()
+    .regex(/^https?:\/\/[^{}]+/, 'expected an http(s) URL')
+    .refine(hasKnownVariables, {
+      error: 'expected a template with {market_hash_name} or {item_id}, and {phase} at most',
+    }),
+  /** How often its asks and bids are refreshed; its health is judged by it. */
+  refresh_interval_ms: intervalMs,
+  /** How often its sales are refreshed; null for a provider without sales. */
+  sales_interval_ms: intervalMs.nullable(),
+})
+
+/** One marketplace. */
+export type Provider = z.infer<typeof provider>
+
+/** All marketplaces, and the sets of keys by what they offer; every list is sorted by key. */
+export interface ProviderRegistry {
+  all: Provider[]
+  byKey: Map<string, Provider>
+  /** Every provider shows asks. */
+  askKeys: string[]
+  bidKeys: string[]
+  saleKeys: string[]
+}
+
+const providersFile = z.strictObject({ providers: z.array(provider).min(1) }).superRefine(({ providers }, context) => {
+  const currencies = new Set(loadCurrencies())
+  const seen = { key: new Set<string>(), code: new Set<string>(), display_name: new Set<string>() }
+  providers.forEach((entry, i) => {
+    const fault = (field: keyof Provider, message: string) =>
+      context.addIssue({ code: 'custom', path: ['providers', i, field], message })
+    for (const field of ['key', 'code', 'display_name'] as const) {
+      if (seen[field].has(entry[field])) fault(field, `"${entry[field]}" is used twice`)
+      seen[field].add(entry[field])
+    }
+    if (!currencies.has(entry.default_currency)) fault('default_currency', `unknown code "${entry.default_currency}"`)
+    if (entry.features.has_recent_sales !== (entry.sales_interval_ms !== null))
+      fault('sales_interval_ms', 'expected a number exactly when features.has_recent_sales is true')
+  })
+})
+
+/** Loads the registry; throws an Error that names file, member and fault. */
+export function loadProviders(file: string | URL = new URL('./providers.json', import.meta.url)): ProviderRegistry {
+  const all = readJsonFile(file, providersFile).providers.sort((a, b) => (a.key < b.key ? -1 : 1))
+  const keysWhere = (holds: (entry: Provider) => boolean) => all.filter(holds).map(entry => entry.key)
+  return {
+    all,
+    byKey: new Map(all.map(entry => [entry.key, entry])),
+    askKeys: keysWhere(() => true),
+    bidKeys: keysWhere(entry => entry.features.has_buy_orders),
+    saleKeys: keysWhere(entry => entry.features.has_recent_sales),
+  }
+}
+
+/** What a marketplace URL is made of. */
+export interface LinkTarget {
+  item_id: number
+  market_hash_name: string
+  phase: string | null
+}
+
+const EXPRESSION = /\{(\??)([^{}]*)\}/g
+const VARIABLES = new Set(['item_id', 'market_hash_name', 'phase'])
+
+function hasKnownVariables(template: string): boolean {
+  const names = [...template.matchAll(EXPRESSION)].flatMap(match => (match[2] ?? '').split(','))
+  const isKnown = names.every(name => VARIABLES.has(name))
+  return isKnown && (names.includes('market_hash_name') || names.includes('item_id'))
+}
+
+/**
+ * The marketplace's URL of an item: its template expanded as RFC 6570 does for simple (`{x}`) and
+ * query (`{?x,y}`) expressions. Values are percent-encoded; a null phase leaves its part out.
+ */
+export function marketplaceUrl(entry: Provider, item: LinkTarget): string {
+  const encode = (text: string) => encodeURIComponent(text).replace(/[!'()*]/g, percent)
+  return entry.link_template.replace(EXPRESSION, (_, query: string, list: string) => {
+    const pairs = list
+      .split(',')
+      .map(name => [name, item[name as keyof LinkTarget]] as const)
+      .filter(([, value]) => value !== null)
+    if (query === '') return pairs.map(([, value]) => encode(String(value))).join(',')
+    const parts = pairs.map(([name, value]) => `${name}=${encode(String(value))}`)
+    return parts.length === 0 ? '' : `?${parts.join('&')}`
+  })
+}
+
+const percent = (character: string): string => `%${character.charCodeAt(0).toString(16).toUpperCase()}`

@@ -1,0 +1,72 @@
+/**
+ * The subscription tiers and what each may do, as data.
+ *
+ * Reads infra/config/tiers.json, writes nothing. Invariant: all four tiers are there, and no limit
+ * falls from a tier to the next. Sources: interface.md "Limits", decisions.md. Which route a tier
+ * may call stands at the route.
+ */
+import { z } from 'zod'
+import { readJsonFile } from './json-file.ts'
+
+/** The tiers, lowest first. */
+export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
+
+/** The name of a tier. */
+export type Tier = (typeof TIERS)[number]
+
+const count = z.number().int().min(0)
+
+const limits = z.strictObject({
+  requests_per_minute: count.min(1),
+  /** Per calendar month. */
+  requests_per_month: count.min(1),
+  /** Default and maximum of `limit` on prices and bids. */
+  list_page_max: count.min(1),
+  /** Default of `limit` on sales; null where sales are not offered. */
+  sales_page_default: count.min(1).nullable(),
+  /** Starts of POST /prices in any 24 hours, per key. */
+  prices_stream_starts_per_day: count,
+  /** Starts of POST /bids in any 24 hours, per key. */
+  bids_stream_starts_per_day: count,
+  /** Concurrent feed connections per key, both feeds together. */
+  feed_connections: count,
+  candle_intervals: z.array(z.enum(['5m', '1h', '1d'])).min(1),
+  /** Longest candle lookback, in whole days; null = as far as data is kept, in hours too. */
+  lookback_days_max: count.min(1).nullable(),
+  /** Whether candles take `fill`, `start` and `end`. */
+  can_choose_window: z.boolean(),
+  portfolios: count,
+  /** Per portfolio. */
+  portfolio_items: count,
+  enabled_alerts: count,
+  /** Per root key. */
+  child_keys: count,
+  /** Webhook destinations per account. */
+  webhooks: count,
+})
+
+/** What one tier may do. */
+export type TierLimits = z.infer<typeof limits>
+
+const tiersFile = z
+  .strictObject({ free: limits, starter: limits, pro: limits, quant: limits })
+  .superRefine((tiers, context) => {
+    TIERS.slice(1).forEach((tier, i) => {
+      const lower = TIERS[i] as Tier
+      for (const [field, value] of Object.entries(tiers[tier])) {
+        const below = tiers[lower][field as keyof TierLimits]
+        if (typeof value === 'number' && typeof below === 'number' && value < below) {
+          context.addIssue({
+            code: 'custom',
+            path: [tier, field],
+            message: `${value} is less than ${lower}'s ${below}`,
+          })
+        }
+      }
+    })
+  })
+
+/** Loads the limits of all tiers; throws an Error that names file, member and fault. */
+export function loadTiers(file: string | URL = new URL('./tiers.json', import.meta.url)): Record<Tier, TierLimits> {
+  return readJsonFile(file, tiersFile)
+}
