@@ -39,7 +39,7 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   let last: Promise<unknown> = Promise.resolve()
   return {
     send(records) {
-      const topicMessages = grouped(kafka, records, writer)
+      const topicMessages = groupByTopic(kafka, records, [writer])
       const sent = last.then(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
       last = sent.catch(() => undefined)
       return sent.then(() => undefined)
@@ -52,20 +52,21 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
 }
 
 /** Groups records by topic as kafkajs takes them; refuses a topic of another writer. */
-export function grouped(
+export function groupByTopic(
   kafka: KafkaConnection,
   records: readonly Outgoing[],
-  writer: string,
+  writers: readonly string[],
 ): { topic: string; messages: Message[] }[] {
   const byTopic = new Map<TopicKey, Message[]>()
-  for (const record of records) {
-    let messages = byTopic.get(record.topic)
+  for (const { topic, ...message } of records) {
+    let messages = byTopic.get(topic)
     if (!messages) {
-      if (topics[record.topic].writer !== writer) throw new Error(`${writer} does not own ${topics[record.topic].name}`)
+      if (!writers.includes(topics[topic].writer))
+        throw new Error(`${writers.join(' and ')} own no ${topics[topic].name}`)
       messages = []
-      byTopic.set(record.topic, messages)
+      byTopic.set(topic, messages)
     }
-    messages.push({ key: record.key, value: record.value, partition: record.partition })
+    messages.push(message)
   }
   return [...byTopic].map(([topic, messages]) => ({ topic: kafka.topicName(topic), messages }))
 }

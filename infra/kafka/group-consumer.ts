@@ -1,0 +1,149 @@
+/**
+ * A member of a consumer group that hands over whole batches and leaves every decision to its handler.
+ *
+ * States: joining → assigned (handler told) → consuming → rebalancing → joining …, and stopped.
+ * Offsets are resolved only when the handler says `done`; nothing is committed here but what the
+ * handler commits. Invariant: the group hears from this member while a handler works, through `tick`,
+ * since kafkajs has no heartbeat in the background; a crash that kafkajs does not restart ends the
+ * process, because its consumer would stop while the process lives on.
+ */
+import type { Consumer, EachBatchPayload } from 'kafkajs'
+import type { TopicKey } from '#schemas/topics.ts'
+import type { KafkaConnection } from './connection.ts'
+import { forgetMember, leaveForTheDead, rememberMember } from './membership.ts'
+
+/** One message as it came. */
+export interface BatchMessage {
+  offset: number
+  key: Buffer | null
+  value: Buffer | null
+}
+
+/** Consecutive messages of one partition. */
+export interface MessageBatch {
+  topic: TopicKey
+  partition: number
+  /** Offset of the first record, control records included. */
+  first: number
+  /** Offset after the last record, control records included. */
+  next: number
+  messages: readonly BatchMessage[]
+}
+
+/** done: do not send it again. again: send it again. A number: go on from this offset. */
+export type BatchAnswer = 'done' | 'again' | number
+
+/** Who handles what a member gets. */
+export interface GroupHandler {
+  /** A new generation began; whatever was open before may have had another owner meanwhile. */
+  assigned(partitions: { topic: TopicKey; partition: number }[]): void
+  /** Handles a batch; calls tick at least every few seconds. */
+  batch(batch: MessageBatch, tick: () => Promise<void>): Promise<BatchAnswer>
+  /** Only control or aborted records stood before `next`. */
+  passed(topic: TopicKey, partition: number, next: number): Promise<void>
+}
+
+/** A joined group. */
+export interface GroupMember {
+  /** Commits offsets for lag and for the next owner's first guess. */
+  commit(topic: TopicKey, partition: number, next: number): Promise<void>
+  leave(): Promise<void>
+}
+
+/** How a group is joined. */
+export interface GroupOptions {
+  group: string
+  topics: readonly TopicKey[]
+  /** Bytes that one fetch may return for a partition. */
+  maxBytesPerPartition?: number
+  fail(error: Error): void
+}
+
+const SESSION_MS = 10_000
+const CONCURRENT_PARTITIONS = 16
+
+/** Joins a group and hands batches to the handler until told to leave. */
+export async function joinGroup(
+  kafka: KafkaConnection,
+  options: GroupOptions,
+  handler: GroupHandler,
+): Promise<GroupMember> {
+  const group = kafka.groupName(options.group)
+  const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))
+  await leaveForTheDead(kafka, group)
+  const consumer = kafka.newClient(`group-${options.group}`).consumer({
+    groupId: group,
+    sessionTimeout: SESSION_MS,
+    rebalanceTimeout: 15_000,
+    heartbeatInterval: 1_500,
+    maxWaitTimeInMs: 100,
+    maxBytesPerPartition: options.maxBytesPerPartition ?? 2 ** 20,
+    maxBytes: 16 * 2 ** 20,
+    allowAutoTopicCreation: false,
+    retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
+  })
+  let isLeaving = false
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    rememberMember(kafka, group, payload.memberId)
+    const assigned = Object.entries(payload.memberAssignment).flatMap(([name, partitions]) => {
+      const topic = keys.get(name)
+      return topic === undefined ? [] : partitions.map(partition => ({ topic, partition }))
+    })
+    handler.assigned(assigned)
+  })
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    if (!payload.restart && !isLeaving) options.fail(payload.error)
+  })
+  consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) => {
+    const topic = keys.get(payload.topic)
+    if (payload.batchSize > 0 || topic === undefined || isLeaving) return
+    handler.passed(topic, payload.partition, Number(payload.lastOffset) + 1).catch(options.fail)
+  })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [...keys.keys()], fromBeginning: true })
+  await consumer.run({
+    autoCommit: false,
+    eachBatchAutoResolve: false,
+    partitionsConsumedConcurrently: CONCURRENT_PARTITIONS,
+    eachBatch: payload => handle(consumer, payload, keys, handler),
+  })
+  return {
+    commit: (topic, partition, next) =>
+      consumer.commitOffsets([{ topic: kafka.topicName(topic), partition, offset: String(next) }]),
+    async leave() {
+      isLeaving = true
+      await consumer.disconnect()
+      forgetMember(kafka, group)
+    },
+  }
+}
+
+async function handle(
+  consumer: Consumer,
+  payload: EachBatchPayload,
+  keys: ReadonlyMap<string, TopicKey>,
+  handler: GroupHandler,
+): Promise<void> {
+  const { batch, heartbeat, resolveOffset, isRunning } = payload
+  const topic = keys.get(batch.topic)
+  const last = batch.messages.at(-1)
+  if (topic === undefined || last === undefined || !isRunning()) return
+  const { partition } = batch
+  const answer = await handler.batch(
+    {
+      topic,
+      partition,
+      first: Number(batch.firstOffset()),
+      next: Number(batch.lastOffset()) + 1,
+      messages: batch.messages.map(message => ({
+        offset: Number(message.offset),
+        key: message.key,
+        value: message.value,
+      })),
+    },
+    heartbeat,
+  )
+  if (answer === 'done') resolveOffset(last.offset)
+  else if (answer !== 'again') consumer.seek({ topic: batch.topic, partition, offset: String(answer) })
+  await heartbeat()
+}

@@ -1,0 +1,33 @@
+/**
+ * What a processor may say of a record, and what the runner then does.
+ *
+ * A closed set: everything else that a processor does is to throw, which means a bug or a lost
+ * dependency and ends the process after bounded tries.
+ */
+import type { TopicKey } from '#schemas/topics.ts'
+
+/** A record with its place in the log. */
+export interface StreamRecord {
+  topic: TopicKey
+  partition: number
+  offset: number
+  key: string | null
+  /** The event's name, `BookChanged`. */
+  event: string
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape; processors narrow by it.
+  value: any
+  raw: Buffer
+}
+
+/** ok: taken. skip: not wanted, counted by reason. deadLetter: set aside with its reason. */
+export type Outcome =
+  | { kind: 'ok' }
+  | { kind: 'skip'; reason: string }
+  | { kind: 'deadLetter'; reason: string; detail: string }
+  /** The catalog lacks the name: set aside, to be replayed after a catalog update. */
+  | { kind: 'unresolved'; name: string; phase: string | null; provider: string; observedAt: number }
+  /** Not now: what came before it is written, and the record comes again after the wait. */
+  | { kind: 'retry'; afterMs: number }
+
+/** The record was taken. */
+export const OK: Outcome = { kind: 'ok' }
