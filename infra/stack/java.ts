@@ -11,11 +11,15 @@ import type { NativeContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
 import { installPackages } from './system-packages.ts'
 
-/** A Java runtime: path of its launcher and its feature version, e.g. 21. */
+/** A Java runtime: path of its launcher, its feature version, e.g. 21, and what it says of its build. */
 export interface JavaRuntime {
   launcher: string
   version: number
+  build: string
 }
+
+/** How long a Java server may take to end; the first end also writes the class archive. */
+export const JVM_GRACE_MS = 15_000
 
 const VERSION_LIMIT_MS = 20_000
 const FETCH_LIMIT_MS = 10 * 60_000
@@ -27,7 +31,7 @@ export async function provideJava(context: NativeContext, lowest: number): Promi
   if (present !== undefined) return present
   const problem = `Java ${lowest} or newer is needed`
   try {
-    return { launcher: await javaFromWheel(context), version: 25 }
+    return await describeJava(context, await javaFromWheel(context))
   } catch (error) {
     context.signal.throwIfAborted()
     if (lowest <= 17) {
@@ -53,8 +57,8 @@ async function findJava(context: NativeContext, lowest: number): Promise<JavaRun
   const suits = async (launcher: string): Promise<JavaRuntime | undefined> => {
     if (!existsSync(launcher) || seen.has(realpathSync(launcher))) return undefined
     seen.add(realpathSync(launcher))
-    const version = await javaVersion(context, launcher)
-    return version >= lowest ? { launcher: realpathSync(launcher), version } : undefined
+    const runtime = await describeJava(context, realpathSync(launcher))
+    return runtime.version >= lowest ? runtime : undefined
   }
   for (const launcher of preferred) {
     const runtime = await suits(launcher)
@@ -69,19 +73,19 @@ async function findJava(context: NativeContext, lowest: number): Promise<JavaRun
   return runtimes.sort((one, other) => other.version - one.version)[0]
 }
 
-async function javaVersion(context: NativeContext, launcher: string): Promise<number> {
+async function describeJava(context: NativeContext, launcher: string): Promise<JavaRuntime> {
   try {
-    const output = await runTool({
+    const build = await runTool({
       command: launcher,
       args: ['-version'],
       environment: context.environment,
       limitMs: VERSION_LIMIT_MS,
       signal: context.signal,
     })
-    return Number(/version "(\d+)/.exec(output)?.[1] ?? 0)
+    return { launcher, version: Number(/version "(\d+)/.exec(build)?.[1] ?? 0), build }
   } catch {
     context.signal.throwIfAborted()
-    return 0
+    return { launcher, version: 0, build: '' }
   }
 }
 

@@ -6,9 +6,9 @@
  * after its grace, killed. It leads its own process group, so Ctrl-C in a terminal reaches neither it nor a server.
  * Must not decide anything about servers: commands arrive complete.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { closeSync, openSync, rmSync } from 'node:fs'
-import { identify, type ProcessIdentity, replaceFile, signalGroup, waitForEnd } from './processes.ts'
+import { identify, type ProcessIdentity, replaceFile, signalGroup } from './processes.ts'
 
 /** A server's complete start order. */
 export interface LaunchOrder {
@@ -33,12 +33,11 @@ export type KeeperReport =
   | { kind: 'launched'; server: string; pid: number }
   | { kind: 'refused'; server: string; reason: string }
   | { kind: 'ended'; server: string; how: string }
-  | { kind: 'stopped' }
 
 interface Kept {
   order: LaunchOrder
-  child: ChildProcess
   identity: ProcessIdentity
+  ended: Promise<void>
 }
 
 const kept: Kept[] = []
@@ -49,7 +48,10 @@ function report(message: KeeperReport): void {
 }
 
 function launch(order: LaunchOrder): void {
-  if (stopping) return report({ kind: 'refused', server: order.server, reason: 'the stack is stopping' })
+  if (stopping) {
+    report({ kind: 'refused', server: order.server, reason: 'the stack is stopping' })
+    return
+  }
   const log = openSync(order.logFile, 'a')
   const child = spawn(order.command, order.args, {
     cwd: order.directory,
@@ -61,26 +63,28 @@ function launch(order: LaunchOrder): void {
   })
   closeSync(log)
   child.once('error', error => report({ kind: 'refused', server: order.server, reason: error.message }))
-  const identity = child.pid === undefined ? undefined : identify(child.pid)
   if (child.pid === undefined) return
-  if (identity !== undefined) {
-    replaceFile(
-      order.identityFile,
-      JSON.stringify({ ...identity, stopSignal: order.stopSignal, graceMs: order.graceMs }),
-    )
-    kept.push({ order, child, identity })
-  }
-  child.once('exit', (code, signal) => {
-    rmSync(order.identityFile, { force: true })
-    report({ kind: 'ended', server: order.server, how: signal === null ? `exit code ${code}` : signal })
+  const ended = new Promise<void>(resolve => {
+    child.once('exit', (code, signal) => {
+      rmSync(order.identityFile, { force: true })
+      report({ kind: 'ended', server: order.server, how: signal === null ? `exit code ${code}` : signal })
+      resolve()
+    })
   })
+  // A child that nobody has waited for yet keeps its pid, so its identity can still be read.
+  const identity = identify(child.pid)
+  if (identity !== undefined) {
+    const { stopSignal, graceMs } = order
+    replaceFile(order.identityFile, JSON.stringify({ ...identity, stopSignal, graceMs }))
+    kept.push({ order, identity, ended })
+  }
   report({ kind: 'launched', server: order.server, pid: child.pid })
 }
 
 async function end(one: Kept): Promise<void> {
-  if (await waitForEnd(one.identity, one.order.graceMs)) return
-  signalGroup(one.identity, 'SIGKILL')
-  await waitForEnd(one.identity, one.order.graceMs)
+  const kill = setTimeout(() => signalGroup(one.identity, 'SIGKILL'), one.order.graceMs)
+  await one.ended
+  clearTimeout(kill)
 }
 
 /** Signals in reverse order of start, then waits for all at once: no server needs another one to end. */
@@ -90,9 +94,6 @@ async function stop(): Promise<void> {
   const newestFirst = [...kept].reverse()
   for (const one of newestFirst) signalGroup(one.identity, one.order.stopSignal)
   await Promise.all(newestFirst.map(end))
-  for (const one of newestFirst) rmSync(one.order.identityFile, { force: true })
-  report({ kind: 'stopped' })
-  if (process.connected) process.disconnect()
   process.exit(0)
 }
 

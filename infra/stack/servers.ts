@@ -14,7 +14,7 @@ import { cacheDirectory } from './downloads.ts'
 import { type Keeper, startKeeper } from './keeper-client.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
 import { prepareKafka } from './native/kafka.ts'
-import type { NativeContext, PrepareServer } from './native/native-server.ts'
+import type { NativeContext, PreparedServer, PrepareServer } from './native/native-server.ts'
 import { postgresHomeElsewhere, preparePostgres } from './native/postgres.ts'
 import { prepareRedis } from './native/redis.ts'
 import { prepareSchemaRegistry } from './native/schema-registry.ts'
@@ -152,6 +152,7 @@ async function startNative(options: ProvideOptions & { signal: AbortSignal }, na
   const shared = { dataDir, port: openPortBook(dataDir), secret: openSecrets(dataDir), signal }
   const addresses: Partial<ServerAddresses> = {}
   const pids: Partial<Record<ServerName, number>> = {}
+  const afterStops: (() => void)[] = []
   const starts = names.map(async name => {
     const logFile = openLog(dataDir, name)
     try {
@@ -165,6 +166,7 @@ async function startNative(options: ProvideOptions & { signal: AbortSignal }, na
       }
       const running = await startOne(name, context, keeper)
       pids[name] = running.pid
+      afterStops.push(() => running.afterStop?.(keeper.endOf(name)))
       Object.assign(addresses, running.addresses)
     } catch (error) {
       const described = describeFailure(name, error, logFile)
@@ -180,14 +182,18 @@ async function startNative(options: ProvideOptions & { signal: AbortSignal }, na
   keeper.onUnexpectedEnd((server, how) =>
     options.say(`${server}: ended unexpectedly (${how}); its log is ${join(dataDir, 'logs', `${server}.log`)}`),
   )
-  return { addresses, pids, stop: () => keeper.stop() }
+  const stop = async () => {
+    await keeper.stop()
+    for (const afterStop of afterStops) afterStop()
+  }
+  return { addresses, pids, stop }
 }
 
 async function startOne(
   name: ServerName,
   context: NativeContext,
   keeper: Keeper,
-): Promise<{ pid: number; addresses: Partial<ServerAddresses> }> {
+): Promise<PreparedServer & { pid: number }> {
   const prepared = await PREPARE[name](context)
   context.signal.throwIfAborted()
   const pid = await keeper.launch({
@@ -211,7 +217,7 @@ async function startOne(
     await pause(POLL_MS, undefined, { signal: context.signal })
   }
   await prepared.afterReady?.()
-  return { pid, addresses: prepared.addresses }
+  return { ...prepared, pid }
 }
 
 interface ServerLog {

@@ -85,7 +85,7 @@ function configXml(users: string, data: string): string {
 
 /**
  * The engine's own session is always `default` without a password, and others on loopback can be that user too:
- * hence it may open the listener and count, and nothing else - no data, no files, no URLs.
+ * hence it may switch the listener and count, and nothing else - no data, no files, no URLs.
  */
 function usersXml(writerHash: string, readerHash: string): string {
   return `<clickhouse>

@@ -6,8 +6,9 @@
  */
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { useClassArchive } from '../class-archive.ts'
 import { provideArtifact } from '../downloads.ts'
-import { provideJava, runMaven } from '../java.ts'
+import { JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { askHttp } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
@@ -15,6 +16,9 @@ import type { NativeContext, PrepareServer } from './native-server.ts'
 const LOWEST_JAVA = 21
 const UNPACK_LIMIT_MS = 120_000
 const CONFLUENT_API = '/apis/ccompat/v7'
+
+// The second compiler costs start-up time and the registry, asked once per schema, never earns it back.
+const MEMORY = ['-Xmx384m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
 
 /** Prepares the registry: archive, database directory, settings. */
 export const prepareSchemaRegistry: PrepareServer = async context => {
@@ -27,12 +31,14 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
   )
   const home = join(context.dataDir, 'schema-registry')
   mkdirSync(home, { recursive: true })
+  const program = join(application, 'quarkus-run.jar')
+  const archive = useClassArchive(context.cacheDir, java, program)
   const [port, management] = [await context.port('schemaRegistry'), await context.port('schemaRegistry-management')]
   const base = `http://127.0.0.1:${port}${CONFLUENT_API}`
   return {
     launch: {
       command: java.launcher,
-      args: ['-Xmx384m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-jar', join(application, 'quarkus-run.jar')],
+      args: [...MEMORY, ...archive.flags, '-jar', program],
       environment: {
         PATH: context.environment.PATH ?? '',
         QUARKUS_HTTP_HOST: '127.0.0.1',
@@ -44,10 +50,11 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
         APICURIO_DATASOURCE_URL: `jdbc:h2:file:${join(home, 'registry')}`,
       },
       stopSignal: 'SIGTERM',
-      graceMs: 10_000,
+      graceMs: JVM_GRACE_MS,
       directory: home,
     },
     isReady: async () => (await askHttp(`${base}/subjects`)) !== undefined,
+    afterStop: archive.afterStop,
     addresses: { schemaRegistry: base },
     readyLimitMs: 90_000,
   }
@@ -65,7 +72,7 @@ async function unpackArchive(context: NativeContext, files: string, kept: string
   const [archive] = readdirSync(files)
   await runTool({
     command: 'tar',
-    args: ['-xzf', join(files, archive as string), '-C', kept],
+    args: ['-xzf', join(files, archive as string), '--no-same-owner', '-C', kept],
     environment: context.environment,
     limitMs: UNPACK_LIMIT_MS,
     signal: context.signal,
