@@ -1,0 +1,119 @@
+/**
+ * The only door to ClickHouse: a reading and a writing client, each with bounded waits.
+ *
+ * Reads and writes what its callers say. Invariant: no request outlives its limit, every answer is
+ * read or closed, and 64-bit integers arrive as numbers, which holds since stored amounts stay below
+ * 2^53. Requests are not compressed: on a near network that costs more than it saves (facts.md).
+ */
+import { Readable } from 'node:stream'
+import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
+
+/** Reads from a database. */
+export interface ClickhouseReader {
+  readonly database: string
+  /** The rows of a query; parameters stand in it as `{name:Type}`. */
+  rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
+  close(): Promise<void>
+}
+
+/** Rows of one table in ClickHouse's RowBinary form. */
+export interface BinaryInsert {
+  table: string
+  columns: readonly string[]
+  chunks: readonly Buffer[]
+  /** Names the insert: sent again with the same token, it is carried out once. */
+  token: string
+}
+
+/** Writes to a database. */
+export interface ClickhouseWriter extends ClickhouseReader {
+  command(statement: string): Promise<void>
+  /** Resolves when the server confirmed the rows. */
+  insert(insert: BinaryInsert): Promise<void>
+}
+
+/** How a client behaves. */
+export interface ClickhouseOptions {
+  database: string
+  /** Shown in the server's query log. */
+  name: string
+}
+
+const READ_LIMIT_MS = 20_000
+const WRITE_LIMIT_MS = 60_000
+const READERS_AT_ONCE = 16
+const WRITERS_AT_ONCE = 4
+
+const NUMBERS: ClickHouseSettings = { output_format_json_quote_64bit_integers: 0 }
+
+/** Opens the reading client; its user should have no right but SELECT. */
+export function openReader(url: string, options: ClickhouseOptions): ClickhouseReader {
+  const client = clientOf(url, options, READ_LIMIT_MS, READERS_AT_ONCE, {
+    ...NUMBERS,
+    max_execution_time: READ_LIMIT_MS / 1000,
+    // A reader that hangs up stops its query; the server heeds this for read-only users alone.
+    cancel_http_readonly_queries_on_client_close: 1,
+  })
+  return readerOf(client, options.database)
+}
+
+/** Opens the writing client. */
+export function openWriter(url: string, options: ClickhouseOptions): ClickhouseWriter {
+  const client = clientOf(url, options, WRITE_LIMIT_MS, WRITERS_AT_ONCE, {
+    ...NUMBERS,
+    // A backfill may touch years in one batch.
+    throw_on_max_partitions_per_insert_block: 0,
+  })
+  return {
+    ...readerOf(client, options.database),
+    async command(statement) {
+      await client.command({ query: statement })
+    },
+    async insert({ table, columns, chunks, token }) {
+      const { stream } = await client.exec({
+        query: `INSERT INTO ${options.database}.${table} (${columns.join(', ')}) FORMAT RowBinary`,
+        values: Readable.from(chunks, { objectMode: false }),
+        clickhouse_settings: { insert_deduplication_token: token },
+      })
+      for await (const _ of stream);
+    },
+  }
+}
+
+function readerOf(client: ClickHouseClient, database: string): ClickhouseReader {
+  return {
+    database,
+    async rows<T>(query: string, params: Record<string, unknown> = {}, signal?: AbortSignal) {
+      const answer = await client.query({
+        query,
+        query_params: params,
+        format: 'JSONEachRow',
+        ...(signal && { abort_signal: signal }),
+      })
+      return answer.json<T>()
+    },
+    close: () => client.close(),
+  }
+}
+
+function clientOf(
+  url: string,
+  options: ClickhouseOptions,
+  limitMs: number,
+  connections: number,
+  settings: ClickHouseSettings,
+): ClickHouseClient {
+  const address = new URL(url)
+  return createClient({
+    url: address.origin,
+    username: decodeURIComponent(address.username) || 'default',
+    password: decodeURIComponent(address.password),
+    application: options.name,
+    request_timeout: limitMs,
+    max_open_connections: connections,
+    compression: { request: false, response: false },
+    // What goes wrong is thrown to the caller, who logs it once.
+    log: { level: ClickHouseLogLevel.OFF },
+    clickhouse_settings: settings,
+  })
+}

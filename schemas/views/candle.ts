@@ -1,0 +1,233 @@
+/**
+ * Candles of the composite best ask, made from what each provider's own asks did in each bucket.
+ *
+ * Pure. A provider's changes are in time order, those of different providers are not, so the stored
+ * unit is the part: one provider's asks for one item in one bucket. Candles are composed of parts when
+ * they are read, and come out the same in whatever order the providers reached the log.
+ * Formulas: decisions.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
+ */
+import type { Instant } from '../values/instant.ts'
+import type { MicroUsd } from '../values/money.ts'
+
+/** The bucket widths of the API, with their retention (decisions.md, "Prices"). */
+export const CANDLE_INTERVALS = {
+  '5m': { ms: 300_000, retentionDays: 7 },
+  '1h': { ms: 3_600_000, retentionDays: 30 },
+  '1d': { ms: 86_400_000, retentionDays: 365 },
+} as const
+
+/** A bucket width. */
+export type CandleInterval = keyof typeof CANDLE_INTERVALS
+
+/** A provider's ask at an edge of a bucket. */
+export interface EdgeAsk {
+  /** Whether an ask stood at that edge. */
+  standing: boolean
+  /** The ask; where none stood, the nearest inside the bucket: the first one, or the last one. */
+  micro: MicroUsd
+  /** Listings of the standing ask, else 0. */
+  quantity: number
+  /** When the provider's first, or last, change in the bucket happened. */
+  at: Instant
+}
+
+/** What one provider's asks for an item did in one bucket in which at least one of them changed. */
+export interface CandlePart {
+  /** Start of the bucket. */
+  bucket: Instant
+  provider: string
+  opening: EdgeAsk
+  closing: EdgeAsk
+  /** Lowest and highest ask that stood at any moment of the bucket, the one at its start included. */
+  low: MicroUsd
+  high: MicroUsd
+  /** Sum of the falls of the listing count; a withdrawal is a fall to zero. */
+  falls: number
+}
+
+/** A provider's newest ask for an item and when it changed; where it was withdrawn, the last one and when it went. */
+export interface StandingAsk extends EdgeAsk {
+  provider: string
+}
+
+/** A composite candle. */
+export interface Candle {
+  /** Start of the bucket. */
+  t: Instant
+  o: MicroUsd
+  h: MicroUsd
+  l: MicroUsd
+  c: MicroUsd
+  v: number
+  q: number
+  providers: { o: string; h: string; l: string; c: string }
+}
+
+/** The composite that stood last before a window, and the listings standing at its start. */
+export interface Composite {
+  micro: MicroUsd
+  provider: string
+  quantity: number
+}
+
+/** What candles are composed of. */
+export interface CandleSources {
+  /**
+   * All parts of the window, and per provider the last one before it and the first one after it, in any
+   * order (query: schemas/views/clickhouse/candle-parts.ts). More do no harm.
+   */
+  parts: readonly CandlePart[]
+  standing: readonly StandingAsk[]
+}
+
+/** Half-open, both ends on bucket edges. */
+export interface CandleWindow {
+  start: Instant
+  end: Instant
+  intervalMs: number
+}
+
+/** The candles of a window, oldest first, and what stood before the first. */
+export interface ComposedCandles {
+  opening: Composite | undefined
+  candles: Candle[]
+}
+
+interface Priced {
+  provider: string
+  micro: MicroUsd
+}
+
+/** Composes the candles of a window: one for each bucket in which at least one provider changed. */
+export function composeCandles(sources: CandleSources, window: CandleWindow): ComposedCandles {
+  const carried = carriedIn(sources, window.start)
+  const opening = compositeOf([...carried.values()])
+  const byBucket = new Map<Instant, CandlePart[]>()
+  for (const part of sources.parts) {
+    if (part.bucket < window.start || part.bucket >= window.end) continue
+    const inBucket = byBucket.get(part.bucket)
+    if (inBucket) inBucket.push(part)
+    else byBucket.set(part.bucket, [part])
+  }
+  const buckets = [...byBucket].sort(([a], [b]) => a - b)
+  const candles = buckets.map(([bucket, parts]) => {
+    const candle = composeBucket(bucket, parts, carried)
+    for (const part of parts) carried.set(part.provider, { provider: part.provider, ...part.closing })
+    return { ...candle, q: standingQuantity(carried) }
+  })
+  return { opening, candles }
+}
+
+/** Puts a flat candle, at the composite before it, into each empty bucket after the first known composite. */
+export function fillCandles(composed: ComposedCandles, window: CandleWindow): Candle[] {
+  const filled: Candle[] = []
+  const known = new Map(composed.candles.map(candle => [candle.t, candle]))
+  let last = composed.opening
+  for (let t = window.start; t < window.end; t += window.intervalMs) {
+    const candle = known.get(t)
+    if (candle) {
+      last = { micro: candle.c, provider: candle.providers.c, quantity: candle.q }
+      filled.push(candle)
+    } else if (last) {
+      const { micro, provider, quantity } = last
+      const providers = { o: provider, h: provider, l: provider, c: provider }
+      filled.push({ t, o: micro, h: micro, l: micro, c: micro, v: 0, q: quantity, providers })
+    }
+  }
+  return filled
+}
+
+/**
+ * Every provider's ask at the window's start: from its last part before, else from the opening of its
+ * first part after, else from its newest ask, which then stands since before the window.
+ */
+function carriedIn(sources: CandleSources, start: Instant): Map<string, StandingAsk> {
+  const before = new Map<string, CandlePart>()
+  const after = new Map<string, CandlePart>()
+  for (const part of sources.parts) {
+    const { provider, bucket } = part
+    if (bucket < start) {
+      if (bucket > (before.get(provider)?.bucket ?? Number.NEGATIVE_INFINITY)) before.set(provider, part)
+    } else if (bucket < (after.get(provider)?.bucket ?? Number.POSITIVE_INFINITY)) after.set(provider, part)
+  }
+  const carried = new Map<string, StandingAsk>()
+  for (const ask of sources.standing) if (ask.at < start) carried.set(ask.provider, ask)
+  for (const [provider, { opening }] of after) {
+    if (opening.standing) carried.set(provider, { provider, ...opening })
+    else carried.delete(provider)
+  }
+  for (const [provider, { closing }] of before) carried.set(provider, { provider, ...closing })
+  return carried
+}
+
+function composeBucket(
+  bucket: Instant,
+  parts: readonly CandlePart[],
+  carried: ReadonlyMap<string, StandingAsk>,
+): Omit<Candle, 'q'> {
+  const moved = new Set(parts.map(part => part.provider))
+  const still = [...carried.values()].filter(ask => ask.standing && !moved.has(ask.provider))
+  const low = [...parts.map(({ provider, low }) => ({ provider, micro: low })), ...still]
+  const high = [...parts.map(({ provider, high }) => ({ provider, micro: high })), ...still]
+  const edge = (side: 'opening' | 'closing') => [
+    ...parts.map(part => ({ provider: part.provider, ...part[side] })),
+    ...still,
+  ]
+  const o = lowest(standingOr(edge('opening'), Math.min))
+  const c = lowest(standingOr(edge('closing'), Math.max))
+  const l = lowest(low)
+  const h = highest(high)
+  const capped = Math.min(h.micro, highCap(low.map(({ micro }) => micro)))
+  return {
+    t: bucket,
+    o: o.micro,
+    h: Math.max(capped, o.micro, c.micro),
+    l: l.micro,
+    c: c.micro,
+    v: parts.reduce((sum, part) => sum + part.falls, 0),
+    providers: { o: o.provider, h: h.provider, l: l.provider, c: c.provider },
+  }
+}
+
+/** The standing asks; where none stands, those of the moment nearest to that edge (the first, or the last). */
+function standingOr(asks: readonly StandingAsk[], nearest: (...times: number[]) => number): readonly StandingAsk[] {
+  const standing = asks.filter(ask => ask.standing)
+  if (standing.length > 0) return standing
+  const moment = nearest(...asks.map(ask => ask.at))
+  return asks.filter(ask => ask.at === moment)
+}
+
+function compositeOf(asks: readonly StandingAsk[]): Composite | undefined {
+  if (asks.length === 0) return undefined
+  const { micro, provider } = lowest(standingOr(asks, Math.max))
+  return { micro, provider, quantity: asks.reduce((sum, ask) => sum + (ask.standing ? ask.quantity : 0), 0) }
+}
+
+function standingQuantity(carried: ReadonlyMap<string, StandingAsk>): number {
+  let sum = 0
+  for (const ask of carried.values()) if (ask.standing) sum += ask.quantity
+  return sum
+}
+
+/** 1.5 x the median of the providers' lowest asks, halves up at both steps. */
+function highCap(lows: readonly MicroUsd[]): MicroUsd {
+  const sorted = lows.toSorted((a, b) => a - b)
+  const [below, above] = [sorted[(sorted.length - 1) >> 1] ?? 0, sorted[sorted.length >> 1] ?? 0]
+  return Math.round((Math.round((below + above) / 2) * 3) / 2)
+}
+
+function lowest(asks: readonly Priced[]): Priced {
+  return best(asks, (a, b) => a.micro - b.micro)
+}
+
+function highest(asks: readonly Priced[]): Priced {
+  return best(asks, (a, b) => b.micro - a.micro)
+}
+
+/** The first by `compare`, ties to the lowest provider key. */
+function best(asks: readonly Priced[], compare: (a: Priced, b: Priced) => number): Priced {
+  return asks.reduce((chosen, ask) => {
+    const order = compare(ask, chosen)
+    return order < 0 || (order === 0 && ask.provider < chosen.provider) ? ask : chosen
+  })
+}

@@ -1,0 +1,47 @@
+/**
+ * What every ClickHouse table of the platform is made of: columns, engine, order, partitions, retention.
+ *
+ * Pure text building. Invariant: every table replaces or merges rows of one key, so that writing the
+ * same rows again, in any order and any number of times, changes nothing for its readers.
+ */
+
+/** One table; `columns` are in the order in which rows are written. */
+export interface Table {
+  readonly name: string
+  /** The only role that writes it. */
+  readonly writer: string
+  /** Column → type; the first row of every insert lists them in this order. */
+  readonly columns: Readonly<Record<string, string>>
+  readonly engine: string
+  readonly orderBy: string
+  readonly partitionBy: string
+  /** Expression of a Date or DateTime after which a row may go. */
+  readonly expires?: string
+}
+
+/**
+ * Blocks whose token is remembered, so that an insert that is sent again after a lost answer is told
+ * apart from a new one (infra/clickhouse/batcher.ts).
+ */
+const TOKENS_REMEMBERED = 1_000
+
+/** The name of the database of a namespace (`''` or `word.`). */
+export function databaseOf(namespace: string): string {
+  if (!/^([a-z][a-z0-9-]*\.)?$/.test(namespace)) throw new Error(`not a namespace: ${namespace}`)
+  return namespace === '' ? 'marketlog' : `marketlog_${namespace.replace('.', '').replaceAll('-', '_')}`
+}
+
+/** The statement that creates a table where it is missing. */
+export function createTable(database: string, table: Table): string {
+  const columns = Object.entries(table.columns).map(([name, type]) => `  ${name} ${type}`)
+  return [
+    `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (`,
+    columns.join(',\n'),
+    ')',
+    `ENGINE = ${table.engine}`,
+    `PARTITION BY ${table.partitionBy}`,
+    `ORDER BY ${table.orderBy}`,
+    ...(table.expires ? [`TTL ${table.expires}`] : []),
+    `SETTINGS non_replicated_deduplication_window = ${TOKENS_REMEMBERED}, ttl_only_drop_parts = 1`,
+  ].join('\n')
+}
