@@ -1,0 +1,156 @@
+/**
+ * The architecture as a failing build: which room may import which, and who may load a client library.
+ *
+ * Reads the source tree through dependency-cruiser, which parses TypeScript with swc because
+ * TypeScript 7 has no JavaScript API. Type-only, dynamic and re-exporting imports count like any other.
+ * Invariant: the rules are DESIGN's ("Rooms"), stated as data and without exceptions beyond those named here.
+ */
+import { cruise, type ICruiseResult, type IRegularForbiddenRuleType } from 'dependency-cruiser'
+import type { Finding } from './finding.ts'
+import { ROOMS, topLevel } from './source-tree.ts'
+
+/** Matches a package by name, installed or not. */
+const packages = (...names: string[]): string => `(^|node_modules/)(${names.join('|')})(/|$)`
+
+/** A client library, and the only rooms that load it. */
+const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
+  { library: ['kafkajs', '@kafkajs/[^/]+'], rooms: ['infra/kafka'] },
+  { library: ['avsc'], rooms: ['infra/kafka', 'infra/checks'] },
+  { library: ['ioredis'], rooms: ['infra/redis'] },
+  { library: ['@clickhouse/[^/]+'], rooms: ['infra/clickhouse'] },
+  { library: ['pg', 'node-pg-migrate'], rooms: ['infra/postgres'] },
+  { library: ['prom-client', 'pino'], rooms: ['infra/runtime'] },
+  { library: ['chdb', 'ffi-rs'], rooms: ['infra/stack'] },
+  { library: ['express'], rooms: ['services/api', 'services/feed', 'test/bench'] },
+  { library: ['dependency-cruiser', '@swc/core'], rooms: ['infra/checks'] },
+  { library: ['testcontainers'], rooms: ['test/harness'] },
+]
+
+/** What the composition root may load of the rooms that it starts, besides their main.ts. */
+const ENTRY_MODULES = ['services/ingest/publish-recorded.ts', 'services/accounts/create-key.ts']
+
+const rule = (
+  name: string,
+  comment: string,
+  from: IRegularForbiddenRuleType['from'],
+  to: IRegularForbiddenRuleType['to'],
+): IRegularForbiddenRuleType => ({ name, comment, severity: 'error', from, to })
+
+const RULES: IRegularForbiddenRuleType[] = [
+  rule(
+    'schemas-are-pure',
+    'schemas/ imports schemas/ and zod alone: no I/O, clock or environment',
+    { path: '^schemas/' },
+    { pathNot: ['^schemas/', packages('zod')] },
+  ),
+  rule(
+    'infra-knows-nobody',
+    'infra/ imports schemas/ and infra/ alone',
+    { path: '^infra/' },
+    { path: '^(streams|services|test)/' },
+  ),
+  rule(
+    'streams-know-no-service',
+    'a stream imports schemas/, infra/ and streams/runner alone',
+    { path: '^streams/' },
+    { path: '^(services|test)/' },
+  ),
+  rule(
+    'streams-know-no-stream',
+    'a stream never imports another stream; what they share belongs to streams/runner, schemas/ or infra/',
+    { path: '^streams/([^/]+)/' },
+    { path: '^streams/', pathNot: '^streams/($1|runner)/' },
+  ),
+  rule(
+    'runner-knows-no-stream',
+    'the runner imports no stream',
+    { path: '^streams/runner/' },
+    { path: '^streams/', pathNot: '^streams/runner/' },
+  ),
+  rule(
+    'services-know-no-service',
+    'a service never imports another service or a stream; what they share belongs to infra/ or schemas/',
+    { path: '^services/([^/]+)/', pathNot: '^services/(cli|api)/' },
+    { path: '^(services|streams|test)/', pathNot: '^services/$1/' },
+  ),
+  rule(
+    'api-knows-accounts-alone',
+    "services/api may import the write side of services/accounts, and no other room's code",
+    { path: '^services/api/' },
+    { path: '^(services|streams|test)/', pathNot: '^services/(api|accounts)/' },
+  ),
+  rule(
+    'cli-composes',
+    'services/cli starts rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
+    { path: '^services/cli/' },
+    {
+      path: '^(services|streams|test)/',
+      pathNot: ['^services/cli/', '^(services|streams)/[^/]+/main\\.ts$', ...ENTRY_MODULES.map(literal)],
+    },
+  ),
+  rule(
+    'only-tests-know-checks',
+    'infra/checks is a build step',
+    { pathNot: '^(infra/checks|test)/' },
+    { path: '^infra/checks/' },
+  ),
+  rule(
+    'no-cycles-between-rooms',
+    'rooms that import each other in a circle are one room',
+    { path: '^([^/]+/[^/]+)/' },
+    { circular: true, pathNot: '^$1/' },
+  ),
+  rule(
+    'resolves',
+    'the import leads nowhere: a file that does not exist or a package that package.json does not name',
+    {},
+    { couldNotResolve: true },
+  ),
+  rule(
+    'no-development-dependency',
+    'code that runs in production imports a development dependency',
+    { path: '^(schemas|infra|streams|services)/', pathNot: ['^infra/checks/', '^infra/config/.*build[^/]*$'] },
+    { dependencyTypes: ['npm-dev'] },
+  ),
+  ...CLIENT_LIBRARIES.map(({ library, rooms }) =>
+    rule(
+      `client-library-${library[0]}`,
+      `${library.join(', ')}: only ${rooms.join(', ')} may import it`,
+      { pathNot: [...rooms.map(room => `^${room}/`), '^node_modules/'] },
+      { path: packages(...library) },
+    ),
+  ),
+]
+
+function literal(path: string): string {
+  return `^${path.replaceAll('.', '\\.')}$`
+}
+
+/** Every import of a tree that breaks a rule. */
+export async function checkBoundaries(root: string): Promise<Finding[]> {
+  const rooms = topLevel(root).filter(name => (ROOMS as readonly string[]).includes(name))
+  const { output } = await cruise(
+    rooms,
+    {
+      baseDir: root,
+      parser: 'swc',
+      tsPreCompilationDeps: true,
+      validate: true,
+      ruleSet: { forbidden: RULES },
+      doNotFollow: { path: 'node_modules' },
+      exclude: { path: '^infra/config/catalog/' },
+    },
+    { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
+  )
+  if (typeof output === 'string') throw new Error(`dependency-cruiser answered with text: ${output}`)
+  return describe(output)
+}
+
+function describe(result: ICruiseResult): Finding[] {
+  const comments = new Map(RULES.map(({ name, comment }) => [name, comment ?? '']))
+  return result.summary.violations.map(({ from, to, rule: broken, cycle }) => ({
+    file: from,
+    rule: broken.name,
+    detail: `imports ${cycle ? cycle.map(step => step.name).join(' -> ') : to} (${comments.get(broken.name)})`,
+  }))
+}

@@ -1,0 +1,41 @@
+/**
+ * Runs one check over the repository: `node infra/checks/main.ts boundaries | tidy | schemas | lock-schemas`.
+ *
+ * Writes findings to standard output, one a line, and ends with 1 when there are any. `lock-schemas` alone
+ * writes a file: the released schemas.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { allTopics } from '#schemas/topics.ts'
+import { checkBoundaries } from './boundaries.ts'
+import { checkEventSchemas, lockEventSchemas, type SchemaLock } from './event-schemas.ts'
+import { describeFinding, type Finding } from './finding.ts'
+import { checkTidiness } from './tidy.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const LOCK = join(import.meta.dirname, 'schemas.lock.json')
+
+const events = [...new Map(allTopics.flatMap(topic => topic.events).map(event => [event.name, event])).values()]
+const readLock = () => JSON.parse(readFileSync(LOCK, 'utf8')) as SchemaLock
+
+const CHECKS: Record<string, () => Finding[] | Promise<Finding[]>> = {
+  boundaries: () => checkBoundaries(ROOT),
+  tidy: () => checkTidiness(ROOT),
+  schemas: () => checkEventSchemas(events, readLock()),
+  'lock-schemas': () => {
+    writeFileSync(LOCK, `${JSON.stringify(lockEventSchemas(events, readLock()), null, 2)}\n`)
+    return []
+  },
+}
+
+const name = process.argv[2] ?? ''
+const check = CHECKS[name]
+if (!check) {
+  console.error(`there is no check "${name}"; checks: ${Object.keys(CHECKS).join(', ')}`)
+  process.exitCode = 64
+} else {
+  const findings = await check()
+  for (const finding of findings) console.log(describeFinding(finding))
+  console.log(`${name}: ${findings.length === 0 ? 'ok' : `${findings.length} found`}`)
+  process.exitCode = findings.length === 0 ? 0 : 1
+}

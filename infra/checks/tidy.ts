@@ -1,0 +1,132 @@
+/**
+ * Tidiness as a failing build: sizes, names, headers, leftovers, places.
+ *
+ * Reads the source tree; functions are measured on swc's syntax tree, the rest on the text. Invariant:
+ * one function per rule, and each rule is stated in its finding. Judges form alone: types, lint and
+ * imports have checks of their own.
+ */
+import { readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { findDeadFiles } from './dead-files.ts'
+import type { Finding } from './finding.ts'
+import { longFunctions } from './function-length.ts'
+import { isSource, listFiles, ROOMS, type SourceFile, topLevel } from './source-tree.ts'
+
+const FILE_LINES = 400
+const FUNCTION_LINES = 70
+const HEADER_LINES = { from: 2, to: 10 }
+
+/** What may stand at the top of the repository. */
+const TOP_LEVEL = new Set<string>([
+  ...ROOMS,
+  ...['package.json', 'package-lock.json', 'tsconfig.json', 'Makefile', 'README.md'],
+  ...['.gitignore', '.npmrc', '.biome.json', '.mocharc.json', '.ci', '.dockerignore'],
+])
+
+const FORBIDDEN_NAMES = new Set(['utils', 'util', 'helpers', 'helper', 'common', 'misc', 'types', 'index'])
+const SOURCE_NAME = /^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.(ts|js|mjs|cjs)$/
+const TEXT_NAME = /(\.(ts|js|mjs|cjs|json|md|yaml|yml|sh|sql|xml|toml|env)|Makefile|Dockerfile)$/
+
+/** Folders whose JSON is data: large, generated, and no text of ours. */
+const DATA = /^(infra\/config\/catalog|test\/fixtures)\//
+
+/** Lines that must not stand in code; the brackets keep the patterns from finding themselves. */
+const LEFTOVERS: { rule: string; pattern: RegExp; detail: string }[] = [
+  { rule: 'no-todo', pattern: /\b(TO[D]O|FIX[M]E|X[X]X|HAC[K])\b/, detail: 'finish it, or open an issue' },
+  { rule: 'no-ts-ignore', pattern: /@ts-(ignore|nocheck)\b/, detail: 'fix the type, or narrow it' },
+  {
+    rule: 'no-skipped-or-only-test',
+    pattern: /^\s*(?:(?:describe|context|suite|it|specify|test)\.(?:only|skip)|x(?:it|describe)|this\.skip)\(/,
+    detail: 'every test runs in every run',
+  },
+  {
+    rule: 'no-absolute-path',
+    pattern: /(^|["'`(=\s])\/(home|root|Users|work|tmp|var\/tmp)\/[\w.]/,
+    detail: 'paths of one machine mean nothing on another; use import.meta.dirname or os.tmpdir()',
+  },
+]
+
+/** Rooms that must give the same answer on every replay: no clock, chance or environment. */
+const PURE = /^schemas\/|^streams\/[^/]+\/step\.ts$/
+const IMPURE = /\b(Date\.now\(|new Date\(\)|performance\.now|Math\.random|process\.|fetch\(|setTimeout|setInterval)/
+
+/** Every untidiness of a tree. */
+export function checkTidiness(root: string): Finding[] {
+  const paths = listFiles(root)
+  const texts = [...paths, ...topLevel(root).filter(name => name !== 'package-lock.json')]
+    .filter(path => TEXT_NAME.test(path) && !DATA.test(path))
+    .map(path => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+  const sources = texts.filter(({ path }) => isSource(path))
+  return [
+    ...topLevel(root).flatMap(checkPlace),
+    ...paths.flatMap(checkName),
+    ...texts.flatMap(checkLeftovers),
+    ...sources.flatMap(source => [
+      ...checkHeader(source),
+      ...checkLength(source),
+      ...checkFunctions(source),
+      ...checkPurity(source),
+    ]),
+    ...findDeadFiles(root, sources),
+  ]
+}
+
+function checkPlace(name: string): Finding[] {
+  if (TOP_LEVEL.has(name)) return []
+  return [{ file: name, rule: 'top-level', detail: 'belongs into a room: the top level holds what DESIGN.md lists' }]
+}
+
+function checkName(path: string): Finding[] {
+  const parts = path.split('/').map(part => part.split('.', 1)[0] ?? '')
+  const bad = parts.find(part => FORBIDDEN_NAMES.has(part))
+  if (bad !== undefined) {
+    return [{ file: path, rule: 'forbidden-name', detail: `"${bad}" says nothing; name the one thing that it holds` }]
+  }
+  if (!isSource(path) || SOURCE_NAME.test(basename(path))) return []
+  return [{ file: path, rule: 'kebab-case', detail: 'file names are kebab-case' }]
+}
+
+function checkLeftovers({ path, text }: SourceFile): Finding[] {
+  const lines = text.split('\n')
+  return LEFTOVERS.flatMap(({ rule, pattern, detail }) =>
+    lines.flatMap((line, at) => (pattern.test(line) ? [{ file: path, line: at + 1, rule, detail }] : [])),
+  )
+}
+
+function checkHeader({ path, text }: SourceFile): Finding[] {
+  const header = /^(?:#!.*\n)?\/\*\*?\n((?: \*.*\n)*?) \*\//.exec(text)
+  const lines = (header?.[1] ?? '').split('\n').filter(line => line.replace(/^ \*/, '').trim() !== '').length
+  const least = path.startsWith('test/') ? 1 : HEADER_LINES.from
+  if (lines >= least && lines <= HEADER_LINES.to) return []
+  const detail = header
+    ? `its header comment has ${lines} lines of text, ${least} to ${HEADER_LINES.to} are asked for`
+    : 'it opens with no header comment: what it is for, what it reads and writes, the invariant, what it must not do'
+  return [{ file: path, line: 1, rule: 'header', detail }]
+}
+
+function checkLength({ path, text }: SourceFile): Finding[] {
+  const lines = text.replace(/\n$/, '').split('\n').length
+  if (lines <= FILE_LINES) return []
+  return [
+    { file: path, rule: 'file-length', detail: `${lines} lines, at most ${FILE_LINES}: split it by what it does` },
+  ]
+}
+
+function checkFunctions({ path, text }: SourceFile): Finding[] {
+  return longFunctions(text, FUNCTION_LINES).map(({ line, lines, name }) => ({
+    file: path,
+    line,
+    rule: 'function-length',
+    detail: `${name} has ${lines} lines, at most ${FUNCTION_LINES}`,
+  }))
+}
+
+function checkPurity({ path, text }: SourceFile): Finding[] {
+  if (!PURE.test(path)) return []
+  return text.split('\n').flatMap((line, at) => {
+    const found = line.trimStart().startsWith('*') ? null : IMPURE.exec(line)
+    if (!found) return []
+    const detail = `${found[1]} in a pure file: time, chance and settings arrive as arguments`
+    return [{ file: path, line: at + 1, rule: 'pure', detail }]
+  })
+}

@@ -1,0 +1,147 @@
+/**
+ * The import rules: each is given a small tree that breaks it, and one that keeps it.
+ */
+import { expect } from 'chai'
+import { checkBoundaries } from '#infra/checks/boundaries.ts'
+import { withTree } from '#test/harness/source-tree.ts'
+
+const PACKAGE = JSON.stringify({
+  type: 'module',
+  imports: {
+    '#schemas/*': './schemas/*',
+    '#infra/*': './infra/*',
+    '#streams/*': './streams/*',
+    '#services/*': './services/*',
+  },
+  dependencies: { pg: '1', express: '1', zod: '1' },
+  devDependencies: { chai: '1' },
+})
+
+const PACKAGES = Object.fromEntries(
+  ['pg', 'express', 'zod', 'chai', 'kafkajs'].flatMap(name => [
+    [`node_modules/${name}/package.json`, JSON.stringify({ name, main: 'main.js' })],
+    [`node_modules/${name}/main.js`, ''],
+  ]),
+)
+
+const rulesBrokenBy = (files: Record<string, string>): Promise<string[]> =>
+  withTree({ 'package.json': PACKAGE, ...PACKAGES, ...files }, async root =>
+    (await checkBoundaries(root)).map(({ rule, file }) => `${rule} ${file}`),
+  )
+
+describe('import rules', () => {
+  const target = { 'schemas/a.ts': 'export const a = 1', 'infra/redis/r.ts': 'export const r = 1' }
+  const cases: { name: string; files: Record<string, string>; broken: string[] }[] = [
+    {
+      name: 'a schema that imports a room',
+      files: { 'schemas/b.ts': "import '#infra/redis/r.ts'" },
+      broken: ['schemas-are-pure schemas/b.ts'],
+    },
+    {
+      name: 'a schema that does I/O',
+      files: { 'schemas/b.ts': "import 'node:fs'" },
+      broken: ['schemas-are-pure schemas/b.ts'],
+    },
+    { name: 'a schema of zod', files: { 'schemas/b.ts': "import 'zod'; import './a.ts'" }, broken: [] },
+    {
+      name: 'infra that knows a stream',
+      files: { 'infra/x/b.ts': "import '#streams/book/step.ts'", 'streams/book/step.ts': '' },
+      broken: ['infra-knows-nobody infra/x/b.ts'],
+    },
+    {
+      name: 'a stream that knows another',
+      files: { 'streams/sales/b.ts': "import '../book/step.ts'", 'streams/book/step.ts': '' },
+      broken: ['streams-know-no-stream streams/sales/b.ts'],
+    },
+    {
+      name: 'a stream that uses the runner',
+      files: { 'streams/sales/b.ts': "import '../runner/run.ts'", 'streams/runner/run.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'the runner that knows a stream',
+      files: { 'streams/runner/run.ts': "import '../sales/b.ts'", 'streams/sales/b.ts': '' },
+      broken: ['runner-knows-no-stream streams/runner/run.ts', 'streams-know-no-stream streams/runner/run.ts'],
+    },
+    {
+      name: 'a stream that knows a service',
+      files: { 'streams/sales/b.ts': "import '#services/api/main.ts'", 'services/api/main.ts': '' },
+      broken: ['streams-know-no-service streams/sales/b.ts'],
+    },
+    {
+      name: 'a service that knows another',
+      files: { 'services/feed/b.ts': "import '#services/api/main.ts'", 'services/api/main.ts': '' },
+      broken: ['services-know-no-service services/feed/b.ts'],
+    },
+    {
+      name: 'the api that writes accounts',
+      files: { 'services/api/b.ts': "import '#services/accounts/keys.ts'", 'services/accounts/keys.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'the api that knows the feed',
+      files: { 'services/api/b.ts': "import '#services/feed/hub.ts'", 'services/feed/hub.ts': '' },
+      broken: ['api-knows-accounts-alone services/api/b.ts'],
+    },
+    {
+      name: 'the composition root that starts a room',
+      files: { 'services/cli/b.ts': "await import('#streams/book/main.ts')", 'streams/book/main.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'the composition root that reaches into a room',
+      files: { 'services/cli/b.ts': "import '#streams/book/step.ts'", 'streams/book/step.ts': '' },
+      broken: ['cli-composes services/cli/b.ts'],
+    },
+    {
+      name: 'production code that imports tests',
+      files: { 'infra/x/b.ts': "import '../../test/harness/h.ts'", 'test/harness/h.ts': '' },
+      broken: ['infra-knows-nobody infra/x/b.ts'],
+    },
+    {
+      name: 'a client library outside its room',
+      files: { 'infra/redis/b.ts': "import 'pg'" },
+      broken: ['client-library-pg infra/redis/b.ts'],
+    },
+    { name: 'a client library in its room', files: { 'infra/postgres/b.ts': "import 'pg'" }, broken: [] },
+    {
+      name: 'an import of a type alone',
+      files: { 'infra/redis/b.ts': "import type { Pool } from 'pg'\nexport type A = Pool" },
+      broken: ['client-library-pg infra/redis/b.ts'],
+    },
+    {
+      name: 'an import inside an expression',
+      files: { 'infra/redis/b.ts': "export const load = async () => await import('pg')" },
+      broken: ['client-library-pg infra/redis/b.ts'],
+    },
+    {
+      name: 'an export that imports',
+      files: { 'infra/redis/b.ts': "export * from 'pg'" },
+      broken: ['client-library-pg infra/redis/b.ts'],
+    },
+    {
+      name: 'an import that leads nowhere',
+      files: { 'infra/redis/b.ts': "import './nowhere.ts'" },
+      broken: ['resolves infra/redis/b.ts'],
+    },
+    {
+      name: 'production code with a development dependency',
+      files: { 'infra/redis/b.ts': "import 'chai'" },
+      broken: ['no-development-dependency infra/redis/b.ts'],
+    },
+    {
+      name: 'rooms in a circle',
+      files: { 'infra/x/b.ts': "import '../y/c.ts'", 'infra/y/c.ts': "import '../x/b.ts'" },
+      broken: ['no-cycles-between-rooms infra/x/b.ts'],
+    },
+    {
+      name: 'code that imports a check',
+      files: { 'infra/x/b.ts': "import '../checks/c.ts'", 'infra/checks/c.ts': '' },
+      broken: ['only-tests-know-checks infra/x/b.ts'],
+    },
+  ]
+  for (const { name, files, broken } of cases)
+    it(`${broken.length === 0 ? 'let pass' : 'refuse'} ${name}`, async () => {
+      expect((await rulesBrokenBy({ ...target, ...files })).sort()).to.deep.equal(broken)
+    })
+})
