@@ -1,0 +1,263 @@
+/**
+ * Providers, tiers, currencies and markets as data: what the files hold, and how faults are told.
+ *
+ * Holds the committed files against the specification's own tables where those lie beside the
+ * checkout, and says so where they do not.
+ */
+
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { loadCurrencies } from '#infra/config/currencies.ts'
+import { loadMarket } from '#infra/config/market.ts'
+import { loadProviders, marketplaceUrl, type Provider } from '#infra/config/providers.ts'
+import { loadTiers, TIERS } from '#infra/config/tiers.ts'
+import { PHASES, parsePhase } from '#schemas/values/phase.ts'
+
+const beside = (path: string): string => fileURLToPath(new URL(`../../../shared/${path}`, import.meta.url))
+
+/** The text of a file beside the checkout; undefined, with a word on the console, when it is not there. */
+function besideText(path: string): string | undefined {
+  if (existsSync(beside(path))) return readFileSync(beside(path), 'utf8')
+  console.log(`      (${path} is not beside the checkout: compared with nothing)`)
+  return undefined
+}
+
+const providersText = readFileSync(new URL('../../infra/config/providers.json', import.meta.url), 'utf8')
+
+describe('config: providers', () => {
+  const registry = loadProviders()
+
+  it('are the 41 of the specification, with market type, currency, fees and features', () => {
+    const csv = besideText('market/providers.csv')
+    expect(registry.all.map(entry => entry.key)).to.deep.equal(
+      Array.from({ length: 41 }, (_, i) => `provider_${String(i + 1).padStart(2, '0')}`),
+    )
+    const rows = registry.all.map(({ key, market_type, default_currency, fees, features }) =>
+      [
+        key,
+        market_type,
+        default_currency,
+        fees.sell_fee ?? '',
+        fees.insta_sell_fee ?? '',
+        fees.trading_spread_fee ?? '',
+        features.has_buy_orders,
+        features.has_recent_sales,
+      ].join(','),
+    )
+    if (csv !== undefined) expect(rows).to.deep.equal(csv.trim().split(/\r?\n/).slice(1))
+  })
+
+  it('give sorted key sets: all asks, 12 with buy orders, 7 with sales', () => {
+    expect(registry.askKeys).to.have.length(41)
+    expect(registry.bidKeys.map(key => Number(key.slice(-2)))).to.deep.equal([
+      2, 3, 4, 6, 12, 13, 14, 21, 36, 39, 40, 41,
+    ])
+    expect(registry.saleKeys.map(key => Number(key.slice(-2)))).to.deep.equal([2, 4, 6, 7, 8, 12, 41])
+    for (const keys of [registry.askKeys, registry.bidKeys, registry.saleKeys]) {
+      expect(keys).to.deep.equal([...keys].sort())
+      for (const key of keys) expect(registry.byKey.get(key)?.key).to.equal(key)
+    }
+  })
+
+  it('refresh every 5 to 30 minutes, and sales once a day', () => {
+    for (const entry of registry.all) {
+      expect(entry.refresh_interval_ms / 60_000, entry.key).to.be.within(5, 30)
+      expect(entry.sales_interval_ms).to.equal(entry.features.has_recent_sales ? 86_400_000 : null)
+    }
+  })
+
+  it('come from another file with other keys, and nothing else changes', () => {
+    inFolder(folder => {
+      const file = join(folder, 'mine.json')
+      writeFileSync(file, providersText.replaceAll('provider_', 'shop-'))
+      const other = loadProviders(file)
+      expect(other.bidKeys).to.deep.equal(registry.bidKeys.map(key => key.replace('provider_', 'shop-')))
+    })
+  })
+
+  const faults = [
+    {
+      name: 'a key in capitals',
+      edit: (p: Provider[]) => set(p, 3, { key: 'Shop' }),
+      says: ['providers[3].key', 'lowercase'],
+    },
+    {
+      name: 'a key twice',
+      edit: (p: Provider[]) => set(p, 1, { key: 'provider_01' }),
+      says: ['providers[1].key', 'twice'],
+    },
+    {
+      name: 'a code twice',
+      edit: (p: Provider[]) => set(p, 1, { code: p[0]?.code }),
+      says: ['providers[1].code', 'twice'],
+    },
+    {
+      name: 'an unknown currency',
+      edit: (p: Provider[]) => set(p, 2, { default_currency: 'XQX' }),
+      says: ['providers[2].default_currency', 'XQX'],
+    },
+    {
+      name: 'a fee in percent',
+      edit: (p: Provider[]) => set(p, 0, { fees: { sell_fee: 5, insta_sell_fee: null, trading_spread_fee: null } }),
+      says: ['providers[0].fees.sell_fee', '<1'],
+    },
+    {
+      name: 'a template with an unknown variable',
+      edit: (p: Provider[]) => set(p, 5, { link_template: 'https://a.example/{name}' }),
+      says: ['providers[5].link_template', 'market_hash_name'],
+    },
+    {
+      name: 'a template that is no URL',
+      edit: (p: Provider[]) => set(p, 5, { link_template: 'javascript:{item_id}' }),
+      says: ['providers[5].link_template', 'http'],
+    },
+    {
+      name: 'sales without an interval',
+      edit: (p: Provider[]) => set(p, 1, { sales_interval_ms: null }),
+      says: ['providers[1].sales_interval_ms'],
+    },
+    {
+      name: 'a member too many',
+      edit: (p: Provider[]) => set(p, 0, { colour: 'red' } as object),
+      says: ['providers[0]', 'colour'],
+    },
+    { name: 'no provider at all', edit: (p: Provider[]) => p.splice(0), says: ['providers'] },
+  ]
+  for (const { name, edit, says } of faults) {
+    it(`are refused with file, member and fault: ${name}`, () => {
+      inFolder(folder => {
+        const content = JSON.parse(providersText) as { providers: Provider[] }
+        edit(content.providers)
+        const file = join(folder, 'broken.json')
+        writeFileSync(file, JSON.stringify(content))
+        const message = messageOf(() => loadProviders(file))
+        for (const part of [file, ...says]) expect(message).to.include(part)
+      })
+    })
+  }
+
+  it('are refused when the file is missing or no JSON', () => {
+    inFolder(folder => {
+      expect(messageOf(() => loadProviders(join(folder, 'none.json')))).to.include('none.json')
+      writeFileSync(join(folder, 'half.json'), providersText.slice(0, 100))
+      expect(messageOf(() => loadProviders(join(folder, 'half.json')))).to.include('as JSON')
+    })
+  })
+
+  it('link to every item by an URL from which its name and phase can be read back', () => {
+    const item = fc.record({
+      item_id: fc.nat(),
+      market_hash_name: fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }),
+      phase: fc.constantFrom(null, ...PHASES),
+    })
+    fc.assert(
+      fc.property(fc.constantFrom(...registry.all), item, (entry, target) => {
+        const url = new URL(marketplaceUrl(entry, target))
+        const inPath = decodeURIComponent(url.pathname.split('/').at(-1) ?? '')
+        const name = url.searchParams.get('market_hash_name') ?? inPath
+        // A path step of dots alone is resolved away by every URL parser; no item is named so.
+        if (!/^\.{1,2}$/.test(target.market_hash_name)) expect(name).to.equal(target.market_hash_name)
+        expect(url.searchParams.get('phase')).to.equal(target.phase)
+        expect(url.href).to.match(/^https:\/\/provider-\d\d\.example\/[\x21-\x7e]+$/)
+      }),
+    )
+  })
+})
+
+describe('config: tiers', () => {
+  const tiers = loadTiers()
+
+  it('have the request limits of the specification', () => {
+    const page = besideText('spec/interface.md')
+    for (const tier of TIERS) {
+      const row = new RegExp(`^\\| ${tier} \\| ([\\d,]+) \\| ([\\d,]+) \\|$`, 'm').exec(page ?? '')
+      if (page === undefined) continue
+      const [minute, month] = [row?.[1], row?.[2]].map(text => Number(text?.replaceAll(',', '')))
+      expect([tiers[tier].requests_per_minute, tiers[tier].requests_per_month]).to.deep.equal([minute, month])
+    }
+  })
+
+  it('give the feeds, child keys and webhooks to quant alone, and fine candles to pro and quant', () => {
+    expect(TIERS.map(tier => tiers[tier].feed_connections)).to.deep.equal([0, 0, 0, 2])
+    expect(TIERS.map(tier => tiers[tier].child_keys)).to.deep.equal([0, 0, 0, 25])
+    expect(TIERS.map(tier => tiers[tier].webhooks)).to.deep.equal([0, 0, 0, 20])
+    expect(TIERS.map(tier => tiers[tier].candle_intervals.length)).to.deep.equal([1, 1, 3, 3])
+    expect(TIERS.map(tier => tiers[tier].list_page_max)).to.deep.equal([100, 1000, 1000, 1000])
+    expect(TIERS.map(tier => tiers[tier].prices_stream_starts_per_day)).to.deep.equal([0, 0, 50, 300])
+    expect(TIERS.map(tier => tiers[tier].bids_stream_starts_per_day)).to.deep.equal([0, 25, 50, 300])
+  })
+
+  it('are refused when a higher tier may do less', () => {
+    inFolder(folder => {
+      const file = join(folder, 'tiers.json')
+      writeFileSync(file, JSON.stringify({ ...tiers, pro: { ...tiers.pro, requests_per_minute: 30 } }))
+      expect(messageOf(() => loadTiers(file)))
+        .to.include('pro.requests_per_minute')
+        .and.include("starter's 40")
+    })
+  })
+})
+
+describe('config: currencies, phases, markets', () => {
+  it('hold every code of the currency list', () => {
+    const listed = besideText('market/currencies.txt')
+    if (listed !== undefined) expect(loadCurrencies()).to.deep.equal(listed.trim().split(/\s+/).sort())
+    expect(loadCurrencies()).to.have.length(234)
+  })
+
+  it('parse the eight phases exactly, and nothing else', () => {
+    for (const phase of PHASES) expect(parsePhase(phase)).to.equal(phase)
+    for (const text of ['', 'phase 1', 'Phase 5', 'Ruby ', 'Doppler']) expect(parsePhase(text)).to.equal(undefined)
+    expect(new Set(PHASES).size).to.equal(8)
+  })
+
+  const registry = loadProviders()
+  for (const name of ['demo', 'full']) {
+    it(`bring a market ${name} in which each provider has a feed for each side that it offers`, () => {
+      const market = loadMarket(name)
+      const keysOf = (side: string) => market.feeds.filter(feed => feed.side === side).map(feed => feed.provider)
+      expect(keysOf('ask')).to.deep.equal(registry.askKeys)
+      expect(keysOf('bid')).to.deep.equal(registry.bidKeys)
+      expect(keysOf('sale')).to.deep.equal(registry.saleKeys)
+      expect(existsSync(market.base ?? '')).to.equal(true)
+    })
+  }
+
+  it('bring a full market of about 1.2 million asks', () => {
+    const market = loadMarket('full')
+    const asks = market.feeds
+      .filter(feed => feed.side === 'ask')
+      .map(feed => Number((feed.options as { coverage?: number }).coverage) * (market.items ?? 0))
+    expect(asks.reduce((sum, count) => sum + count, 0)).to.be.within(1.15e6, 1.25e6)
+  })
+
+  it('bring an empty market, in which nothing is polled', () => {
+    expect(loadMarket('empty').feeds).to.deep.equal([])
+  })
+})
+
+function set(providers: Provider[], place: number, members: Partial<Provider>): void {
+  Object.assign(providers[place] as Provider, members)
+}
+
+function inFolder(use: (folder: string) => void): void {
+  const folder = mkdtempSync(join(tmpdir(), 'marketlog-config-'))
+  try {
+    use(folder)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function messageOf(act: () => unknown): string {
+  try {
+    act()
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+  return 'nothing was thrown'
+}
