@@ -26,3 +26,14 @@ export class CommandFailure extends Error {
 
 /** The message of anything thrown. */
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+const UNREACHABLE = new Set(['ECONNREFUSED', 'ECONNRESET', 'EHOSTUNREACH', 'ENOTFOUND', 'ETIMEDOUT'])
+
+/** Whether something was thrown because a server's address does not answer. */
+export function isUnreachable(error: unknown): boolean {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    const { code, name } = each as { code?: string; name: string }
+    if (UNREACHABLE.has(code ?? '') || name === 'KafkaJSConnectionError') return true
+  }
+  return false
+}

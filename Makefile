@@ -1,0 +1,50 @@
+# The words that other tools rely on; `make` alone lists them. Every target does its own set-up.
+#
+# Packages are installed when package-lock.json has changed, and come with the Node that runs everything, so that
+# any Node from 20 on is enough to begin. Settings are given as variables: make demo PORT=9000 MARKET=full
+
+.POSIX:
+.SUFFIXES:
+.DEFAULT_GOAL := help
+.PHONY: help demo up down clean test check bench fault
+
+PATH := $(CURDIR)/node_modules/.bin:$(PATH)
+export PATH
+
+MARKETLOG := node services/cli/main.ts
+INSTALLED := node_modules/.marketlog-installed
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+demo: $(INSTALLED) ## everything in this terminal on the demo market; Ctrl-C stops all of it
+	@exec $(MARKETLOG) demo
+
+up: $(INSTALLED) ## the same in the background; returns when prices are live
+	@exec $(MARKETLOG) up --detach
+
+down: $(INSTALLED) ## stop what `make up` started; data stays
+	@exec $(MARKETLOG) down
+
+clean: $(INSTALLED) ## stop and wipe all data
+	@exec $(MARKETLOG) clean
+
+test: $(INSTALLED) ## all tests: unit, contract, integration, e2e, fault
+	@exec mocha 'test/{unit,contract,integration,e2e,fault}/**/*.test.ts'
+
+check: $(INSTALLED) ## types, lint, boundaries, tidiness, compatibility of event schemas
+	@tsc -p .
+	@biome check --error-on-warnings
+	@node infra/checks/main.ts boundaries
+	@node infra/checks/main.ts tidy
+	@node infra/checks/main.ts schemas
+
+bench: $(INSTALLED) ## measure against limits in the same run; writes .run/bench.json
+	@exec node test/bench/main.ts
+
+fault: $(INSTALLED) ## the long fault tests: fifty kills, ten frozen processes
+	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
+
+$(INSTALLED): package-lock.json
+	@sh services/cli/install.sh
+	@touch $@

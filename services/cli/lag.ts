@@ -1,0 +1,76 @@
+/**
+ * `marketlog lag`: how far each consumer group is behind the log; with --wait, until none is.
+ *
+ * Writes a table on a terminal and JSON in a pipe. Exit code 1 says that the wait's limit was reached.
+ */
+import Table from 'cli-table3'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
+import { openProgress } from './progress.ts'
+import { readingGroups } from './reading-groups.ts'
+import { describeLag, openLagLook, type PartitionLag, waitForViews } from './wait-for-views.ts'
+
+/** A group's distance to the end of a topic, all partitions together. */
+export interface GroupLag {
+  group: string
+  topic: string
+  partitions: number
+  /** Partitions on which the group is behind. */
+  behind: number
+  lag: number
+}
+
+/** Sums partitions up, in the order of the groups. */
+export function sumByGroup(lags: readonly PartitionLag[]): GroupLag[] {
+  const groups = Map.groupBy(lags, each => `${each.group}\0${each.topic}`)
+  return [...groups.values()].map(each => ({
+    group: each[0]?.group ?? '',
+    topic: each[0]?.topic ?? '',
+    partitions: each.length,
+    behind: each.filter(({ lag }) => lag > 0).length,
+    lag: each.reduce((sum, { lag }) => sum + lag, 0),
+  }))
+}
+
+/** Prints the lag of every group. */
+export async function showLag(config: PlatformConfig, log: Log, output: NodeJS.WriteStream): Promise<void> {
+  const lags = await lookOnce(config, log)
+  const groups = sumByGroup(lags)
+  if (!output.isTTY) {
+    output.write(`${JSON.stringify(groups, null, 2)}\n`)
+    return
+  }
+  const table = new Table({ head: ['group', 'topic', 'partitions', 'behind', 'records'] })
+  for (const { group, topic, partitions, behind, lag } of groups) {
+    table.push([group, topic, partitions, behind, lag.toLocaleString('en')])
+  }
+  output.write(`${table.toString()}\n`)
+}
+
+/** Waits until every view reflects what the log holds now; fails when that takes longer than the limit. */
+export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds: number): Promise<void> {
+  const progress = openProgress(process.stderr)
+  const limit = AbortSignal.timeout(limitSeconds * 1000)
+  try {
+    await waitForViews(config, log, { signal: limit, onProgress: text => progress.step(`waiting for the views: ${text}`) })
+  } catch (error) {
+    if (!limit.aborted) throw error
+    const behind = (await lookOnce(config, log)).filter(each => each.lag > 0)
+    throw new CommandFailure(
+      `the views do not reflect the log's end after ${limitSeconds} s: ${describeLag(behind) || 'they do only now'}`,
+      exitCodes.failed,
+    )
+  } finally {
+    progress.stop()
+  }
+}
+
+async function lookOnce(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
+  const look = await openLagLook(config, log)
+  try {
+    return await look.look(readingGroups())
+  } finally {
+    await look.close()
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * What a live platform tells its user: address, keys and calls to try, each as one line for a shell.
+ *
+ * Pure text. Invariant: every printed command works as it stands, with a key whose tier may make the call.
+ */
+import { type PlatformFile, TIERS } from './run-directory.ts'
+
+/** An item that every market derived from the recorded refreshes lists. */
+const SAMPLE_NAME = 'AK-47 | Redline (Field-Tested)'
+
+/** A call to try. */
+export interface SampleCall {
+  title: string
+  command: string
+}
+
+/** Calls to try on a platform. */
+export function sampleCalls(platform: PlatformFile): SampleCall[] {
+  const { base_url: base, keys } = platform
+  const query = `--data-urlencode "market_hash_name=${SAMPLE_NAME}"`
+  const get = (key: string, path: string, ...options: string[]) =>
+    ['curl -sG', ...options, `-H "Authorization: Bearer ${key}"`, `"${base}/v1${path}"`].join(' ')
+  return [
+    { title: 'lowest asks of an item', command: get(keys.free, '/prices', query, '-d limit=3') },
+    { title: 'highest bids of it, in euro', command: get(keys.starter, '/bids', query, '-d currency=EUR', '-d limit=3') },
+    { title: 'its hourly candles', command: get(keys.pro, '/prices/candles', query, '-d interval=1h', '-d lookback=2d') },
+    { title: 'its last price changes', command: get(keys.pro, '/prices/history', query, '-d limit=3') },
+    { title: 'the last sales', command: get(keys.pro, '/sales', '-d limit=3') },
+    { title: 'a live feed of price changes', command: get(keys.quant, '/feed/prices', '-N') },
+  ]
+}
+
+/** The text that a start ends with. */
+export function describePlatform(platform: PlatformFile): string {
+  const calls = sampleCalls(platform).map(({ title, command }) => `# ${title}\n${command}\n`)
+  return [
+    '',
+    `marketlog is live at ${platform.base_url}`,
+    '',
+    ...TIERS.map(tier => `  ${tier.padEnd(8)}${platform.keys[tier]}`),
+    '',
+    ...calls,
+  ].join('\n')
+}

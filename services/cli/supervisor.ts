@@ -1,0 +1,269 @@
+/**
+ * Runs the whole platform on this machine: servers, set-up, one process for each group of roles.
+ *
+ * States: starting -> live -> stopping -> ended; a failure goes to stopping from anywhere. Everything that is started
+ * registers how it is undone, and the undoing runs in reverse order whatever happened: after this returns or
+ * throws, nothing of it is left running. Invariant: at most one supervisor per run directory; what a killed one left behind is
+ * ended before anything starts. `platform.json` exists exactly while the platform is live.
+ */
+import { createServer } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
+import { type Log, openLog } from '#infra/runtime/log.ts'
+import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
+import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
+import { askReadiness, countLiveAsks } from './live-check.ts'
+import { provideKeys } from './provide-keys.ts'
+import { keepRunning, type RoleGroup, type RoleProcess } from './role-process.ts'
+import { SERVING_ROLES } from './roles.ts'
+import {
+  cursorKey,
+  dropAnnouncements,
+  type PlatformFile,
+  prepareRunDirectory,
+  type RunDirectory,
+  writePlatform,
+  writeServers,
+} from './run-directory.ts'
+import { setUp } from './set-up.ts'
+import { addressVariables, type Environment, settleEnvironment } from './settle-environment.ts'
+import { waitForViews } from './wait-for-views.ts'
+
+/** What the supervisor says while it works. */
+export interface Report {
+  kind: 'step' | 'note'
+  text: string
+}
+
+/** A live platform, lent to the caller until it ends. */
+export interface LivePlatform {
+  platform: PlatformFile
+  config: PlatformConfig
+  processes: readonly RoleProcess[]
+}
+
+/** What the supervisor works with. */
+export interface SuperviseOptions {
+  environment: Environment
+  directory: RunDirectory
+  report: (report: Report) => void
+  /** Called once prices are live, or the platform is ready when its market has no feeds. */
+  onLive: (live: LivePlatform) => void
+  /** Ends everything. */
+  signal: AbortSignal
+}
+
+/**
+ * How roles share processes, in starting order. Measured on two cores with the demo market; README, "Design".
+ */
+const GROUPS: readonly RoleGroup[] = [
+  { name: 'views', roles: ['fx', 'provider-health', 'sales', 'history', 'candles', 'live-view'] },
+  { name: 'book', roles: ['book'] },
+  { name: 'api', roles: ['api', 'feed'] },
+  { name: 'ingest', roles: ['ingest'] },
+]
+
+const EMPTY_MARKET = 'empty'
+const POLL_MS = 200
+const STUCK_AFTER_MS = 5 * 60_000
+
+type Undo = () => void | Promise<void>
+
+/** Runs the platform until the signal aborts; throws when it cannot start or a part of it is lost for good. */
+export async function supervise(options: SuperviseOptions): Promise<void> {
+  const undo: Undo[] = []
+  const lost = new AbortController()
+  const signal = AbortSignal.any([options.signal, lost.signal])
+  try {
+    const live = await start({ ...options, signal }, undo, error => lost.abort(error))
+    options.onLive(live)
+    await new Promise(resolve => {
+      if (signal.aborted) resolve(undefined)
+      signal.addEventListener('abort', resolve, { once: true })
+    })
+    if (lost.signal.aborted) throw lost.signal.reason
+  } catch (error) {
+    // A stop in the middle of starting is no failure of the platform.
+    if (!options.signal.aborted) throw lost.signal.aborted ? lost.signal.reason : error
+  } finally {
+    for (const last of undo.reverse()) await last()
+  }
+}
+
+async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Error) => void): Promise<LivePlatform> {
+  const { directory, report, signal } = options
+  const say = (text: string) => report({ kind: 'note', text })
+  prepareRunDirectory(directory)
+  undo.push(takeOwnership(directory.supervisor))
+  dropAnnouncements(directory)
+  report({ kind: 'step', text: 'looking for what an earlier run left' })
+  const leftovers = await endNotedProcesses(directory.supervisor)
+  if (leftovers.length > 0) say(`ended what an earlier run had left: ${leftovers.join(', ')}`)
+  await refuseBusyPort(options.environment)
+
+  report({ kind: 'step', text: 'starting the servers' })
+  const servers = await provideServers({
+    dataDir: directory.servers,
+    environment: options.environment,
+    say: line => report({ kind: 'step', text: `starting the servers: ${line}` }),
+    signal,
+  })
+  undo.push(() => servers.stop())
+  writeServers(directory, servers.addresses)
+  undo.push(() => dropAnnouncements(directory))
+
+  const environment = platformEnvironment(options, servers.addresses)
+  const config = readConfig(environment)
+  const log = openLog({ level: config.logLevel, name: 'marketlog' })
+  await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
+  signal.throwIfAborted()
+  const keys = await provideKeys(config, directory)
+  const processes = startGroups(options, environment, undo, lose)
+  await untilReady(config, processes, options)
+  if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, options)
+  const platform = describe(config, keys, processes, servers.addresses)
+  writePlatform(directory, platform)
+  return { platform, config, processes }
+}
+
+/** Children get everything by environment, as any role on any machine does. */
+function platformEnvironment(options: SuperviseOptions, addresses: ServerAddresses): Environment {
+  const { directory, environment } = options
+  const known = { servers: addresses, stateDir: directory.state, cursorKey: cursorKey(directory) }
+  return { ...settleEnvironment(environment, known, true), ...addressVariables(addresses) }
+}
+
+function startGroups(
+  options: SuperviseOptions,
+  environment: Environment,
+  undo: Undo[],
+  lose: (error: Error) => void,
+): RoleProcess[] {
+  const groups = GROUPS.filter(group => environment.MARKET !== EMPTY_MARKET || group.name !== 'ingest')
+  const processes = groups.map(group => {
+    const serves = group.roles.some(role => SERVING_ROLES.includes(role))
+    return keepRunning({
+      group,
+      environment: serves ? environment : { ...environment, PORT: '0', BASE_URL: baseUrlOf(environment) },
+      directory: options.directory,
+      say: text => options.report({ kind: 'note', text }),
+      onGivenUp: lose,
+    })
+  })
+  // Groups depend on the servers alone, never on each other: they may end at once.
+  undo.push(async () => {
+    options.report({ kind: 'step', text: 'stopping the roles' })
+    await Promise.all([...processes].reverse().map(each => each.stop()))
+    options.report({ kind: 'step', text: 'stopping the servers' })
+  })
+  return processes
+}
+
+const baseUrlOf = (environment: Environment): string =>
+  environment.BASE_URL || `http://127.0.0.1:${environment.PORT ?? ''}`
+
+/** Where a process on this machine answers. */
+export function originOf(config: PlatformConfig, port: number): string {
+  const host = ['0.0.0.0', '::', ''].includes(config.host) ? '127.0.0.1' : config.host
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+async function untilReady(
+  config: PlatformConfig,
+  processes: readonly RoleProcess[],
+  options: SuperviseOptions,
+): Promise<void> {
+  await eventually(options.signal, 'the roles to be ready', async () => {
+    const waiting: string[] = []
+    for (const each of processes) {
+      const port = each.port()
+      if (port === undefined) waiting.push(`${each.group.name} is starting`)
+      else waiting.push(...(await askReadiness(originOf(config, port))).waiting)
+    }
+    if (waiting.length > 0) options.report({ kind: 'step', text: `starting the roles: ${waiting.join('; ')}` })
+    return { isDone: waiting.length === 0, seen: waiting.join('; ') }
+  })
+}
+
+/** Live: the views reflect what ingest has published until now, and the API lists an ask. */
+async function untilLive(config: PlatformConfig, key: string, log: Log, options: SuperviseOptions): Promise<void> {
+  const origin = originOf(config, config.port)
+  await eventually(options.signal, 'prices to be live', async () => {
+    await waitForViews(config, log, {
+      signal: options.signal,
+      onProgress: text => options.report({ kind: 'step', text: `filling the views: ${text}` }),
+    })
+    const asks = (await countLiveAsks(origin, key)) ?? 0
+    return { isDone: asks > 0, seen: 'the API lists no ask' }
+  })
+}
+
+/** Asks until it is done; gives up when the answer has not changed for a long time. */
+async function eventually(
+  signal: AbortSignal,
+  what: string,
+  ask: () => Promise<{ isDone: boolean; seen: string }>,
+): Promise<void> {
+  let last = ''
+  let changedAt = performance.now()
+  for (;;) {
+    signal.throwIfAborted()
+    const { isDone, seen } = await ask()
+    if (isDone) return
+    if (seen !== last) changedAt = performance.now()
+    last = seen
+    if (performance.now() - changedAt > STUCK_AFTER_MS) {
+      throw new CommandFailure(`waited ${STUCK_AFTER_MS / 60_000} minutes for ${what}: ${seen}`)
+    }
+    await pause(POLL_MS, undefined, { signal })
+  }
+}
+
+function describe(
+  config: PlatformConfig,
+  keys: PlatformFile['keys'],
+  processes: readonly RoleProcess[],
+  servers: ServerAddresses,
+): PlatformFile {
+  const services = processes.flatMap(each =>
+    each.group.roles.map(role => {
+      const entry = { process: each.group.name, pid: each.pid() ?? 0, url: originOf(config, each.port() ?? 0) }
+      return [role, entry] as const
+    }),
+  )
+  return {
+    base_url: config.baseUrl,
+    market: config.market,
+    keys,
+    services: Object.fromEntries(services),
+    servers: {
+      kafka: servers.kafka.join(','),
+      schema_registry: servers.schemaRegistry,
+      redis: servers.redis,
+      clickhouse: servers.clickhouse,
+      clickhouse_read_only: servers.clickhouseReadOnly,
+      postgres: servers.postgres,
+    },
+  }
+}
+
+/** A port that somebody else holds is told before anything has been started. */
+async function refuseBusyPort(environment: Environment): Promise<void> {
+  const port = Number(environment.PORT || '8080')
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
+    throw new CommandFailure(`PORT must be 1 to 65535, not ${environment.PORT}`, exitCodes.usage)
+  }
+  await new Promise<void>((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', error =>
+      reject(
+        new CommandFailure(
+          `port ${port} cannot be used (${(error as NodeJS.ErrnoException).code}). Choose another one: make demo PORT=${port + 1}`,
+          exitCodes.cannotCreate,
+        ),
+      ),
+    )
+    probe.listen({ port, host: environment.HOST || '127.0.0.1', exclusive: true }, () => probe.close(() => resolve()))
+  })
+}

@@ -1,0 +1,114 @@
+/**
+ * `marketlog up`: the platform in the foreground, or in the background behind a starter that waits until it is live.
+ *
+ * The starter and the background process share a channel: the starter shows what it hears and leaves once
+ * prices are live. Invariant: a starter that ends before that - also by SIGKILL - closes the channel and so ends the
+ * start; after it the platform lives on its own until `marketlog down`.
+ */
+import { spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
+import { openProgress, type Progress } from './progress.ts'
+import { endOfLog } from './role-process.ts'
+import { type PlatformFile, prepareRunDirectory, type RunDirectory, readPlatform } from './run-directory.ts'
+import { runningSupervisor } from './running-supervisor.ts'
+import type { Environment } from './settle-environment.ts'
+import { listenForStop } from './stop-signals.ts'
+import { type Report, supervise } from './supervisor.ts'
+
+/** What the background process tells its starter. */
+type Told = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'failed'; text: string; exitCode: number }
+
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
+
+/** The platform that runs already, if it is live on the market that is wanted; throws when another one runs. */
+export function alreadyRunning(directory: RunDirectory, environment: Environment): PlatformFile | undefined {
+  const pid = runningSupervisor(directory)?.pid
+  if (pid === undefined) return undefined
+  const platform = readPlatform(directory)
+  const wanted = environment.MARKET || 'demo'
+  if (platform === undefined) throw new CommandFailure(`process ${pid} is starting or stopping the platform; wait, or run \`make down\``)
+  if (platform.market !== wanted) {
+    throw new CommandFailure(`a platform with market ${platform.market} runs at ${platform.base_url}; run \`make down\` first`)
+  }
+  return platform
+}
+
+/** Starts the platform in the background and returns it once it is live. */
+export async function upDetached(directory: RunDirectory, environment: Environment): Promise<PlatformFile> {
+  const running = alreadyRunning(directory, environment)
+  if (running !== undefined) return running
+  prepareRunDirectory(directory)
+  const logFile = join(directory.logs, 'platform.log')
+  const log = openSync(logFile, 'a')
+  const child = spawn(process.execPath, [MAIN, 'up', '--foreground'], {
+    env: environment,
+    stdio: ['ignore', log, log, 'ipc'],
+    detached: true,
+  })
+  closeSync(log)
+  const progress = openProgress(process.stderr)
+  const stop = listenForStop(() => {
+    progress.step('stopping')
+    child.kill('SIGTERM')
+  })
+  try {
+    return await new Promise<PlatformFile>((resolve, reject) => {
+      child.on('message', (told: Told) => {
+        if (told.kind === 'live') {
+          child.disconnect()
+          child.unref()
+          resolve(told.platform)
+        } else if (told.kind === 'failed') reject(new CommandFailure(told.text, told.exitCode))
+        else show(progress, told)
+      })
+      child.once('error', reject)
+      child.once('exit', (code, signal) => {
+        if (stop.signal.aborted) reject(new CommandFailure('stopped; nothing is left running', exitCodes.stoppedBySignal))
+        else reject(new CommandFailure(`the platform ended while starting (${signal ?? `exit code ${code}`}).${endOfLog(logFile)}`))
+      })
+    })
+  } finally {
+    progress.stop()
+  }
+}
+
+/** Runs the platform in this process until it is stopped; speaks to a starter when there is one. */
+export async function upForeground(directory: RunDirectory, environment: Environment): Promise<void> {
+  const progress = openProgress(process.stderr)
+  const stop = listenForStop()
+  const tell = process.send === undefined ? undefined : (told: Told) => void process.send?.(told, () => {})
+  let isLive = false
+  process.once('disconnect', () => {
+    if (!isLive) stop.abort(new Error('the starter is gone'))
+  })
+  try {
+    await supervise({
+      environment,
+      directory,
+      signal: stop.signal,
+      report: report => (tell ?? (told => show(progress, told as Report)))(report),
+      onLive: ({ platform }) => {
+        isLive = true
+        progress.note(`live at ${platform.base_url}`)
+        progress.stop()
+        tell?.({ kind: 'live', platform })
+      },
+    })
+  } catch (error) {
+    const exitCode = error instanceof CommandFailure ? error.exitCode : exitCodes.failed
+    tell?.({ kind: 'failed', text: messageOf(error), exitCode })
+    throw error
+  } finally {
+    progress.stop()
+    if (process.connected) process.disconnect()
+  }
+}
+
+/** Shows a supervisor's report. */
+export function show(progress: Progress, report: Report): void {
+  if (report.kind === 'step') progress.step(report.text)
+  else progress.note(report.text)
+}

@@ -1,0 +1,144 @@
+/**
+ * How far every consumer group is behind the log, and waiting until all of them reflect its end.
+ *
+ * Reads the brokers only. A wait goes through the log's stages: the ends of the topics that come from outside are
+ * noted first and waited for, then the ends of the topics that the groups before have derived from them, and so on. So
+ * it ends also while new records keep coming, and when it ends every view reflects whatever had been published
+ * when it began. Invariant: a group is at an end only when nothing but transaction markers lies between.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { type ReadingGroup, readingGroups } from './reading-groups.ts'
+
+/** A group's distance to the end of one partition. */
+export interface PartitionLag {
+  group: string
+  topic: string
+  partition: number
+  /** The next offset that the group wants. */
+  position: number
+  end: number
+  lag: number
+}
+
+/** A wait's limits and listener. */
+export interface WaitOptions {
+  signal: AbortSignal
+  onProgress?: (text: string) => void
+}
+
+/** A look at the log's ends and the groups' positions. */
+export interface LagLook {
+  /** Distance of every group on every partition to the ends given, else to the ends of now. */
+  look(groups: readonly ReadingGroup[], ends?: Ends): Promise<PartitionLag[]>
+  ends(keys: readonly TopicKey[]): Promise<Ends>
+  close(): Promise<void>
+}
+
+/** End offset of each partition, by topic. */
+export type Ends = Map<TopicKey, number[]>
+
+const POLL_MS = 150
+/** Up to this distance it is worth looking whether only transaction markers are left. */
+const PROBE_BELOW = 5_000
+
+/** Opens a look at the brokers of a platform. */
+export async function openLagLook(config: PlatformConfig, log: Log): Promise<LagLook> {
+  const kafka = connectKafka({ config, role: 'lag', log })
+  const all = readingGroups()
+  const admin = kafka.newClient('lag').admin()
+  await admin.connect()
+  const reader = await openRangeReader(kafka, [...new Set(all.map(each => kafka.topicName(each.topic)))])
+
+  const ends: LagLook['ends'] = async keys => {
+    const found: Ends = new Map()
+    for (const key of new Set(keys)) {
+      const partitions = Array.from({ length: topics[key].partitions }, (_, partition) => partition)
+      found.set(key, await Promise.all(partitions.map(each => reader.end(kafka.topicName(key), each))))
+    }
+    return found
+  }
+  const positionsOf = async ({ group, topic }: ReadingGroup): Promise<Map<number, number>> => {
+    const name = kafka.topicName(topic)
+    const fetched = await admin.fetchOffsets({ groupId: kafka.groupName(group), topics: [name] })
+    const offsets = fetched.find(each => each.topic === name)?.partitions ?? []
+    return new Map(offsets.map(({ partition, offset }) => [partition, Number(offset)]))
+  }
+  return {
+    ends,
+    async look(groups, given) {
+      const targets = given ?? (await ends(groups.map(each => each.topic)))
+      const lags: PartitionLag[] = []
+      for (const each of groups) {
+        const name = kafka.topicName(each.topic)
+        const positions = await positionsOf(each)
+        for (const [partition, end] of (targets.get(each.topic) ?? []).entries()) {
+          const noted = positions.get(partition) ?? -1
+          const position = await settle(reader, name, partition, noted, end)
+          const lag = Math.max(0, end - position)
+          lags.push({ group: each.group, topic: topics[each.topic].name, partition, position, end, lag })
+        }
+      }
+      return lags
+    },
+    async close() {
+      await reader.close()
+      await admin.disconnect()
+    },
+  }
+}
+
+/** The noted position, moved over what no consumer ever sees: expired records and transaction markers. */
+async function settle(reader: RangeReader, topic: string, partition: number, noted: number, end: number): Promise<number> {
+  let position = noted
+  if (position < end) position = Math.max(position, await reader.start(topic, partition))
+  while (position < end && end - position <= PROBE_BELOW) {
+    const next = new Map([[partition, position]])
+    const [fetched] = await reader.fetch(topic, next, 0)
+    const moved = next.get(partition) ?? position
+    if (fetched === undefined || fetched.records.length > 0 || moved === position) break
+    position = moved
+  }
+  return position
+}
+
+/** Resolves once every group reflects what the log held at the call; rejects when the signal aborts. */
+export async function waitForViews(config: PlatformConfig, log: Log, options: WaitOptions): Promise<void> {
+  const look = await openLagLook(config, log)
+  try {
+    const stages = Map.groupBy(readingGroups(), each => each.stage)
+    for (const groups of stages.values()) {
+      const ends = await look.ends(groups.map(each => each.topic))
+      await untilReached(look, groups, ends, options)
+    }
+  } finally {
+    await look.close()
+  }
+}
+
+async function untilReached(
+  look: LagLook,
+  groups: readonly ReadingGroup[],
+  ends: Ends,
+  options: WaitOptions,
+): Promise<void> {
+  for (;;) {
+    options.signal.throwIfAborted()
+    const behind = (await look.look(groups, ends)).filter(each => each.lag > 0)
+    if (behind.length === 0) return
+    options.onProgress?.(describeLag(behind))
+    await pause(POLL_MS, undefined, { signal: options.signal })
+  }
+}
+
+/** `book 12,345, history 88` */
+export function describeLag(lags: readonly PartitionLag[]): string {
+  const groups = Map.groupBy(lags, each => each.group)
+  return [...groups]
+    .map(([group, each]) => `${group} ${each.reduce((sum, { lag }) => sum + lag, 0).toLocaleString('en')} behind`)
+    .join(', ')
+}
