@@ -33,20 +33,24 @@ export interface MessageBatch {
 /** done: do not send it again. again: send it again. A number: go on from this offset. */
 export type BatchAnswer = 'done' | 'again' | number
 
+/** Tells the group that this member lives; throws when the group is rebalancing. */
+export type Tick = () => Promise<void>
+
+/** Commits a partition's offset, for lag and for the next owner's first guess. */
+export type Commit = (topic: TopicKey, partition: number, next: number) => Promise<void>
+
 /** Who handles what a member gets. */
 export interface GroupHandler {
   /** A new generation began; whatever was open before may have had another owner meanwhile. */
   assigned(partitions: { topic: TopicKey; partition: number }[]): void
   /** Handles a batch; calls tick at least every few seconds. */
-  batch(batch: MessageBatch, tick: () => Promise<void>): Promise<BatchAnswer>
+  batch(batch: MessageBatch, tick: Tick, commit: Commit): Promise<BatchAnswer>
   /** Only control or aborted records stood before `next`. */
-  passed(topic: TopicKey, partition: number, next: number): Promise<void>
+  passed(topic: TopicKey, partition: number, next: number, commit: Commit): Promise<void>
 }
 
 /** A joined group. */
 export interface GroupMember {
-  /** Commits offsets for lag and for the next owner's first guess. */
-  commit(topic: TopicKey, partition: number, next: number): Promise<void>
   leave(): Promise<void>
 }
 
@@ -82,6 +86,8 @@ export async function joinGroup(
     allowAutoTopicCreation: false,
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
   })
+  const commit: Commit = (topic, partition, next) =>
+    consumer.commitOffsets([{ topic: kafka.topicName(topic), partition, offset: String(next) }])
   let isLeaving = false
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     rememberMember(kafka, group, payload.memberId)
@@ -97,7 +103,7 @@ export async function joinGroup(
   consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload }) => {
     const topic = keys.get(payload.topic)
     if (payload.batchSize > 0 || topic === undefined || isLeaving) return
-    handler.passed(topic, payload.partition, Number(payload.lastOffset) + 1).catch(options.fail)
+    handler.passed(topic, payload.partition, Number(payload.lastOffset) + 1, commit).catch(options.fail)
   })
   await consumer.connect()
   await consumer.subscribe({ topics: [...keys.keys()], fromBeginning: true })
@@ -105,11 +111,9 @@ export async function joinGroup(
     autoCommit: false,
     eachBatchAutoResolve: false,
     partitionsConsumedConcurrently: CONCURRENT_PARTITIONS,
-    eachBatch: payload => handle(consumer, payload, keys, handler),
+    eachBatch: payload => handle(consumer, payload, keys, commit, handler),
   })
   return {
-    commit: (topic, partition, next) =>
-      consumer.commitOffsets([{ topic: kafka.topicName(topic), partition, offset: String(next) }]),
     async leave() {
       isLeaving = true
       await consumer.disconnect()
@@ -122,6 +126,7 @@ async function handle(
   consumer: Consumer,
   payload: EachBatchPayload,
   keys: ReadonlyMap<string, TopicKey>,
+  commit: Commit,
   handler: GroupHandler,
 ): Promise<void> {
   const { batch, heartbeat, resolveOffset, isRunning } = payload
@@ -142,6 +147,7 @@ async function handle(
       })),
     },
     heartbeat,
+    commit,
   )
   if (answer === 'done') resolveOffset(last.offset)
   else if (answer !== 'again') consumer.seek({ topic: batch.topic, partition, offset: String(answer) })

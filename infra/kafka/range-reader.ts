@@ -79,7 +79,7 @@ export interface RangeReader {
   /** Reads [from, to) in order; `tick` runs after each fetch, to keep a group membership alive. */
   read(
     range: { topic: string; partition: number; from: number; to: number },
-    onRecord: (record: LogRecord) => void,
+    onRecord: (record: LogRecord) => void | Promise<void>,
     tick?: () => Promise<void>,
   ): Promise<void>
   /** One fetch over several partitions from their next offsets; moves `next` past what came. */
@@ -164,7 +164,10 @@ function readerOf(cluster: Cluster): RangeReader {
         if (Date.now() > limit)
           throw new Error(`${topic}-${partition}: ${position} of ${to} read in ${READ_LIMIT_MS} ms`)
         const [fetched] = await fetch(topic, next, 100)
-        for (const record of fetched?.records ?? []) if (record.offset < to) onRecord(record)
+        for (const record of fetched?.records ?? []) {
+          const handled = record.offset < to ? onRecord(record) : undefined
+          if (handled) await handled
+        }
         if (tick) await tick()
         // Somebody's transaction is still open below the end: it ends by commit, abort or timeout.
         if (next.get(partition) === position) await delay(20)

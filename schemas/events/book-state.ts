@@ -29,12 +29,12 @@ export const bookRowStored = defineEvent<BookRowStored>('BookRowStored', 1, "A p
 
 /** The last judged refresh of a provider. */
 export interface BookRefreshStored {
-  /** The refresh that the book equals; null before the first. */
+  /** The last judged refresh; null before the first. Nothing as old as it is judged again. */
   refresh_id: string | null
   observed_at: number
   /** The last applied refresh's currency. */
   currency: string
-  /** The reason for which the refresh after it is quarantined; null when there is none. */
+  /** The reason for which that refresh is quarantined; null when the book equals it. */
   suspect: string | null
 }
 

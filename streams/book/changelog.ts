@@ -1,0 +1,76 @@
+/**
+ * The book's changelog: how its state is written to market.book and read back.
+ *
+ * Pure but for the encoder it is given. Keys: `row|<provider>|<item_id>` and `refresh|<provider>`.
+ * Invariant: restoring what was written yields the books as they were at the last transaction, but
+ * for the refreshes under way, which the runner reads from the input again.
+ */
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import {
+  type BookRefreshStored,
+  type BookRowStored,
+  bookRefreshStored,
+  bookRowStored,
+} from '#schemas/events/book-state.ts'
+import { type ProviderBook, setRow } from './provider-book.ts'
+import { type Books, bookOf } from './step.ts'
+
+/** The changelog record of a change. */
+export function rowRecord(codec: Codec, partition: number, change: BookChanged): Outgoing & { partition: number } {
+  const row: BookRowStored | null =
+    change.price === null
+      ? null
+      : {
+          price: change.price,
+          currency: change.currency,
+          price_micro_usd: change.price_micro_usd ?? 0,
+          quantity: change.quantity,
+          seen_at: change.seen_at,
+          url: change.url,
+        }
+  return {
+    topic: 'book',
+    partition,
+    key: `row|${change.provider}|${change.item_id}`,
+    value: row === null ? null : codec.encode(bookRowStored, row),
+  }
+}
+
+/** The changelog record of a provider's last judged refresh. */
+export function refreshRecord(codec: Codec, partition: number, book: ProviderBook): Outgoing & { partition: number } {
+  const stored: BookRefreshStored = {
+    refresh_id: book.lastRefreshId,
+    observed_at: book.lastObservedAt,
+    currency: book.currency,
+    suspect: book.suspect,
+  }
+  return { topic: 'book', partition, key: `refresh|${book.provider}`, value: codec.encode(bookRefreshStored, stored) }
+}
+
+const NOT_LISTED = { price: 0, microUsd: 0, quantity: 0, seenAt: 0 }
+
+/** Takes one changelog record into the books. */
+export function restore(books: Books, side: Side, key: string, value: unknown): void {
+  const [kind, provider, itemId] = key.split('|')
+  if (provider === undefined) return
+  const book = bookOf(books, side, provider)
+  if (kind === 'refresh' && value !== null) {
+    const stored = value as BookRefreshStored
+    book.lastRefreshId = stored.refresh_id
+    book.lastObservedAt = stored.observed_at
+    book.suspect = stored.suspect
+    book.currency = stored.currency
+  } else if (kind === 'row') {
+    const row = value as BookRowStored | null
+    if (row) book.currency = row.currency
+    setRow(
+      book,
+      Number(itemId),
+      row === null
+        ? NOT_LISTED
+        : { price: row.price, microUsd: row.price_micro_usd, quantity: row.quantity, seenAt: row.seen_at },
+    )
+  }
+}

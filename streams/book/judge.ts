@@ -1,0 +1,80 @@
+/**
+ * Judges a completed refresh as a whole, before any of its changes is emitted.
+ *
+ * Pure. A refresh that lost more than half of the provider's items has collapsed; one that moved more
+ * than half of the prices it shares with the book by over 80 percent is a glitch (DESIGN.md, "Events
+ * and time"). Either is held back once; a second one like it in a row is the new truth.
+ */
+
+import type { RefreshCompleted } from '#schemas/events/observation.ts'
+import type { Verdict } from '#schemas/events/refresh-judged.ts'
+import type { Rate } from '#schemas/values/money.ts'
+import { isStaged, type OpenRefresh, type ProviderBook } from './provider-book.ts'
+
+/** What was compared, for the quarantine's record. */
+export interface Comparison {
+  before: number
+  now: number
+  /** Items listed before and now. */
+  shared: number
+  /** Shared items whose price moved by over 80 percent. */
+  moved: number
+}
+
+/** The verdict, with its reason where it is not `applied`. */
+export interface Judgement {
+  verdict: Verdict
+  reason: string | null
+  comparison: Comparison
+}
+
+const NOTHING: Comparison = { before: 0, now: 0, shared: 0, moved: 0 }
+
+/** Judges the open refresh at its completion. */
+export function judge(book: ProviderBook, completed: RefreshCompleted, rate: Rate | undefined): Judgement {
+  const refused = refusalOf(book, completed, rate)
+  if (refused) return { ...refused, comparison: NOTHING }
+  const open = book.open
+  const comparison = compare(book, open, completed.currency, rate?.approximate ?? 1)
+  const suspicion = suspicionOf(comparison)
+  if (suspicion === null || suspicion === book.suspect) return { verdict: 'applied', reason: suspicion, comparison }
+  return { verdict: 'quarantined', reason: suspicion, comparison }
+}
+
+function refusalOf(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  rate: Rate | undefined,
+): { verdict: Verdict; reason: string } | undefined {
+  const { open } = book
+  if (completed.observed_at <= book.lastObservedAt) return { verdict: 'stale', reason: 'not_newer' }
+  if (rate === undefined) return { verdict: 'failed', reason: 'unusable_rate' }
+  if (open === undefined)
+    return completed.count === 0 ? undefined : { verdict: 'incomplete', reason: 'no_observations' }
+  if (open.hasGap || open.nextIndex !== completed.count) return { verdict: 'incomplete', reason: 'count_mismatch' }
+  if (open.items > 0 && open.currency !== completed.currency) return { verdict: 'failed', reason: 'currency_mismatch' }
+  return undefined
+}
+
+/** Counts what the refresh would do; prices are compared in US dollars when the currency changed. */
+function compare(book: ProviderBook, open: OpenRefresh | undefined, currency: string, rate: number): Comparison {
+  const isSameCurrency = book.currency === currency
+  let shared = 0
+  let moved = 0
+  for (let itemId = 0; itemId < book.price.length; itemId++) {
+    const price = book.price[itemId] ?? 0
+    if (price <= 0 || !isStaged(book, itemId)) continue
+    shared += 1
+    const before = isSameCurrency ? price : (book.microUsd[itemId] ?? 0)
+    const staged = book.stagedPrice[itemId] ?? 0
+    const now = isSameCurrency ? staged : (staged * 10_000) / rate
+    if (Math.abs(now - before) > 0.8 * before) moved += 1
+  }
+  return { before: book.listed, now: open?.items ?? 0, shared, moved }
+}
+
+function suspicionOf({ before, shared, moved }: Comparison): string | null {
+  if ((before - shared) * 2 > before) return 'collapsed'
+  if (moved * 2 > shared) return 'glitch'
+  return null
+}

@@ -1,0 +1,322 @@
+/**
+ * The book's decision on one record of market.quotes or market.bids.
+ *
+ * Pure: state, record and lookups are arguments, time is in the record. Observations are staged and
+ * say nothing; RefreshCompleted judges the refresh whole and tells its changes, marker and verdict.
+ * Invariant: an unfinished refresh withdraws nothing, and reading a stretch of the input a second
+ * time after its effects stand changes nothing, since nothing as old as the last judged refresh is
+ * judged again.
+ */
+import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
+import type { RefreshJudged, RefreshQuarantined, Verdict } from '#schemas/events/refresh-judged.ts'
+import { parseRate, type Rate } from '#schemas/values/money.ts'
+import { OK, type Outcome } from '#streams/runner/outcome.ts'
+import { applyPushed, applyRefresh, type Source } from './apply.ts'
+import { type Comparison, judge } from './judge.ts'
+import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, totalsOf } from './provider-book.ts'
+
+/** All providers of one input partition. */
+export type Books = Map<string, ProviderBook>
+
+/** Finds the item of a name and phase. */
+export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
+
+/** What a record led to. */
+export interface Effects {
+  changes: BookChanged[]
+  marked: RefreshMarked | undefined
+  judged: RefreshJudged | undefined
+  quarantined: Omit<RefreshQuarantined, 'source_topic'> | undefined
+}
+
+const NO_EFFECTS: Effects = { changes: [], marked: undefined, judged: undefined, quarantined: undefined }
+const NOT_HANDLED = { outcome: OK, effects: NO_EFFECTS }
+
+/** Largest price taken, in hundredths: beyond it no market item is believable in any currency. */
+const LARGEST_PRICE = 10 ** 13
+const LARGEST_QUANTITY = 2 ** 31 - 1
+
+/** Takes one event; returns what becomes of the record and what it led to. */
+export function step(
+  books: Books,
+  side: Side,
+  source: Source,
+  event: string,
+  value: unknown,
+  resolve: ResolveItem,
+): { outcome: Outcome; effects: Effects } {
+  const book = bookOf(books, side, (value as { provider: string }).provider)
+  switch (event) {
+    case 'AskObserved':
+    case 'BidObserved':
+      return observe(book, value as Observation, source, resolve)
+    case 'ObservationRejected':
+      return { outcome: reject(book, value as ObservationRejected, source), effects: NO_EFFECTS }
+    case 'RefreshCompleted':
+      return complete(book, value as RefreshCompleted, source)
+    case 'RefreshFailed':
+      return fail(book, value as RefreshFailed)
+    default:
+      return { outcome: { kind: 'skip', reason: 'other_event' }, effects: NO_EFFECTS }
+  }
+}
+
+/** The oldest input offset that an open refresh still needs. */
+export function openFrom(books: Books): number | undefined {
+  let from: number | undefined
+  for (const { open } of books.values()) {
+    if (open && (from === undefined || open.firstOffset < from)) from = open.firstOffset
+  }
+  return from
+}
+
+/** A provider's side of the book, created when first met. */
+export function bookOf(books: Books, side: Side, provider: string): ProviderBook {
+  const found = books.get(provider)
+  if (found) return found
+  const created = emptyBook(provider, side)
+  books.set(provider, created)
+  return created
+}
+
+function observe(
+  book: ProviderBook,
+  seen: Observation,
+  source: Source,
+  resolve: ResolveItem,
+): { outcome: Outcome; effects: Effects } {
+  if (seen.refresh_id === null) return push(book, seen, source, resolve)
+  const open = openRefresh(book, seen.refresh_id, seen, source)
+  if (open === undefined) return { outcome: { kind: 'skip', reason: 'no_refresh_open' }, effects: NO_EFFECTS }
+  const fault = faultOf(seen, open.currency)
+  if (fault) {
+    open.rejected += 1
+    return { outcome: fault, effects: NO_EFFECTS }
+  }
+  const itemId = resolve(seen.market_hash_name, seen.phase)
+  if (itemId === undefined) {
+    open.unresolved += 1
+    return { outcome: unresolved(seen), effects: NO_EFFECTS }
+  }
+  stage(book, open, itemId, { price: seen.price ?? 0, quantity: seen.quantity, url: seen.url })
+  return NOT_HANDLED
+}
+
+/**
+ * The refresh that an entry belongs to. Index 0 opens one, a second attempt at the same included;
+ * any other index must follow the one before.
+ */
+function openRefresh(
+  book: ProviderBook,
+  refreshId: string,
+  entry: { index: number; observed_at: number; currency?: string },
+  source: Source,
+): OpenRefresh | undefined {
+  if (entry.index === 0) {
+    dropStaged(book)
+    book.open = {
+      id: refreshId,
+      observedAt: entry.observed_at,
+      currency: entry.currency ?? '',
+      firstOffset: source.offset,
+      nextIndex: 1,
+      hasGap: false,
+      unresolved: 0,
+      rejected: 0,
+      items: 0,
+      urls: undefined,
+    }
+    return book.open
+  }
+  const { open } = book
+  if (open?.id !== refreshId) return undefined
+  if (open.currency === '') open.currency = entry.currency ?? ''
+  if (entry.index !== open.nextIndex) open.hasGap = true
+  open.nextIndex += 1
+  return open
+}
+
+function faultOf(seen: Observation, currency: string): Outcome | undefined {
+  const { price, quantity } = seen
+  if (price === null || !(price > 0) || price > LARGEST_PRICE) {
+    return { kind: 'deadLetter', reason: 'price_out_of_range', detail: `price ${price}` }
+  }
+  if (!(quantity > 0) || quantity > LARGEST_QUANTITY) {
+    return { kind: 'deadLetter', reason: 'quantity_out_of_range', detail: `quantity ${quantity}` }
+  }
+  if (seen.currency !== currency) {
+    return { kind: 'deadLetter', reason: 'currency_mismatch', detail: `${seen.currency} in a refresh in ${currency}` }
+  }
+  return undefined
+}
+
+const unresolved = (seen: Observation): Outcome => ({
+  kind: 'unresolved',
+  name: seen.market_hash_name,
+  phase: seen.phase,
+  provider: seen.provider,
+  observedAt: seen.observed_at,
+})
+
+function reject(book: ProviderBook, entry: ObservationRejected, source: Source): Outcome {
+  const open = entry.refresh_id === null ? undefined : openRefresh(book, entry.refresh_id, entry, source)
+  if (open) open.rejected += 1
+  return { kind: 'deadLetter', reason: entry.reason, detail: entry.raw.slice(0, 200) }
+}
+
+function push(
+  book: ProviderBook,
+  seen: Observation,
+  source: Source,
+  resolve: ResolveItem,
+): { outcome: Outcome; effects: Effects } {
+  const refuse = (outcome: Outcome): { outcome: Outcome; effects: Effects } => ({ outcome, effects: NO_EFFECTS })
+  const isWithdrawal = seen.price === null
+  const currency = book.listed > 0 ? book.currency : seen.currency
+  const rate = parseCached(seen.usd_rate ?? '')
+  const fault = isWithdrawal ? undefined : faultOf(seen, currency)
+  if (fault) return refuse(fault)
+  if (rate === undefined) return refuse({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
+  const itemId = resolve(seen.market_hash_name, seen.phase)
+  if (itemId === undefined) return refuse(unresolved(seen))
+  if (seen.observed_at < (book.seenAt[itemId] ?? 0)) return refuse({ kind: 'skip', reason: 'stale' })
+  const row = { itemId, price: seen.price ?? 0, quantity: seen.quantity, url: seen.url }
+  const changed = applyPushed(book, row, { currency, rate, seenAt: seen.observed_at, source })
+  return { outcome: OK, effects: changed ? { ...NO_EFFECTS, changes: [changed] } : NO_EFFECTS }
+}
+
+function complete(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  source: Source,
+): { outcome: Outcome; effects: Effects } {
+  // Another refresh began and never completed: it says nothing of this one.
+  if (book.open !== undefined && book.open.id !== completed.refresh_id) dropStaged(book)
+  const rate = parseCached(completed.usd_rate)
+  const firstOffset = book.open?.firstOffset ?? source.offset
+  const counts = { unresolved: book.open?.unresolved ?? 0, rejected: book.open?.rejected ?? 0 }
+  const { verdict, reason, comparison } = judge(book, completed, rate)
+  if (verdict === 'applied' && rate) {
+    const changes = applyOrRefuse(book, completed, rate, source)
+    if (changes === undefined) {
+      dropStaged(book)
+      return {
+        outcome: OK,
+        effects: { ...NO_EFFECTS, judged: verdictOf(book, completed, 'failed', 'amount_too_large', [], counts) },
+      }
+    }
+    remember(book, completed, null)
+    const judged = verdictOf(book, completed, 'applied', reason, changes, counts)
+    return { outcome: OK, effects: { ...NO_EFFECTS, changes, marked: markerOf(book, completed, source), judged } }
+  }
+  dropStaged(book)
+  if (verdict === 'quarantined') remember(book, completed, reason)
+  const judged = verdictOf(book, completed, verdict, reason, [], counts)
+  const quarantined =
+    verdict === 'quarantined' ? quarantineOf(book, completed, reason ?? '', comparison, firstOffset, source) : undefined
+  return { outcome: OK, effects: { ...NO_EFFECTS, judged, quarantined } }
+}
+
+function applyOrRefuse(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  rate: Rate,
+  source: Source,
+): BookChanged[] | undefined {
+  try {
+    return applyRefresh(book, completed, rate, source)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+function remember(book: ProviderBook, completed: RefreshCompleted, suspect: string | null): void {
+  book.lastRefreshId = completed.refresh_id
+  book.lastObservedAt = completed.observed_at
+  book.suspect = suspect
+}
+
+function fail(book: ProviderBook, failed: RefreshFailed): { outcome: Outcome; effects: Effects } {
+  dropStaged(book)
+  const about = { refresh_id: null, observed_at: failed.observed_at }
+  const judged = verdictOf(book, about, 'failed', failed.reason, [], { unresolved: 0, rejected: 0 })
+  return { outcome: OK, effects: { ...NO_EFFECTS, judged } }
+}
+
+function markerOf(book: ProviderBook, completed: RefreshCompleted, source: Source): RefreshMarked {
+  return {
+    side: book.side,
+    provider: book.provider,
+    refresh_id: completed.refresh_id,
+    last_updated: completed.observed_at,
+    source_partition: source.partition,
+    source_offset: source.offset,
+  }
+}
+
+function verdictOf(
+  book: ProviderBook,
+  about: { refresh_id: string | null; observed_at: number },
+  verdict: Verdict,
+  reason: string | null,
+  changes: readonly BookChanged[],
+  counts: { unresolved: number; rejected: number },
+): RefreshJudged {
+  const totals = totalsOf(book)
+  const count = (kind: BookChanged['change']): number => changes.filter(changed => changed.change === kind).length
+  return {
+    side: book.side,
+    provider: book.provider,
+    refresh_id: about.refresh_id,
+    observed_at: about.observed_at,
+    verdict,
+    reason,
+    added: count('added'),
+    updated: count('updated'),
+    removed: count('removed'),
+    ...counts,
+    unique_items: totals.items,
+    total_offers: totals.offers,
+    total_value: totals.value,
+    currency: book.currency,
+    total_value_usd: totals.valueUsd,
+  }
+}
+
+function quarantineOf(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  reason: string,
+  comparison: Comparison,
+  firstOffset: number,
+  source: Source,
+): Omit<RefreshQuarantined, 'source_topic'> {
+  return {
+    side: book.side,
+    provider: book.provider,
+    refresh_id: completed.refresh_id,
+    observed_at: completed.observed_at,
+    reason,
+    items_before: comparison.before,
+    items_now: comparison.now,
+    moved: comparison.moved,
+    compared: comparison.shared,
+    source_partition: source.partition,
+    first_offset: firstOffset,
+    last_offset: source.offset,
+  }
+}
+
+const rates = new Map<string, Rate | undefined>()
+const RATES_KEPT = 1_000
+
+/** Rates repeat for every observation of a pushing provider; parsing one costs as much as ten lookups. */
+function parseCached(text: string): Rate | undefined {
+  if (rates.has(text)) return rates.get(text)
+  if (rates.size >= RATES_KEPT) rates.clear()
+  const rate = parseRate(text)
+  rates.set(text, rate)
+  return rate
+}

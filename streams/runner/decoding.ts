@@ -1,0 +1,37 @@
+/**
+ * Decodes the records of a batch one by one, poison included.
+ *
+ * Invariant: bytes that are no event of ours, and an empty value, are dead letters and never an
+ * exception; a registry that does not answer is an exception and never a dead letter.
+ */
+import { type Codec, type Decoded, DecodeError, UnknownWriter } from '#infra/kafka/codec.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { Outcome } from './outcome.ts'
+
+/** Decodes a record at once; undefined when its writer's schema must be fetched first. */
+export function decodeNow(codec: Codec, value: Buffer | null): Decoded | Outcome | undefined {
+  if (value === null) return { kind: 'deadLetter', reason: 'empty', detail: 'the record has no value' }
+  try {
+    return codec.decode(value)
+  } catch (error) {
+    if (error instanceof UnknownWriter) return undefined
+    return asDeadLetter(error)
+  }
+}
+
+/** Decodes a record after fetching its writer's schema. */
+export async function decodeSlowly(codec: Codec, value: Buffer): Promise<Decoded | Outcome> {
+  try {
+    return await decodeLearning(codec, value)
+  } catch (error) {
+    return asDeadLetter(error)
+  }
+}
+
+/** Tells a decoded record from an outcome that ends it. */
+export const isDecoded = (result: Decoded | Outcome): result is Decoded => 'event' in result
+
+function asDeadLetter(error: unknown): Outcome {
+  if (!(error instanceof DecodeError)) throw error
+  return { kind: 'deadLetter', reason: 'undecodable', detail: error.message }
+}

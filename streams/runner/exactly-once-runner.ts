@@ -1,0 +1,252 @@
+/**
+ * Runs a stateful processor exactly once: records, changelog, position and offsets of a batch stand
+ * in one Kafka transaction.
+ *
+ * One slot per input partition, with a producer whose transactional id is the partition's. Opening a
+ * slot: lock (fences a former owner and ends its transaction), then restore state and position from
+ * the compacted changelog, then read the input again from `from` to `next` to rebuild what was under
+ * way, writing nothing. Per batch: fold, one transaction, resolve. Any failure drops the slot with
+ * its producer and resolves nothing, so the same batch comes again to a slot opened anew. The group's
+ * offsets serve lag alone. The only caller of commit for processors.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Decoded } from '#infra/kafka/codec.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { type BatchAnswer, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import { type BookPositionStored, bookPositionStored } from '#schemas/events/book-state.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
+import { isGroupError, rethrowUnlessGroupError } from './group-errors.ts'
+import type { Outcome, StreamRecord } from './outcome.ts'
+import { openSetAside, type SetAside } from './set-aside.ts'
+import { openPatience, openSlots, whileTicking } from './slots.ts'
+
+/** One input partition of a processor. */
+export interface PartitionProcessor {
+  /** Takes a changelog record at start; null removes the key. */
+  restore(key: string, event: string | null, value: unknown): void
+  /** Takes an input record; what it emits goes into the batch's transaction. */
+  step(record: StreamRecord, emit: (record: Outgoing & { partition: number }) => void): Outcome
+  /** The first input offset that state alone does not cover; undefined when all is covered. */
+  openFrom(): number | undefined
+}
+
+/** What makes a processor. */
+export interface ProcessorSpec {
+  group: string
+  inputs: readonly TopicKey[]
+  changelog: TopicKey
+  /** The changelog partition that belongs to an input partition, and to no other. */
+  changelogPartition(topic: TopicKey, partition: number): number
+  maxBytesPerPartition?: number
+  open(topic: TopicKey, partition: number): PartitionProcessor
+}
+
+/** The changelog key under which the runner keeps its own position. */
+export const POSITION_KEY = 'position'
+
+interface Slot {
+  processor: PartitionProcessor
+  producer: TransactionalProducer
+  next: number
+  sought: number | undefined
+  close(): Promise<void>
+}
+
+interface Runner {
+  kafka: KafkaConnection
+  spec: ProcessorSpec
+  reader: RangeReader
+  aside: SetAside
+}
+
+/** Joins the group and processes until stopped. */
+export async function runProcessor(
+  context: RoleContext,
+  kafka: KafkaConnection,
+  spec: ProcessorSpec,
+): Promise<RunningRole> {
+  const log = context.log.child({ group: spec.group })
+  const written = Object.values(topics).filter(topic => topic.writer === spec.group || topic.writer === 'runner')
+  const read = [...spec.inputs, spec.changelog].map(topic => topics[topic])
+  await kafka.codec.prepare([...new Set([...written, ...read].flatMap(topic => [...topic.events]))])
+  const runner: Runner = {
+    kafka,
+    spec,
+    reader: await openRangeReader(kafka, [...spec.inputs, spec.changelog].map(kafka.topicName)),
+    aside: openSetAside({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
+  }
+  const batchSeconds = context.metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', [
+    'group',
+  ])
+  const taken = context.metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
+  const slots = openSlots<Slot>(async (topic, partition) => {
+    const startedAt = performance.now()
+    const slot = await openSlot(runner, topic, partition)
+    log.info({ topic, partition, next: slot.next, ms: Math.round(performance.now() - startedAt) }, 'partition restored')
+    return slot
+  }, log)
+  const patience = openPatience(Date.now)
+  const member = await joinGroup(
+    kafka,
+    { group: spec.group, topics: spec.inputs, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
+    {
+      assigned: partitions => slots.replace(partitions),
+      async batch(batch, tick) {
+        await tick()
+        const end = batchSeconds.startTimer({ group: spec.group })
+        try {
+          const slot = await slots.get(batch.topic, batch.partition, tick)
+          const answer = await process(runner, slot, batch, tick)
+          patience.succeeded()
+          taken.inc({ group: spec.group }, batch.messages.length)
+          return answer
+        } catch (error) {
+          log.warn({ error, partition: batch.partition }, 'a transaction did not go through; the batch is tried again')
+          await slots.drop(batch.topic, batch.partition)
+          if (isGroupError(error)) throw error
+          await whileTicking(delay(patience.failed(error)), tick)
+          return 'again'
+        } finally {
+          end()
+        }
+      },
+      passed: (topic, partition, next, commit) => commit(topic, partition, next).catch(rethrowUnlessGroupError),
+    },
+  )
+  return {
+    name: spec.group,
+    ready: async () => slots.state(),
+    async stop() {
+      await member.leave()
+      await slots.close()
+      await runner.reader.close()
+    },
+  }
+}
+
+async function openSlot(runner: Runner, topic: TopicKey, partition: number): Promise<Slot> {
+  const { kafka, spec } = runner
+  const producer = await openTransactionalProducer(kafka, {
+    transactionalId: `${spec.group}-${topics[topic].name}-${partition}`,
+    writers: [spec.group, 'runner'],
+  })
+  const noTick = (): Promise<void> => Promise.resolve()
+  try {
+    await producer.lock(noTick)
+    const processor = spec.open(topic, partition)
+    const { next, from } = await restore(runner, processor, spec.changelogPartition(topic, partition))
+    await rebuild(runner, processor, { topic, partition, from, to: next })
+    return { processor, producer, next, sought: undefined, close: () => producer.close() }
+  } catch (error) {
+    await producer.close()
+    throw error
+  }
+}
+
+/** Reads the changelog whole; its end is fixed by the lock, since only this owner may write it now. */
+async function restore(runner: Runner, processor: PartitionProcessor, partition: number): Promise<BookPositionStored> {
+  const { kafka, spec, reader } = runner
+  const topic = kafka.topicName(spec.changelog)
+  let position: BookPositionStored = { next: 0, from: 0 }
+  const keep = (key: string, { event, value }: Decoded): void => {
+    if (key === POSITION_KEY) position = value
+    else processor.restore(key, event, value)
+  }
+  const to = await reader.end(topic, partition)
+  await reader.read({ topic, partition, from: 0, to }, record => {
+    const key = record.key?.toString() ?? ''
+    const { value } = record
+    if (value === null) return processor.restore(key, null, null)
+    const decoded = decodeNow(kafka.codec, value)
+    if (decoded === undefined) return decodeLearning(kafka.codec, value).then(late => keep(key, late))
+    if (!isDecoded(decoded)) throw new Error(`changelog record ${key} cannot be read`)
+    keep(key, decoded)
+  })
+  return position
+}
+
+/** Takes the records of the work under way again; they were emitted for and set aside before. */
+async function rebuild(
+  runner: Runner,
+  processor: PartitionProcessor,
+  range: { topic: TopicKey; partition: number; from: number; to: number },
+): Promise<void> {
+  const { topic, partition } = range
+  const { kafka, reader } = runner
+  await reader.read({ ...range, topic: kafka.topicName(topic) }, ({ offset, key, value }) => {
+    if (value === null) return
+    const take = (decoded: Decoded | Outcome): void => {
+      if (!isDecoded(decoded)) return
+      const { event, value: decodedValue } = decoded
+      const place = { topic, partition, offset, key: key?.toString() ?? null }
+      processor.step({ ...place, event, value: decodedValue, raw: value }, () => undefined)
+    }
+    const decoded = decodeNow(kafka.codec, value)
+    if (decoded === undefined) return decodeSlowly(kafka.codec, value).then(take)
+    take(decoded)
+  })
+}
+
+async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Tick): Promise<BatchAnswer> {
+  const { topic, partition } = batch
+  const { kafka, spec } = runner
+  if (batch.first > slot.next && slot.sought !== slot.next) {
+    slot.sought = slot.next
+    return slot.next
+  }
+  if (batch.next <= slot.next) return 'done'
+  const { records, next, retryAfterMs } = await fold(runner, slot, batch)
+  const from = slot.processor.openFrom() ?? next
+  records.push({
+    topic: spec.changelog,
+    partition: spec.changelogPartition(topic, partition),
+    key: POSITION_KEY,
+    value: kafka.codec.encode(bookPositionStored, { next, from }),
+  })
+  await whileTicking(slot.producer.commit(records, { group: spec.group, topic, partition, next }), tick)
+  slot.next = next
+  if (retryAfterMs === undefined) return 'done'
+  await whileTicking(delay(retryAfterMs), tick)
+  return 'again'
+}
+
+async function fold(
+  runner: Runner,
+  slot: Slot,
+  batch: MessageBatch,
+): Promise<{ records: (Outgoing & { partition: number })[]; next: number; retryAfterMs: number | undefined }> {
+  const { topic, partition } = batch
+  const { kafka, aside } = runner
+  const records: (Outgoing & { partition: number })[] = []
+  const emit = (record: Outgoing & { partition: number }): void => void records.push(record)
+  for (const message of batch.messages) {
+    if (message.offset < slot.next) continue
+    const decoded =
+      decodeNow(kafka.codec, message.value) ?? (await decodeSlowly(kafka.codec, message.value ?? Buffer.alloc(0)))
+    const outcome = isDecoded(decoded)
+      ? slot.processor.step(
+          {
+            topic,
+            partition,
+            offset: message.offset,
+            key: message.key === null ? null : message.key.toString(),
+            event: decoded.event,
+            value: decoded.value,
+            raw: message.value ?? Buffer.alloc(0),
+          },
+          emit,
+        )
+      : decoded
+    if (outcome.kind === 'ok') continue
+    if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
+    const setAside = aside.recordOf({ topic, partition, ...message }, outcome)
+    if (setAside) records.push(setAside)
+  }
+  return { records, next: batch.next, retryAfterMs: undefined }
+}

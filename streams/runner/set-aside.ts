@@ -1,0 +1,90 @@
+/**
+ * Turns outcomes that set a record aside into records of dead-letters and market.unresolved, counts
+ * them and says so in the log.
+ *
+ * Pure but for counters and log lines. Invariant: what is set aside is written before, or in one
+ * transaction with, the progress past it; a repeat has the same group, topic, partition and offset.
+ */
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { deadLettered, nameUnresolved } from '#schemas/events/set-aside.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { Outcome } from './outcome.ts'
+
+/** A record as it came, before any decoding. */
+export interface RawRecord {
+  topic: TopicKey
+  partition: number
+  offset: number
+  key: Buffer | string | null
+  value: Buffer | null
+}
+
+/** Counts outcomes and builds the records that keep what was set aside. */
+export interface SetAside {
+  /** The record to write for an outcome; undefined when nothing is set aside. */
+  recordOf(record: RawRecord, outcome: Outcome): (Outgoing & { partition: number }) | undefined
+}
+
+/** At most this many log lines a second per reason; the counter has them all. */
+const LINES_PER_SECOND = 5
+
+/** Opens the book-keeping of a group's outcomes. */
+export function openSetAside(options: { group: string; codec: Codec; metrics: Metrics; log: Log }): SetAside {
+  const { group, codec, log } = options
+  const counter = options.metrics.counter('marketlog_records_total', 'Records of the log by group and outcome.', [
+    'group',
+    'outcome',
+    'reason',
+  ])
+  const lines = new Map<string, { second: number; count: number }>()
+  const say = (reason: string, record: RawRecord, detail: string): void => {
+    const second = Math.floor(Date.now() / 1000)
+    const line = lines.get(reason)
+    if (line?.second === second && line.count >= LINES_PER_SECOND) return
+    lines.set(reason, { second, count: line?.second === second ? line.count + 1 : 1 })
+    const { partition, offset } = record
+    log.warn({ group, topic: topics[record.topic].name, partition, offset, reason, detail }, 'a record was set aside')
+  }
+  return {
+    recordOf(record, outcome) {
+      if (outcome.kind === 'ok' || outcome.kind === 'retry') return undefined
+      if (outcome.kind === 'skip') {
+        counter.inc({ group, outcome: 'skip', reason: outcome.reason })
+        return undefined
+      }
+      const origin = {
+        group,
+        topic: topics[record.topic].name,
+        partition: record.partition,
+        offset: record.offset,
+      }
+      if (outcome.kind === 'unresolved') {
+        counter.inc({ group, outcome: 'unresolved', reason: 'unknown_name' })
+        const { name, phase, provider, observedAt } = outcome
+        const value = record.value ?? Buffer.alloc(0)
+        return {
+          topic: 'unresolved',
+          partition: 0,
+          key: name,
+          value: codec.encode(nameUnresolved, {
+            ...origin,
+            provider,
+            market_hash_name: name,
+            phase,
+            value,
+            observed_at: observedAt,
+          }),
+        }
+      }
+      const { reason, detail } = outcome
+      counter.inc({ group, outcome: 'deadLetter', reason })
+      say(reason, record, detail)
+      const key = typeof record.key === 'string' ? Buffer.from(record.key) : record.key
+      const letter = { ...origin, key, value: record.value, reason, detail }
+      return { topic: 'deadLetters', partition: 0, key: group, value: codec.encode(deadLettered, letter) }
+    },
+  }
+}

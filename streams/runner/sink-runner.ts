@@ -1,0 +1,149 @@
+/**
+ * Runs a sink: topic in, view out, each partition resuming from the view's own position.
+ *
+ * Per batch: decode, apply, set aside, flush (the view and its position in one atomic write), then
+ * commit to Kafka, in this order, so a kill at any point repeats records that the view already
+ * reflects and never skips one. The commit serves lag and the next owner's first guess; the view's
+ * position decides. A flush that fails drops the partition's state and reads it again; failures
+ * without end hand the error to the process. The only caller of commit for sinks.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { type BatchAnswer, type Commit, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
+import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
+import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
+import { isGroupError, rethrowUnlessGroupError } from './group-errors.ts'
+import type { Outcome, StreamRecord } from './outcome.ts'
+import { openSetAside, type SetAside } from './set-aside.ts'
+import { openPatience, openSlots, whileTicking } from './slots.ts'
+
+/** One partition of a view. */
+export interface PartitionSink {
+  /** The next offset that the view lacks; undefined leaves it to the group's committed offset. */
+  readonly position: number | undefined
+  /** Takes one record into memory; writes nothing. */
+  apply(record: StreamRecord): Outcome
+  /** Writes what was applied together with `next`; resolves when the store has confirmed it. */
+  flush(next: number): Promise<void>
+  close(): Promise<void>
+}
+
+/** What makes a sink. */
+export interface SinkSpec {
+  group: string
+  topics: readonly TopicKey[]
+  /** Bytes of one fetch for one partition; 1 MiB when left out. */
+  maxBytesPerPartition?: number
+  open(topic: TopicKey, partition: number): Promise<PartitionSink>
+}
+
+interface Slot {
+  sink: PartitionSink
+  /** The next offset to apply; undefined until the first batch where the view has no position. */
+  next: number | undefined
+  /** The offset that was sought because the group stood past the view. */
+  sought: number | undefined
+  close(): Promise<void>
+}
+
+/** Joins the group and keeps the view up to date until stopped. */
+export async function runSink(context: RoleContext, kafka: KafkaConnection, spec: SinkSpec): Promise<RunningRole> {
+  await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))
+  const publisher = await openPublisher(kafka, 'runner')
+  const log = context.log.child({ group: spec.group })
+  const aside = openSetAside({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log })
+  const batchSeconds = context.metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', [
+    'group',
+  ])
+  const taken = context.metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
+  const slots = openSlots<Slot>(async (topic, partition) => {
+    const sink = await spec.open(topic, partition)
+    return { sink, next: sink.position, sought: undefined, close: () => sink.close() }
+  }, log)
+  const patience = openPatience(Date.now)
+
+  const write = async (slot: Slot, batch: MessageBatch, tick: Tick, commit: Commit): Promise<BatchAnswer> => {
+    if (slot.next !== undefined && batch.first > slot.next && slot.sought !== slot.next) {
+      slot.sought = slot.next
+      return slot.next
+    }
+    const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside)
+    if (records.length > 0) await publisher.send(records)
+    await whileTicking(slot.sink.flush(next), tick)
+    slot.next = next
+    await commit(batch.topic, batch.partition, next)
+    if (retryAfterMs === undefined) return 'done'
+    await whileTicking(delay(retryAfterMs), tick)
+    return 'again'
+  }
+  const member = await joinGroup(
+    kafka,
+    { group: spec.group, topics: spec.topics, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
+    {
+      assigned: partitions => slots.replace(partitions),
+      async batch(batch, tick, commit) {
+        await tick()
+        const end = batchSeconds.startTimer({ group: spec.group })
+        try {
+          const slot = await slots.get(batch.topic, batch.partition, tick)
+          const answer = await write(slot, batch, tick, commit)
+          patience.succeeded()
+          taken.inc({ group: spec.group }, batch.messages.length)
+          return answer
+        } catch (error) {
+          if (isGroupError(error)) throw error
+          log.warn({ error, partition: batch.partition }, 'a batch could not be written; it is tried again')
+          await slots.drop(batch.topic, batch.partition)
+          await whileTicking(delay(patience.failed(error)), tick)
+          return 'again'
+        } finally {
+          end()
+        }
+      },
+      passed: (topic, partition, next, commit) => commit(topic, partition, next).catch(rethrowUnlessGroupError),
+    },
+  )
+  return {
+    name: spec.group,
+    ready: async () => slots.state(),
+    async stop() {
+      await member.leave()
+      await slots.close()
+      await publisher.close()
+    },
+  }
+}
+
+/** Applies a batch's records in order, up to its end or to one that must wait. */
+async function applyAll(
+  slot: Slot,
+  batch: MessageBatch,
+  codec: Codec,
+  aside: SetAside,
+): Promise<{ records: Outgoing[]; next: number; retryAfterMs: number | undefined }> {
+  const { topic, partition } = batch
+  const records: Outgoing[] = []
+  for (const message of batch.messages) {
+    if (slot.next !== undefined && message.offset < slot.next) continue
+    const decoded = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value ?? Buffer.alloc(0)))
+    const outcome = isDecoded(decoded)
+      ? slot.sink.apply({
+          topic,
+          partition,
+          offset: message.offset,
+          key: message.key === null ? null : message.key.toString(),
+          event: decoded.event,
+          value: decoded.value,
+          raw: message.value ?? Buffer.alloc(0),
+        })
+      : decoded
+    if (outcome.kind === 'ok') continue
+    if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
+    const record = aside.recordOf({ topic, partition, ...message }, outcome)
+    if (record) records.push(record)
+  }
+  return { records, next: batch.next, retryAfterMs: undefined }
+}

@@ -1,0 +1,129 @@
+/**
+ * The open partitions of a group member, and the patience with a store that is away.
+ *
+ * A slot is opened for every assigned partition at once, since even an empty partition has a view to
+ * vouch for. A new generation drops all slots: between two generations another owner may have moved
+ * the view. Invariant: at most one slot per partition is current, and a dropped slot is closed.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Log } from '#infra/runtime/log.ts'
+import type { TopicKey } from '#schemas/topics.ts'
+
+/** Opens and closes the slots of a group member. */
+export interface Slots<S> {
+  /** Drops every slot and opens those of the new generation. */
+  replace(partitions: readonly { topic: TopicKey; partition: number }[]): void
+  /** The slot of a partition, opened when need be; ticks while it waits. */
+  get(topic: TopicKey, partition: number, tick: () => Promise<void>): Promise<S>
+  /** Drops a slot after a failure; the next `get` opens it anew. */
+  drop(topic: TopicKey, partition: number): Promise<void>
+  /** The slot if it is open now. */
+  peek(topic: TopicKey, partition: number): S | undefined
+  /** Undefined when every assigned slot is open, else why not. */
+  state(): string | undefined
+  close(): Promise<void>
+}
+
+interface Entry<S> {
+  opening: Promise<S>
+  slot: S | undefined
+}
+
+/** Keeps slots that `open` opens. */
+export function openSlots<S extends { close(): Promise<void> }>(
+  open: (topic: TopicKey, partition: number) => Promise<S>,
+  log: Log,
+): Slots<S> {
+  let entries = new Map<string, Entry<S>>()
+  let isAssigned = false
+  const start = (topic: TopicKey, partition: number): Entry<S> => {
+    const entry: Entry<S> = { opening: open(topic, partition), slot: undefined }
+    entry.opening.then(
+      slot => {
+        entry.slot = slot
+      },
+      error => log.debug({ error, partition }, 'a partition could not be opened'),
+    )
+    entries.set(nameOf(topic, partition), entry)
+    return entry
+  }
+  const closeEntry = (entry: Entry<S>): Promise<void> =>
+    entry.opening.then(
+      slot => slot.close(),
+      () => undefined,
+    )
+  return {
+    replace(partitions) {
+      const former = entries
+      entries = new Map()
+      isAssigned = true
+      for (const entry of former.values()) closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
+      for (const { topic, partition } of partitions) start(topic, partition)
+    },
+    get: (topic, partition, tick) =>
+      whileTicking((entries.get(nameOf(topic, partition)) ?? start(topic, partition)).opening, tick),
+    async drop(topic, partition) {
+      const entry = entries.get(nameOf(topic, partition))
+      entries.delete(nameOf(topic, partition))
+      if (entry) await closeEntry(entry)
+    },
+    peek: (topic, partition) => entries.get(nameOf(topic, partition))?.slot,
+    state() {
+      if (!isAssigned) return 'joining its group'
+      const waiting = [...entries.values()].filter(entry => entry.slot === undefined).length
+      return waiting === 0 ? undefined : `opening ${waiting} of ${entries.size} partitions`
+    },
+    async close() {
+      await Promise.all([...entries.values()].map(closeEntry))
+      entries.clear()
+    },
+  }
+}
+
+const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
+
+const TICK_MS = 1_000
+
+/** Waits for a promise while telling the group every second that this member lives. */
+export async function whileTicking<T>(work: Promise<T>, tick: () => Promise<void>): Promise<T> {
+  const settled = work.then(
+    () => true,
+    () => true,
+  )
+  for (;;) {
+    const timer = new AbortController()
+    const isSettled = await Promise.race([settled, delay(TICK_MS, false, { signal: timer.signal })])
+    timer.abort()
+    if (isSettled) return work
+    await tick()
+  }
+}
+
+const FIRST_PAUSE_MS = 200
+const LONGEST_PAUSE_MS = 5_000
+const PATIENCE_MS = 10 * 60_000
+
+/** Counts failures in a row and says how long to pause; throws the error when patience is at its end. */
+export interface Patience {
+  failed(error: unknown): number
+  succeeded(): void
+}
+
+/** Bounded backoff: from 0.2 s to 5 s, for ten minutes of nothing but failures. */
+export function openPatience(now: () => number): Patience {
+  let since: number | undefined
+  let pause = FIRST_PAUSE_MS
+  return {
+    failed(error) {
+      since ??= now()
+      if (now() - since > PATIENCE_MS) throw error
+      const current = pause
+      pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
+      return current
+    },
+    succeeded() {
+      since = undefined
+      pause = FIRST_PAUSE_MS
+    },
+  }
+}
