@@ -1,25 +1,180 @@
 /**
  * The Docker way of providing servers: the services of infra/compose.yaml.
  *
- * Runs the docker client. Invariant: returns undefined, and starts nothing, unless an engine answers within two
- * seconds; a client without an engine counts as no Docker. Data lives in the compose project's named volumes.
+ * Runs the docker client, notes the compose project in the data directory. Invariant: starts nothing unless an
+ * engine answers within two seconds and has the compose plugin. Data lives in the project's named volumes. When the
+ * supervisor is killed the containers go on, as they are the engine's children; the next start or
+ * stopLeftovers stops them.
  */
-import { readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { StartedServers } from './native-start.ts'
 import { runTool } from './one-shot.ts'
 import { openPortBook } from './ports.ts'
+import { readJson, replaceFile } from './processes.ts'
+import {
+  askClickhouse,
+  kafkaAnswers,
+  postgresAnswers,
+  redisAnswers,
+  schemaRegistryAnswers,
+  waitUntilReady,
+} from './readiness.ts'
+import { openSecretBook } from './secrets.ts'
 import type { ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
 
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))
+const ENGINE_LIMIT_MS = 2_000
+// The first start pulls the images.
+const UP_LIMIT_MS = 15 * 60_000
+const STOP_LIMIT_MS = 60_000
+const READY_LIMIT_MS = 90_000
 
-/** Starts the named servers with docker compose; undefined when no Docker engine answers. */
+const SERVICES: Record<ServerName, string> = {
+  kafka: 'kafka',
+  schemaRegistry: 'schema-registry',
+  redis: 'redis',
+  clickhouse: 'clickhouse',
+  postgres: 'postgres',
+}
+
+interface DockerNote {
+  project: string
+  running: boolean
+}
+
+/** Whether a Docker engine answers; a client without an engine does not count. */
+export async function dockerAnswers(
+  environment: Record<string, string | undefined>,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<boolean> {
+  if (environment.MARKETLOG_DOCKER === 'never') return false
+  const args = ['info', '--format', '{{.ServerVersion}}']
+  return succeeds({ command: 'docker', args, environment, limitMs: ENGINE_LIMIT_MS, signal })
+}
+
+/** Starts the named servers with docker compose; undefined when there is no Docker to do it. */
 export async function startDocker(
-  _options: ProvideOptions & { signal: AbortSignal },
-  _names: ServerName[],
-): Promise<{ addresses: Partial<ServerAddresses>; pids: object; stop(): Promise<void> } | undefined> {
-  void COMPOSE_FILE
-  void readFileSync
-  void openPortBook
-  void runTool
-  return undefined
+  options: ProvideOptions & { signal: AbortSignal },
+  names: ServerName[],
+): Promise<StartedServers | undefined> {
+  const { dataDir, environment, signal } = options
+  if (!(await dockerAnswers(environment, signal))) return undefined
+  const version = { command: 'docker', args: ['compose', 'version'], environment, limitMs: ENGINE_LIMIT_MS, signal }
+  if (!(await succeeds(version))) {
+    options.say('Docker answers but has no compose plugin; the servers are started natively')
+    return undefined
+  }
+  const project = `marketlog-${createHash('sha256').update(dataDir).digest('hex').slice(0, 8)}`
+  const plan = await planServers(dataDir)
+  const compose = (limitMs: number, ...args: string[]) =>
+    runTool({
+      command: 'docker',
+      args: ['compose', '-f', COMPOSE_FILE, '-p', project, ...args],
+      environment: { ...environment, ...plan.variables },
+      limitMs,
+      signal,
+    })
+  note(dataDir, { project, running: true })
+  options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
+  try {
+    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(name => SERVICES[name]))
+    await Promise.all(
+      names.map(name => {
+        const say = (line: string) => options.say(`${name}: ${line}`)
+        return waitUntilReady({ isReady: plan.isReady[name], limitMs: READY_LIMIT_MS, say, signal }).catch(error => {
+          throw new Error(`${name} could not be started: ${error.message}`)
+        })
+      }),
+    )
+  } catch (error) {
+    const log = await compose(STOP_LIMIT_MS, 'logs', '--tail', '20').catch(() => '')
+    await stopProject(dataDir)
+    signal.throwIfAborted()
+    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${log}`.trimEnd(), { cause: error })
+  }
+  return { addresses: plan.addresses(names), pids: {}, stop: () => stopProject(dataDir).then(() => {}) }
+}
+
+/** Stops the containers that a run of this data directory has noted; whether there was such a note. */
+export async function stopProject(dataDir: string): Promise<boolean> {
+  const noted = readJson<DockerNote>(join(dataDir, 'docker.json'))
+  if (noted === undefined || !noted.running) return false
+  await runDocker('compose', '-p', noted.project, 'stop')
+  note(dataDir, { ...noted, running: false })
+  return true
+}
+
+/** Removes the containers and volumes that belong to this data directory. */
+export async function removeProject(dataDir: string): Promise<void> {
+  const noted = readJson<DockerNote>(join(dataDir, 'docker.json'))
+  if (noted === undefined) return
+  await runDocker('compose', '-p', noted.project, 'down', '--volumes')
+  rmSync(join(dataDir, 'docker.json'), { force: true })
+}
+
+function note(dataDir: string, content: DockerNote): void {
+  replaceFile(join(dataDir, 'docker.json'), JSON.stringify(content))
+}
+
+async function runDocker(...args: string[]): Promise<void> {
+  const signal = new AbortController().signal
+  await runTool({ command: 'docker', args, limitMs: STOP_LIMIT_MS, signal })
+}
+
+async function succeeds(run: Parameters<typeof runTool>[0]): Promise<boolean> {
+  try {
+    await runTool(run)
+    return true
+  } catch {
+    run.signal.throwIfAborted()
+    return false
+  }
+}
+
+interface DockerPlan {
+  variables: Record<string, string>
+  isReady: Record<ServerName, () => Promise<boolean>>
+  addresses(names: ServerName[]): Partial<ServerAddresses>
+}
+
+async function planServers(dataDir: string): Promise<DockerPlan> {
+  const port = openPortBook(dataDir)
+  const secret = openSecretBook(dataDir)
+  const [kafka, registry, redis] = [await port('kafka'), await port('schemaRegistry'), await port('redis')]
+  const [clickhouse, postgres] = [await port('clickhouse'), await port('postgres')]
+  const [password, readerPassword] = [secret('docker'), secret('docker-reader')]
+  const registryBase = `http://127.0.0.1:${registry}/apis/ccompat/v7`
+  return {
+    variables: {
+      MARKETLOG_PASSWORD: password,
+      MARKETLOG_READER_PASSWORD: readerPassword,
+      MARKETLOG_KAFKA_PORT: String(kafka),
+      MARKETLOG_REGISTRY_PORT: String(registry),
+      MARKETLOG_REDIS_PORT: String(redis),
+      MARKETLOG_CLICKHOUSE_PORT: String(clickhouse),
+      MARKETLOG_POSTGRES_PORT: String(postgres),
+    },
+    isReady: {
+      kafka: () => kafkaAnswers(kafka),
+      schemaRegistry: () => schemaRegistryAnswers(registryBase),
+      redis: () => redisAnswers(redis),
+      clickhouse: async () => (await askClickhouse(clickhouse, 'marketlog', password, 'SELECT 1')) !== undefined,
+      postgres: () => postgresAnswers(postgres, 'marketlog', 'marketlog'),
+    },
+    addresses: names => {
+      const all: ServerAddresses = {
+        kafka: [`127.0.0.1:${kafka}`],
+        schemaRegistry: registryBase,
+        redis: `redis://127.0.0.1:${redis}`,
+        clickhouse: `http://marketlog:${password}@127.0.0.1:${clickhouse}/marketlog`,
+        clickhouseReadOnly: `http://marketlog_reader:${readerPassword}@127.0.0.1:${clickhouse}/marketlog`,
+        postgres: `postgres://marketlog:${password}@127.0.0.1:${postgres}/marketlog`,
+      }
+      const wanted = new Set<string>(names.includes('clickhouse') ? [...names, 'clickhouseReadOnly'] : names)
+      return Object.fromEntries(Object.entries(all).filter(([name]) => wanted.has(name)))
+    },
+  }
 }

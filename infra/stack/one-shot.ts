@@ -11,7 +11,8 @@ import { closeSync, openSync } from 'node:fs'
 export interface OneShot {
   command: string
   args: string[]
-  environment: Record<string, string | undefined>
+  /** Default: this process's own. */
+  environment?: Record<string, string | undefined>
   limitMs: number
   signal: AbortSignal
   logFile?: string

@@ -1,17 +1,87 @@
 /**
- * One question and one answer to a starting server, over TCP or HTTP.
+ * Asks starting servers whether they answer yet, over TCP or HTTP.
  *
  * Reads and writes sockets only. Invariant: every question ends within its limit, and a refused or cut connection
  * counts as "not yet". The client libraries stay in their own rooms; a server's first byte needs none of them.
  */
 import { connect } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 
 const QUESTION_LIMIT_MS = 2_000
+const POLL_MS = 50
+const QUIET_MS = 2_000
+const PROGRESS_EVERY_MS = 3_000
 
-/** Sends bytes to a loopback port and returns the first bytes that come back; undefined when none come. */
-export function askTcp(port: number, question: Buffer, host = '127.0.0.1'): Promise<Buffer | undefined> {
+/** ApiVersions v0, the one request that any broker answers as soon as it serves clients. */
+const API_VERSIONS_REQUEST = Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff])
+
+/** A wait for a server: its question, its limit, and what ends it early. */
+export interface ReadyWait {
+  isReady: () => Promise<boolean>
+  limitMs: number
+  say: (line: string) => void
+  signal: AbortSignal
+  /** Why waiting is pointless, e.g. because the server has ended. */
+  hopeless?: () => string | undefined
+}
+
+/** Waits until the server answers; says how long it has waited; throws when it does not answer in time. */
+export async function waitUntilReady(wait: ReadyWait): Promise<void> {
+  const startedAt = performance.now()
+  let nextWord = QUIET_MS
+  while (!(await wait.isReady())) {
+    const waited = performance.now() - startedAt
+    const reason = wait.hopeless?.()
+    if (reason !== undefined) throw new Error(reason)
+    if (waited > wait.limitMs) throw new Error(`it did not answer within ${wait.limitMs / 1000} s`)
+    if (waited > nextWord) {
+      wait.say(`starting (${Math.round(waited / 1000)} s)`)
+      nextWord = waited + PROGRESS_EVERY_MS
+    }
+    await pause(POLL_MS, undefined, { signal: wait.signal })
+  }
+}
+
+/** Whether a Kafka broker serves clients on this loopback port. */
+export async function kafkaAnswers(port: number): Promise<boolean> {
+  return (await askTcp(port, API_VERSIONS_REQUEST)) !== undefined
+}
+
+/** Whether a registry with the Confluent API answers at this base URL. */
+export async function schemaRegistryAnswers(base: string): Promise<boolean> {
+  return (await askHttp(`${base}/subjects`)) !== undefined
+}
+
+/** Whether Redis on this loopback port has loaded its data. */
+export async function redisAnswers(port: number): Promise<boolean> {
+  return (await askTcp(port, Buffer.from('PING\r\n')))?.toString().startsWith('+PONG') === true
+}
+
+/** Whether Postgres on this loopback port accepts sessions: it then answers a start-up with an authentication request. */
+export async function postgresAnswers(port: number, user: string, database: string): Promise<boolean> {
+  const body = Buffer.from(`\0\x03\0\0user\0${user}\0database\0${database}\0\0`, 'latin1')
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(body.length + 4)
+  return (await askTcp(port, Buffer.concat([length, body])))?.toString('latin1', 0, 1) === 'R'
+}
+
+/** Answer of ClickHouse to one statement; undefined when it does not answer, or not with success. */
+export function askClickhouse(
+  port: number,
+  user: string,
+  password: string,
+  statement: string,
+): Promise<string | undefined> {
+  return askHttp(`http://127.0.0.1:${port}/`, {
+    method: 'POST',
+    headers: { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password, connection: 'close' },
+    body: statement,
+  })
+}
+
+function askTcp(port: number, question: Buffer): Promise<Buffer | undefined> {
   return new Promise(resolve => {
-    const socket = connect({ port, host })
+    const socket = connect({ port, host: '127.0.0.1' })
     const finish = (answer?: Buffer) => {
       socket.destroy()
       resolve(answer)
@@ -24,8 +94,7 @@ export function askTcp(port: number, question: Buffer, host = '127.0.0.1'): Prom
   })
 }
 
-/** Body of a successful HTTP answer; undefined when the server does not answer, or not with success. */
-export async function askHttp(url: string, init: RequestInit = {}): Promise<string | undefined> {
+async function askHttp(url: string, init: RequestInit = {}): Promise<string | undefined> {
   try {
     const response = await fetch(url, { ...init, signal: AbortSignal.timeout(QUESTION_LIMIT_MS) })
     const body = await response.text()

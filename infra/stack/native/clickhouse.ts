@@ -10,7 +10,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { replaceFile } from '../processes.ts'
-import { askHttp } from '../readiness.ts'
+import { askClickhouse } from '../readiness.ts'
 import type { PrepareServer } from './native-server.ts'
 
 const ENGINE = fileURLToPath(new URL('../clickhouse-engine.ts', import.meta.url))
@@ -28,11 +28,7 @@ export const prepareClickhouse: PrepareServer = async context => {
   replaceFile(users, usersXml(sha256(writerPassword), sha256(readerPassword)), 0o600)
   const port = await context.port('clickhouse')
   replaceFile(config, configXml(users, data))
-  const asWriter = {
-    method: 'POST',
-    headers: { 'X-ClickHouse-User': WRITER, 'X-ClickHouse-Key': writerPassword, connection: 'close' },
-  }
-  const base = `http://127.0.0.1:${port}/`
+  const ask = (statement: string) => askClickhouse(port, WRITER, writerPassword, statement)
   return {
     launch: {
       command: process.execPath,
@@ -46,12 +42,13 @@ export const prepareClickhouse: PrepareServer = async context => {
       stopSignal: 'SIGTERM',
       graceMs: 10_000,
     },
+    // Whoever answers on the port must have this very data.
     isReady: async () => {
-      const body = "SELECT value FROM system.server_settings WHERE name = 'path'"
-      return (await askHttp(base, { ...asWriter, body }))?.trim().replace(/\/$/, '') === data
+      const path = await ask("SELECT value FROM system.server_settings WHERE name = 'path'")
+      return path?.trim().replace(/\/$/, '') === data
     },
     afterReady: async () => {
-      const created = await askHttp(base, { ...asWriter, body: `CREATE DATABASE IF NOT EXISTS ${DATABASE}` })
+      const created = await ask(`CREATE DATABASE IF NOT EXISTS ${DATABASE}`)
       if (created === undefined) throw new Error(`the database ${DATABASE} could not be created`)
     },
     addresses: {

@@ -11,7 +11,7 @@ import { provideArtifact } from '../downloads.ts'
 import { JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
-import { askTcp } from '../readiness.ts'
+import { kafkaAnswers } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
 const LOWEST_JAVA = 17
@@ -41,7 +41,7 @@ export const prepareKafka: PrepareServer = async context => {
       stopSignal: 'SIGTERM',
       graceMs: JVM_GRACE_MS,
     },
-    isReady: async () => (await askTcp(broker, API_VERSIONS_REQUEST)) !== undefined,
+    isReady: () => kafkaAnswers(broker),
     afterStop: archive.afterStop,
     addresses: { kafka: [`127.0.0.1:${broker}`] },
     readyLimitMs: 90_000,
@@ -58,9 +58,6 @@ const LOGGING = [
   '-Dorg.slf4j.simpleLogger.showDateTime=true',
   "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSX",
 ]
-
-/** ApiVersions v0, the one request that any broker answers as soon as it serves clients. */
-const API_VERSIONS_REQUEST = Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff])
 
 async function fetchJars(context: NativeContext, files: string, work: string): Promise<void> {
   context.say('downloading 43 MB')

@@ -4,6 +4,7 @@
  */
 import type { LaunchOrder } from '../keeper.ts'
 import type { PortBook } from '../ports.ts'
+import type { SecretBook } from '../secrets.ts'
 import type { ServerAddresses } from '../servers.ts'
 
 /** What a native server is given to prepare itself. */
@@ -12,8 +13,7 @@ export interface NativeContext {
   cacheDir: string
   environment: Record<string, string | undefined>
   port: PortBook
-  /** Random password by purpose, kept readable to the owner alone. */
-  secret: (purpose: string) => string
+  secret: SecretBook
   say: (line: string) => void
   signal: AbortSignal
   /** Output of one-shot tools and of the server itself. */

@@ -21,7 +21,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
-import { askTcp } from '../readiness.ts'
+import { postgresAnswers } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
 const USER = 'marketlog'
@@ -58,7 +58,7 @@ export const preparePostgres: PrepareServer = async context => {
       graceMs: 10_000,
       ...account,
     },
-    isReady: async () => (await askTcp(port, startupMessage()))?.toString('latin1', 0, 1) === 'R',
+    isReady: () => postgresAnswers(port, USER, DATABASE),
     addresses: { postgres: `postgres://${USER}:${password}@127.0.0.1:${port}/${DATABASE}` },
     readyLimitMs: 60_000,
   }
@@ -175,12 +175,4 @@ async function initialiseOnce(context: NativeContext, plan: ClusterPlan): Promis
   rmSync(passwordFile)
   await tool('postgres', ['--single', '-D', plan.cluster, 'postgres'], `CREATE DATABASE ${DATABASE}\n`)
   replaceFile(mark, new Date().toISOString())
-}
-
-/** Protocol 3.0 start-up; a server that accepts sessions answers it with an authentication request (`R`). */
-function startupMessage(): Buffer {
-  const body = Buffer.from(`\0\x03\0\0user\0${USER}\0database\0${DATABASE}\0\0`, 'latin1')
-  const length = Buffer.alloc(4)
-  length.writeInt32BE(body.length + 4)
-  return Buffer.concat([length, body])
 }

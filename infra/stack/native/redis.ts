@@ -6,7 +6,7 @@
  */
 import { existsSync, mkdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { askTcp } from '../readiness.ts'
+import { redisAnswers } from '../readiness.ts'
 import { installPackages } from '../system-packages.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
@@ -28,7 +28,7 @@ export const prepareRedis: PrepareServer = async context => {
       stopSignal: 'SIGTERM',
       graceMs: 10_000,
     },
-    isReady: async () => (await askTcp(port, Buffer.from('PING\r\n')))?.toString().startsWith('+PONG') === true,
+    isReady: () => redisAnswers(port),
     addresses: { redis: `redis://127.0.0.1:${port}` },
     readyLimitMs: 60_000,
   }

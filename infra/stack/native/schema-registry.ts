@@ -10,7 +10,7 @@ import { useClassArchive } from '../class-archive.ts'
 import { provideArtifact } from '../downloads.ts'
 import { JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
-import { askHttp } from '../readiness.ts'
+import { schemaRegistryAnswers } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
 const LOWEST_JAVA = 21
@@ -53,7 +53,7 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
       graceMs: JVM_GRACE_MS,
       directory: home,
     },
-    isReady: async () => (await askHttp(`${base}/subjects`)) !== undefined,
+    isReady: () => schemaRegistryAnswers(base),
     afterStop: archive.afterStop,
     addresses: { schemaRegistry: base },
     readyLimitMs: 90_000,

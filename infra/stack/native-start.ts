@@ -1,0 +1,134 @@
+/**
+ * Starts the named servers natively, all at once, through the keeper.
+ *
+ * Writes logs, pids, ports and secrets in the data directory. Invariant: either all of them answer, or everything
+ * started here has ended and the error names the server, the cause and the end of its log.
+ */
+import { readFileSync, renameSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { cacheDirectory } from './downloads.ts'
+import { type Keeper, startKeeper } from './keeper-client.ts'
+import { prepareClickhouse } from './native/clickhouse.ts'
+import { prepareKafka } from './native/kafka.ts'
+import type { NativeContext, PreparedServer, PrepareServer } from './native/native-server.ts'
+import { preparePostgres } from './native/postgres.ts'
+import { prepareRedis } from './native/redis.ts'
+import { prepareSchemaRegistry } from './native/schema-registry.ts'
+import { openPortBook } from './ports.ts'
+import { waitUntilReady } from './readiness.ts'
+import { openSecretBook } from './secrets.ts'
+import type { ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
+
+/** Servers that were started, where they answer, and how to stop them. */
+export interface StartedServers {
+  addresses: Partial<ServerAddresses>
+  pids: Partial<Record<ServerName, number>>
+  stop(): Promise<void>
+}
+
+const PREPARE: Record<ServerName, PrepareServer> = {
+  kafka: prepareKafka,
+  schemaRegistry: prepareSchemaRegistry,
+  redis: prepareRedis,
+  clickhouse: prepareClickhouse,
+  postgres: preparePostgres,
+}
+
+const LOG_TAIL_LINES = 20
+const LOG_KEPT_BYTES = 10 * 1024 * 1024
+
+/** Starts the named servers; the first failure ends all of them. */
+export async function startNative(
+  options: ProvideOptions & { signal: AbortSignal },
+  names: ServerName[],
+): Promise<StartedServers> {
+  const { dataDir, environment } = options
+  const keeper = startKeeper(dataDir, environment)
+  const failure = new AbortController()
+  const signal = AbortSignal.any([options.signal, failure.signal])
+  const cacheDir = resolve(cacheDirectory(environment))
+  const books = { port: openPortBook(dataDir), secret: openSecretBook(dataDir) }
+  const addresses: Partial<ServerAddresses> = {}
+  const pids: Partial<Record<ServerName, number>> = {}
+  const afterStops: (() => void)[] = []
+
+  const starts = names.map(async name => {
+    const log = openLog(dataDir, name)
+    const say = (line: string) => options.say(`${name}: ${line}`)
+    try {
+      const context = { dataDir, cacheDir, environment, say, signal, logFile: log.path, ...books }
+      const running = await startOne(name, context, keeper)
+      pids[name] = running.pid
+      afterStops.push(() => running.afterStop?.(keeper.endOf(name)))
+      Object.assign(addresses, running.addresses)
+    } catch (error) {
+      const described = describeFailure(name, error, log)
+      failure.abort(described)
+      throw described
+    }
+  })
+  const outcomes = await Promise.allSettled(starts)
+  if (outcomes.some(outcome => outcome.status === 'rejected')) {
+    await keeper.stop()
+    throw options.signal.aborted ? options.signal.reason : failure.signal.reason
+  }
+  keeper.onUnexpectedEnd((server, how) =>
+    options.say(`${server}: ended unexpectedly (${how}); its log is ${join(dataDir, 'logs', `${server}.log`)}`),
+  )
+  const stop = async () => {
+    await keeper.stop()
+    for (const afterStop of afterStops) afterStop()
+  }
+  return { addresses, pids, stop }
+}
+
+async function startOne(
+  name: ServerName,
+  context: NativeContext,
+  keeper: Keeper,
+): Promise<PreparedServer & { pid: number }> {
+  const prepared = await PREPARE[name](context)
+  context.signal.throwIfAborted()
+  const pid = await keeper.launch({
+    server: name,
+    directory: context.dataDir,
+    logFile: context.logFile,
+    identityFile: join(context.dataDir, 'pids', `${name}.json`),
+    ...prepared.launch,
+  })
+  await waitUntilReady({
+    isReady: prepared.isReady,
+    limitMs: prepared.readyLimitMs,
+    say: context.say,
+    signal: context.signal,
+    hopeless: () => {
+      const how = keeper.endOf(name)
+      return how === undefined ? undefined : `it ended while starting (${how})`
+    },
+  })
+  await prepared.afterReady?.()
+  return { ...prepared, pid }
+}
+
+interface ServerLog {
+  path: string
+  /** Length at the start of this run: what an earlier run wrote explains nothing. */
+  from: number
+}
+
+function openLog(dataDir: string, name: ServerName): ServerLog {
+  const path = join(dataDir, 'logs', `${name}.log`)
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+  if (size <= LOG_KEPT_BYTES) return { path, from: size }
+  renameSync(path, `${path}.1`)
+  return { path, from: 0 }
+}
+
+function describeFailure(name: ServerName, error: unknown, log: ServerLog): Error {
+  const why = error instanceof Error ? error.message : String(error)
+  const exists = statSync(log.path, { throwIfNoEntry: false }) !== undefined
+  const written = exists ? readFileSync(log.path).subarray(log.from).toString().trimEnd() : ''
+  const tail = written.split('\n').slice(-LOG_TAIL_LINES)
+  const quoted = written === '' ? 'Its log is empty.' : `The end of its log, ${log.path}:\n  ${tail.join('\n  ')}`
+  return new Error(`${name} could not be started: ${why}\n${quoted}`, { cause: error })
+}
