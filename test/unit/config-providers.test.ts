@@ -163,6 +163,7 @@ describe('config: providers', () => {
         if (!/^\.{1,2}$/.test(target.market_hash_name)) expect(name).to.equal(target.market_hash_name)
         expect(url.searchParams.get('phase')).to.equal(target.phase)
         expect(url.href).to.match(/^https:\/\/provider-\d\d\.example\/[\x21-\x7e]+$/)
+        expect(marketplaceUrl(entry, target)).to.not.match(/[!'()*]/)
       }),
     )
   })
