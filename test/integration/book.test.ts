@@ -1,0 +1,144 @@
+/**
+ * The book on a real log: real refreshes in, changes out, exactly those of a brute-force fold.
+ *
+ * The fold is plain maps over the refresh files and shares no code with the book. Read back
+ * read_committed by the range reader.
+ */
+import { expect } from 'chai'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { start as startBook } from '#streams/book/main.ts'
+import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+interface Entry {
+  partition: number
+  offset: number
+  event: string
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape.
+  value: any
+}
+
+/** All committed records of a topic, partition by partition. */
+async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promise<Entry[]> {
+  const name = kafka.topicName(topic)
+  const reader = await openRangeReader(kafka, [name])
+  const entries: Entry[] = []
+  for (let partition = 0; partition < topics[topic].partitions; partition++) {
+    const to = await reader.stableEnd(name, partition)
+    await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, value }) => {
+      if (value) entries.push({ partition, offset, ...(await decodeLearning(kafka.codec, value)) })
+    })
+  }
+  await reader.close()
+  return entries
+}
+
+const stampOf = (refresh: RecordedRefresh): number => Date.parse(refresh.refreshed_at)
+
+async function publish(
+  kafka: KafkaConnection,
+  publisher: Publisher,
+  provider: string,
+  refresh: RecordedRefresh,
+): Promise<void> {
+  const refreshId = `r${stampOf(refresh)}`
+  const names = Object.entries(refresh.prices)
+  for (let from = 0; from < names.length; from += 5_000) {
+    const records: Outgoing[] = names.slice(from, from + 5_000).map(([name, price], index) => ({
+      topic: 'quotes',
+      key: provider,
+      value: kafka.codec.encode(askObserved, {
+        provider,
+        refresh_id: refreshId,
+        index: from + index,
+        market_hash_name: name,
+        phase: null,
+        price,
+        currency: 'USD',
+        usd_rate: null,
+        quantity: 1,
+        url: null,
+        observed_at: stampOf(refresh),
+      }),
+    }))
+    await publisher.send(records)
+  }
+  const value = kafka.codec.encode(refreshCompleted, {
+    provider,
+    refresh_id: refreshId,
+    observed_at: stampOf(refresh),
+    count: names.length,
+    currency: 'USD',
+    usd_rate: '1',
+  })
+  await publisher.send([{ topic: 'quotes', key: provider, value }])
+}
+
+/** The changes that the refresh files call for: provider → item → texts in order. */
+function expectedChanges(refreshes: RecordedRefresh[]): Map<number, string[]> {
+  const ids = new Map(loadCatalog().filter(item => item.phase === null).map(item => [item.market_hash_name, item.item_id]))
+  const changes = new Map<number, string[]>()
+  let standing = new Map<number, number>()
+  for (const refresh of refreshes) {
+    const now = new Map<number, number>()
+    for (const [name, price] of Object.entries(refresh.prices)) {
+      const id = ids.get(name)
+      if (id !== undefined) now.set(id, Math.min(price, now.get(id) ?? Number.POSITIVE_INFINITY))
+    }
+    const tell = (id: number, text: string): void => {
+      changes.set(id, [...(changes.get(id) ?? []), `${refresh.refreshed_at} ${text}`])
+    }
+    for (const [id, price] of now) {
+      const before = standing.get(id)
+      if (before === undefined) tell(id, `added ${price}`)
+      else if (before !== price) tell(id, `updated ${price} from ${before}`)
+    }
+    for (const [id, before] of standing) if (!now.has(id)) tell(id, `removed from ${before}`)
+    standing = now
+  }
+  return changes
+}
+
+describe('book on a real log', function () {
+  this.timeout(120_000)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+  })
+  after(() => publisher.close())
+
+  it('tells exactly the changes of a brute-force fold of real refreshes, in order per item', async () => {
+    const refreshes = readRefreshes().slice(0, 6)
+    for (const refresh of refreshes) await publish(kafka, publisher, 'provider_01', refresh)
+    const roles = await place.startRoles([startBook])
+    const judged = await eventually(async () => {
+      const verdicts = await readTopic(kafka, 'refreshes')
+      return verdicts.length >= refreshes.length && verdicts
+    }, 90_000)
+    expect(judged.map(({ value }) => value.verdict)).to.deep.equal(refreshes.map(() => 'applied'))
+
+    const told = new Map<number, string[]>()
+    for (const { event, value } of await readTopic(kafka, 'bookChanges')) {
+      if (event !== 'BookChanged') continue
+      const before = value.previous_micro_usd === null ? '' : ` from ${value.previous_micro_usd / 10_000}`
+      const now = value.price === null ? '' : ` ${value.price}`
+      const text = `${new Date(value.seen_at).toISOString()} ${value.change}${now}${before}`
+      told.set(value.item_id, [...(told.get(value.item_id) ?? []), text])
+    }
+    const expected = expectedChanges(refreshes)
+    expect(told.size).to.equal(expected.size)
+    for (const [id, texts] of expected) expect(told.get(id)).to.deep.equal(texts)
+    await roles.stop()
+  })
+})
