@@ -1,0 +1,122 @@
+/**
+ * The ledger of a fault test: what should have happened beside what did.
+ *
+ * Compares two lists of entries, key by key. Invariant: every entry of either list is accounted for
+ * once: it agrees, is lost (expected, never came), doubled (came more often than expected), phantom
+ * (came, never expected) or out of order (came, but not in the order that its key expects).
+ */
+
+/** One thing that happened to a key; equal texts are the same thing. */
+export interface LedgerEntry {
+  key: string
+  what: string
+}
+
+/** The counts, with a few examples of each fault. */
+export interface Ledger {
+  keys: number
+  expected: number
+  actual: number
+  lost: number
+  doubled: number
+  phantom: number
+  outOfOrder: number
+  examples: string[]
+}
+
+const EXAMPLES_KEPT = 5
+
+/** Compares what was expected with what came; both in the order of their keys' histories. */
+export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<LedgerEntry>): Ledger {
+  const wanted = byKey(expected)
+  const came = byKey(actual)
+  const ledger: Ledger = {
+    keys: 0,
+    ...{ expected: 0, actual: 0, lost: 0, doubled: 0, phantom: 0, outOfOrder: 0 },
+    examples: [],
+  }
+  for (const key of new Set([...wanted.keys(), ...came.keys()])) {
+    ledger.keys += 1
+    account(ledger, key, wanted.get(key) ?? [], came.get(key) ?? [])
+  }
+  return ledger
+}
+
+/** Whether nothing is lost, doubled, phantom or out of order. */
+export function isBalanced({ lost, doubled, phantom, outOfOrder }: Ledger): boolean {
+  return lost + doubled + phantom + outOfOrder === 0
+}
+
+/** The ledgers of several views as one table, faults' examples below it. */
+export function ledgerTable(ledgers: Record<string, Ledger>): string {
+  const columns = ['keys', 'expected', 'actual', 'lost', 'doubled', 'phantom', 'outOfOrder'] as const
+  const names = ['keys', 'expected', 'actual', 'lost', 'doubled', 'phantom', 'out of order']
+  const rows = [
+    ['', ...names],
+    ...Object.entries(ledgers).map(([view, ledger]) => [view, ...columns.map(column => String(ledger[column]))]),
+  ]
+  const widths = rows[0]?.map((_, at) => Math.max(...rows.map(row => row[at]?.length ?? 0))) ?? []
+  const line = (row: string[]) =>
+    row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  ')
+  const examples = Object.entries(ledgers).flatMap(([view, ledger]) => ledger.examples.map(text => `${view}: ${text}`))
+  return [...rows.map(line), ...examples].map(text => `      ${text}`).join('\n')
+}
+
+/** Prints the table and throws when a ledger does not balance. */
+export function expectBalanced(ledgers: Record<string, Ledger>, say: (table: string) => void = console.log): void {
+  const table = ledgerTable(ledgers)
+  say(table)
+  const broken = Object.entries(ledgers).filter(([, ledger]) => !isBalanced(ledger))
+  if (broken.length > 0)
+    throw new Error(`${broken.map(([view]) => view).join(', ')} differ from the reference:\n${table}`)
+}
+
+function byKey(entries: Iterable<LedgerEntry>): Map<string, string[]> {
+  const lists = new Map<string, string[]>()
+  for (const { key, what } of entries) {
+    const list = lists.get(key)
+    if (list) list.push(what)
+    else lists.set(key, [what])
+  }
+  return lists
+}
+
+function account(ledger: Ledger, key: string, expected: readonly string[], actual: readonly string[]): void {
+  ledger.expected += expected.length
+  ledger.actual += actual.length
+  // Places of each text in the expected list; what comes takes them first to last.
+  const places = new Map<string, number[]>()
+  for (const [at, what] of expected.entries()) places.set(what, [...(places.get(what) ?? []), at])
+  const known = new Set(expected)
+  const order: number[] = []
+  for (const what of actual) {
+    const place = places.get(what)?.shift()
+    if (place !== undefined) order.push(place)
+    else if (known.has(what)) note(ledger, 'doubled', key, what)
+    else note(ledger, 'phantom', key, what)
+  }
+  for (const [what, left] of places) for (const _ of left) note(ledger, 'lost', key, what)
+  const misplaced = order.length - longestRise(order)
+  for (let count = 0; count < misplaced; count++) note(ledger, 'outOfOrder', key, actual.join(' then '))
+}
+
+function note(ledger: Ledger, fault: 'lost' | 'doubled' | 'phantom' | 'outOfOrder', key: string, what: string): void {
+  ledger[fault] += 1
+  if (ledger.examples.length < EXAMPLES_KEPT) ledger.examples.push(`${fault} ${key}: ${what.slice(0, 300)}`)
+}
+
+/** Length of the longest rising subsequence: all else had to move (patience sorting). */
+function longestRise(order: readonly number[]): number {
+  const ends: number[] = []
+  for (const place of order) {
+    let low = 0
+    let high = ends.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((ends[middle] ?? 0) < place) low = middle + 1
+      else high = middle
+    }
+    ends[low] = place
+  }
+  return ends.length
+}

@@ -1,0 +1,176 @@
+/**
+ * The reference of fault tests: its rules on small cases, and the book's own step against it on
+ * random refreshes. Two independent writings of the same rules must agree on every change.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { type Books, step } from '#streams/book/step.ts'
+import { isBalanced, ledgerTable, openLedger } from '#test/harness/ledger.ts'
+import {
+  type ExpectedChange,
+  entryOfChange,
+  foldRefreshes,
+  type GivenEntry,
+  type GivenRefresh,
+} from '#test/harness/reference-fold.ts'
+
+const refresh = (observedAt: number, entries: GivenEntry[], more: Partial<GivenRefresh> = {}): GivenRefresh => ({
+  ...{ side: 'ask', provider: 'p', refreshId: `r${observedAt}`, observedAt, currency: 'USD', usdRate: '1' },
+  ...{ completed: true, entries },
+  ...more,
+})
+const entry = (itemId: number | undefined, price: number, quantity = 1): GivenEntry => ({ itemId, price, quantity })
+const four = [entry(1, 100), entry(2, 200), entry(3, 300), entry(4, 400)]
+
+const told = ({ changes }: { changes: ExpectedChange[] }): string[] =>
+  changes.map(({ seen_at, change, item_id, price }) => `${seen_at} ${change} ${item_id} ${price}`)
+
+describe('reference fold', () => {
+  const cases = [
+    {
+      name: 'an unresolved or unpriced entry is no row',
+      given: [refresh(1, [entry(undefined, 5), entry(1, 0), entry(2, Number.NaN)])],
+      then: [],
+    },
+    {
+      name: 'the lower of two asks counts',
+      given: [refresh(1, [entry(1, 9), entry(1, 7), entry(1, 8)])],
+      then: ['1 added 1 7'],
+    },
+    {
+      name: 'a completed refresh withdraws what it no longer lists',
+      given: [refresh(1, four), refresh(2, four.slice(1))],
+      then: ['1 added 1 100', '1 added 2 200', '1 added 3 300', '1 added 4 400', '2 removed 1 null'],
+    },
+    {
+      name: 'an interrupted refresh changes nothing',
+      given: [refresh(1, [entry(1, 1)]), refresh(2, [], { completed: false })],
+      then: ['1 added 1 1'],
+    },
+    {
+      name: 'a refresh that is not newer changes nothing',
+      given: [refresh(2, [entry(1, 1)]), refresh(2, [entry(1, 2)])],
+      then: ['2 added 1 1'],
+    },
+    {
+      name: 'the loss of half is believed',
+      given: [refresh(1, four), refresh(2, four.slice(2))],
+      then: [
+        '1 added 1 100',
+        '1 added 2 200',
+        '1 added 3 300',
+        '1 added 4 400',
+        '2 removed 1 null',
+        '2 removed 2 null',
+      ],
+    },
+    {
+      name: 'the loss of more than half is held back, and believed the second time',
+      given: [refresh(1, four), refresh(2, four.slice(3)), refresh(3, four.slice(3))],
+      then: [
+        '1 added 1 100',
+        '1 added 2 200',
+        '1 added 3 300',
+        '1 added 4 400',
+        '3 removed 1 null',
+        '3 removed 2 null',
+        '3 removed 3 null',
+      ],
+    },
+    {
+      name: 'a move by exactly 80 percent is believed',
+      given: [refresh(1, [entry(1, 100)]), refresh(2, [entry(1, 180)])],
+      then: ['1 added 1 100', '2 updated 1 180'],
+    },
+    {
+      name: 'a move by over 80 percent is held back, and forgotten after a good refresh',
+      given: [
+        refresh(1, [entry(1, 100)]),
+        refresh(2, [entry(1, 181)]),
+        refresh(3, [entry(1, 101)]),
+        refresh(4, [entry(1, 500)]),
+      ],
+      then: ['1 added 1 100', '3 updated 1 101'],
+    },
+    {
+      name: 'a moved exchange rate changes nothing',
+      given: [
+        refresh(1, [entry(1, 100)], { currency: 'EUR', usdRate: '0.9' }),
+        refresh(2, [entry(1, 100)], { currency: 'EUR', usdRate: '0.8' }),
+      ],
+      then: ['1 added 1 100'],
+    },
+  ]
+  for (const { name, given, then } of cases) it(name, () => expect(told(foldRefreshes(given))).to.deep.equal(then))
+
+  it('agrees with the book on random refreshes', () => {
+    fc.assert(
+      fc.property(fc.array(randomRefresh, { maxLength: 12 }), refreshes => {
+        const expected = foldRefreshes(refreshes).changes.map(entryOfChange)
+        const ledger = openLedger(expected, bookOf(refreshes).map(entryOfChange))
+        if (!isBalanced(ledger)) throw new Error(ledgerTable({ book: ledger }))
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})
+
+const randomRefresh: fc.Arbitrary<GivenRefresh> = fc
+  .record({
+    side: fc.constantFrom<Side>('ask', 'bid'),
+    provider: fc.constantFrom('p', 'q'),
+    observedAt: fc.integer({ min: 1, max: 20 }),
+    currency: fc.constantFrom('USD', 'EUR'),
+    completed: fc.integer({ min: 0, max: 9 }).map(chance => chance > 0),
+    entries: fc.array(
+      fc.record({
+        itemId: fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined, freq: 10 }),
+        price: fc.constantFrom(0, 95, 100, 100, 105, 175, 180, 181, 10_000),
+        quantity: fc.integer({ min: 1, max: 2 }),
+      }),
+      { maxLength: 10 },
+    ),
+  })
+  .map(given => ({
+    ...given,
+    // An attempt without entries writes no first one, so it cannot take up an interrupted refresh of its id.
+    refreshId: `r${given.observedAt}${given.entries.length === 0 ? '-empty' : ''}`,
+    usdRate: given.currency === 'USD' ? '1' : '0.87',
+  }))
+
+/** The changes that the book's step tells of the same refreshes, written to the log as ingest writes them. */
+function bookOf(refreshes: readonly GivenRefresh[]): ExpectedChange[] {
+  const books: Record<Side, Books> = { ask: new Map(), bid: new Map() }
+  const changes: ExpectedChange[] = []
+  let offset = 0
+  for (const { side, provider, refreshId, observedAt, currency, usdRate, entries, completed } of refreshes) {
+    const resolve = (name: string) => (name === 'unknown' ? undefined : Number(name))
+    const take = (event: string, value: object) => {
+      const { effects } = step(books[side], side, { partition: 0, offset: offset++ }, event, value, resolve)
+      changes.push(...effects.changes)
+    }
+    const common = { provider, refresh_id: refreshId, observed_at: observedAt, currency, url: null, usd_rate: null }
+    for (const [index, { itemId, price, quantity }] of entries.entries()) {
+      take('AskObserved', {
+        ...common,
+        index,
+        market_hash_name: String(itemId ?? 'unknown'),
+        phase: null,
+        price,
+        quantity,
+      })
+    }
+    const count = entries.length
+    if (completed)
+      take('RefreshCompleted', {
+        provider,
+        refresh_id: refreshId,
+        observed_at: observedAt,
+        count,
+        currency,
+        usd_rate: usdRate,
+      })
+  }
+  return changes
+}
