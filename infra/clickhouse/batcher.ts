@@ -1,0 +1,155 @@
+/**
+ * Gathers rows of all partitions of a sink into few large inserts and tells each contributor when its
+ * rows are confirmed.
+ *
+ * Writes the tables of its contributors. An insert is sent when 50,000 rows of a table wait, when at
+ * least 10,000 wait and nobody has added any for 50 ms, or one second after the first row; it holds
+ * at most 100,000. Inserts run one after the other. Invariant: `add` resolves only after the server
+ * confirmed all of its rows, and rejects when a row may be missing; a lost answer is asked for again
+ * with the same token, so it does not double the work of merging. What a crash cuts short is repeated
+ * from the log, which the tables are made for.
+ */
+import { randomUUID } from 'node:crypto'
+import pRetry from 'p-retry'
+import type { Log } from '../runtime/log.ts'
+import type { Metrics } from '../runtime/metrics.ts'
+import type { ClickhouseWriter } from './clickhouse.ts'
+import type { RowBlock, RowBuffer } from './row-buffer.ts'
+
+/** Takes rows and inserts them in batches. */
+export interface Batcher {
+  /** Takes all rows of the buffers, which are empty afterwards; resolves when they are confirmed. */
+  add(buffers: readonly RowBuffer[]): Promise<void>
+  /** Sends what waits; resolves when it is settled. */
+  close(): Promise<void>
+}
+
+/** What a batcher needs beside its writer. */
+export interface BatcherOptions {
+  log: Log
+  metrics: Metrics
+}
+
+interface Contribution {
+  tables: Map<string, { columns: readonly string[]; blocks: RowBlock[] }>
+  settled: PromiseWithResolvers<void>
+}
+
+const FULL_ROWS = 50_000
+const WORTHWHILE_ROWS = 10_000
+const LARGEST_ROWS = 100_000
+/** Contributors wait for their rows, so more than this means that one of them does not. */
+const WAITING_ROWS_LIMIT = 2_000_000
+const LONGEST_WAIT_MS = 1_000
+const LULL_MS = 50
+const TRIES_AFTER_THE_FIRST = 5
+
+/** Opens a batcher; several partitions of a process share one. */
+export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): Batcher {
+  const insert = openInserting(writer, options)
+  let waiting: Contribution[] = []
+  const rowsOf = new Map<string, number>()
+  let isSending = false
+  let firstAt: NodeJS.Timeout | undefined
+  let lull: NodeJS.Timeout | undefined
+  const most = (): number => Math.max(0, ...rowsOf.values())
+  const send = async (): Promise<void> => {
+    clearTimeout(firstAt)
+    clearTimeout(lull)
+    firstAt = undefined
+    if (isSending || waiting.length === 0) return
+    const contributions = waiting
+    waiting = []
+    rowsOf.clear()
+    isSending = true
+    try {
+      await insert(contributions)
+      for (const { settled } of contributions) settled.resolve()
+    } catch (error) {
+      for (const { settled } of contributions) settled.reject(error)
+    }
+    isSending = false
+    schedule()
+  }
+  const schedule = (): void => {
+    if (isSending || waiting.length === 0) return
+    if (most() >= FULL_ROWS) {
+      void send()
+      return
+    }
+    firstAt ??= setTimeout(send, LONGEST_WAIT_MS)
+    clearTimeout(lull)
+    if (most() >= WORTHWHILE_ROWS) lull = setTimeout(send, LULL_MS)
+  }
+  return {
+    async add(buffers) {
+      const tables: Contribution['tables'] = new Map()
+      for (const buffer of buffers) {
+        const { name, columns } = buffer.table
+        if (buffer.rows === 0) continue
+        rowsOf.set(name, (rowsOf.get(name) ?? 0) + buffer.rows)
+        tables.set(name, { columns: Object.keys(columns), blocks: buffer.take() })
+      }
+      if (tables.size === 0) return
+      if (most() > WAITING_ROWS_LIMIT)
+        throw new Error(`${most()} rows wait for ClickHouse: a sink does not await its own`)
+      const settled = Promise.withResolvers<void>()
+      waiting.push({ tables, settled })
+      schedule()
+      await settled.promise
+    },
+    async close() {
+      const unsettled = waiting.map(({ settled }) => settled.promise.catch(() => undefined))
+      await send()
+      await Promise.all(unsettled)
+    },
+  }
+}
+
+/** Inserts contributions table by table, each insert within its limit and with a token of its own. */
+function openInserting(
+  writer: ClickhouseWriter,
+  { log, metrics }: BatcherOptions,
+): (contributions: readonly Contribution[]) => Promise<void> {
+  const inserted = metrics.counter('marketlog_clickhouse_rows_total', 'Rows confirmed by ClickHouse.', ['table'])
+  const seconds = metrics.histogram('marketlog_clickhouse_insert_seconds', 'Time of an insert.', ['table'])
+  const send = async (table: string, columns: readonly string[], blocks: readonly RowBlock[]): Promise<void> => {
+    const token = randomUUID()
+    const end = seconds.startTimer({ table })
+    await pRetry(() => writer.insert({ table, columns, chunks: blocks.map(({ bytes }) => bytes), token }), {
+      retries: TRIES_AFTER_THE_FIRST,
+      minTimeout: 100,
+      maxTimeout: 5_000,
+      onFailedAttempt: ({ error, retriesLeft }) =>
+        log.warn({ table, retriesLeft, reason: error.message }, 'an insert failed'),
+    })
+    end()
+    inserted.inc(
+      { table },
+      blocks.reduce((sum, { rows }) => sum + rows, 0),
+    )
+  }
+  return async contributions => {
+    const names = new Set(contributions.flatMap(({ tables }) => [...tables.keys()]))
+    for (const name of names) {
+      const parts = contributions.map(({ tables }) => tables.get(name)).filter(part => part !== undefined)
+      const columns = parts[0]?.columns ?? []
+      for (const blocks of cut(parts.flatMap(part => part.blocks))) await send(name, columns, blocks)
+    }
+  }
+}
+
+/** Cuts blocks into runs of at most {@link LARGEST_ROWS} rows. */
+function cut(blocks: readonly RowBlock[]): RowBlock[][] {
+  const runs: RowBlock[][] = []
+  let rows = LARGEST_ROWS
+  for (const block of blocks) {
+    if (rows + block.rows > LARGEST_ROWS) {
+      runs.push([])
+      rows = 0
+    }
+    runs.at(-1)?.push(block)
+    rows += block.rows
+  }
+  return runs
+}

@@ -1,0 +1,35 @@
+/**
+ * The role `candles`: market.book-changes (asks) to candle parts in ClickHouse.
+ *
+ * Consumer group `candles`. Scales out by partitions; all partitions of a process share one batcher.
+ */
+import { openBatcher } from '#infra/clickhouse/batcher.ts'
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { databaseOf } from '#schemas/views/clickhouse/table.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { openCandleSink } from './sink.ts'
+
+/** Starts the role. */
+export const start: StartRole = async context => {
+  const { config, metrics } = context
+  const log = context.log.child({ role: 'candles' })
+  const kafka = connectKafka({ config, role: 'candles', log })
+  const database = databaseOf(config.namespace)
+  const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-candles' })
+  const batcher = openBatcher(writer, { log, metrics })
+  const running = await runSink(context, kafka, {
+    group: 'candles',
+    topics: ['bookChanges'],
+    open: async () => openCandleSink(batcher),
+  })
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await batcher.close()
+      await writer.close()
+    },
+  }
+}
