@@ -87,6 +87,18 @@ describe('catalog: numbers', () => {
     expect(moved).to.include({ item_id: 1, def_index: String(entry.defIndex), image_url: entry.image })
   })
 
+  it('are given to a quality that a further name proves, but not to that name', () => {
+    const entry = pool.find(item => item.kind === 'weapon' && item.minFloat !== null && item.phase === null)
+    if (entry === undefined) throw new Error('the pool holds no painted weapon: widen it')
+    const proof = `Souvenir ${entry.name} (Field-Tested) Tier1`
+    const without = assembleCatalog([entry], [], NOTHING)
+    const plain = assembleCatalog([entry], [], without, [proof])
+    expect(plain).to.deep.equal(without)
+    const proven = assembleCatalog([entry], [], without, [`Souvenir ${entry.name}`])
+    expect(proven.items.filter(item => item.is_souvenir)).to.have.length(without.items.length)
+    expect(proven.observed).to.deep.equal([])
+  })
+
   it('and items survive packing: same items, same bytes', () => {
     fc.assert(
       fc.property(version, ({ entries, names: seen }) => {

@@ -1,8 +1,9 @@
 /**
- * `npm run catalog:build [-- --refreshes DIR]`: builds the catalog files and says what they cover.
+ * `npm run catalog:build [-- --market DIR]`: builds the catalog files and says what they cover.
  *
- * Reads the source package, recorded refreshes when there are any (default ../shared/market/refreshes
- * beside the checkout) and the files as they are; writes both files of CATALOG_FILES. Invariant:
+ * Reads the source package, the files as they are, and of DIR (default ../shared/market, beside the
+ * checkout) what there is: recorded refreshes, and history tables whose names prove qualities but, being
+ * written differently, become no items. Writes both files of CATALOG_FILES. Invariant:
  * numbers given once stay (assemble.ts). Running it again without news changes no byte.
  */
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -16,12 +17,13 @@ import { packItems, unpackItems } from './packed.ts'
 import { readSource } from './source.ts'
 
 const { values } = parseArgs({
-  options: { refreshes: { type: 'string', default: join('..', 'shared', 'market', 'refreshes') } },
+  options: { market: { type: 'string', default: join('..', 'shared', 'market') } },
 })
 
-const refreshes = readRefreshNames(values.refreshes)
+const refreshes = readRefreshNames(join(values.market, 'refreshes'))
 const previous = { items: readItems(CATALOG_FILES.items), observed: readItems(CATALOG_FILES.observed) }
-const catalog = assembleCatalog(readSource(), [...new Set(refreshes.flatMap(refresh => refresh.names))], previous)
+const seen = [...new Set(refreshes.flatMap(refresh => refresh.names))]
+const catalog = assembleCatalog(readSource(), seen, previous, readHistoryNames(join(values.market, 'history')))
 const sizes = [write(CATALOG_FILES.items, catalog.items), write(CATALOG_FILES.observed, catalog.observed)]
 report()
 
@@ -35,6 +37,22 @@ function readRefreshNames(folder: string): { file: string; names: string[] }[] {
     const { prices } = JSON.parse(gunzipSync(readFileSync(join(folder, file))).toString()) as { prices: object }
     return { file, names: Object.keys(prices) }
   })
+}
+
+/** The first column of every table; quoted where the name holds a comma. */
+function readHistoryNames(folder: string): string[] {
+  if (!existsSync(folder)) return []
+  const names = new Set<string>()
+  for (const file of readdirSync(folder).filter(one => one.endsWith('.csv.gz'))) {
+    for (const line of gunzipSync(readFileSync(join(folder, file)))
+      .toString()
+      .split('\n')
+      .slice(1)) {
+      const cell = /^"(?:[^"]|"")*"|^[^,]*/.exec(line)?.[0] ?? ''
+      names.add(cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell)
+    }
+  }
+  return [...names]
 }
 
 function readItems(file: URL): CatalogItem[] {
@@ -58,10 +76,7 @@ function report(): void {
   if (refreshes.length === 0) return
   const fromSource = new Set(catalog.items.map(item => item.market_hash_name))
   const all = new Set([...fromSource, ...catalog.observed.map(item => item.market_hash_name)])
-  const rows = [
-    { file: 'all refreshes', names: [...new Set(refreshes.flatMap(refresh => refresh.names))] },
-    ...refreshes,
-  ]
+  const rows = [{ file: 'all refreshes', names: seen }, ...refreshes]
   const covered = rows.map(({ file, names }) => ({
     file,
     names: names.length,
