@@ -48,7 +48,6 @@ export const USD_RATE: Rate = { text: '1', approximate: 1, numerator: 1n, denomi
  * micro = minor x 10^4 / rate. Takes any safe integer; throws RangeError when the result is none.
  */
 export function toMicroUsd(minor: Minor, rate: Rate): MicroUsd {
-  if (rate.approximate === 1) return minor * 10_000
   return rounded((minor * 10_000) / rate.approximate, () =>
     divideHalfUp(BigInt(minor) * 10_000n * rate.denominator, rate.numerator),
   )
@@ -56,39 +55,59 @@ export function toMicroUsd(minor: Minor, rate: Rate): MicroUsd {
 
 /** Converts micro-dollars to hundredths of a currency, half up: minor = micro x rate / 10^4. */
 export function toMinor(micro: MicroUsd, rate: Rate): Minor {
-  return rounded((micro * rate.approximate) / 10_000, () =>
-    divideHalfUp(BigInt(micro) * rate.numerator, 10_000n * rate.denominator),
-  )
+  return rounded((micro * rate.approximate) / 10_000, () => exactMinor(micro, rate))
+}
+
+/**
+ * The digits of {@link toMinor}, whatever their number: hundredths of a currency with 10^11 units to the
+ * dollar pass 2^53 at a price of 1000 dollars, and a listing in it must not fail for that.
+ */
+export function minorDigits(micro: MicroUsd, rate: Rate): string {
+  const proposal = (micro * rate.approximate) / 10_000
+  return String(proposal < EXACT_BELOW ? toMinor(micro, rate) : exactMinor(micro, rate))
 }
 
 /**
  * Writes micro-dollars as a decimal text in major units of a currency with adaptive precision: two
  * places at or above 1, eight below (the exact value decides), halves up.
+ *
+ * Listings show thousands of them, so the exact comparison is left to amounts that lie near 1.
  */
 export function toDecimal(micro: MicroUsd, rate: Rate): string {
-  const numerator = BigInt(micro) * rate.numerator
-  const denominator = 1_000_000n * rate.denominator
-  return fixed(numerator, denominator)
+  const major = (micro * rate.approximate) / 1_000_000
+  if (major > 1.000_001) return place(minorDigits(micro, rate), 2)
+  if (major < 0.999_999 && major >= 0) {
+    const scaled = rounded(micro * rate.approximate * 100, () =>
+      divideHalfUp(BigInt(micro) * rate.numerator * 100n, rate.denominator),
+    )
+    return place(String(scaled), 8)
+  }
+  return fixed(BigInt(micro) * rate.numerator, 1_000_000n * rate.denominator)
 }
 
 /** Writes hundredths of a currency in the same form as {@link toDecimal}. */
 export function minorToDecimal(minor: Minor): string {
-  return fixed(BigInt(minor), 100n)
+  return minor >= 100 ? place(String(minor), 2) : place(String(minor * 1_000_000), 8)
 }
 
 /** Writes micro-dollars as dollars with two decimal places, halves up, as analytics show them. */
 export function toUsdText(micro: MicroUsd): string {
-  return place(divideHalfUp(BigInt(micro), 10_000n), 2)
+  return place(minorDigits(micro, USD_RATE), 2)
+}
+
+function exactMinor(micro: MicroUsd, rate: Rate): bigint {
+  return divideHalfUp(BigInt(micro) * rate.numerator, 10_000n * rate.denominator)
 }
 
 function fixed(numerator: bigint, denominator: bigint): string {
   const places = numerator >= denominator ? 2 : 8
-  return place(divideHalfUp(numerator * 10n ** BigInt(places), denominator), places)
+  return place(String(divideHalfUp(numerator * 10n ** BigInt(places), denominator)), places)
 }
 
-function place(scaled: bigint, places: number): string {
-  const digits = (scaled < 0n ? -scaled : scaled).toString().padStart(places + 1, '0')
-  const sign = scaled < 0n ? '-' : ''
+/** Sets the decimal point into the digits of a whole number. */
+function place(scaled: string, places: number): string {
+  const sign = scaled.startsWith('-') ? '-' : ''
+  const digits = scaled.slice(sign.length).padStart(places + 1, '0')
   return `${sign}${digits.slice(0, -places)}.${digits.slice(-places)}`
 }
 
@@ -98,6 +117,9 @@ function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   return doubled < 0n && quotient * 2n * denominator !== doubled ? quotient - 1n : quotient
 }
 
+/** Proposals above are left to exact arithmetic. */
+const EXACT_BELOW = 2 ** 40
+
 /**
  * A double carries 53 bits and two operations lose at most one unit each, so below 2^40 the error
  * of the proposal stays under 0.001: only near a tie, or above, does the exact path decide. The
@@ -105,7 +127,7 @@ function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
  */
 function rounded(proposal: number, exact: () => bigint): number {
   const distance = Math.abs(proposal - Math.floor(proposal) - 0.5)
-  if (Math.abs(proposal) < 2 ** 40 && distance > 0.001) return Math.round(proposal)
+  if (Math.abs(proposal) < EXACT_BELOW && distance > 0.001) return Math.round(proposal)
   const value = Number(exact())
   if (!Number.isSafeInteger(value)) throw new RangeError('amount is beyond 2^53 units')
   return value

@@ -1,0 +1,85 @@
+/**
+ * What every error answer looks like: the codes, their HTTP status, and the body.
+ *
+ * Pure. The one table that maps a code to a status; services throw codes and never statuses.
+ * Sources: interface.md "Errors", decisions.md "Conventions". Invariant: `detail` is a text, except
+ * for VALIDATION_ERROR, where it lists every violation of the request.
+ */
+import { z } from 'zod'
+
+/** Code → HTTP status. */
+export const ERROR_STATUS = {
+  BAD_REQUEST: 400,
+  AUTH_INVALID_API_KEY: 401,
+  AUTH_API_KEY_REVOKED: 401,
+  AUTH_ACCOUNT_DISABLED: 403,
+  FORBIDDEN_TIER: 403,
+  NOT_FOUND: 404,
+  ITEM_NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  PAYLOAD_TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  VALIDATION_ERROR: 422,
+  RATE_LIMIT_EXCEEDED: 429,
+  RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED: 429,
+  INTERNAL_ERROR: 500,
+  PRICES_INDEX_UNAVAILABLE: 503,
+  BIDS_INDEX_UNAVAILABLE: 503,
+  SERVICE_UNAVAILABLE: 503,
+} as const
+
+/** A stable, machine-readable error code. */
+export type ErrorCode = keyof typeof ERROR_STATUS
+
+/** The kinds of violation that clients may tell apart. */
+export const VIOLATION_TYPES = [
+  'missing',
+  'enum',
+  'int_parsing',
+  'float_parsing',
+  'bool_parsing',
+  'string_type',
+  'string_too_short',
+  'string_too_long',
+  'too_short',
+  'too_long',
+  'greater_than',
+  'greater_than_equal',
+  'less_than',
+  'less_than_equal',
+  'uuid_parsing',
+  'date_from_datetime_parsing',
+  'datetime_parsing',
+  'url_parsing',
+  'extra_forbidden',
+  'value_error',
+] as const
+
+/** A kind of violation. */
+export type ViolationType = (typeof VIOLATION_TYPES)[number]
+
+/** One thing that is wrong with a request. */
+export const violation = z.strictObject({
+  type: z.enum(VIOLATION_TYPES),
+  /** Where: `["query", "limit"]`, `["body", "items", 0, "quantity"]`. */
+  loc: z.array(z.union([z.string(), z.int()])),
+  msg: z.string(),
+  /** What was sent there; null when nothing was. */
+  input: z.unknown(),
+  /** The bound or the allowed values, where there are any. */
+  ctx: z.record(z.string(), z.unknown()),
+})
+
+/** One thing that is wrong with a request. */
+export type Violation = z.infer<typeof violation>
+
+const codes = Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]
+
+/** The body of every error answer. */
+export const errorReply = z.union([
+  z.strictObject({ code: z.enum(codes).exclude(['VALIDATION_ERROR']), detail: z.string() }),
+  z.strictObject({ code: z.literal('VALIDATION_ERROR'), detail: z.array(violation).min(1) }),
+])
+
+/** The body of an error answer. */
+export type ErrorReply = z.infer<typeof errorReply>
