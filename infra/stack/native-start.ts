@@ -75,6 +75,7 @@ export async function startNative(
   keeper.onUnexpectedEnd((server, how) =>
     options.say(`${server}: ended unexpectedly (${how}); its log is ${join(dataDir, 'logs', `${server}.log`)}`),
   )
+  keeper.letGo()
   const stop = async () => {
     await keeper.stop()
     for (const afterStop of afterStops) afterStop()

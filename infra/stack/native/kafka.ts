@@ -4,11 +4,12 @@
  * Reads the download cache, writes <dataDir>/kafka. Invariant: the storage is formatted exactly once; the mark of
  * a finished format is written last, so a format that was cut off is done again. Topics are never created by use.
  */
+import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { useClassArchive } from '../class-archive.ts'
-import { provideArtifact } from '../downloads.ts'
-import { JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { pinnedVersion, provideArtifact } from '../downloads.ts'
+import { type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
 import { kafkaAnswers } from '../readiness.ts'
@@ -21,7 +22,7 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 /** Prepares the broker: jars, formatted storage, server.properties. */
 export const prepareKafka: PrepareServer = async context => {
   const java = await provideJava(context, LOWEST_JAVA)
-  const jars = await provideArtifact('kafka', context.cacheDir, (files, work) => fetchJars(context, files, work))
+  const jars = await provideArtifact('kafka', context.cacheDir, (files, work) => fetchJars(context, java, files, work))
   const home = join(context.dataDir, 'kafka')
   const [broker, controller] = [await context.port('kafka'), await context.port('kafka-controller')]
   mkdirSync(home, { recursive: true })
@@ -59,7 +60,7 @@ const LOGGING = [
   "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSX",
 ]
 
-async function fetchJars(context: NativeContext, files: string, work: string): Promise<void> {
+async function fetchJars(context: NativeContext, java: JavaRuntime, files: string, work: string): Promise<void> {
   context.say('downloading 43 MB')
   const dependency = (group: string, artifact: string, version: string) =>
     `<dependency><groupId>${group}</groupId><artifactId>${artifact}</artifactId><version>${version}</version></dependency>`
@@ -67,18 +68,21 @@ async function fetchJars(context: NativeContext, files: string, work: string): P
     join(work, 'pom.xml'),
     '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>' +
       '<groupId>marketlog</groupId><artifactId>kafka-jars</artifactId><version>1</version><dependencies>' +
-      dependency('org.apache.kafka', 'kafka_2.13', '4.1.1') +
+      dependency('org.apache.kafka', 'kafka_2.13', pinnedVersion('kafka')) +
       dependency('org.slf4j', 'slf4j-simple', '1.7.36') +
       '</dependencies></project>',
   )
-  await runMaven(context, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime'])
+  await runMaven(context, java, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime'])
 }
 
 async function formatOnce(context: NativeContext, home: string, tool: string[]): Promise<void> {
   const mark = join(home, 'formatted')
   if (existsSync(mark)) return
   rmSync(join(home, 'log'), { recursive: true, force: true })
-  const clusterId = Buffer.from(crypto.randomUUID().replaceAll('-', ''), 'hex').toString('base64url')
+  const id = randomBytes(16)
+  // A leading dash, which a high first byte may give, would be read as an option.
+  id[0] = (id[0] as number) & 0x7f
+  const clusterId = id.toString('base64url')
   await runTool({
     command: tool[0] as string,
     args: [...tool.slice(1), 'format', '-t', clusterId, '-c', join(home, 'server.properties')],

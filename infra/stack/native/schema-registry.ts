@@ -7,8 +7,8 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { useClassArchive } from '../class-archive.ts'
-import { provideArtifact } from '../downloads.ts'
-import { JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { pinnedVersion, provideArtifact } from '../downloads.ts'
+import { type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { schemaRegistryAnswers } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
@@ -26,7 +26,7 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
   const application = await provideArtifact(
     'apicurio',
     context.cacheDir,
-    (files, work) => fetchArchive(context, files, work),
+    (files, work) => fetchArchive(context, java, files, work),
     (files, kept) => unpackArchive(context, files, kept),
   )
   const home = join(context.dataDir, 'schema-registry')
@@ -60,10 +60,10 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
   }
 }
 
-async function fetchArchive(context: NativeContext, files: string, work: string): Promise<void> {
+async function fetchArchive(context: NativeContext, java: JavaRuntime, files: string, work: string): Promise<void> {
   context.say('downloading 158 MB')
-  await runMaven(context, work, 'copy', [
-    '-Dartifact=io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all',
+  await runMaven(context, java, work, 'copy', [
+    `-Dartifact=io.apicurio:apicurio-registry-app:${pinnedVersion('apicurio')}:tar.gz:all`,
     `-DoutputDirectory=${files}`,
   ])
 }
