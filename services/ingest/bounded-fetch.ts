@@ -1,0 +1,164 @@
+/**
+ * One HTTP GET with every bound that a stranger's server calls for: time, bytes, redirects, retries.
+ *
+ * Reads the network; throws {@link FetchFailure} with a word for machines and nothing secret in it.
+ * Invariant: a body is counted as it streams in, decompressed, so no answer can exceed the memory
+ * allowed; headers given for one origin never reach another; only what may pass is tried again.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import pRetry from 'p-retry'
+
+/** The bounds of a request and of the refresh that it belongs to. */
+export interface FetchBounds {
+  requestTimeoutMs: number
+  maxBytes: number
+  maxRedirects: number
+  /** Tries after the first one. */
+  retries: number
+  /** The wait before the first retry; doubles with each, plus up to as much by chance. */
+  retryAfterMs: number
+  /** Aborts when all the time of the refresh is used up, or when the process stops. */
+  signal: AbortSignal
+}
+
+/** An answer: a body, or 304 without one. */
+export interface FetchedText {
+  status: 200 | 304
+  text: string
+  bytes: number
+  etag: string | undefined
+  lastModified: string | undefined
+}
+
+/** Why a GET brought nothing. */
+export class FetchFailure extends Error {
+  readonly reason: string
+  readonly isRetryable: boolean
+  readonly retryAfterMs: number
+  constructor(reason: string, message: string, options: { isRetryable?: boolean; retryAfterMs?: number } = {}) {
+    super(message)
+    this.reason = reason
+    this.isRetryable = options.isRetryable ?? false
+    this.retryAfterMs = options.retryAfterMs ?? 0
+  }
+}
+
+const RETRY_WAIT_MAX_MS = 30_000
+const RETRY_AFTER_MAX_MS = 120_000
+const RETRYABLE_STATUS: ReadonlySet<number> = new Set([408, 429])
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+/** GETs a URL with retries; `headers` go to its own origin alone. */
+export async function fetchText(url: URL, headers: Record<string, string>, bounds: FetchBounds): Promise<FetchedText> {
+  try {
+    return await pRetry(() => tryOnce(url, headers, bounds), {
+      retries: bounds.retries,
+      minTimeout: bounds.retryAfterMs,
+      maxTimeout: RETRY_WAIT_MAX_MS,
+      randomize: true,
+      signal: bounds.signal,
+      shouldRetry: ({ error }) => error instanceof FetchFailure && error.isRetryable,
+      onFailedAttempt: ({ error, retriesLeft }) =>
+        error instanceof FetchFailure && retriesLeft > 0 ? waitAsAsked(error, bounds.signal) : undefined,
+    })
+  } catch (error) {
+    if (error instanceof FetchFailure) throw error
+    if (bounds.signal.aborted) throw new FetchFailure('timeout', `${shown(url)}: no answer within the refresh's time`)
+    throw error
+  }
+}
+
+async function waitAsAsked(failure: FetchFailure, signal: AbortSignal): Promise<void> {
+  if (failure.isRetryable && failure.retryAfterMs > 0) await delay(failure.retryAfterMs, undefined, { signal })
+}
+
+async function tryOnce(start: URL, headers: Record<string, string>, bounds: FetchBounds): Promise<FetchedText> {
+  const timeout = AbortSignal.timeout(bounds.requestTimeoutMs)
+  const signal = AbortSignal.any([bounds.signal, timeout])
+  try {
+    return await follow(start, headers, bounds, signal)
+  } catch (error) {
+    if (error instanceof FetchFailure) throw error
+    if (bounds.signal.aborted) throw bounds.signal.reason
+    if (timeout.aborted)
+      throw new FetchFailure('timeout', `${shown(start)}: no answer in ${bounds.requestTimeoutMs} ms`, RETRY)
+    throw new FetchFailure('network', `${shown(start)}: ${causeOf(error)}`, RETRY)
+  }
+}
+
+const RETRY = { isRetryable: true }
+
+async function follow(
+  start: URL,
+  headers: Record<string, string>,
+  bounds: FetchBounds,
+  signal: AbortSignal,
+): Promise<FetchedText> {
+  let url = start
+  for (let hops = 0; ; hops++) {
+    const own = url.origin === start.origin ? headers : {}
+    const response = await fetch(url, { headers: { accept: 'application/json', ...own }, redirect: 'manual', signal })
+    if (!REDIRECTS.has(response.status)) return await readAnswer(url, response, bounds.maxBytes)
+    await response.body?.cancel()
+    const next = URL.parse(response.headers.get('location') ?? '', url.href)
+    const isAllowed = next?.protocol === 'https:' || (next?.protocol === 'http:' && url.protocol === 'http:')
+    if (!next || !isAllowed) throw new FetchFailure('redirect', `${shown(url)}: redirects to no http(s) address`)
+    if (hops >= bounds.maxRedirects) throw new FetchFailure('redirect', `${shown(start)}: over ${hops} redirects`)
+    url = next
+  }
+}
+
+async function readAnswer(url: URL, response: Response, maxBytes: number): Promise<FetchedText> {
+  const { status } = response
+  const validators = {
+    etag: response.headers.get('etag') ?? undefined,
+    lastModified: response.headers.get('last-modified') ?? undefined,
+  }
+  if (status === 304) return { status: 304, text: '', bytes: 0, ...validators }
+  if (status !== 200) {
+    await response.body?.cancel()
+    throw new FetchFailure('http_status', `${shown(url)}: answered ${status}`, {
+      isRetryable: status >= 500 || RETRYABLE_STATUS.has(status),
+      retryAfterMs: retryAfter(response.headers),
+    })
+  }
+  return { status: 200, ...(await readBody(url, response, maxBytes)), ...validators }
+}
+
+async function readBody(url: URL, response: Response, maxBytes: number): Promise<{ text: string; bytes: number }> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let bytes = 0
+  let text = ''
+  for await (const chunk of response.body ?? []) {
+    bytes += chunk.byteLength
+    if (bytes > maxBytes) throw new FetchFailure('too_large', `${shown(url)}: body is over ${maxBytes} bytes`)
+    text += decodeChunk(url, decoder, chunk)
+  }
+  return { text: text + decodeChunk(url, decoder, undefined), bytes }
+}
+
+function decodeChunk(url: URL, decoder: InstanceType<typeof TextDecoder>, chunk: Uint8Array | undefined): string {
+  try {
+    return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
+  } catch {
+    throw new FetchFailure('bad_text', `${shown(url)}: body is not UTF-8`)
+  }
+}
+
+/** Retry-After in milliseconds, as seconds or a date measured by the answer's own clock; 0 without one. */
+function retryAfter(headers: Headers): number {
+  const text = headers.get('retry-after')?.trim()
+  if (!text) return 0
+  const ms = /^\d+$/.test(text)
+    ? Number(text) * 1_000
+    : Date.parse(text) - Date.parse(headers.get('date') ?? new Date().toUTCString())
+  return Math.min(Math.max(ms || 0, 0), RETRY_AFTER_MAX_MS)
+}
+
+/** A URL without what may be secret in it: credentials and query. */
+const shown = (url: URL): string => `${url.origin}${url.pathname}`
+
+function causeOf(error: unknown): string {
+  const cause = (error as { cause?: { code?: string } }).cause
+  return cause?.code ?? (error instanceof Error ? error.message : String(error))
+}

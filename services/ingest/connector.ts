@@ -1,0 +1,82 @@
+/**
+ * What ingest and its connectors agree on: a connector turns a due time into refreshes, ingest
+ * judges and publishes them.
+ *
+ * Connectors know transport and meaning of one kind of source, never Kafka. Invariant: entries come
+ * as the source has them, unjudged, and every one of them keeps its place; outcomes are returned, so
+ * that whatever a connector throws is a bug or the end of the process.
+ */
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
+import type { RateTable } from './fx/rate-table.ts'
+
+/** A feed: what one provider tells of one side. */
+export interface Feed {
+  provider: string
+  side: FeedSide
+  intervalMs: number
+  /** The provider's currency, where the source names none. */
+  currency: string
+}
+
+/** An entry of a refresh as its source has it. */
+export interface RawEntry {
+  readonly market_hash_name: unknown
+  readonly phase?: unknown
+  /** Hundredths of the refresh's currency. */
+  readonly price: unknown
+  readonly quantity?: unknown
+  readonly url?: unknown
+}
+
+/** A sale as its source has it; times in ISO 8601 or milliseconds. */
+export interface RawSale extends RawEntry {
+  readonly sold_at: unknown
+  readonly sale_id?: unknown
+  readonly float?: unknown
+  readonly paint_seed?: unknown
+  readonly stickers?: unknown
+  readonly charms?: unknown
+  readonly inspect_in_game?: unknown
+  readonly screenshot_front?: unknown
+  readonly screenshot_back?: unknown
+}
+
+/** All that a provider showed at one time. */
+export interface Refresh {
+  kind: 'refresh'
+  observedAt: number
+  currency: string
+  /** Walked once. */
+  entries: Iterable<RawEntry>
+}
+
+/** A refresh that could not be fetched or read. */
+export interface FailedRefresh {
+  kind: 'failed'
+  observedAt: number
+  /** A word for machines. */
+  reason: string
+  /** A sentence for people, without secrets. */
+  detail: string
+}
+
+/** One time at which a feed is due. */
+export interface Due {
+  /** The time that the schedule names. */
+  at: number
+  /** The clock when the poll begins. */
+  now: number
+  /** Time of the feed's last published refresh. */
+  after: number | undefined
+  rates: RateTable
+  /** Aborts when the process stops. */
+  signal: AbortSignal
+}
+
+/** A source of refreshes. */
+export interface Connector {
+  /** What the source has at a due time, in time order. */
+  poll(due: Due): AsyncIterable<Refresh | FailedRefresh>
+  /** What the source showed at a past time; only of sources that can tell. `after`: the refresh before it. */
+  refreshAt?(at: number, after: number, rates: RateTable): Refresh
+}

@@ -1,0 +1,149 @@
+/**
+ * Polls a provider's HTTP API for JSON, page by page.
+ *
+ * Reads the network; keeps the pages of the last whole refresh that came with a validator. Invariant:
+ * a refresh is all of its pages or a failure; what the provider calls unchanged (304) is published
+ * again as observed now, because that is what it says, so `last_updated` advances and nothing is
+ * withdrawn. Time, bytes, pages and retries are bounded; secrets stay in headers.
+ */
+import type { HttpJsonOptions } from '#infra/config/market.ts'
+import { type FetchedText, FetchFailure, fetchText } from '../../bounded-fetch.ts'
+import type { Connector, FailedRefresh, Feed, RawEntry, Refresh } from '../../connector.ts'
+import { compileMapping, type MappedPage, MappingFailure, type PageReader } from './map.ts'
+import { firstPage, nextPage } from './paging.ts'
+
+interface KeptPage {
+  mapped: MappedPage
+  etag: string | undefined
+  lastModified: string | undefined
+}
+
+interface Source {
+  feed: Feed
+  options: HttpJsonOptions
+  url: URL
+  headers: Record<string, string>
+  readPage: PageReader
+}
+
+type Environment = Record<string, string | undefined>
+
+/** Opens a polled feed; throws an Error that names missing variables and broken expressions. */
+export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environment): Connector {
+  const address = resolveNames(options.url, feed.provider, env)
+  const url = URL.parse(address)
+  if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${feed.provider} is no http(s) URL`)
+  const headers = Object.fromEntries(
+    Object.entries(options.headers).map(([name, value]) => [
+      name.toLowerCase(),
+      resolveNames(value, feed.provider, env),
+    ]),
+  )
+  const source = { feed, options, url, headers, readPage: compileMapping(options, feed.provider) }
+  let kept: ReadonlyMap<string, KeptPage> = new Map()
+  return {
+    async *poll({ now, signal }) {
+      try {
+        const read = await readPages(source, kept, signal)
+        kept = read.pages
+        yield { kind: 'refresh', observedAt: now, currency: read.currency, entries: read.entries } satisfies Refresh
+      } catch (error) {
+        if (signal.aborted) return
+        yield failureOf(error, now)
+      }
+    },
+  }
+}
+
+/** Replaces each `${NAME}` by the environment's value. */
+function resolveNames(text: string, provider: string, env: Environment): string {
+  const missing = new Set<string>()
+  const resolved = text.replace(/\$\{(\w+)\}/g, (_, name: string) => {
+    const value = env[name]
+    if (!value) missing.add(name)
+    return value ?? ''
+  })
+  if (missing.size === 0) return resolved
+  throw new Error(`the feed of ${provider} needs ${[...missing].join(', ')} in the environment`)
+}
+
+function failureOf(error: unknown, observedAt: number): FailedRefresh {
+  const failed = (reason: string, detail: string): FailedRefresh => ({ kind: 'failed', observedAt, reason, detail })
+  if (error instanceof FetchFailure) return failed(error.reason, error.message)
+  if (error instanceof MappingFailure) return failed('bad_mapping', error.message)
+  throw error
+}
+
+async function readPages(
+  source: Source,
+  kept: ReadonlyMap<string, KeptPage>,
+  stopping: AbortSignal,
+): Promise<{ entries: RawEntry[]; currency: string; pages: Map<string, KeptPage> }> {
+  const { feed, options } = source
+  const signal = AbortSignal.any([stopping, AbortSignal.timeout(options.total_timeout_ms)])
+  const pages = new Map<string, KeptPage>()
+  const seen = new Set<string>()
+  const first = firstPage(source.url, options.paging)
+  const portions: RawEntry[][] = []
+  let currency: string | undefined
+  let bytesLeft = options.max_bytes
+  for (let url = first; ; ) {
+    if (seen.has(url.href)) throw new FetchFailure('paging', 'a page leads back to one that was read')
+    if (seen.size >= options.max_pages) throw new FetchFailure('too_many_pages', `over ${options.max_pages} pages`)
+    seen.add(url.href)
+    const fetched = await fetchPage(source, url, kept.get(url.href), bytesLeft, signal)
+    bytesLeft -= fetched.bytes
+    const page = await pageOf(source, fetched, kept.get(url.href))
+    if (page.etag || page.lastModified) pages.set(url.href, page)
+    portions.push(page.mapped.entries)
+    const own = page.mapped.currency ?? feed.currency
+    if (own !== (currency ?? own)) throw new MappingFailure(`currency: pages are in ${currency} and in ${own}`)
+    currency = own
+    const next = nextPage(options.paging, first, url, page.mapped, seen.size)
+    if ('fault' in next) throw new FetchFailure('paging', next.fault)
+    if ('end' in next) return { entries: portions.flat(), currency, pages }
+    url = next.url
+  }
+}
+
+function fetchPage(
+  { options, headers }: Source,
+  url: URL,
+  kept: KeptPage | undefined,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<FetchedText> {
+  const conditions: Record<string, string> = {}
+  if (kept?.etag) conditions['if-none-match'] = kept.etag
+  else if (kept?.lastModified) conditions['if-modified-since'] = kept.lastModified
+  return fetchText(
+    url,
+    { ...headers, ...conditions },
+    {
+      requestTimeoutMs: options.request_timeout_ms,
+      maxBytes,
+      maxRedirects: options.max_redirects,
+      retries: options.retries,
+      retryAfterMs: options.retry_after_ms,
+      signal,
+    },
+  )
+}
+
+async function pageOf(source: Source, fetched: FetchedText, kept: KeptPage | undefined): Promise<KeptPage> {
+  if (fetched.status === 304) {
+    if (!kept) throw new FetchFailure('http_status', 'answered 304 to an unconditional request')
+    return kept
+  }
+  const mapped = await source.readPage(parse(fetched.text))
+  return { mapped, etag: fetched.etag, lastModified: fetched.lastModified }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.slice(0, 200) : String(error)
+    throw new FetchFailure('bad_json', reason)
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Which page of a provider's API comes next.
+ *
+ * Pure. Invariant: a link is followed within the origin of the first page only, since the headers go
+ * with it; a page that leads back to one already read is a fault, so paging always ends.
+ */
+import type { HttpJsonOptions } from '#infra/config/market.ts'
+import type { MappedPage } from './map.ts'
+
+/** The next page's URL, the end of the refresh, or why paging cannot go on. */
+export type NextPage = { url: URL } | { end: true } | { fault: string }
+
+const END: NextPage = { end: true }
+
+/** The URL of the first page. */
+export function firstPage(url: URL, paging: HttpJsonOptions['paging']): URL {
+  if (paging?.by === 'page') return withParameter(url, paging.parameter, paging.first)
+  if (paging?.by === 'offset') return withParameter(url, paging.parameter, 0)
+  return url
+}
+
+/** What follows a page; `read` counts the pages so far, this one included. */
+export function nextPage(
+  paging: HttpJsonOptions['paging'],
+  first: URL,
+  current: URL,
+  page: Pick<MappedPage, 'rows' | 'paging'>,
+  read: number,
+): NextPage {
+  if (!paging) return END
+  switch (paging.by) {
+    case 'page': {
+      const isLast = paging.more === undefined ? page.rows === 0 : !page.paging
+      return isLast ? END : { url: withParameter(first, paging.parameter, paging.first + read) }
+    }
+    case 'offset':
+      return page.rows < paging.step ? END : { url: withParameter(first, paging.parameter, read * paging.step) }
+    case 'cursor':
+      if (isNothing(page.paging)) return END
+      if (typeof page.paging !== 'string' && typeof page.paging !== 'number') return { fault: 'the cursor is no text' }
+      return { url: withParameter(first, paging.parameter, page.paging) }
+    case 'link':
+      return linked(page.paging, current)
+  }
+}
+
+function linked(link: unknown, current: URL): NextPage {
+  if (isNothing(link)) return END
+  const url = typeof link === 'string' ? URL.parse(link, current.href) : null
+  if (!url) return { fault: 'the link to the next page is no URL' }
+  return url.origin === current.origin ? { url } : { fault: `the next page is at another origin, ${url.origin}` }
+}
+
+const isNothing = (value: unknown): boolean => value === undefined || value === null || value === '' || value === false
+
+function withParameter(url: URL, parameter: string, value: string | number): URL {
+  const next = new URL(url)
+  next.searchParams.set(parameter, String(value))
+  return next
+}

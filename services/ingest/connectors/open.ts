@@ -1,0 +1,63 @@
+/**
+ * Opens the connectors of a market's feeds: one kind of source, one opener.
+ *
+ * Reads the base of simulated feeds once for all of them. Invariant: a feed whose provider the
+ * registry does not know, or whose configuration is incomplete, stops the start and says so; nothing
+ * is polled by half.
+ */
+import type { Market, MarketFeed } from '#infra/config/market.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Connector, Feed } from '../connector.ts'
+import type { RateTable } from '../fx/rate-table.ts'
+import { openHttpJson } from './http-json/client.ts'
+import { openRecorded } from './recorded/client.ts'
+import type { SimulatedBase } from './simulated/base.ts'
+import { loadSimulatedBase, openSimulated } from './simulated/client.ts'
+
+/** A feed with its source. */
+export interface OpenFeed extends Feed {
+  connector: Connector
+}
+
+/** Opens all feeds of a market; throws an Error that names the feed at fault. */
+export async function openFeeds(
+  market: Market,
+  providers: ProviderRegistry,
+  rates: RateTable,
+  env: Record<string, string | undefined>,
+): Promise<OpenFeed[]> {
+  const isSimulated = market.feeds.some(feed => feed.connector === 'simulated')
+  const base =
+    isSimulated && market.base
+      ? await loadSimulatedBase(market.base, rates, { seed: market.seed, items: market.items })
+      : undefined
+  return market.feeds.map(entry => {
+    const feed = feedOf(entry, providers, market.name)
+    return { ...feed, connector: openConnector(entry, feed, market.seed, base, env) }
+  })
+}
+
+function feedOf(entry: MarketFeed, providers: ProviderRegistry, market: string): Feed {
+  const provider = providers.byKey.get(entry.provider)
+  if (!provider) throw new Error(`market ${market} names ${entry.provider}, which the providers file does not know`)
+  const { key, default_currency: currency } = provider
+  return { provider: key, side: entry.side, intervalMs: entry.interval_ms, currency }
+}
+
+function openConnector(
+  entry: MarketFeed,
+  feed: Feed,
+  seed: number,
+  base: SimulatedBase | undefined,
+  env: Record<string, string | undefined>,
+): Connector {
+  switch (entry.connector) {
+    case 'simulated':
+      if (!base) throw new Error(`the simulated feed of ${feed.provider} has no base refresh`)
+      return openSimulated(feed, entry.options, base, seed)
+    case 'recorded':
+      return openRecorded(feed, entry.options)
+    case 'http-json':
+      return openHttpJson(feed, entry.options, env)
+  }
+}

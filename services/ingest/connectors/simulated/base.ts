@@ -1,0 +1,123 @@
+/**
+ * What the simulated market derives from: a recorded refresh as arrays, one place per entry.
+ *
+ * Pure. A phased finish has one entry as a whole and one per phase. Invariant: the same refresh, seed
+ * and number of names give the same arrays, whatever the order of the names in the file; a smaller
+ * number of names is always a subset of a larger one.
+ */
+import { toMicroUsd } from '#schemas/values/money.ts'
+import type { Phase } from '#schemas/values/phase.ts'
+import type { Refresh } from '../../connector.ts'
+import { entryFault, priceMaxAt } from '../../entry.ts'
+import type { RateTable } from '../../fx/rate-table.ts'
+import { mix, textHash } from './noise.ts'
+
+/** What an entry stands for. */
+export const WHOLE_ITEM = 0
+export const PHASED_AS_WHOLE = 1
+export const ONE_PHASE = 2
+
+/** A recorded refresh as arrays of one length. */
+export interface SimulatedBase {
+  names: string[]
+  phases: (Phase | null)[]
+  /** WHOLE_ITEM, PHASED_AS_WHOLE or ONE_PHASE. */
+  kinds: Uint8Array
+  hashes: Int32Array
+  microUsd: Float64Array
+  /** Listings relative to an item of ten dollars: more of what is cheap. */
+  depths: Float64Array
+  stickers: string[]
+  charms: string[]
+}
+
+/** How dear a phase is, in thousandths of the finish as a whole, which is its cheapest. */
+const PHASE_PRICES: Record<'Doppler' | 'Gamma Doppler', [Phase, number][]> = {
+  Doppler: [
+    ['Phase 1', 1_010],
+    ['Phase 2', 1_140],
+    ['Phase 3', 1_000],
+    ['Phase 4', 1_060],
+    ['Ruby', 3_400],
+    ['Sapphire', 3_150],
+    ['Black Pearl', 2_900],
+  ],
+  'Gamma Doppler': [
+    ['Phase 1', 1_030],
+    ['Phase 2', 1_080],
+    ['Phase 3', 1_000],
+    ['Phase 4', 1_040],
+    ['Emerald', 3_600],
+  ],
+}
+const PHASED_FINISH = /\| (Doppler|Gamma Doppler) \(/
+const TEN_DOLLARS_MICRO = 10_000_000
+const DEPTH_MAX = 40
+const DEPTH_MIN = 0.1
+
+interface Row {
+  name: string
+  phase: Phase | null
+  kind: number
+  micro: number
+}
+
+/** Makes the base of a market; throws when the refresh's currency has no rate or nothing in it is usable. */
+export function simulatedBase(
+  refresh: Refresh,
+  rates: RateTable,
+  options: { seed: number; items: number | undefined },
+): SimulatedBase {
+  const prices = lowestPrices(refresh, rates)
+  if (prices.size === 0) throw new Error('the base refresh of the market holds no usable price')
+  const rank = (name: string): number => mix(textHash(name, options.seed), 1) >>> 0
+  const names = [...prices.keys()].sort(byText)
+  const chosen =
+    options.items === undefined || options.items >= names.length
+      ? names
+      : names
+          .toSorted((a, b) => rank(a) - rank(b))
+          .slice(0, options.items)
+          .sort(byText)
+  const rows = chosen.flatMap(name => rowsOf(name, prices.get(name) as number))
+  return {
+    names: rows.map(row => row.name),
+    phases: rows.map(row => row.phase),
+    kinds: Uint8Array.from(rows, row => row.kind),
+    hashes: Int32Array.from(rows, row => textHash(`${row.name}\0${row.phase ?? ''}`, options.seed)),
+    microUsd: Float64Array.from(rows, row => row.micro),
+    depths: Float64Array.from(rows, row =>
+      Math.min(DEPTH_MAX, Math.max(DEPTH_MIN, Math.sqrt(TEN_DOLLARS_MICRO / row.micro))),
+    ),
+    stickers: chosen.filter(name => name.startsWith('Sticker | ')),
+    charms: chosen.filter(name => name.startsWith('Charm | ')),
+  }
+}
+
+const byText = (a: string, b: string): number => (a < b ? -1 : 1)
+
+function lowestPrices(refresh: Refresh, rates: RateTable): Map<string, number> {
+  const rate = rates.rateOf(refresh.currency)
+  if (!rate) throw new Error(`the base refresh of the market is in ${refresh.currency}, which has no exchange rate`)
+  const priceMax = priceMaxAt(rate)
+  const prices = new Map<string, number>()
+  for (const entry of refresh.entries) {
+    if (entryFault(entry, priceMax)) continue
+    const name = entry.market_hash_name as string
+    const micro = toMicroUsd(entry.price as number, rate)
+    prices.set(name, Math.min(micro, prices.get(name) ?? micro))
+  }
+  return prices
+}
+
+function rowsOf(name: string, micro: number): Row[] {
+  const finish = PHASED_FINISH.exec(name)?.[1] as keyof typeof PHASE_PRICES | undefined
+  if (!finish) return [{ name, phase: null, kind: WHOLE_ITEM, micro }]
+  const phases = PHASE_PRICES[finish].map(([phase, thousandths]) => ({
+    name,
+    phase,
+    kind: ONE_PHASE,
+    micro: Math.floor((micro * thousandths) / 1_000),
+  }))
+  return [{ name, phase: null, kind: PHASED_AS_WHOLE, micro }, ...phases]
+}

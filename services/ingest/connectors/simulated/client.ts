@@ -1,0 +1,47 @@
+/**
+ * The simulated connector: a seeded market that derives from one recorded refresh.
+ *
+ * Reads the base file once per market; everything else is map.ts and sales.ts. Invariant: it quotes
+ * for the time that the schedule names, never for the clock's, so a run at any speed gives the same
+ * events; it keeps nothing between polls.
+ */
+import { SALE_DETAILS, type SimulatedOptions } from '#infra/config/market.ts'
+import type { Connector, Feed, Refresh } from '../../connector.ts'
+import type { RateTable } from '../../fx/rate-table.ts'
+import { readRecorded } from '../recorded/client.ts'
+import { type SimulatedBase, simulatedBase } from './base.ts'
+import { simulatedProvider, simulatedQuotes } from './map.ts'
+import { salesBetween, simulatedSales } from './sales.ts'
+
+/** Reads the base of a market. Throws when the file cannot be used. */
+export async function loadSimulatedBase(
+  file: string,
+  rates: RateTable,
+  options: { seed: number; items: number | undefined },
+): Promise<SimulatedBase> {
+  const recorded = await readRecorded(file, 'USD')
+  if (recorded.kind === 'failed') throw new Error(`base refresh ${file}: ${recorded.reason}, ${recorded.detail}`)
+  return simulatedBase(recorded, rates, options)
+}
+
+/** Opens a simulated feed over a market's base. */
+export function openSimulated(feed: Feed, options: SimulatedOptions, base: SimulatedBase, seed: number): Connector {
+  const provider = simulatedProvider(feed, options, seed)
+  const sales = simulatedSales(provider, options, SALE_DETAILS)
+  const refreshAt = (at: number, after: number, rates: RateTable): Refresh => {
+    const rate = rates.rateOf(feed.currency)
+    const quotes = rate && {
+      sale: () => salesBetween(base, provider, sales, { after, until: at }, rate),
+      ask: () => simulatedQuotes(base, provider, at, rate),
+      bid: () => simulatedQuotes(base, provider, at, rate),
+    }
+    // Without a rate there is nothing to quote in; publishing says so (unknown_currency).
+    return { kind: 'refresh', observedAt: at, currency: feed.currency, entries: quotes?.[feed.side]() ?? [] }
+  }
+  return {
+    refreshAt,
+    async *poll({ at, after, rates }) {
+      yield refreshAt(at, after ?? at - feed.intervalMs, rates)
+    },
+  }
+}

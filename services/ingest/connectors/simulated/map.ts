@@ -1,0 +1,138 @@
+/**
+ * The simulated market's asks and bids: what a provider quotes for each entry of the base at a time.
+ *
+ * Pure. Each (entry, provider) lives through lives of fixed length for its price, its stock and its
+ * being listed; a life's values are hashes of its number, so any time can be asked for without walking
+ * those before it, and a restart goes on as if it had never stopped. Invariant: (base, provider, time,
+ * rates) alone decide every entry, whatever was asked before.
+ */
+import type { SimulatedOptions } from '#infra/config/market.ts'
+import { type Rate, toMinor } from '#schemas/values/money.ts'
+import type { Phase } from '#schemas/values/phase.ts'
+import type { Feed } from '../../connector.ts'
+import { ONE_PHASE, PHASED_AS_WHOLE, type SimulatedBase } from './base.ts'
+import { epochAt, epochStart, mix, textHash, unit, wave } from './noise.ts'
+
+/** A provider of the simulated market, its options resolved. */
+export interface SimulatedProvider {
+  side: Feed['side']
+  /** Decides what it lists, and all its noise; asks, bids and sales of one provider share it. */
+  hash: number
+  /** Kind of entry that it leaves out: phases, or finishes as a whole. */
+  skippedKind: number
+  factor: number
+  spread: number
+  coverage: number
+  unlisted: number
+  stock: number
+  priceLifeMs: number
+  stockLifeMs: number
+  listingLifeMs: number
+}
+
+/** What a provider quotes for one entry. */
+export interface SimulatedQuote {
+  market_hash_name: string
+  phase: Phase | null
+  price: number
+  quantity: number
+  url: null
+}
+
+const DAY_MS = 86_400_000
+const WEEK_MS = 7 * DAY_MS
+/** Of the changes, how many move the price; the others move the stock. */
+const PRICE_SHARE = 0.6
+const CHURN_MIN = 1e-9
+const WEEKLY_SWING = 0.12
+const DAILY_SWING = 0.05
+const OWN_SWING = 0.06
+const PHASES_SHARE = 0.7
+// Salts keep the hashes of one entry's different questions apart.
+const COVERED = 11
+const PRICED = 12
+const STOCKED = 13
+const LISTED = 14
+const SPREAD = 15
+const OWN_DEPTH = 16
+
+/** Resolves a feed's options; what they leave open is drawn from the market's seed. */
+export function simulatedProvider(feed: Feed, options: SimulatedOptions, seed: number): SimulatedProvider {
+  const hash = textHash(feed.provider, seed)
+  const churn = Math.max(options.churn ?? 0.02, CHURN_MIN)
+  const quotesPhases = options.phases ?? unit(mix(hash, 1)) < PHASES_SHARE
+  return {
+    side: feed.side,
+    hash,
+    skippedKind: quotesPhases ? PHASED_AS_WHOLE : ONE_PHASE,
+    factor: options.factor ?? 1,
+    spread: feed.side === 'bid' ? (options.spread ?? 0.1) : 0,
+    coverage: options.coverage ?? 0.9,
+    unlisted: options.unlisted ?? 0.01,
+    stock: options.stock ?? 8,
+    priceLifeMs: feed.intervalMs / (churn * PRICE_SHARE),
+    stockLifeMs: feed.intervalMs / (churn * (1 - PRICE_SHARE)),
+    listingLifeMs: feed.intervalMs / churn,
+  }
+}
+
+/** Everything that a provider asks or bids at a time, entry by entry in the base's order. */
+export function* simulatedQuotes(
+  base: SimulatedBase,
+  provider: SimulatedProvider,
+  time: number,
+  rate: Rate,
+): Generator<SimulatedQuote> {
+  const own = mix(provider.hash, saltOf(provider))
+  for (let i = 0; i < base.names.length; i++) {
+    if (!isCovered(base, i, provider)) continue
+    const hash = mix(base.hashes[i] as number, own)
+    const phase = unit(hash)
+    const listing = epochAt(time, provider.listingLifeMs, phase)
+    if (unit(mix(hash, mix(listing, LISTED))) < provider.unlisted) continue
+    yield {
+      market_hash_name: base.names[i] as string,
+      phase: base.phases[i] as Phase | null,
+      price: toMinor(quotedMicro(base, i, provider, hash, time), rate) || 1,
+      quantity: quotedStock(base.depths[i] as number, provider, hash, time),
+      url: null,
+    }
+  }
+}
+
+/** Whether a provider ever quotes an entry. */
+export function isCovered(base: SimulatedBase, i: number, provider: SimulatedProvider): boolean {
+  if (base.kinds[i] === provider.skippedKind) return false
+  return unit(mix(base.hashes[i] as number, mix(provider.hash, COVERED + saltOf(provider)))) < provider.coverage
+}
+
+/** Bids differ from asks in all their noise; sales follow the asks. */
+const saltOf = ({ side }: SimulatedProvider): number => (side === 'bid' ? 2 : 1)
+
+/** A provider's ask for an entry at a time in micro-dollars, listed or not; sales happen near it. */
+export function askMicro(base: SimulatedBase, i: number, provider: SimulatedProvider, time: number): number {
+  return quotedMicro(base, i, provider, mix(base.hashes[i] as number, mix(provider.hash, 1)), time)
+}
+
+function quotedMicro(base: SimulatedBase, i: number, provider: SimulatedProvider, hash: number, time: number): number {
+  const phase = unit(hash)
+  const epoch = epochAt(time, provider.priceLifeMs, phase)
+  const start = epochStart(epoch, provider.priceLifeMs, phase)
+  const life = mix(hash, mix(epoch, PRICED))
+  const own = 1 + (unit(life) - 0.5) * OWN_SWING
+  const spread = provider.spread * (0.5 + unit(mix(life, SPREAD)))
+  const level = provider.factor * (1 - spread) * own * levelOf(base.hashes[i] as number, start)
+  return Math.floor((base.microUsd[i] as number) * level)
+}
+
+/** Where the whole market stands with an item: a slow wave with a quicker one on it, around 1. */
+function levelOf(item: number, time: number): number {
+  const weekly = (wave(item, time, WEEK_MS) - 0.5) * WEEKLY_SWING
+  return 1 + weekly + (wave(mix(item, 2), time, DAY_MS) - 0.5) * DAILY_SWING
+}
+
+function quotedStock(depth: number, provider: SimulatedProvider, hash: number, time: number): number {
+  const epoch = epochAt(time, provider.stockLifeMs, unit(mix(hash, STOCKED)))
+  const usual = provider.stock * depth * (0.3 + 1.4 * unit(mix(hash, OWN_DEPTH)))
+  return Math.max(1, Math.round(usual * (0.75 + 0.5 * unit(mix(hash, mix(epoch, STOCKED))))))
+}

@@ -1,0 +1,127 @@
+/**
+ * The simulated market's sales: at most one in each time slot of a provider.
+ *
+ * Pure. Invariant: a slot always holds the same sale, so windows that overlap repeat sales under the
+ * same id and windows that touch leave none out; (base, provider, window, rates) alone decide.
+ */
+import type { SALE_DETAILS, SimulatedOptions } from '#infra/config/market.ts'
+import type { SaleCharm, SaleSticker } from '#schemas/events/sale-observed.ts'
+import { type Rate, toMinor } from '#schemas/values/money.ts'
+import type { RawSale } from '../../connector.ts'
+import type { SimulatedBase } from './base.ts'
+import { askMicro, isCovered, type SimulatedProvider } from './map.ts'
+import { mix, unit } from './noise.ts'
+
+/** What a provider tells of its sales, and how often it sells. */
+export interface SimulatedSales {
+  slotMs: number
+  details: ReadonlySet<(typeof SALE_DETAILS)[number]>
+}
+
+const DAY_MS = 86_400_000
+const DEFAULT_PER_DAY = 4_000
+const WINDOW_MAX_MS = 30 * DAY_MS
+const CANDIDATES = 8
+const DETAIL_SHARE = 0.6
+const CHARM_SHARE = 0.15
+const STICKER_SLOTS = 5
+const STICKER_SHARE = 0.25
+const WORN_SHARE = 0.3
+const PAINT_SEEDS = 1_000
+const CHARM_PATTERNS = 100_000
+
+/** Bounds of the wear that a name states. */
+const WEARS: Record<string, [number, number]> = {
+  'Factory New': [0, 0.07],
+  'Minimal Wear': [0.07, 0.15],
+  'Field-Tested': [0.15, 0.38],
+  'Well-Worn': [0.38, 0.45],
+  'Battle-Scarred': [0.45, 1],
+}
+const WEAR = /\(([A-Z][A-Za-z -]+)\)$/
+
+/** Resolves the sale options of a provider; details that are left open are drawn from its hash. */
+export function simulatedSales(
+  provider: SimulatedProvider,
+  options: SimulatedOptions,
+  all: typeof SALE_DETAILS,
+): SimulatedSales {
+  const drawn = all.filter((_, place) => unit(mix(provider.hash, 100 + place)) < DETAIL_SHARE)
+  return { slotMs: DAY_MS / (options.per_day ?? DEFAULT_PER_DAY), details: new Set(options.details ?? drawn) }
+}
+
+/** A provider's sales after one time and up to another, oldest first. */
+export function* salesBetween(
+  base: SimulatedBase,
+  provider: SimulatedProvider,
+  sales: SimulatedSales,
+  window: { after: number; until: number },
+  rate: Rate,
+): Generator<RawSale> {
+  const after = Math.max(window.after, window.until - WINDOW_MAX_MS)
+  const last = Math.floor(window.until / sales.slotMs)
+  for (let slot = Math.floor(after / sales.slotMs); slot <= last; slot++) {
+    const hash = mix(mix(provider.hash, slot), Math.floor(slot / 2 ** 32))
+    const soldAt = Math.floor((slot + unit(mix(hash, 1))) * sales.slotMs)
+    if (soldAt <= after || soldAt > window.until) continue
+    const i = soldEntry(base, provider, hash)
+    if (i === undefined) continue
+    const micro = Math.floor(askMicro(base, i, provider, soldAt) * (0.92 + 0.08 * unit(mix(hash, 2))))
+    yield {
+      market_hash_name: base.names[i] as string,
+      phase: base.phases[i],
+      price: toMinor(micro, rate) || 1,
+      sold_at: soldAt,
+      sale_id: `${slot.toString(36)}-${(hash >>> 0).toString(36)}`,
+      ...detailsOf(base, base.names[i] as string, sales, hash),
+    }
+  }
+}
+
+/** An entry that the provider lists at all: of two drawn, the one with more listings, since cheap items sell more often. */
+function soldEntry(base: SimulatedBase, provider: SimulatedProvider, hash: number): number | undefined {
+  const drawn = Array.from({ length: CANDIDATES }, (_, place) =>
+    Math.floor(unit(mix(hash, 10 + place)) * base.names.length),
+  )
+  const [first, second] = drawn.filter(i => isCovered(base, i, provider))
+  if (first === undefined || second === undefined) return first
+  return (base.depths[second] as number) > (base.depths[first] as number) ? second : first
+}
+
+function detailsOf(base: SimulatedBase, name: string, { details }: SimulatedSales, hash: number): Partial<RawSale> {
+  const bounds = WEARS[WEAR.exec(name)?.[1] ?? '']
+  const isWeapon = bounds !== undefined && !name.includes('★')
+  const id = (mix(hash, 30) >>> 0).toString(16).padStart(8, '0')
+  const picture = `https://screenshots.example/${id}${(hash >>> 0).toString(16)}`
+  return {
+    float: bounds && details.has('float') ? within(bounds, unit(mix(hash, 31))) : null,
+    paint_seed: bounds && details.has('paint_seed') ? Math.floor(unit(mix(hash, 32)) * PAINT_SEEDS) : null,
+    stickers: isWeapon && details.has('stickers') ? stickersOf(base, hash) : null,
+    charms: isWeapon && details.has('charms') ? charmsOf(base, hash) : null,
+    inspect_in_game: bounds && details.has('inspect') ? `game://inspect/${id}${(hash >>> 0).toString(16)}` : null,
+    screenshot_front: bounds && details.has('screenshots') ? `${picture}/front.png` : null,
+    screenshot_back: bounds && details.has('screenshots') ? `${picture}/back.png` : null,
+  }
+}
+
+const within = ([least, most]: [number, number], share: number): number =>
+  Math.floor((least + (most - least) * share) * 1e9) / 1e9
+
+function stickersOf(base: SimulatedBase, hash: number): SaleSticker[] {
+  const stickers: SaleSticker[] = []
+  for (let slot = 0; slot < STICKER_SLOTS && base.stickers.length > 0; slot++) {
+    const own = mix(hash, 40 + slot)
+    if (unit(own) >= STICKER_SHARE) continue
+    const wear = unit(mix(own, 1)) < WORN_SHARE ? within([0, 1], unit(mix(own, 2))) : 0
+    stickers.push({ name: pick(base.stickers, mix(own, 3)), slot, wear })
+  }
+  return stickers
+}
+
+function charmsOf(base: SimulatedBase, hash: number): SaleCharm[] {
+  if (base.charms.length === 0 || unit(mix(hash, 50)) >= CHARM_SHARE) return []
+  const pattern = Math.floor(unit(mix(hash, 51)) * CHARM_PATTERNS)
+  return [{ name: pick(base.charms, mix(hash, 52)), pattern_id: pattern }]
+}
+
+const pick = (names: readonly string[], hash: number): string => names[Math.floor(unit(hash) * names.length)] as string

@@ -1,0 +1,43 @@
+/**
+ * Where exchange rates come from: the currency-api package on disk, or an HTTP URL of the same shape.
+ *
+ * Reads a file or the network, writes nothing. Invariant: a source either gives a whole table or
+ * throws; it never gives an older one than the caller holds without saying so by `asOf`.
+ */
+import { readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { fetchText } from '../bounded-fetch.ts'
+import { parseRateTable, type RateTable } from './rate-table.ts'
+
+/** Gives the current table. */
+export type RateSource = (signal: AbortSignal) => Promise<RateTable>
+
+const PACKAGE = '@fawazahmed0/currency-api'
+const TIME_LIMIT_MS = 60_000
+
+/** The rates that the installed package carries. */
+export function packagedRates(codes: readonly string[]): RateSource {
+  const file = fileURLToPath(import.meta.resolve(`${PACKAGE}/v1/currencies/usd.json`))
+  return async () => parseRateTable(await readFile(file, 'utf8'), PACKAGE, codes)
+}
+
+/** The rates at a URL. */
+export function remoteRates(address: string, codes: readonly string[]): RateSource {
+  const url = URL.parse(address)
+  if (!url) throw new Error('FX_URL is not a URL')
+  return async signal => {
+    const { text } = await fetchText(
+      url,
+      {},
+      {
+        requestTimeoutMs: 15_000,
+        maxBytes: 4 * 2 ** 20,
+        maxRedirects: 3,
+        retries: 4,
+        retryAfterMs: 500,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)]),
+      },
+    )
+    return parseRateTable(text, `${url.origin}${url.pathname}`, codes)
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Publishes a directory of recorded refreshes, for `marketlog ingest recorded`.
+ *
+ * Reads the files, writes market.quotes or market.bids. Invariant: resolves only when the log has
+ * acknowledged everything; a file that cannot be read becomes a RefreshFailed event and a line, and
+ * the others go on. What failures mean for the exit code is the caller's to decide.
+ */
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
+import type { RateTable } from './fx/rate-table.ts'
+import { type Published, publishFailure, publishRefresh } from './publish-refresh.ts'
+
+/** What is to be published, and by what means. */
+export interface RecordedIngest {
+  kafka: KafkaConnection
+  /** Opened for the writer `ingest`. */
+  publisher: Publisher
+  providers: ProviderRegistry
+  provider: string
+  dir: string
+  side: 'ask' | 'bid'
+  rates: RateTable
+  /** Takes one line of progress or failure. */
+  say(line: string): void
+  signal: AbortSignal
+}
+
+/** Totals of an ingest: whole refreshes, their observations and rejected entries, and refreshes that failed. */
+export interface RecordedTotals {
+  refreshes: number
+  observations: number
+  rejected: number
+  failed: number
+}
+
+const SAY_EVERY_MS = 2_000
+
+/** Publishes all recorded files of a directory in time order; throws for an unknown provider or directory. */
+export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
+  const { dir, say, signal } = options
+  const provider = options.providers.byKey.get(options.provider)
+  if (!provider) {
+    throw new Error(
+      `no provider is called ${options.provider}; the providers file knows ${options.providers.all.length}`,
+    )
+  }
+  const feed = { provider: provider.key, side: options.side }
+  const outlet = { codec: options.kafka.codec, publisher: options.publisher }
+  const files = await listRecorded(dir)
+  if (files.length === 0) throw new Error(`${dir} holds no .json.gz or .json file`)
+  const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
+  let saidAt = performance.now()
+  for (const [done, file] of files.entries()) {
+    signal.throwIfAborted()
+    if (performance.now() - saidAt > SAY_EVERY_MS) {
+      saidAt = performance.now()
+      say(`${done} of ${files.length} files, ${totals.observations} observations`)
+    }
+    const read = await readRecorded(file.path, provider.default_currency, file.observedAt)
+    const published =
+      read.kind === 'failed'
+        ? await publishFailure(outlet, feed, read)
+        : await publishRefresh(outlet, feed, read, options.rates, signal)
+    signal.throwIfAborted()
+    count(totals, published, file.path, say)
+  }
+  return totals
+}
+
+function count(totals: RecordedTotals, published: Published, path: string, say: (line: string) => void): void {
+  if (published.result === 'failed') {
+    totals.failed++
+    say(`${path}: ${published.reason}: ${published.detail}`)
+  } else if (published.result === 'completed') {
+    const rejected = [...published.rejected.values()].reduce((sum, one) => sum + one, 0)
+    totals.refreshes++
+    totals.observations += published.observed
+    totals.rejected += rejected
+    if (rejected > 0) say(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
+  }
+}

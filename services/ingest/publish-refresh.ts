@@ -1,0 +1,193 @@
+/**
+ * Publishes one refresh: its entries in bounded portions, then the record that completes it.
+ *
+ * Writes market.quotes, market.bids or market.sales. Invariant: indexes run from 0 without gaps,
+ * rejected entries included; RefreshCompleted is sent only after all that it counts; a refresh cut
+ * short by the signal is never completed, so `book` forgets it. Two portions at most are in memory:
+ * one on its way, one being made.
+ */
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
+import type { EventSchema } from '#schemas/events/event.ts'
+import type { FeedSide } from '#schemas/events/feed-advanced.ts'
+import {
+  askObserved,
+  bidObserved,
+  type Observation,
+  observationRejected,
+  refreshCompleted,
+  refreshFailed,
+} from '#schemas/events/observation.ts'
+import { saleObserved } from '#schemas/events/sale-observed.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import type { FailedRefresh, Feed, RawEntry, RawSale, Refresh } from './connector.ts'
+import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
+import type { RateTable } from './fx/rate-table.ts'
+import { judgeSale } from './sale.ts'
+
+/** Where refreshes go. */
+export interface Outlet {
+  codec: Codec
+  publisher: Publisher
+}
+
+/** What became of a refresh. */
+export type Published =
+  | { result: 'completed'; observed: number; rejected: ReadonlyMap<EntryFault, number> }
+  | { result: 'failed'; reason: string; detail: string }
+  | { result: 'cut' }
+
+/** The topic of each side. */
+export const TOPICS: Record<FeedSide, TopicKey> = { ask: 'quotes', bid: 'bids', sale: 'sales' }
+
+const PORTION = 2_000
+const OBSERVED: Record<'ask' | 'bid', EventSchema<Observation>> = { ask: askObserved, bid: bidObserved }
+
+type Encode = (entry: RawEntry, index: number) => Buffer
+
+/** Publishes a refresh; resolves when the log holds all of it. `cut` ends it at a record's boundary. */
+export async function publishRefresh(
+  outlet: Outlet,
+  feed: Pick<Feed, 'provider' | 'side'>,
+  refresh: Refresh,
+  rates: RateTable,
+  cut: AbortSignal,
+): Promise<Published> {
+  const { currency, observedAt } = refresh
+  const rate = rates.rateOf(currency)
+  if (!rate) {
+    const detail = `no exchange rate of ${JSON.stringify(currency.slice(0, 20))}`
+    return publishFailure(outlet, feed, { kind: 'failed', observedAt, reason: 'unknown_currency', detail })
+  }
+  const rejected = new Map<EntryFault, number>()
+  const priceMax = priceMaxAt(rate)
+  const encode =
+    feed.side === 'sale'
+      ? saleEncoder(outlet, feed.provider, refresh, { usdRate: rate.text, priceMax }, rejected)
+      : offerEncoder(outlet, { ...feed, side: feed.side }, refresh, priceMax, rejected)
+  const count = await publishEntries(outlet, feed, refresh.entries, encode, cut, total =>
+    feed.side === 'sale'
+      ? undefined
+      : outlet.codec.encode(refreshCompleted, {
+          provider: feed.provider,
+          refresh_id: refreshId(observedAt),
+          observed_at: observedAt,
+          count: total,
+          currency,
+          usd_rate: rate.text,
+        }),
+  )
+  if (count === undefined) return { result: 'cut' }
+  const rejectedCount = [...rejected.values()].reduce((sum, one) => sum + one, 0)
+  return { result: 'completed', observed: count - rejectedCount, rejected }
+}
+
+/** Publishes that a refresh could not be fetched or read. */
+export async function publishFailure(
+  outlet: Outlet,
+  feed: Pick<Feed, 'provider' | 'side'>,
+  { observedAt, reason, detail }: FailedRefresh,
+): Promise<Published> {
+  const event = {
+    provider: feed.provider,
+    observed_at: observedAt,
+    reason,
+    detail: detail.slice(0, 500).toWellFormed(),
+  }
+  const value = outlet.codec.encode(refreshFailed, event)
+  await outlet.publisher.send([{ topic: TOPICS[feed.side], key: feed.provider, value }])
+  return { result: 'failed', reason, detail }
+}
+
+/** Names a refresh by its time: `20260303T213430549Z`. */
+export const refreshId = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
+
+async function publishEntries(
+  { publisher }: Outlet,
+  feed: Pick<Feed, 'provider' | 'side'>,
+  entries: Iterable<RawEntry>,
+  encode: Encode,
+  cut: AbortSignal,
+  completion: (count: number) => Buffer | undefined,
+): Promise<number | undefined> {
+  const topic = TOPICS[feed.side]
+  const key = feed.provider
+  const partition = partitionOf(key, topics[topic].partitions)
+  let portion: Outgoing[] = []
+  let sent: Promise<void> = Promise.resolve()
+  let index = 0
+  for (const entry of entries) {
+    portion.push({ topic, key, partition, value: encode(entry, index++) })
+    if (portion.length < PORTION) continue
+    await sent
+    if (cut.aborted) return undefined
+    sent = publisher.send(portion)
+    portion = []
+  }
+  await sent
+  if (cut.aborted) return undefined
+  const value = completion(index)
+  if (value) portion.push({ topic, key, partition, value })
+  if (portion.length > 0) await publisher.send(portion)
+  return index
+}
+
+function offerEncoder(
+  { codec }: Outlet,
+  feed: { provider: string; side: 'ask' | 'bid' },
+  { observedAt, currency }: Refresh,
+  priceMax: number,
+  rejected: Map<EntryFault, number>,
+): Encode {
+  const { provider } = feed
+  const event = OBSERVED[feed.side]
+  const id = refreshId(observedAt)
+  return (entry, index) => {
+    const fault = entryFault(entry, priceMax)
+    if (fault) return encodeRejected(codec, { provider, observedAt }, entry, index, fault, rejected)
+    return codec.encode(event, {
+      ...judgedEntry(entry),
+      provider,
+      refresh_id: id,
+      index,
+      currency,
+      usd_rate: null,
+      observed_at: observedAt,
+    })
+  }
+}
+
+function saleEncoder(
+  { codec }: Outlet,
+  provider: string,
+  { observedAt, currency }: Refresh,
+  rate: { usdRate: string; priceMax: number },
+  rejected: Map<EntryFault, number>,
+): Encode {
+  return (entry, index) => {
+    const judged = judgeSale(entry as RawSale, { provider, currency, observedAt, ...rate })
+    if ('sale' in judged) return codec.encode(saleObserved, judged.sale)
+    return encodeRejected(codec, { provider, observedAt }, entry, index, judged.fault, rejected)
+  }
+}
+
+function encodeRejected(
+  codec: Codec,
+  refresh: { provider: string; observedAt: number },
+  entry: RawEntry,
+  index: number,
+  reason: EntryFault,
+  rejected: Map<EntryFault, number>,
+): Buffer {
+  rejected.set(reason, (rejected.get(reason) ?? 0) + 1)
+  return codec.encode(observationRejected, {
+    provider: refresh.provider,
+    refresh_id: refreshId(refresh.observedAt),
+    index,
+    market_hash_name: nameOf(entry),
+    raw: rawText(entry),
+    reason,
+    observed_at: refresh.observedAt,
+  })
+}
