@@ -1,0 +1,94 @@
+/**
+ * Brings a database to the newest schema: creates it when missing, then runs what of migrations/ is new.
+ *
+ * Writes the schema and the table `migrations`. Forward only: a migration that has run is never edited,
+ * a mistake is corrected by the next one. Invariant: all new migrations land in one transaction or none,
+ * and two processes that start together take turns (advisory lock).
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { runner } from 'node-pg-migrate'
+import { Client, DatabaseError } from 'pg'
+
+const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url))
+const CONNECT_LIMIT_MS = 5_000
+const CREATE_TRIES = 20
+const CREATE_PAUSE_MS = 100
+
+/** SQLSTATE codes: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const NO_SUCH_DATABASE = '3D000'
+const EXISTS_ALREADY = new Set(['42P04', '23505'])
+/** Somebody is connected to the template while another CREATE DATABASE copies it. */
+const TEMPLATE_IN_USE = '55006'
+
+/** Brings a database to the newest schema; returns the names of the migrations that ran. */
+export async function migrate(databaseUrl: string): Promise<string[]> {
+  await createWhenMissing(databaseUrl)
+  const ran = await runner({
+    databaseUrl: { connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_LIMIT_MS },
+    dir: MIGRATIONS,
+    direction: 'up',
+    migrationsTable: 'migrations',
+    migrationLoaderStrategies: [{ extensions: ['.sql'], loader: 'legacySql' }],
+    advisoryLockMode: 'wait',
+    singleTransaction: true,
+    log: () => {},
+  })
+  return ran.map(({ name }) => name)
+}
+
+/** Drops a database and whoever is connected to it; for tests, which have databases of their own. */
+export async function dropDatabase(databaseUrl: string): Promise<void> {
+  const name = nameOf(databaseUrl)
+  if (!name.includes('_')) throw new Error(`${name} is not the database of a namespace and is not dropped`)
+  await onServer(databaseUrl, client => client.query(`DROP DATABASE IF EXISTS ${quoted(name)} WITH (FORCE)`))
+}
+
+async function createWhenMissing(databaseUrl: string): Promise<void> {
+  if (await exists(databaseUrl)) return
+  const statement = `CREATE DATABASE ${quoted(nameOf(databaseUrl))}`
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await onServer(databaseUrl, client => client.query(statement))
+      return
+    } catch (error) {
+      const code = error instanceof DatabaseError ? (error.code ?? '') : ''
+      if (EXISTS_ALREADY.has(code)) return
+      if (code !== TEMPLATE_IN_USE || attempt === CREATE_TRIES) throw error
+      await pause(CREATE_PAUSE_MS)
+    }
+  }
+}
+
+async function exists(databaseUrl: string): Promise<boolean> {
+  try {
+    await connected(databaseUrl, async () => undefined)
+    return true
+  } catch (error) {
+    if (error instanceof DatabaseError && error.code === NO_SUCH_DATABASE) return false
+    throw error
+  }
+}
+
+/** Works on the server's maintenance database, since a database cannot create or drop itself. */
+function onServer(databaseUrl: string, work: (client: Client) => Promise<unknown>): Promise<void> {
+  const url = new URL(databaseUrl)
+  url.pathname = '/postgres'
+  return connected(url.href, work)
+}
+
+async function connected(url: string, work: (client: Client) => Promise<unknown>): Promise<void> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_LIMIT_MS })
+  // A connection that breaks is met by the statement under way.
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await work(client)
+  } finally {
+    await client.end().catch(() => undefined)
+  }
+}
+
+const nameOf = (databaseUrl: string): string => decodeURIComponent(new URL(databaseUrl).pathname.slice(1))
+
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`
