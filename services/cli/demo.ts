@@ -29,7 +29,9 @@ const ASKS_EVERY_MS = 20_000
 export async function demo(directory: RunDirectory, environment: Environment): Promise<void> {
   const running = runningSupervisor(directory)
   if (running !== undefined) {
-    throw new CommandFailure(`process ${running.pid} runs a platform from ${directory.root} already; run \`make down\` first`)
+    throw new CommandFailure(
+      `process ${running.pid} runs a platform from ${directory.root} already; run \`make down\` first`,
+    )
   }
   const progress = openProgress(process.stderr)
   const stop = listenForStop(() => progress.step('stopping the platform'))

@@ -7,31 +7,10 @@ import Table from 'cli-table3'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
+import { describeLag, type PartitionLag, sumByGroup } from './group-lag.ts'
 import { openProgress } from './progress.ts'
 import { readingGroups } from './reading-groups.ts'
-import { describeLag, openLagLook, type PartitionLag, waitForViews } from './wait-for-views.ts'
-
-/** A group's distance to the end of a topic, all partitions together. */
-export interface GroupLag {
-  group: string
-  topic: string
-  partitions: number
-  /** Partitions on which the group is behind. */
-  behind: number
-  lag: number
-}
-
-/** Sums partitions up, in the order of the groups. */
-export function sumByGroup(lags: readonly PartitionLag[]): GroupLag[] {
-  const groups = Map.groupBy(lags, each => `${each.group}\0${each.topic}`)
-  return [...groups.values()].map(each => ({
-    group: each[0]?.group ?? '',
-    topic: each[0]?.topic ?? '',
-    partitions: each.length,
-    behind: each.filter(({ lag }) => lag > 0).length,
-    lag: each.reduce((sum, { lag }) => sum + lag, 0),
-  }))
-}
+import { openLagLook, waitForViews } from './wait-for-views.ts'
 
 /** Prints the lag of every group. */
 export async function showLag(config: PlatformConfig, log: Log, output: NodeJS.WriteStream): Promise<void> {
@@ -53,7 +32,10 @@ export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds:
   const progress = openProgress(process.stderr)
   const limit = AbortSignal.timeout(limitSeconds * 1000)
   try {
-    await waitForViews(config, log, { signal: limit, onProgress: text => progress.step(`waiting for the views: ${text}`) })
+    await waitForViews(config, log, {
+      signal: limit,
+      onProgress: text => progress.step(`waiting for the views: ${text}`),
+    })
   } catch (error) {
     if (!limit.aborted) throw error
     const behind = (await lookOnce(config, log)).filter(each => each.lag > 0)

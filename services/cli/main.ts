@@ -18,7 +18,7 @@ const environment: Environment = process.env
 const directory = runDirectory(environment)
 
 /** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */
-function connect(serves = false): { config: PlatformConfig; log: Log } {
+function connect({ lives = false, serves = false } = {}): { config: PlatformConfig; log: Log } {
   // The addresses that a killed platform has left name nobody.
   const servers = runningSupervisor(directory) && readServers(directory)
   if (serves) prepareRunDirectory(directory)
@@ -29,7 +29,9 @@ function connect(serves = false): { config: PlatformConfig; log: Log } {
   } catch (error) {
     throw new CommandFailure(messageOf(error), exitCodes.serverUnavailable)
   }
-  return { config, log: openLog({ level: config.logLevel, name: 'marketlog' }) }
+  // Progress tells what a short command does; of its log only what went wrong is of interest.
+  const level = lives ? config.logLevel : environment.LOG_LEVEL || 'warn'
+  return { config, log: openLog({ level, name: 'marketlog' }) }
 }
 
 const program = new Command('marketlog')
@@ -50,7 +52,7 @@ program
     } catch (error) {
       throw new CommandFailure(messageOf(error), exitCodes.usage)
     }
-    const { config, log } = connect(roles.some(role => SERVING_ROLES.includes(role)))
+    const { config, log } = connect({ lives: true, serves: roles.some(role => SERVING_ROLES.includes(role)) })
     await runCommand(roles, config, log, options.setUpDone ?? false)
   })
 
@@ -128,8 +130,8 @@ program
   .addOption(new Option('--side <side>', 'what the prices are').choices(['ask', 'bid']).default('ask'))
   .action(async (options: { provider: string; dir: string; side: 'ask' | 'bid' }) => {
     const { config, log } = connect()
-    const { ingestRecordedCommand } = await import('./ingest-recorded-command.ts')
-    await ingestRecordedCommand(config, log, options)
+    const { ingestFolder } = await import('./ingest-from-outside.ts')
+    await ingestFolder(config, log, options)
   })
 
 async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {
@@ -183,7 +185,9 @@ try {
     console.error(`marketlog: ${error.message}`)
     process.exitCode = error.exitCode
   } else if (isUnreachable(error)) {
-    console.error(`marketlog: a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`)
+    console.error(
+      `marketlog: a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`,
+    )
     process.exitCode = exitCodes.serverUnavailable
   } else {
     console.error(error)

@@ -12,19 +12,13 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
-import type { RoleName } from './roles.ts'
+import type { RoleGroup } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 import type { Environment } from './settle-environment.ts'
 
 /** What the child tells its supervisor. */
 export interface ChildReport {
   port: number
-}
-
-/** A group of roles that share a process. */
-export interface RoleGroup {
-  name: string
-  roles: readonly RoleName[]
 }
 
 /** A supervised group. */

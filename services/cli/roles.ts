@@ -28,6 +28,20 @@ export const ROLE_NAMES = Object.keys(LOADERS) as RoleName[]
 /** Roles that answer clients, and so need the port that clients know. */
 export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
 
+/** Roles that share a process. */
+export interface RoleGroup {
+  name: string
+  roles: readonly RoleName[]
+}
+
+/** How a platform on one machine spreads its roles, in starting order. Why so: README, "Design". */
+export const GROUPS: readonly RoleGroup[] = [
+  { name: 'views', roles: ['fx', 'provider-health', 'sales', 'history', 'candles', 'live-view'] },
+  { name: 'book', roles: ['book'] },
+  { name: 'api', roles: ['api', 'feed'] },
+  { name: 'ingest', roles: ['ingest'] },
+]
+
 /** Loads a role. */
 export async function loadRole(name: RoleName): Promise<StartRole> {
   return (await LOADERS[name]()).start

@@ -33,7 +33,13 @@ export async function endPlatform(directory: RunDirectory): Promise<string[]> {
 export async function wipePlatform(directory: RunDirectory): Promise<void> {
   await endPlatform(directory)
   await removeServerData(directory.servers)
-  for (const path of [directory.supervisor, directory.state, directory.logs, directory.keysFile, directory.cursorKeyFile]) {
+  for (const path of [
+    directory.supervisor,
+    directory.state,
+    directory.logs,
+    directory.keysFile,
+    directory.cursorKeyFile,
+  ]) {
     rmSync(path, { recursive: true, force: true })
   }
 }

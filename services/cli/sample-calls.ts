@@ -22,8 +22,14 @@ export function sampleCalls(platform: PlatformFile): SampleCall[] {
     ['curl -sG', ...options, `-H "Authorization: Bearer ${key}"`, `"${base}/v1${path}"`].join(' ')
   return [
     { title: 'lowest asks of an item', command: get(keys.free, '/prices', query, '-d limit=3') },
-    { title: 'highest bids of it, in euro', command: get(keys.starter, '/bids', query, '-d currency=EUR', '-d limit=3') },
-    { title: 'its hourly candles', command: get(keys.pro, '/prices/candles', query, '-d interval=1h', '-d lookback=2d') },
+    {
+      title: 'highest bids of it, in euro',
+      command: get(keys.starter, '/bids', query, '-d currency=EUR', '-d limit=3'),
+    },
+    {
+      title: 'its hourly candles',
+      command: get(keys.pro, '/prices/candles', query, '-d interval=1h', '-d lookback=2d'),
+    },
     { title: 'its last price changes', command: get(keys.pro, '/prices/history', query, '-d limit=3') },
     { title: 'the last sales', command: get(keys.pro, '/sales', '-d limit=3') },
     { title: 'a live feed of price changes', command: get(keys.quant, '/feed/prices', '-N') },

@@ -11,12 +11,14 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
+import { identify } from '#infra/stack/processes.ts'
 import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
+import { publishRatesOnce } from './ingest-from-outside.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
 import { provideKeys } from './provide-keys.ts'
-import { keepRunning, type RoleGroup, type RoleProcess } from './role-process.ts'
-import { SERVING_ROLES } from './roles.ts'
+import { keepRunning, type RoleProcess } from './role-process.ts'
+import { GROUPS, SERVING_ROLES } from './roles.ts'
 import {
   cursorKey,
   dropAnnouncements,
@@ -54,18 +56,9 @@ export interface SuperviseOptions {
   signal: AbortSignal
 }
 
-/**
- * How roles share processes, in starting order. Measured on two cores with the demo market; README, "Design".
- */
-const GROUPS: readonly RoleGroup[] = [
-  { name: 'views', roles: ['fx', 'provider-health', 'sales', 'history', 'candles', 'live-view'] },
-  { name: 'book', roles: ['book'] },
-  { name: 'api', roles: ['api', 'feed'] },
-  { name: 'ingest', roles: ['ingest'] },
-]
-
 const EMPTY_MARKET = 'empty'
 const POLL_MS = 200
+const WATCH_EVERY_MS = 1_000
 const STUCK_AFTER_MS = 5 * 60_000
 
 type Undo = () => void | Promise<void>
@@ -102,29 +95,53 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   if (leftovers.length > 0) say(`ended what an earlier run had left: ${leftovers.join(', ')}`)
   await refuseBusyPort(options.environment)
 
+  const addresses = await startServers(options, undo, lose)
+  const environment = platformEnvironment(options, addresses)
+  const config = readConfig(environment)
+  const log = openLog({ level: config.logLevel, name: 'marketlog' })
+  await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
+  if (config.market === EMPTY_MARKET) await publishRatesOnce(config, log)
+  signal.throwIfAborted()
+  const keys = await provideKeys(config, directory)
+  const processes = startGroups(options, environment, undo, lose)
+  undo.push(() => dropAnnouncements(directory))
+  await untilReady(config, processes, options)
+  if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, options)
+  const platform = describe(config, keys, processes, addresses)
+  writePlatform(directory, platform)
+  return { platform, config, processes }
+}
+
+/** Provides the servers and watches over them: a platform without one of them would only seem to live. */
+async function startServers(
+  options: SuperviseOptions,
+  undo: Undo[],
+  lose: (error: Error) => void,
+): Promise<ServerAddresses> {
+  const { directory, report } = options
   report({ kind: 'step', text: 'starting the servers' })
   const servers = await provideServers({
     dataDir: directory.servers,
     environment: options.environment,
     say: line => report({ kind: 'step', text: `starting the servers: ${line}` }),
-    signal,
+    signal: options.signal,
   })
   undo.push(() => servers.stop())
-  writeServers(directory, servers.addresses)
   undo.push(() => dropAnnouncements(directory))
-
-  const environment = platformEnvironment(options, servers.addresses)
-  const config = readConfig(environment)
-  const log = openLog({ level: config.logLevel, name: 'marketlog' })
-  await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
-  signal.throwIfAborted()
-  const keys = await provideKeys(config, directory)
-  const processes = startGroups(options, environment, undo, lose)
-  await untilReady(config, processes, options)
-  if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, options)
-  const platform = describe(config, keys, processes, servers.addresses)
-  writePlatform(directory, platform)
-  return { platform, config, processes }
+  writeServers(directory, servers.addresses)
+  const watch = setInterval(() => {
+    for (const [name, pid] of Object.entries(servers.pids)) {
+      if (identify(pid) === undefined) {
+        lose(
+          new CommandFailure(
+            `${name} has ended, and the platform with it. Its log: ${directory.servers}/logs/${name}.log`,
+          ),
+        )
+      }
+    }
+  }, WATCH_EVERY_MS)
+  undo.push(() => clearInterval(watch))
+  return servers.addresses
 }
 
 /** Children get everything by environment, as any role on any machine does. */

@@ -29,9 +29,12 @@ export function alreadyRunning(directory: RunDirectory, environment: Environment
   if (pid === undefined) return undefined
   const platform = readPlatform(directory)
   const wanted = environment.MARKET || 'demo'
-  if (platform === undefined) throw new CommandFailure(`process ${pid} is starting or stopping the platform; wait, or run \`make down\``)
+  if (platform === undefined)
+    throw new CommandFailure(`process ${pid} is starting or stopping the platform; wait, or run \`make down\``)
   if (platform.market !== wanted) {
-    throw new CommandFailure(`a platform with market ${platform.market} runs at ${platform.base_url}; run \`make down\` first`)
+    throw new CommandFailure(
+      `a platform with market ${platform.market} runs at ${platform.base_url}; run \`make down\` first`,
+    )
   }
   return platform
 }
@@ -66,8 +69,14 @@ export async function upDetached(directory: RunDirectory, environment: Environme
       })
       child.once('error', reject)
       child.once('exit', (code, signal) => {
-        if (stop.signal.aborted) reject(new CommandFailure('stopped; nothing is left running', exitCodes.stoppedBySignal))
-        else reject(new CommandFailure(`the platform ended while starting (${signal ?? `exit code ${code}`}).${endOfLog(logFile)}`))
+        if (stop.signal.aborted)
+          reject(new CommandFailure('stopped; nothing is left running', exitCodes.stoppedBySignal))
+        else
+          reject(
+            new CommandFailure(
+              `the platform ended while starting (${signal ?? `exit code ${code}`}).${endOfLog(logFile)}`,
+            ),
+          )
       })
     })
   } finally {

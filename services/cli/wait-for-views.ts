@@ -12,18 +12,8 @@ import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { describeLag, type PartitionLag } from './group-lag.ts'
 import { type ReadingGroup, readingGroups } from './reading-groups.ts'
-
-/** A group's distance to the end of one partition. */
-export interface PartitionLag {
-  group: string
-  topic: string
-  partition: number
-  /** The next offset that the group wants. */
-  position: number
-  end: number
-  lag: number
-}
 
 /** A wait's limits and listener. */
 export interface WaitOptions {
@@ -93,7 +83,13 @@ export async function openLagLook(config: PlatformConfig, log: Log): Promise<Lag
 }
 
 /** The noted position, moved over what no consumer ever sees: expired records and transaction markers. */
-async function settle(reader: RangeReader, topic: string, partition: number, noted: number, end: number): Promise<number> {
+async function settle(
+  reader: RangeReader,
+  topic: string,
+  partition: number,
+  noted: number,
+  end: number,
+): Promise<number> {
   let position = noted
   if (position < end) position = Math.max(position, await reader.start(topic, partition))
   while (position < end && end - position <= PROBE_BELOW) {
@@ -133,12 +129,4 @@ async function untilReached(
     options.onProgress?.(describeLag(behind))
     await pause(POLL_MS, undefined, { signal: options.signal })
   }
-}
-
-/** `book 12,345, history 88` */
-export function describeLag(lags: readonly PartitionLag[]): string {
-  const groups = Map.groupBy(lags, each => each.group)
-  return [...groups]
-    .map(([group, each]) => `${group} ${each.reduce((sum, { lag }) => sum + lag, 0).toLocaleString('en')} behind`)
-    .join(', ')
 }

@@ -1,0 +1,107 @@
+/**
+ * What the command line publishes in the name of ingest: recorded refreshes, and exchange rates for a market
+ * that no ingestor feeds.
+ *
+ * Writes market.quotes, market.bids and market.fx through the rooms of services/ingest. Invariant: when a function
+ * here resolves, the log holds everything.
+ */
+import { existsSync, readdirSync } from 'node:fs'
+import { loadCurrencies } from '#infra/config/currencies.ts'
+import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { publishRates } from '#services/ingest/fx/publish-rates.ts'
+import type { RateTable } from '#services/ingest/fx/rate-table.ts'
+import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
+import { ingestRecorded } from '#services/ingest/ingest-recorded.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
+import { openProgress } from './progress.ts'
+import { listenForStop } from './stop-signals.ts'
+
+const WRITER = 'ingest'
+
+/** Publishes the current exchange rates once. */
+export async function publishRatesOnce(config: PlatformConfig, log: Log): Promise<void> {
+  const kafka = connectKafka({ config, role: 'rates', log })
+  const publisher = await openPublisher(kafka, WRITER)
+  try {
+    await ratesOf(config, log, { codec: kafka.codec, publisher })
+  } finally {
+    await publisher.close()
+  }
+}
+
+/** Publishes a folder of recorded refreshes and says how many. */
+export async function ingestFolder(
+  config: PlatformConfig,
+  log: Log,
+  folder: { provider: string; dir: string; side: 'ask' | 'bid' },
+): Promise<void> {
+  const providers = loadProviders(config.providersFile)
+  refuseFolder(providers, folder)
+  const progress = openProgress(process.stderr)
+  const stop = listenForStop(() => progress.step('stopping at the end of a record'))
+  const kafka = connectKafka({ config, role: 'ingest-recorded', log })
+  const publisher = await openPublisher(kafka, WRITER)
+  const say = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
+  try {
+    progress.step('publishing')
+    const rates = await ratesOf(config, log, { codec: kafka.codec, publisher })
+    const totals = await ingestRecorded({ kafka, publisher, providers, ...folder, rates, say, signal: stop.signal })
+    progress.note(
+      `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
+        (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
+        (totals.failed > 0 ? `, ${totals.failed} files failed` : ''),
+    )
+    if (totals.failed > 0) throw new CommandFailure(`${totals.failed} files could not be read`, exitCodes.badInput)
+  } catch (error) {
+    if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
+    throw error
+  } finally {
+    progress.stop()
+    await publisher.close()
+  }
+}
+
+/** What can be told before anything is published is told in one line. */
+function refuseFolder(
+  providers: ProviderRegistry,
+  { provider, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
+): void {
+  const known = side === 'ask' ? providers.askKeys : providers.bidKeys
+  if (!known.includes(provider)) {
+    throw new CommandFailure(
+      `no provider of ${side}s is called ${provider}. There are ${known.join(', ')}`,
+      exitCodes.usage,
+    )
+  }
+  const names = existsSync(dir) ? readdirSync(dir) : []
+  if (!names.some(name => /\.json(\.gz)?$/.test(name))) {
+    throw new CommandFailure(`${dir} is no folder with *.json.gz files`, exitCodes.badInput)
+  }
+}
+
+/** The current rates, after they have been published. */
+async function ratesOf(
+  config: PlatformConfig,
+  log: Log,
+  outlet: { codec: ReturnType<typeof connectKafka>['codec']; publisher: Publisher },
+): Promise<RateTable> {
+  const codes = loadCurrencies()
+  const once = new AbortController()
+  const rates = await publishRates({
+    ...outlet,
+    log,
+    metrics: openMetrics(),
+    packaged: packagedRates(codes),
+    remote: config.fxUrl === undefined ? undefined : remoteRates(config.fxUrl, codes),
+    everyMs: 1_000,
+    signal: once.signal,
+  })
+  once.abort()
+  await rates.closed
+  return rates.current()
+}
