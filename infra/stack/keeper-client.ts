@@ -31,7 +31,13 @@ export interface Keeper {
 /** Starts the keeper of a data directory. */
 export function startKeeper(dataDir: string, environment: Record<string, string | undefined>): Keeper {
   const log = openSync(join(dataDir, 'logs/keeper.log'), 'a')
-  const child = fork(KEEPER, [], { detached: true, stdio: ['ignore', log, log, 'ipc'], env: environment, execArgv: [] })
+  // The argument is for people who read a process list.
+  const child = fork(KEEPER, [dataDir], {
+    detached: true,
+    stdio: ['ignore', log, log, 'ipc'],
+    env: environment,
+    execArgv: [],
+  })
   closeSync(log)
   const identity = child.pid === undefined ? undefined : identify(child.pid)
   const identityFile = join(dataDir, 'pids/keeper.json')

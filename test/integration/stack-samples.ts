@@ -1,0 +1,98 @@
+/**
+ * One word on every server: written, acknowledged, read back.
+ *
+ * Reads and writes a topic, a subject, a key and two tables of its own names. It shows what a server keeps, so
+ * writing must not return before each server has said that it has the word.
+ */
+import { expect } from 'chai'
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { Kafka, logLevel } from '#infra/kafka/kafkajs.ts'
+import { openDatabase } from '#infra/postgres/pool.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import type { ServerAddresses, ServerName } from '#infra/stack/servers.ts'
+
+/** The word. */
+export const SAMPLE = 'kept'
+
+const NAME = 'stack_sample'
+const SCHEMA = { type: 'record', name: SAMPLE, fields: [{ name: 'price', type: 'long' }] }
+const log = openLog({ level: 'error', name: 'stack-samples' })
+
+/** Writes the word to every server and returns once each has acknowledged it. */
+export async function writeSamples(addresses: ServerAddresses): Promise<void> {
+  const kafka = kafkaClient(addresses)
+  const admin = kafka.admin()
+  await admin.connect()
+  await admin.createTopics({ topics: [{ topic: NAME, numPartitions: 1 }], waitForLeaders: true })
+  await admin.disconnect()
+  const producer = kafka.producer()
+  await producer.connect()
+  await producer.send({ topic: NAME, messages: [{ value: SAMPLE }] })
+  await producer.disconnect()
+
+  const registered = await fetch(subjectVersions(addresses), {
+    method: 'POST',
+    headers: { 'content-type': 'application/vnd.schemaregistry.v1+json' },
+    body: JSON.stringify({ schema: JSON.stringify(SCHEMA) }),
+  })
+  expect(registered.status, await registered.text()).to.equal(200)
+
+  const redis = await openRedis(addresses.redis, { name: NAME, log })
+  await redis.set(NAME, SAMPLE)
+  await closeRedis(redis)
+
+  const clickhouse = openWriter(addresses.clickhouse, { database: 'marketlog', name: NAME })
+  await clickhouse.command(`CREATE TABLE marketlog.${NAME} (word String) ENGINE = MergeTree ORDER BY word`)
+  await clickhouse.command(`INSERT INTO marketlog.${NAME} VALUES ('${SAMPLE}')`)
+  await clickhouse.close()
+
+  const postgres = openDatabase(addresses.postgres, { name: NAME, log })
+  await postgres.rows(`CREATE TABLE ${NAME} AS SELECT '${SAMPLE}' AS word`)
+  await postgres.close()
+}
+
+/** The word as each server has it. */
+export async function readSamples(addresses: ServerAddresses): Promise<Record<ServerName, unknown>> {
+  const redis = await openRedis(addresses.redis, { name: NAME, log })
+  const clickhouse = openWriter(addresses.clickhouse, { database: 'marketlog', name: NAME })
+  const postgres = openDatabase(addresses.postgres, { name: NAME, log })
+  try {
+    const schema = (await (await fetch(`${subjectVersions(addresses)}/latest`)).json()) as { schema: string }
+    const columns = await clickhouse.rows<{ word: string }>(`SELECT word FROM marketlog.${NAME}`)
+    const rows = await postgres.rows<{ word: string }>(`SELECT word FROM ${NAME}`)
+    return {
+      kafka: await firstRecord(addresses),
+      schemaRegistry: JSON.parse(schema.schema).name,
+      redis: await redis.get(NAME),
+      clickhouse: columns[0]?.word,
+      postgres: rows[0]?.word,
+    }
+  } finally {
+    await closeRedis(redis)
+    await clickhouse.close()
+    await postgres.close()
+  }
+}
+
+async function firstRecord(addresses: ServerAddresses): Promise<string | undefined> {
+  const consumer = kafkaClient(addresses).consumer({ groupId: NAME })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [NAME], fromBeginning: true })
+  try {
+    return await new Promise((resolve, reject) => {
+      consumer.on('consumer.crash', ({ payload }) => reject(payload.error))
+      consumer.run({ eachMessage: async ({ message }) => resolve(message.value?.toString()) }).catch(reject)
+    })
+  } finally {
+    await consumer.disconnect()
+  }
+}
+
+function kafkaClient(addresses: ServerAddresses) {
+  return new Kafka({ brokers: addresses.kafka, clientId: NAME, logLevel: logLevel.NOTHING })
+}
+
+function subjectVersions(addresses: ServerAddresses): string {
+  return `${addresses.schemaRegistry}/subjects/${NAME}/versions`
+}

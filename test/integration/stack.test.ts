@@ -1,0 +1,252 @@
+/**
+ * Providing servers natively: what survives, what a failure says, and that nothing is ever left running.
+ *
+ * Starts servers of its own in data directories of its own; whoever is killed here was started here.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { postgresHomeElsewhere } from '#infra/stack/native/postgres.ts'
+import { identify, type ProcessIdentity, readJson } from '#infra/stack/processes.ts'
+import { provideServers, type RunningServers, removeServerData, stopLeftovers } from '#infra/stack/servers.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readSamples, SAMPLE, writeSamples } from './stack-samples.ts'
+
+const MAIN = fileURLToPath(new URL('../../infra/stack/main.ts', import.meta.url))
+// Downloading comes first on a machine that has never done it.
+const COLD_START_LIMIT_MS = 300_000
+const SECOND_START_LIMIT_MS = 20_000
+const END_LIMIT_MS = 40_000
+
+/** The environment of a native start: no addresses, no Docker. */
+function nativeEnvironment(): Record<string, string | undefined> {
+  const given = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']
+  const absent = Object.fromEntries(given.map(name => [name, undefined]))
+  return { ...process.env, ...absent, MARKETLOG_DOCKER: 'never' }
+}
+
+/** As above, with the two Java servers given by address, so that only the light ones start. */
+function lightEnvironment(): Record<string, string | undefined> {
+  return { ...nativeEnvironment(), KAFKA_BROKERS: '127.0.0.1:1', SCHEMA_REGISTRY_URL: 'http://127.0.0.1:1' }
+}
+
+/** Every process that works in or was told of the data directory. */
+function processesOf(dataDir: string): number[] {
+  const places = [dataDir, postgresHomeElsewhere(dataDir)].filter(place => place !== undefined)
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(Number)
+    .filter(pid => pid !== process.pid)
+    .filter(pid => {
+      try {
+        const known = `${readFileSync(`/proc/${pid}/cmdline`, 'utf8')}\0${readlinkSync(`/proc/${pid}/cwd`)}`
+        return places.some(place => known.includes(place))
+      } catch {
+        return false
+      }
+    })
+}
+
+function nobodyLeft(dataDir: string): Promise<boolean> {
+  return eventually(() => processesOf(dataDir).length === 0, END_LIMIT_MS, `the processes of ${dataDir} to end`)
+}
+
+describe('native servers', () => {
+  const made: string[] = []
+  const children: ChildProcess[] = []
+  const running: RunningServers[] = []
+
+  function newDataDir(): string {
+    const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-stack-'))
+    made.push(dataDir)
+    return dataDir
+  }
+
+  async function start(dataDir: string, environment: Record<string, string | undefined>): Promise<RunningServers> {
+    const servers = await provideServers({ dataDir, environment, say: () => {} })
+    running.push(servers)
+    return servers
+  }
+
+  function startSupervisor(dataDir: string, environment: Record<string, string | undefined>): ChildProcess {
+    const child = spawn(process.execPath, [MAIN, 'up', '--data-dir', dataDir], { env: environment, stdio: 'ignore' })
+    children.push(child)
+    return child
+  }
+
+  afterEach(async function () {
+    this.timeout(120_000)
+    for (const servers of running.splice(0)) await servers.stop()
+    for (const child of children.splice(0)) child.kill('SIGKILL')
+    for (const dataDir of made.splice(0)) {
+      await nobodyLeft(dataDir)
+      await removeServerData(dataDir)
+    }
+  })
+
+  it('keep data, addresses and passwords over kill -9 and a second start, which is quick', async function () {
+    this.timeout(COLD_START_LIMIT_MS)
+    const dataDir = newDataDir()
+    const first = await start(dataDir, nativeEnvironment())
+    await writeSamples(first.addresses)
+    for (const pid of Object.values(first.pids)) process.kill(pid, 'SIGKILL')
+    await first.stop()
+
+    const startedAt = performance.now()
+    const second = await start(dataDir, nativeEnvironment())
+    expect(performance.now() - startedAt).to.be.below(SECOND_START_LIMIT_MS)
+    expect(second.addresses).to.deep.equal(first.addresses)
+    expect(Object.values(second.provided)).to.deep.equal(['native', 'native', 'native', 'native', 'native'])
+    expect(await readSamples(second.addresses)).to.deep.equal({
+      kafka: SAMPLE,
+      schemaRegistry: SAMPLE,
+      redis: SAMPLE,
+      clickhouse: SAMPLE,
+      postgres: SAMPLE,
+    })
+  })
+
+  it('name the server that cannot start, quote its log and leave nothing running', async function () {
+    this.timeout(60_000)
+    const dataDir = newDataDir()
+    const healthy = await start(dataDir, lightEnvironment())
+    await healthy.stop()
+    writeFileSync(join(postgresHomeElsewhere(dataDir) ?? join(dataDir, 'postgres'), 'cluster/PG_VERSION'), '7\n')
+
+    const failure = await start(dataDir, { ...lightEnvironment(), MARKETLOG_INSTALL: 'never' }).then(
+      () => undefined,
+      error => error,
+    )
+    expect(failure).to.be.instanceOf(Error)
+    expect(failure.message).to.match(/^postgres could not be started: /)
+    expect(failure.message).to.include('not compatible with')
+    expect(failure.message).to.include(join(dataDir, 'logs/postgres.log'))
+    expect(processesOf(dataDir)).to.deep.equal([])
+  })
+
+  it('end when their supervisor is killed with SIGKILL', async function () {
+    this.timeout(120_000)
+    const dataDir = newDataDir()
+    const supervisor = startSupervisor(dataDir, nativeEnvironment())
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 90_000, 'the servers to answer')
+    expect(processesOf(dataDir).length).to.be.at.least(6)
+    supervisor.kill('SIGKILL')
+    await nobodyLeft(dataDir)
+  })
+
+  it('are ended by the next stopLeftovers when the keeper was killed along with the supervisor', async function () {
+    this.timeout(60_000)
+    const dataDir = newDataDir()
+    const supervisor = startSupervisor(dataDir, lightEnvironment())
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 30_000, 'the servers to answer')
+    const keeper = readJson<ProcessIdentity>(join(dataDir, 'pids/keeper.json')) as ProcessIdentity
+    process.kill(keeper.pid, 'SIGKILL')
+    supervisor.kill('SIGKILL')
+    await eventually(() => identify(supervisor.pid as number) === undefined, END_LIMIT_MS, 'the supervisor to end')
+    expect(processesOf(dataDir)).not.to.deep.equal([])
+
+    expect(await stopLeftovers(dataDir)).to.have.members(['redis', 'clickhouse', 'postgres'])
+    expect(processesOf(dataDir)).to.deep.equal([])
+    expect(await stopLeftovers(dataDir)).to.deep.equal([])
+  })
+
+  it('stop and are gone when the start is aborted', async function () {
+    this.timeout(60_000)
+    const dataDir = newDataDir()
+    const abort = new AbortController()
+    const start = provideServers({ dataDir, environment: nativeEnvironment(), say: () => {}, signal: abort.signal })
+    await eventually(() => existsSync(join(dataDir, 'pids/redis.json')), 30_000, 'the first server to be launched')
+    abort.abort(new Error('changed my mind'))
+    const failure = await start.then(
+      () => undefined,
+      error => error,
+    )
+    expect(failure?.message).to.equal('changed my mind')
+    expect(processesOf(dataDir)).to.deep.equal([])
+  })
+
+  it('belong to one supervisor at a time', async function () {
+    this.timeout(60_000)
+    const dataDir = newDataDir()
+    const supervisor = startSupervisor(dataDir, lightEnvironment())
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 30_000, 'the servers to answer')
+    const before = processesOf(dataDir)
+    const second = await start(dataDir, lightEnvironment()).then(
+      () => undefined,
+      error => error,
+    )
+    expect(second?.message).to.include(`already run by process ${supervisor.pid}`)
+    expect(await stopLeftovers(dataDir)).to.deep.equal([])
+    expect(processesOf(dataDir)).to.deep.equal(before)
+    supervisor.kill('SIGTERM')
+    await nobodyLeft(dataDir)
+  })
+})
+
+describe('stopLeftovers', () => {
+  it('ends the process that was noted and never one that merely got its pid', async function () {
+    this.timeout(30_000)
+    const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-stack-'))
+    const stranger = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
+    try {
+      const identity = identify(stranger.pid as number) as ProcessIdentity
+      mkdirSync(join(dataDir, 'pids'))
+      const note = (content: ProcessIdentity) =>
+        writeFileSync(
+          join(dataDir, 'pids/redis.json'),
+          JSON.stringify({ ...content, stopSignal: 'SIGTERM', graceMs: 1_000 }),
+        )
+
+      note({ ...identity, startTick: String(Number(identity.startTick) - 1) })
+      expect(await stopLeftovers(dataDir)).to.deep.equal([])
+      note({ ...identity, boot: '00000000-0000-0000-0000-000000000000' })
+      expect(await stopLeftovers(dataDir)).to.deep.equal([])
+      expect(identify(identity.pid)).to.deep.equal(identity)
+
+      note(identity)
+      expect(await stopLeftovers(dataDir)).to.deep.equal(['redis'])
+      expect(identify(identity.pid)).to.equal(undefined)
+    } finally {
+      stranger.kill('SIGKILL')
+      rmSync(dataDir, { recursive: true })
+    }
+  })
+})
+
+describe('servers given by address', () => {
+  it('are taken as they are, and nothing is started or written', async () => {
+    const dataDir = join(tmpdir(), `marketlog-stack-${crypto.randomUUID()}`)
+    const environment = {
+      KAFKA_BROKERS: 'one:9092, two:9092',
+      SCHEMA_REGISTRY_URL: 'http://registry:8081',
+      REDIS_URL: 'redis://cache:6379',
+      CLICKHOUSE_URL: 'http://columns:8123',
+      DATABASE_URL: 'postgres://rows:5432/marketlog',
+    }
+    const servers = await provideServers({ dataDir, environment, say: () => {} })
+    expect(servers.addresses).to.deep.equal({
+      kafka: ['one:9092', 'two:9092'],
+      schemaRegistry: 'http://registry:8081',
+      redis: 'redis://cache:6379',
+      clickhouse: 'http://columns:8123',
+      clickhouseReadOnly: 'http://columns:8123',
+      postgres: 'postgres://rows:5432/marketlog',
+    })
+    expect(new Set(Object.values(servers.provided))).to.deep.equal(new Set(['address']))
+    expect(servers.pids).to.deep.equal({})
+    await servers.stop()
+    expect(existsSync(dataDir)).to.equal(false)
+  })
+})
