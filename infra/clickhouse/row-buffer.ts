@@ -99,10 +99,20 @@ export class RowBuffer {
     this.#bytes[this.#at++] = rest
   }
 
-  /** Says whether a Nullable has a value; answers the same, so that the value can be written behind it. */
-  isPresent<T>(value: T | null): value is T {
-    this.u8(value === null ? 1 : 0)
-    return value !== null
+  nullableI64(value: number | null): void {
+    if (this.#isPresent(value)) this.i64(value)
+  }
+
+  nullableI32(value: number | null): void {
+    if (this.#isPresent(value)) this.i32(value)
+  }
+
+  nullableF64(value: number | null): void {
+    if (this.#isPresent(value)) this.f64(value)
+  }
+
+  nullableText(value: string | null): void {
+    if (this.#isPresent(value)) this.text(value)
   }
 
   /** Ends a row. */
@@ -118,6 +128,12 @@ export class RowBuffer {
     this.#blocks = []
     this.#rows = 0
     return blocks
+  }
+
+  /** A Nullable begins with a byte that says whether it is null. */
+  #isPresent<T>(value: T | null): value is T {
+    this.u8(value === null ? 1 : 0)
+    return value !== null
   }
 
   #seal(): void {

@@ -52,6 +52,17 @@ export async function openRedis(url: string, options: RedisOptions): Promise<Red
   }
 }
 
+/** Opens something on a connection of its own, which is ended when that fails. */
+export async function openOn<T>(connecting: Promise<Redis>, open: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = await connecting
+  try {
+    return await open(redis)
+  } catch (error) {
+    redis.disconnect()
+    throw error
+  }
+}
+
 /** Ends a connection after what was sent on it; never rejects and never waits longer than a command may take. */
 export async function closeRedis(redis: Redis): Promise<void> {
   if (redis.status === 'end') return

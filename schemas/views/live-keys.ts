@@ -42,6 +42,15 @@ export const itemKey = (partition: number, generation: number, side: Side, itemI
 export const listingKey = (partition: number, generation: number, side: Side, provider: string, prefix = ''): string =>
   `${prefix}{live:${partition}}:${generation}:${side}:list:${provider}`
 
+/** Key of the counter that names generations, so that none is used twice. */
+export const generationsKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:generations`
+
+/** The generation that a key of a partition belongs to; undefined for the head and the counter. */
+export function generationOf(key: string, partition: number, prefix = ''): number | undefined {
+  const generation = Number(key.slice(`${prefix}{live:${partition}}:`.length).split(':')[0])
+  return Number.isInteger(generation) ? generation : undefined
+}
+
 /** Writes a row as text; most stay below the 64 bytes up to which Redis packs small hashes. */
 export function encodeRow(row: LiveRow): string {
   const text = `${row.price}|${row.priceMicroUsd}|${row.quantity}|${row.seenAt}|${row.currency}`

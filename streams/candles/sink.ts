@@ -10,6 +10,7 @@ import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { candleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { candleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { unstorable } from '#schemas/views/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type Edge, emptyBatch, foldChange, type Part, type Standing } from './step.ts'
@@ -28,6 +29,8 @@ export function openCandleSink(batcher: Batcher): PartitionSink {
       if (change.price_micro_usd === null && change.previous_micro_usd === null) {
         return { kind: 'deadLetter', reason: 'contradiction', detail: 'a change without any price' }
       }
+      const fault = unstorable(change.item_id, change.seen_at)
+      if (fault) return { kind: 'deadLetter', ...fault }
       foldChange(batch, change, record.offset)
       return OK
     },

@@ -1,0 +1,51 @@
+/**
+ * Writes `{fx}:*` in Redis and fx_days in ClickHouse.
+ *
+ * Sole writer of both. The days are written first, keyed so that repeats change nothing; then one MULTI
+ * holds the current table and the offset that both reflect, on the condition that nobody else has moved
+ * it. A kill in between repeats the days.
+ */
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { writeGuarded } from '#infra/redis/guarded-write.ts'
+import { closeRedis, type Redis } from '#infra/redis/redis.ts'
+import { fxDays } from '#schemas/views/clickhouse/fx-days.ts'
+import { type FxCurrent, fxCurrentKey, fxNextKey } from '#schemas/views/fx-current.ts'
+import { OK } from '#streams/runner/outcome.ts'
+import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { type FxBatch, foldRates } from './step.ts'
+
+/** Opens the sink; the connection is its own and ends with it. */
+export async function openFxSink(redis: Redis, batcher: Batcher, prefix: string): Promise<PartitionSink> {
+  const [currentKey, nextKey] = [fxCurrentKey(prefix), fxNextKey(prefix)]
+  const [text, stored] = await redis.mget(currentKey, nextKey)
+  const isWhole = typeof text === 'string' && typeof stored === 'string'
+  let next = stored ?? null
+  const batch: FxBatch = { current: isWhole ? (JSON.parse(text) as FxCurrent) : undefined, days: new Map() }
+  const rows = new RowBuffer(fxDays)
+  return {
+    position: isWhole ? Number(stored) : 0,
+    apply: ({ event, value }) => (event === 'FxRatesPublished' ? foldRates(batch, value) : OK),
+    async flush(reached) {
+      for (const [day, table] of batch.days) writeDay(rows, day, table)
+      batch.days.clear()
+      await batcher.add([rows])
+      await writeGuarded(redis, nextKey, next, transaction => {
+        if (batch.current) transaction.set(currentKey, JSON.stringify(batch.current))
+        transaction.set(nextKey, reached)
+      })
+      next = String(reached)
+    },
+    close: () => closeRedis(redis),
+  }
+}
+
+function writeDay(rows: RowBuffer, day: number, { as_of, rates }: FxCurrent): void {
+  for (const [currency, rate] of Object.entries(rates)) {
+    rows.u16(day)
+    rows.text(currency)
+    rows.text(rate)
+    rows.i64(as_of)
+    rows.endRow()
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * Folds published tables of exchange rates into the newest one and the newest of each day.
+ *
+ * Pure. Invariant: the latest `as_of` wins, of two equal ones the later in the log, so a replay ends
+ * where it stood.
+ */
+import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { parseRate } from '#schemas/values/money.ts'
+import type { FxCurrent } from '#schemas/views/fx-current.ts'
+import { unstorable } from '#schemas/views/storable.ts'
+import { OK, type Outcome } from '#streams/runner/outcome.ts'
+
+/** What a batch of tables comes to. */
+export interface FxBatch {
+  current: FxCurrent | undefined
+  /** Days since 1970-01-01 → that day's newest table. */
+  days: Map<number, FxCurrent>
+}
+
+const DAY_MS = 86_400_000
+
+/** Folds a table into a batch whose `current` starts at what is stored. */
+export function foldRates(batch: FxBatch, { as_of, rates }: FxRatesPublished): Outcome {
+  const fault = unstorable(0, as_of)
+  if (fault) return { kind: 'deadLetter', ...fault }
+  const unusable = Object.entries(rates).find(([, text]) => parseRate(text) === undefined)
+  if (unusable || rates.USD !== '1') {
+    return { kind: 'deadLetter', reason: 'unusable_rate', detail: unusable?.join(' ') ?? `USD ${rates.USD}` }
+  }
+  const table = { as_of, rates }
+  if (as_of >= (batch.current?.as_of ?? 0)) batch.current = table
+  const day = Math.floor(as_of / DAY_MS)
+  if (as_of >= (batch.days.get(day)?.as_of ?? 0)) batch.days.set(day, table)
+  return OK
+}

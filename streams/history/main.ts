@@ -1,0 +1,35 @@
+/**
+ * The role `history`: market.book-changes to single changes and daily closes in ClickHouse.
+ *
+ * Consumer group `history`. Scales out by partitions; all partitions of a process share one batcher.
+ */
+import { openBatcher } from '#infra/clickhouse/batcher.ts'
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { databaseOf } from '#schemas/views/clickhouse/table.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { openHistorySink } from './sink.ts'
+
+/** Starts the role. */
+export const start: StartRole = async context => {
+  const { config, metrics } = context
+  const log = context.log.child({ role: 'history' })
+  const kafka = connectKafka({ config, role: 'history', log })
+  const database = databaseOf(config.namespace)
+  const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-history' })
+  const batcher = openBatcher(writer, { log, metrics })
+  const running = await runSink(context, kafka, {
+    group: 'history',
+    topics: ['bookChanges'],
+    open: async () => openHistorySink(batcher),
+  })
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await batcher.close()
+      await writer.close()
+    },
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * The role `live-view`: market.book-changes to the live tables in Redis.
+ *
+ * Consumer group `live-view`; a connection of its own for each partition, since a WATCH belongs to its
+ * connection. A partition without a usable head is built from the book's changelog before it is served,
+ * and readers see no head until then. Invariant: two owners never both write a partition.
+ */
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { closeRedis, openOn, openRedis } from '#infra/redis/redis.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { deleteLeftovers } from './leftovers.ts'
+import { openRebuilder } from './rebuild.ts'
+import { openLiveSink, readHead, writeHead } from './sink.ts'
+
+/** Starts the role. */
+export const start: StartRole = async context => {
+  const { config } = context
+  const prefix = config.namespace
+  const log = context.log.child({ role: 'live-view' })
+  const kafka = connectKafka({ config, role: 'live-view', log })
+  const changes = kafka.topicName('bookChanges')
+  const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
+  const shared = await openRedis(config.servers.redis, { name: `${prefix}live-view`, log })
+  const rebuilder = openRebuilder({ kafka, reader, redis: shared, prefix })
+  const running = await runSink(context, kafka, {
+    group: 'live-view',
+    topics: ['bookChanges'],
+    open(_topic, partition) {
+      const place = { partition, prefix }
+      const name = `${prefix}live-view-${partition}`
+      return openOn(openRedis(config.servers.redis, { name, log, reconnects: false }), async redis => {
+        const found = await readHead(redis, partition, prefix)
+        const isUsable = found !== undefined && (await isInLog(reader, changes, partition, found.head.next))
+        const owned = isUsable ? found : await rebuilt(found?.text ?? null)
+        const deleted = await deleteLeftovers(redis, { ...place, generation: owned.head.generation })
+        log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
+        return openLiveSink(redis, place, owned)
+
+        async function rebuilt(expected: string | null) {
+          return writeHead(redis, place, expected, await rebuilder.rebuild(partition))
+        }
+      })
+    },
+  })
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await closeRedis(shared)
+      await reader.close()
+    },
+  }
+}
+
+/** Whether the log still holds all that a view lacks, and has not been replaced by a shorter one. */
+async function isInLog(reader: RangeReader, topic: string, partition: number, next: number): Promise<boolean> {
+  const [first, end] = [await reader.start(topic, partition), await reader.end(topic, partition)]
+  return next >= first && next <= end
+}

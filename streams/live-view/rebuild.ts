@@ -1,0 +1,175 @@
+/**
+ * Builds partitions of the live table from the book's own compacted changelog.
+ *
+ * Reads market.book and the stretch of market.book-changes that was written meanwhile; writes rows of
+ * new generations that no head names yet. One pass over the changelog serves all partitions that ask
+ * before it begins. Invariant: the result reflects market.book-changes up to exactly `next`.
+ *
+ * Why it is complete: `from` is taken before the changelog is read, and a change below it is committed,
+ * so its row stands below the changelog's end, open transactions included, up to which is read. `next`
+ * is taken after, open transactions included, and the stretch between is applied as whole rows, so it
+ * does not matter which of them the changelog already held.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import type { BookRefreshStored } from '#schemas/events/book-state.ts'
+import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { generationsKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
+import { queueBatch } from './table-writer.ts'
+
+/** Builds partitions of the live table. */
+export interface Rebuilder {
+  /** Fills a new generation; resolves with its head, which the caller writes. */
+  rebuild(partition: number): Promise<LiveHead>
+}
+
+/** What a rebuilder works with. */
+export interface RebuilderOptions {
+  kafka: KafkaConnection
+  reader: RangeReader
+  redis: Redis
+  prefix: string
+}
+
+/** A partition being filled. */
+interface Filling {
+  partition: number
+  head: LiveHead
+  batch: LiveBatch
+}
+
+/** Opens a rebuilder for the partitions of a process. */
+export function openRebuilder(options: RebuilderOptions): Rebuilder {
+  const waiting = new Map<number, PromiseWithResolvers<LiveHead>>()
+  let running = Promise.resolve()
+  const pass = async (): Promise<void> => {
+    const wanted = new Map(waiting)
+    waiting.clear()
+    try {
+      for (const { partition, head } of await fillAll(options, [...wanted.keys()])) wanted.get(partition)?.resolve(head)
+    } catch (error) {
+      for (const { reject } of wanted.values()) reject(error)
+    }
+  }
+  return {
+    rebuild(partition) {
+      const asked = waiting.get(partition) ?? Promise.withResolvers<LiveHead>()
+      waiting.set(partition, asked)
+      // The pass begins a turn later, when all partitions of an assignment have asked.
+      running = running.then(() => nextTurn()).then(pass)
+      return asked.promise
+    },
+  }
+}
+
+async function fillAll(options: RebuilderOptions, partitions: readonly number[]): Promise<Filling[]> {
+  const { kafka, reader, redis, prefix } = options
+  const changes = kafka.topicName('bookChanges')
+  const fillings = new Map<number, Filling>()
+  for (const partition of partitions) {
+    const generation = await redis.incr(generationsKey(partition, prefix))
+    const next = await reader.stableEnd(changes, partition)
+    fillings.set(partition, { partition, head: { generation, next, ask: {}, bid: {} }, batch: emptyBatch() })
+  }
+  if (partitions.length > 0) {
+    for (let log = 0; log < topics.book.partitions; log++) await readChangelog(options, log, fillings)
+  }
+  for (const filling of fillings.values()) await readChanges(options, filling)
+  return [...fillings.values()]
+}
+
+/** Reads one partition of the changelog into the partitions being filled. */
+async function readChangelog(
+  options: RebuilderOptions,
+  log: number,
+  fillings: ReadonlyMap<number, Filling>,
+): Promise<void> {
+  const { kafka, reader } = options
+  const topic = kafka.topicName('book')
+  const side: Side = log < PROVIDER_PARTITIONS ? 'ask' : 'bid'
+  const range = { topic, partition: log, from: await reader.start(topic, log), to: await reader.end(topic, log) }
+  await readPages(reader, range, async records => {
+    for (const { key, value } of records) {
+      const [kind, provider = '', item = ''] = key?.toString().split('|') ?? []
+      const filling = kind === 'row' ? fillings.get(itemPartition(item)) : undefined
+      if (kind !== 'refresh' && filling === undefined) continue
+      const stored = value === null ? null : (await decodeLearning(kafka.codec, value)).value
+      if (filling) foldRow(filling.batch, { side, provider, itemId: Number(item), stored })
+      else if (stored) for (const { batch } of fillings.values()) foldStored(batch, side, provider, stored)
+    }
+    for (const filling of fillings.values()) await write(options, filling)
+  })
+}
+
+/**
+ * A refresh that is held back moved no row: when the one before it was applied is then not known, and
+ * readers go by the rows' own times until the next.
+ */
+function foldStored(batch: LiveBatch, side: Side, provider: string, stored: BookRefreshStored): void {
+  if (stored.refresh_id === null || stored.suspect !== null) return
+  foldRefreshed(batch, side, provider, stored.observed_at)
+}
+
+/** Applies what was written to market.book-changes since the filling began. */
+async function readChanges(options: RebuilderOptions, filling: Filling): Promise<void> {
+  const { kafka, reader } = options
+  const topic = kafka.topicName('bookChanges')
+  const to = await reader.end(topic, filling.partition)
+  await readPages(reader, { topic, partition: filling.partition, from: filling.head.next, to }, async records => {
+    for (const { value } of records) {
+      if (value === null) continue
+      const decoded = await decodeLearning(kafka.codec, value)
+      if (decoded.event === 'BookChanged') foldChange(filling.batch, decoded.value)
+      else if (decoded.event === 'RefreshMarked') foldMarker(filling.batch, decoded.value)
+    }
+    await write(options, filling)
+  })
+  filling.head = { ...filling.head, next: to }
+}
+
+/** Reads a range fetch by fetch; `onPage` is awaited before the next. */
+async function readPages(
+  reader: RangeReader,
+  range: Parameters<RangeReader['read']>[0],
+  onPage: (records: readonly LogRecord[]) => Promise<void>,
+): Promise<void> {
+  let page: LogRecord[] = []
+  await reader.read(
+    range,
+    record => void page.push(record),
+    async () => {
+      const records = page
+      page = []
+      await onPage(records)
+    },
+  )
+}
+
+/** Writes what a filling holds so far; its generation has no readers yet. */
+async function write({ redis, prefix }: RebuilderOptions, filling: Filling): Promise<void> {
+  const { partition, head, batch } = filling
+  filling.head = headAfter(head, batch, head.next)
+  filling.batch = emptyBatch()
+  if (batch.ask.items.size === 0 && batch.bid.items.size === 0) return
+  const pipeline = redis.pipeline()
+  queueBatch(pipeline, { partition, generation: head.generation, prefix }, batch)
+  for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error
+}
+
+const partitions = new Map<string, number>()
+
+/** Hashing a key costs more than looking it up, and an item has as many rows as providers. */
+function itemPartition(item: string): number {
+  let partition = partitions.get(item)
+  if (partition === undefined) {
+    partition = partitionOf(item, ITEM_PARTITIONS)
+    partitions.set(item, partition)
+  }
+  return partition
+}

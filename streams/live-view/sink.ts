@@ -1,0 +1,81 @@
+/**
+ * Writes the live ask and bid table of one partition to Redis.
+ *
+ * Sole writer of `{live:<partition>}:*`. Each flush is one MULTI of the changed rows and the head, which
+ * holds the offset that they reflect, on the condition that the head is still as this owner left it:
+ * table and position can never disagree, and an owner that was paused while another took over writes
+ * nothing. Writing the same batch twice leaves the same table.
+ * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner
+ * opens anew) or closed.
+ */
+import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
+import { closeRedis, type Redis } from '#infra/redis/redis.ts'
+import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import { unstorable } from '#schemas/views/storable.ts'
+import { OK } from '#streams/runner/outcome.ts'
+import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { emptyBatch, foldChange, foldMarker, headAfter } from './step.ts'
+import { queueBatch } from './table-writer.ts'
+
+/** A partition's head as its owner last saw it. */
+export interface OwnedHead {
+  head: LiveHead
+  /** Its exact text in Redis. */
+  text: string
+}
+
+/** Reads a partition's head; undefined when there is none. */
+export async function readHead(redis: Redis, partition: number, prefix: string): Promise<OwnedHead | undefined> {
+  const text = await redis.get(headKey(partition, prefix))
+  return text === null ? undefined : { head: JSON.parse(text) as LiveHead, text }
+}
+
+/** Puts a head where `expected` stands (null: none); throws {@link Fenced} when something else does. */
+export async function writeHead(
+  redis: Redis,
+  place: { partition: number; prefix: string },
+  expected: string | null,
+  head: LiveHead,
+): Promise<OwnedHead> {
+  const key = headKey(place.partition, place.prefix)
+  const text = JSON.stringify(head)
+  await writeGuarded(redis, key, expected, transaction => void transaction.set(key, text))
+  return { head, text }
+}
+
+/** Opens the sink of a partition whose table is complete; the connection is its own and ends with it. */
+export function openLiveSink(
+  redis: Redis,
+  place: { partition: number; prefix: string },
+  found: OwnedHead,
+): PartitionSink {
+  const key = headKey(place.partition, place.prefix)
+  let owned = found
+  let batch = emptyBatch()
+  return {
+    position: found.head.next,
+    apply({ event, value }) {
+      if (event === 'RefreshMarked') {
+        foldMarker(batch, value)
+        return OK
+      }
+      if (event !== 'BookChanged') return { kind: 'skip', reason: 'other_event' }
+      const fault = unstorable(value.item_id, value.seen_at)
+      if (fault) return { kind: 'deadLetter', ...fault }
+      foldChange(batch, value)
+      return OK
+    },
+    async flush(next) {
+      if (next < owned.head.next) throw new Fenced(key)
+      const head = headAfter(owned.head, batch, next)
+      const text = JSON.stringify(head)
+      await writeGuarded(redis, key, owned.text, transaction => {
+        queueBatch(transaction, { ...place, generation: head.generation }, batch)
+        transaction.set(key, text)
+      })
+      owned = { head, text }
+      batch = emptyBatch()
+    },
+    close: () => closeRedis(redis),
+  }
+}

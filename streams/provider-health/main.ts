@@ -1,0 +1,25 @@
+/**
+ * The role `provider-health`: market.refreshes to each provider's health in Redis.
+ *
+ * Consumer group `provider-health`. The topic has one partition, so one process works and others stand by.
+ */
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openOn, openRedis } from '#infra/redis/redis.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { openHealthSink } from './sink.ts'
+
+/** Starts the role. */
+export const start: StartRole = async context => {
+  const { config } = context
+  const log = context.log.child({ role: 'provider-health' })
+  const kafka = connectKafka({ config, role: 'provider-health', log })
+  return runSink(context, kafka, {
+    group: 'provider-health',
+    topics: ['refreshes'],
+    open() {
+      const options = { name: `${config.namespace}provider-health`, log, reconnects: false }
+      return openOn(openRedis(config.servers.redis, options), redis => openHealthSink(redis, config.namespace))
+    },
+  })
+}

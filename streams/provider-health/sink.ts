@@ -1,0 +1,47 @@
+/**
+ * Writes `{health}:*` in Redis.
+ *
+ * Sole writer. Each flush is one MULTI of the changed providers and the offset that they reflect, on
+ * the condition that nobody else has moved that offset; the fold goes on from what is stored, so a kill
+ * at any point neither loses nor doubles a verdict. Memory: one record per provider.
+ */
+import { writeGuarded } from '#infra/redis/guarded-write.ts'
+import { closeRedis, type Redis } from '#infra/redis/redis.ts'
+import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { OK } from '#streams/runner/outcome.ts'
+import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { step } from './step.ts'
+
+/** Opens the sink; the connection is its own and ends with it. */
+export async function openHealthSink(redis: Redis, prefix: string): Promise<PartitionSink> {
+  const [hash, nextKey] = [healthKey(prefix), healthNextKey(prefix)]
+  const [records, stored] = (await redis.multi().hgetall(hash).get(nextKey).exec()) ?? []
+  if (!records || !stored || records[0] || stored[0]) throw records?.[0] ?? stored?.[0] ?? new Error('no answer')
+  let next = stored[1] as string | null
+  const health = new Map<string, StoredHealth>()
+  if (next !== null) {
+    for (const [provider, text] of Object.entries(records[1] as Record<string, string>)) {
+      health.set(provider, JSON.parse(text))
+    }
+  }
+  let changed = new Set<string>()
+  return {
+    position: Number(next ?? 0),
+    apply({ event, value }) {
+      if (event !== 'RefreshJudged') return OK
+      health.set(value.provider, step(health.get(value.provider), value))
+      changed.add(value.provider)
+      return OK
+    },
+    async flush(reached) {
+      const fields = [...changed].flatMap(provider => [provider, JSON.stringify(health.get(provider))])
+      await writeGuarded(redis, nextKey, next, transaction => {
+        if (fields.length > 0) transaction.hset(hash, ...fields)
+        transaction.set(nextKey, reached)
+      })
+      next = String(reached)
+      changed = new Set()
+    },
+    close: () => closeRedis(redis),
+  }
+}

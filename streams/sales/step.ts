@@ -1,0 +1,56 @@
+/**
+ * Turns a completed sale in a provider's words into a row of the sales tables.
+ *
+ * Pure: the catalog's lookup is an argument. Invariant: the amount in micro-dollars comes from the rate
+ * that the sale carries, so a replay converts alike.
+ */
+import type { SaleObserved } from '#schemas/events/sale-observed.ts'
+import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
+import { unstorable } from '#schemas/views/storable.ts'
+import type { Outcome } from '#streams/runner/outcome.ts'
+
+/** Finds the item of a name and phase. */
+export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
+
+/** The row of a sale, or what else becomes of the record. */
+export function rowOfSale(sale: SaleObserved, resolve: ResolveItem): SaleRow | Outcome {
+  const itemId = resolve(sale.market_hash_name, sale.phase)
+  if (itemId === undefined) {
+    const { market_hash_name: name, phase, provider, observed_at: observedAt } = sale
+    return { kind: 'unresolved', name, phase, provider, observedAt }
+  }
+  const fault = unstorable(itemId, sale.sold_at) ?? unstorable(itemId, sale.observed_at)
+  if (fault) return { kind: 'deadLetter', ...fault }
+  if (!(sale.price > 0)) {
+    return { kind: 'deadLetter', reason: 'price_out_of_range', detail: `price ${sale.price}` }
+  }
+  const microUsd = microUsdOf(sale)
+  if (microUsd === undefined) {
+    return { kind: 'deadLetter', reason: 'unusable_rate', detail: `${sale.price} at rate ${sale.usd_rate}` }
+  }
+  const { market_hash_name, phase, stickers, charms, ...same } = sale
+  return {
+    ...same,
+    item_id: itemId,
+    price_micro_usd: microUsd,
+    has_stickers: stickers !== null,
+    stickers: stickers ?? [],
+    has_charms: charms !== null,
+    charms: charms ?? [],
+  }
+}
+
+/** Tells a row from an outcome. */
+export const isRow = (result: SaleRow | Outcome): result is SaleRow => 'item_id' in result
+
+function microUsdOf(sale: SaleObserved): number | undefined {
+  const rate = parseRate(sale.usd_rate)
+  if (rate === undefined) return undefined
+  try {
+    return toMicroUsd(sale.price, rate)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
