@@ -116,8 +116,8 @@ program
   .option('--name <name>', 'name of the key')
   .action(async (options: { tier: (typeof TIERS)[number]; name?: string }) => {
     const { config, log } = connect()
-    const { createKeyCommand } = await import('./create-key-command.ts')
-    await createKeyCommand(config, log, options, process.stdout)
+    const { createKey } = await import('./provide-keys.ts')
+    await createKey(config, log, options, process.stdout)
   })
 
 program

@@ -1,16 +1,28 @@
 /**
- * Brings servers into the shape that the roles expect: topics, schemas, tables, migrations, catalog.
+ * Brings servers into the shape that the roles expect: migrations, topics, schemas, tables, catalog.
  *
- * Runs before every start and changes nothing when all is in place. Invariant: every part may be run
- * again and be cut off anywhere; two processes that start together take turns. Must not
- * start anything and must not drop anything.
+ * Runs before every start and changes nothing when all is in place, which takes half a second. Invariant: every part
+ * may be run again and be cut off anywhere; two processes that start together take turns, by an
+ * advisory lock in Postgres that ends with its connection. Must not start a role and must not drop anything.
  */
+import { setTimeout as pause } from 'node:timers/promises'
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { migrate } from '#infra/postgres/migrate.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { publishCatalog } from './publish-catalog.ts'
+
+/** Any number, the same in all versions of the platform. */
+const LOCK = 7_236_414
+const LOCK_LIMIT_MS = 180_000
+const LOCK_POLL_MS = 100
+/** Below the time after which Postgres ends an idle transaction. */
+const LOCK_KEEP_MS = 3_000
 
 /** Sets the servers up; `onPart` hears what is being done. */
 export async function setUp(
@@ -18,16 +30,55 @@ export async function setUp(
   log: Log,
   onPart: (part: string) => void = () => {},
 ): Promise<void> {
-  const kafka = connectKafka({ config, role: 'setup', log })
-  const parts: Record<string, () => Promise<unknown>> = {
-    topics: () => setUpTopics(kafka),
-    schemas: () => registerSchemas({ url: config.servers.schemaRegistry, namespace: config.namespace }),
-    catalog: () => publishCatalog(kafka),
-  }
-  for (const [part, run] of Object.entries(parts)) {
+  const run = async (part: string, work: () => Promise<unknown>): Promise<void> => {
     const startedAt = performance.now()
     onPart(part)
-    const result = await run()
+    const result = await work()
     log.info({ part, ms: Math.round(performance.now() - startedAt), result }, 'set up')
   }
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  await run('migrations', () => migrate(url))
+  const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
+  try {
+    onPart('its turn')
+    await inTurn(database, async () => {
+      const kafka = connectKafka({ config, role: 'setup', log })
+      await run('topics', () => setUpTopics(kafka))
+      await run('schemas', () => registerSchemas({ url: config.servers.schemaRegistry, namespace: config.namespace }))
+      await run('tables', () => setUpTables(config))
+      await run('catalog', () => publishCatalog(kafka))
+    })
+  } finally {
+    await database.close()
+  }
+}
+
+async function setUpTables(config: PlatformConfig): Promise<void> {
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'set-up' })
+  try {
+    await setUpClickhouse(writer)
+  } finally {
+    await writer.close()
+  }
+}
+
+/** Works while no other process does; a process that is killed gives its turn up with its connection. */
+async function inTurn(database: Database, work: () => Promise<void>): Promise<void> {
+  await database.transaction(async query => {
+    const limit = performance.now() + LOCK_LIMIT_MS
+    const take = async (): Promise<boolean | undefined> =>
+      (await query<{ taken: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS taken', [LOCK]))[0]?.taken
+    while (!(await take())) {
+      if (performance.now() > limit)
+        throw new Error(`another process has been setting up for ${LOCK_LIMIT_MS / 1000} s`)
+      await pause(LOCK_POLL_MS)
+    }
+    // A lost connection is met by the commit.
+    const keep = setInterval(() => query('SELECT 1').catch(() => undefined), LOCK_KEEP_MS)
+    try {
+      await work()
+    } finally {
+      clearInterval(keep)
+    }
+  })
 }

@@ -102,7 +102,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
   if (config.market === EMPTY_MARKET) await publishRatesOnce(config, log)
   signal.throwIfAborted()
-  const keys = await provideKeys(config, directory)
+  const keys = await provideKeys(config, log, directory)
   const processes = startGroups(options, environment, undo, lose)
   undo.push(() => dropAnnouncements(directory))
   await untilReady(config, processes, options)

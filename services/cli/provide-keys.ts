@@ -1,0 +1,56 @@
+/**
+ * Accounts and keys from the command line: one key of each tier for a platform on this machine, and `keys create`.
+ *
+ * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
+ * Invariant: the keys stay the same from start to start while the database knows them.
+ */
+import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type RunDirectory, readKeys, TIERS, type Tier, writeKeys } from './run-directory.ts'
+
+/** One working key of each tier, kept from earlier starts where the database still accepts them. */
+export async function provideKeys(
+  config: PlatformConfig,
+  log: Log,
+  directory: RunDirectory,
+): Promise<Record<Tier, string>> {
+  return withDatabase(config, log, async database => {
+    const known = readKeys(directory)
+    const accepted = openKeyDirectory(database)
+    const keyOf = async (tier: Tier): Promise<string> => {
+      const answer = known[tier] && (await accepted.judge(`Bearer ${known[tier]}`))
+      if (answer?.accepted && answer.credential.tier === tier) return known[tier] as string
+      return (await createAccountWithKey(database, { tier, name: `${tier} of this machine` })).key
+    }
+    const keys = {} as Record<Tier, string>
+    for (const tier of TIERS) keys[tier] = await keyOf(tier)
+    writeKeys(directory, keys)
+    return keys
+  })
+}
+
+/** Creates an account and prints its key, once: JSON in a pipe, a sentence on a terminal. */
+export async function createKey(
+  config: PlatformConfig,
+  log: Log,
+  options: { tier: Tier; name?: string },
+  output: NodeJS.WriteStream,
+): Promise<void> {
+  const created = await withDatabase(config, log, database => createAccountWithKey(database, options))
+  if (!output.isTTY) output.write(`${JSON.stringify({ ...created, tier: options.tier }, null, 2)}\n`)
+  else
+    output.write(`${created.key}\n\nA ${options.tier} key of account ${created.account_id}. It is shown this once.\n`)
+}
+
+async function withDatabase<T>(config: PlatformConfig, log: Log, work: (database: Database) => Promise<T>): Promise<T> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'command-line', log, connections: 1 })
+  try {
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
