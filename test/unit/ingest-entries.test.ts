@@ -1,0 +1,196 @@
+/**
+ * What ingest lets pass: entries, sales and decimal prices.
+ *
+ * Pure rooms only. The conversion of decimals is held against rational arithmetic over random digits.
+ */
+
+import avsc from 'avsc'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { askObserved } from '#schemas/events/observation.ts'
+import { saleObserved } from '#schemas/events/sale-observed.ts'
+import { parseRate, type Rate, toMicroUsd, USD_RATE } from '#schemas/values/money.ts'
+import type { RawEntry, RawSale } from '#services/ingest/connector.ts'
+import { entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from '#services/ingest/entry.ts'
+import { minorUnits } from '#services/ingest/minor-units.ts'
+import { judgeSale } from '#services/ingest/sale.ts'
+
+const priceMax = priceMaxAt(USD_RATE)
+const good = { market_hash_name: 'AK-47 | Redline (Field-Tested)', price: 1, quantity: 1 }
+
+describe('ingest: entries', () => {
+  const cases: { what: string; entry: unknown; fault: string | undefined }[] = [
+    { what: 'a price of one unit', entry: good, fault: undefined },
+    { what: 'a name of any script', entry: { ...good, market_hash_name: '★ 刀 | 龍 (崭新)' }, fault: undefined },
+    { what: 'empty phase and URL', entry: { ...good, phase: '', url: null }, fault: undefined },
+    { what: 'no entry', entry: null, fault: 'entry_not_object' },
+    { what: 'a text for an entry', entry: 'AK-47', fault: 'entry_not_object' },
+    { what: 'no name', entry: { price: 1, quantity: 1 }, fault: 'name_missing' },
+    { what: 'an empty name', entry: { ...good, market_hash_name: '' }, fault: 'name_missing' },
+    { what: 'a number for a name', entry: { ...good, market_hash_name: 7 }, fault: 'name_invalid' },
+    { what: 'NUL in a name', entry: { ...good, market_hash_name: 'a\0b' }, fault: 'name_invalid' },
+    { what: 'a lone surrogate in a name', entry: { ...good, market_hash_name: 'a\ud800b' }, fault: 'name_invalid' },
+    { what: 'an endless name', entry: { ...good, market_hash_name: 'a'.repeat(1e6) }, fault: 'name_invalid' },
+    { what: 'a number for a phase', entry: { ...good, phase: 2 }, fault: 'phase_invalid' },
+    { what: 'a script for a URL', entry: { ...good, url: 'javascript:alert(1)' }, fault: 'url_invalid' },
+    { what: 'a line break in a URL', entry: { ...good, url: 'https://a.example/\r\nx: y' }, fault: 'url_invalid' },
+    { what: 'no price', entry: { ...good, price: undefined }, fault: 'price_missing' },
+    { what: 'a null price', entry: { ...good, price: null }, fault: 'price_missing' },
+    { what: 'a text for a price', entry: { ...good, price: 'abc' }, fault: 'price_not_number' },
+    { what: 'NaN', entry: { ...good, price: Number.NaN }, fault: 'price_not_number' },
+    { what: 'an infinite price', entry: { ...good, price: Number.POSITIVE_INFINITY }, fault: 'price_not_number' },
+    { what: 'a negative price', entry: { ...good, price: -5 }, fault: 'price_not_positive' },
+    { what: 'a price of nothing', entry: { ...good, price: 0 }, fault: 'price_not_positive' },
+    { what: 'a fraction of a unit', entry: { ...good, price: 12.5 }, fault: 'price_not_integer' },
+    { what: 'a price beyond exactness', entry: { ...good, price: 2 ** 60 }, fault: 'price_too_large' },
+    { what: 'no quantity', entry: { ...good, quantity: undefined }, fault: 'quantity_missing' },
+    { what: 'a quantity of 0', entry: { ...good, quantity: 0 }, fault: 'quantity_not_positive' },
+    { what: 'a text for a quantity', entry: { ...good, quantity: '3' }, fault: 'quantity_not_number' },
+    { what: 'a quantity beyond an int', entry: { ...good, quantity: 2 ** 31 }, fault: 'quantity_too_large' },
+  ]
+  for (const { what, entry, fault } of cases) {
+    it(`${what}: ${fault ?? 'passes'}`, () => expect(entryFault(entry as RawEntry, priceMax)).to.equal(fault))
+  }
+
+  it('whatever passes fits its Avro schema and converts to micro-dollars', () => {
+    const type = avsc.Type.forSchema(askObserved.avro as avsc.Schema)
+    const rates = ['1', '6.70778353', '0.000012017405', '15893.5', '1.2e-7'].map(text => parseRate(text) as Rate)
+    const amount = fc.oneof(
+      { weight: 9, arbitrary: fc.integer({ min: -5, max: 2 ** 31 }) },
+      fc.double(),
+      fc.constantFrom(2 ** 50, 2 ** 53, 1e300, '5', null),
+    )
+    const entries = fc.record({
+      market_hash_name: fc.oneof(fc.string({ unit: 'binary' }), fc.constant(undefined)),
+      phase: fc.option(fc.string({ unit: 'binary' }), { nil: undefined }),
+      price: amount,
+      quantity: amount,
+      url: fc.oneof(fc.webUrl(), fc.constant(null), fc.anything()),
+    })
+    let passed = 0
+    fc.assert(
+      fc.property(entries, fc.constantFrom(...rates), (entry, rate) => {
+        if (entryFault(entry, priceMaxAt(rate))) {
+          expect(rawText(entry).length).to.be.at.most(2_000)
+          return
+        }
+        passed++
+        const refresh = { provider: 'p', refresh_id: 'r', index: 0, currency: 'USD', usd_rate: null, observed_at: 1 }
+        const judged = judgedEntry(entry)
+        const read = type.fromBuffer(type.toBuffer({ ...judged, ...refresh }))
+        expect({ ...read }).to.deep.equal({ ...judged, ...refresh })
+        expect(toMicroUsd(judged.price, rate)).to.be.at.most(2 ** 51)
+      }),
+      { numRuns: 2_000 },
+    )
+    expect(passed).to.be.greaterThan(100)
+  })
+
+  it('a rejected entry keeps its text, NaN included, and its name where it has one', () => {
+    const entry = { market_hash_name: 'AK', price: Number.NaN, quantity: 1 }
+    expect(JSON.parse(rawText(entry))).to.deep.equal({ market_hash_name: 'AK', price: 'NaN', quantity: 1 })
+    expect(nameOf(entry)).to.equal('AK')
+    expect(nameOf({ market_hash_name: 'a\0', price: 1 })).to.equal(null)
+    expect(nameOf(null as unknown as RawEntry)).to.equal(null)
+    expect(rawText({ text: '😀'.repeat(2_000) }).isWellFormed()).to.equal(true)
+  })
+})
+
+describe('ingest: decimal prices', () => {
+  const cases: [unknown, number | undefined][] = [
+    ['19.99', 1_999],
+    [19.99, 1_999],
+    [1.005, 101],
+    ['1.004999999999999999999', 100],
+    [0.07, 7],
+    ['1e3', 100_000],
+    [1e-7, 0],
+    ['.5', 50],
+    ['5.', 500],
+    [' 12.30 ', 1_230],
+    ['-3.50', -350],
+    [9007199254740.99, 900719925474099],
+    ['90071992547409.91', 9007199254740991],
+    ['90071992547409.92', undefined],
+    ['1,234.50', undefined],
+    ['$5', undefined],
+    ['', undefined],
+    ['.', undefined],
+    ['0x10', undefined],
+    [Number.NaN, undefined],
+    [null, undefined],
+    [true, undefined],
+  ]
+  for (const [amount, minor] of cases) {
+    it(`${JSON.stringify(amount)} is ${minor ?? 'no decimal'}`, () => expect(minorUnits(amount)).to.equal(minor))
+  }
+
+  it('equals the exact rational value, half up', () => {
+    const digits = fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: 1, maxLength: 9 })
+    fc.assert(
+      fc.property(digits, digits, (whole, fraction) => {
+        const scale = 10n ** BigInt(fraction.length)
+        const scaled = (BigInt(whole) * scale + BigInt(fraction)) * 100n
+        const exact = scaled / scale + ((scaled % scale) * 2n >= scale ? 1n : 0n)
+        expect(minorUnits(`${whole}.${fraction}`)).to.equal(Number(exact))
+      }),
+    )
+  })
+
+  it('a number gives what its text gives', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 1e11 }), minor => {
+        const text = `${Math.floor(minor / 100)}.${String(minor % 100).padStart(2, '0')}`
+        expect(minorUnits(Number(text))).to.equal(minor)
+      }),
+    )
+  })
+})
+
+describe('ingest: sales', () => {
+  const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: 5, priceMax }
+  const sale: RawSale = { market_hash_name: 'AK', price: 100, sold_at: '2026-03-03T21:34:30Z', float: 0.25 }
+  const judged = (over: object) => judgeSale({ ...sale, ...over } as RawSale, context)
+  const saleOf = (over: object) => {
+    const result = judged(over)
+    if ('fault' in result) throw new Error(result.fault)
+    return result.sale
+  }
+
+  it('passes with what the provider tells, and fits its Avro schema', () => {
+    const full = saleOf({
+      sale_id: 17,
+      phase: 'Ruby',
+      paint_seed: 3,
+      stickers: [{ name: 's', slot: 4, wear: 0.5 }],
+      charms: [{ name: 'c', pattern_id: 9 }],
+      screenshot_front: 'https://a.example/f.png',
+    })
+    const type = avsc.Type.forSchema(saleObserved.avro as avsc.Schema)
+    expect(type.isValid(full)).to.equal(true)
+    expect(full).to.include({ sale_id: '17', phase: 'Ruby', sold_at: Date.UTC(2026, 2, 3, 21, 34, 30), usd_rate: '1' })
+  })
+
+  it('without an id gets one of its own members: equal in every refresh, different for a different sale', () => {
+    const later = judgeSale(sale, { ...context, observedAt: 6, usdRate: '2' })
+    expect('sale' in later && later.sale.sale_id).to.equal(saleOf({}).sale_id)
+    expect(saleOf({ float: 0.26 }).sale_id).not.to.equal(saleOf({}).sale_id)
+  })
+
+  const faults: [object, string][] = [
+    [{ sold_at: undefined }, 'sold_at_missing'],
+    [{ sold_at: 'yesterday' }, 'sold_at_invalid'],
+    [{ sale_id: {} }, 'sale_id_invalid'],
+    [{ float: 1.5 }, 'details_invalid'],
+    [{ float: Number.NaN }, 'details_invalid'],
+    [{ paint_seed: 1.5 }, 'details_invalid'],
+    [{ stickers: [{ name: 's', slot: 5, wear: 0 }] }, 'details_invalid'],
+    [{ stickers: [null] }, 'details_invalid'],
+    [{ charms: 'none' }, 'details_invalid'],
+    [{ screenshot_back: 'ftp://a' }, 'details_invalid'],
+    [{ price: -1 }, 'price_not_positive'],
+  ]
+  for (const [over, fault] of faults) {
+    it(`${JSON.stringify(over)} is rejected: ${fault}`, () => expect(judged(over)).to.deep.equal({ fault }))
+  }
+})
