@@ -26,19 +26,17 @@ interface Source {
   readPage: PageReader
 }
 
+/** No header has this name. */
+const ADDRESS = ':address'
+
 type Environment = Record<string, string | undefined>
 
 /** Opens a polled feed; throws an Error that names missing variables and broken expressions. */
 export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environment): Connector {
-  const address = resolveNames(options.url, feed.provider, env)
+  const texts = resolveNames({ ...options.headers, [ADDRESS]: options.url }, feed.provider, env)
+  const { [ADDRESS]: address = '', ...headers } = texts
   const url = URL.parse(address)
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${feed.provider} is no http(s) URL`)
-  const headers = Object.fromEntries(
-    Object.entries(options.headers).map(([name, value]) => [
-      name.toLowerCase(),
-      resolveNames(value, feed.provider, env),
-    ]),
-  )
   const source = { feed, options, url, headers, readPage: compileMapping(options, feed.provider) }
   let kept: ReadonlyMap<string, KeptPage> = new Map()
   return {
@@ -56,14 +54,18 @@ export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environm
 }
 
 /** Replaces each `${NAME}` by the environment's value. */
-function resolveNames(text: string, provider: string, env: Environment): string {
+function resolveNames(texts: Record<string, string>, provider: string, env: Environment): Record<string, string> {
   const missing = new Set<string>()
-  const resolved = text.replace(/\$\{(\w+)\}/g, (_, name: string) => {
+  const resolve = (_: string, name: string): string => {
     const value = env[name]
     if (!value) missing.add(name)
     return value ?? ''
-  })
-  if (missing.size === 0) return resolved
+  }
+  const resolved = Object.entries(texts).map(([name, text]) => [
+    name.toLowerCase(),
+    text.replace(/\$\{(\w+)\}/g, resolve),
+  ])
+  if (missing.size === 0) return Object.fromEntries(resolved)
   throw new Error(`the feed of ${provider} needs ${[...missing].join(', ')} in the environment`)
 }
 

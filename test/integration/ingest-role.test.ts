@@ -1,0 +1,308 @@
+/**
+ * The ingest role on a real log: what it publishes, in which order, and what a restart repeats.
+ *
+ * Markets are files of a temporary folder; providers over HTTP are servers on loopback.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { expect } from 'chai'
+import { loadCurrencies } from '#infra/config/currencies.ts'
+import { loadMarket } from '#infra/config/market.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openFeeds } from '#services/ingest/connectors/open.ts'
+import { publishRates } from '#services/ingest/fx/publish-rates.ts'
+import { rateTable } from '#services/ingest/fx/rate-table.ts'
+import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
+import { ingestRecorded } from '#services/ingest/ingest-recorded.ts'
+import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+import { eventually, within } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+interface Entry {
+  event: string
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape.
+  value: any
+}
+
+const PRICES = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`Sticker | Test ${i}`, 100 + i]))
+const DAY_MS = 86_400_000
+
+describe('ingest role', () => {
+  const platform = useServers()
+  const servers: Server[] = []
+  let folder: string
+  let kafka: KafkaConnection
+  let publisher: Publisher
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'marketlog-ingest-'))
+    kafka = connectKafka({ config: platform.config, role: 'ingest', log: platform.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    write('base.json.gz', recorded('2026-03-03T21:34:30Z', PRICES))
+  })
+  after(async () => {
+    for (const server of servers) {
+      server.closeAllConnections()
+      server.close()
+    }
+    await publisher?.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const recorded = (time: string, prices: object, currency = 'USD') =>
+    gzipSync(JSON.stringify({ provider_feed: 'x', currency, refreshed_at: time, prices }))
+  function write(name: string, content: Buffer | object): string {
+    const path = join(folder, name)
+    writeFileSync(path, Buffer.isBuffer(content) ? content : JSON.stringify(content))
+    return path
+  }
+
+  async function serve(listener: RequestListener): Promise<string> {
+    const server = createServer(listener)
+    servers.push(server)
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+
+  /** A provider's records of a topic, in the order of the log. */
+  async function recordsOf(topic: TopicKey, provider?: string): Promise<Entry[]> {
+    const name = kafka.topicName(topic)
+    const reader = await openRangeReader(kafka, [name])
+    const buffers: Buffer[] = []
+    for (let partition = 0; partition < topics[topic].partitions; partition++) {
+      const to = await reader.stableEnd(name, partition)
+      await reader.read({ topic: name, partition, from: 0, to }, ({ value }) => void (value && buffers.push(value)))
+    }
+    await reader.close()
+    const entries = await Promise.all(buffers.map(buffer => decodeLearning(kafka.codec, buffer)))
+    return entries.filter(({ value }) => provider === undefined || value.provider === provider)
+  }
+  const completedOf = async (topic: TopicKey, provider: string) =>
+    (await recordsOf(topic, provider)).filter(({ event }) => event === 'RefreshCompleted').map(({ value }) => value)
+
+  const simulated = (provider: string, side: string, intervalMs: number) => ({
+    provider,
+    side,
+    connector: 'simulated',
+    interval_ms: intervalMs,
+    options: { churn: 0.2, per_day: 500 },
+  })
+
+  it('backfills in time order, goes live, and repeats nothing after a restart', async () => {
+    const [ask, bid, sale] = [
+      simulated('provider_04', 'ask', 1_000),
+      simulated('provider_04', 'bid', 1_000),
+      simulated('provider_02', 'sale', DAY_MS),
+    ]
+    const backfill = { days: 2, refreshes_per_day: 4 }
+    const market = write('simulated.json', {
+      name: 'test',
+      base: 'base.json.gz',
+      seed: 7,
+      backfill,
+      feeds: [ask, bid, sale],
+    })
+    const startedAt = Date.now()
+    for (const run of [1, 2]) {
+      const before = (await completedOf('quotes', 'provider_04')).length
+      const roles = await platform.startRoles(['ingest'], { market })
+      await roles.ready()
+      await eventually(
+        async () => (await completedOf('quotes', 'provider_04')).length >= before + 2,
+        20_000,
+        `run ${run}`,
+      )
+      await roles.stop()
+      expect(roles.failures).to.deep.equal([])
+    }
+
+    const rates = await packagedRates(loadCurrencies())(AbortSignal.timeout(5_000))
+    const feeds = await openFeeds(loadMarket(market), loadProviders(), rates, {})
+    for (const topic of ['quotes', 'bids'] as const) {
+      const feed = feeds.find(one => one.side === (topic === 'quotes' ? 'ask' : 'bid'))
+      const completed = await completedOf(topic, 'provider_04')
+      const times = completed.map(({ observed_at }) => observed_at)
+      expect(times).to.deep.equal([...new Set(times)].sort((a, b) => a - b))
+      expect(times.filter(time => time < startedAt - 3_600_000)).to.have.length.within(7, 8)
+      expect(times[0]).to.be.at.least(startedAt - 2 * DAY_MS)
+      const observed = (await recordsOf(topic, 'provider_04')).filter(({ event }) => event.endsWith('Observed'))
+      for (const { refresh_id, observed_at, count, currency, usd_rate } of completed) {
+        const own = observed.filter(({ value }) => value.refresh_id === refresh_id).map(({ value }) => value)
+        const expected = [...(feed?.connector.refreshAt?.(observed_at, 0, rates).entries ?? [])]
+        expect(refresh_id).to.equal(refreshId(observed_at))
+        expect(own.map(({ index }) => index)).to.deep.equal(Array.from({ length: count }, (_, i) => i))
+        expect(
+          own.map(({ market_hash_name, phase, price, quantity, url }) => ({
+            market_hash_name,
+            phase,
+            price,
+            quantity,
+            url,
+          })),
+        ).to.deep.equal(expected)
+        expect([currency, usd_rate]).to.deep.equal(['CNY', rates.event.rates.CNY])
+      }
+    }
+    const sold = (await recordsOf('sales', 'provider_02')).map(({ value }) => value)
+    expect(new Set(sold.map(one => one.sale_id)).size).to.equal(sold.length)
+    expect(sold.length).to.be.greaterThan(500)
+  })
+
+  it('lets a slow provider delay nobody, and tells of a broken one', async () => {
+    const good = await serve((_, response) => response.end(JSON.stringify([{ name: 'a', cost: 1.5, n: 2 }])))
+    const hanging = await serve(() => undefined)
+    const broken = await serve((_, response) => response.writeHead(404).end())
+    const polled = (provider: string, url: string) => ({
+      provider,
+      side: 'ask',
+      connector: 'http-json',
+      interval_ms: 1_000,
+      options: { url, mapping: '$.{"market_hash_name": name, "price": $minor(cost), "quantity": n}' },
+    })
+    const feeds = [polled('provider_06', hanging), polled('provider_07', good), polled('provider_08', broken)]
+    const roles = await platform.startRoles(['ingest'], { market: write('polled.json', { name: 'polled', feeds }) })
+    await eventually(async () => (await completedOf('quotes', 'provider_07')).length >= 3, 20_000, 'three refreshes')
+    await eventually(async () => (await recordsOf('quotes', 'provider_08')).length >= 2, 20_000, 'two failures')
+    const metrics = await roles.metrics.registry.metrics()
+    await within(roles.stop(), 4_000, 'a stop while a provider hangs')
+
+    const [first] = await recordsOf('quotes', 'provider_07')
+    expect(first?.value).to.include({ market_hash_name: 'a', price: 150, quantity: 2, currency: 'USD' })
+    expect(await recordsOf('quotes', 'provider_06')).to.deep.equal([])
+    for (const { event, value } of await recordsOf('quotes', 'provider_08')) {
+      expect(event).to.equal('RefreshFailed')
+      expect(value).to.include({ provider: 'provider_08', reason: 'http_status' })
+    }
+    expect(metrics).to.match(
+      /marketlog_ingest_refreshes_total\{provider="provider_08",side="ask",result="failed"\} [1-9]/,
+    )
+    expect(metrics).to.match(/marketlog_ingest_observations_total\{provider="provider_07",side="ask"\} [1-9]/)
+  })
+
+  it('refuses to start with a provider that nobody knows or a variable that is not set', async () => {
+    const unknown = write('unknown.json', {
+      name: 'm',
+      base: 'base.json.gz',
+      feeds: [simulated('nobody', 'ask', 1_000)],
+    })
+    const reasonOf = (market: string) => platform.startRoles(['ingest'], { market }).then(() => '', String)
+    expect(await reasonOf(unknown)).to.match(/nobody/)
+    const options = { url: 'http://127.0.0.1:1', headers: { 'x-key': '$' + '{NO_SUCH_KEY}' }, mapping: '$' }
+    const feed = { provider: 'provider_01', side: 'ask', connector: 'http-json', interval_ms: 1_000, options }
+    expect(await reasonOf(write('variable.json', { name: 'm', feeds: [feed] }))).to.match(/NO_SUCH_KEY/)
+  })
+
+  it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
+    const cut = new AbortController()
+    function* entries() {
+      for (let i = 0; i < 9_000; i++) {
+        if (i === 5_000) cut.abort()
+        yield { market_hash_name: `item ${i}`, price: 1, quantity: 1 }
+      }
+    }
+    const feed = { provider: 'provider_09', side: 'ask' as const }
+    const refresh = { kind: 'refresh' as const, observedAt: 1, currency: 'USD', entries: entries() }
+    const outlet = { codec: kafka.codec, publisher }
+    const rates = rateTable(0, 'test', new Map())
+    expect(await publishRefresh(outlet, feed, refresh, rates, cut.signal)).to.deep.equal({ result: 'cut' })
+    const records = await recordsOf('quotes', 'provider_09')
+    expect(records.map(({ value }) => value.index)).to.deep.equal(records.map((_, i) => i))
+    expect(records.length).to.be.within(1, 5_999)
+    expect(records.some(({ event }) => event === 'RefreshCompleted')).to.equal(false)
+  })
+
+  it('publishes recorded files in time order; spoiled entries and files go where they belong', async () => {
+    const dir = mkdtempSync(join(folder, 'recorded-'))
+    const put = (name: string, content: Buffer) => writeFileSync(join(dir, name), content)
+    const noise = Object.fromEntries(
+      Array.from({ length: 3_000 }, (_, i) => [`item ${i} ${(i * 7_919) % 1_000_003}`, 1]),
+    )
+    put('z.json.gz', recorded('2026-03-01T00:00:00Z', { a: 1, b: [{ price: 2, quantity: 3, phase: 'Ruby' }] }))
+    put('m.json.gz', recorded('2026-03-02T00:00:00Z', noise).subarray(0, 9_000))
+    put('k.json.gz', recorded('2026-03-03T00:00:00Z', { a: 1 }, 'XXX'))
+    put('a.json', Buffer.from('{"refreshed_at":"2026-03-04T00:00:00Z","prices":{"a":NaN,"b":-5,"c":7,"d":"abc","":1}}'))
+    const lines: string[] = []
+    const totals = await ingestRecorded({
+      kafka,
+      publisher,
+      providers: loadProviders(),
+      provider: 'provider_10',
+      dir,
+      side: 'bid',
+      rates: rateTable(0, 'test', new Map()),
+      say: line => void lines.push(line),
+      signal: new AbortController().signal,
+    })
+    expect(totals).to.deep.equal({ refreshes: 2, observations: 3, rejected: 4, failed: 2 })
+    const records = await recordsOf('bids', 'provider_10')
+    expect(records.map(({ event, value }) => [event, value.index ?? value.count ?? value.reason])).to.deep.equal([
+      ...[
+        ['BidObserved', 0],
+        ['BidObserved', 1],
+        ['RefreshCompleted', 2],
+      ],
+      ...[
+        ['RefreshFailed', 'truncated'],
+        ['RefreshFailed', 'unknown_currency'],
+      ],
+      ...[
+        ['ObservationRejected', 0],
+        ['ObservationRejected', 1],
+        ['BidObserved', 2],
+      ],
+      ...[
+        ['ObservationRejected', 3],
+        ['ObservationRejected', 4],
+        ['RefreshCompleted', 5],
+      ],
+    ])
+    expect(records[3]?.value.observed_at).to.equal(Date.UTC(2026, 2, 2))
+    const rejected = records.filter(({ event }) => event === 'ObservationRejected').map(({ value }) => value.reason)
+    expect(rejected).to.deep.equal(['price_not_number', 'price_not_positive', 'price_not_number', 'name_missing'])
+    expect(lines.filter(line => /truncated|unknown_currency|4 entries rejected/.test(line))).to.have.length(3)
+  })
+
+  it('publishes exchange rates at the start and on a change, and keeps them while their source fails', async () => {
+    const bodies = [
+      '{"date":"2026-03-01","usd":{"usd":1,"eur":0.90}}',
+      '',
+      '{"date":"2026-03-02","usd":{"usd":1,"eur":0.91}}',
+    ]
+    let asked = 0
+    const url = await serve((_, response) => {
+      const body = bodies[Math.min(asked++, 2)]
+      response.writeHead(body ? 200 : 404).end(body)
+    })
+    const before = (await recordsOf('fx')).length
+    const stop = new AbortController()
+    const rates = await publishRates({
+      codec: kafka.codec,
+      publisher,
+      log: platform.log,
+      metrics: openMetrics(),
+      packaged: packagedRates(['EUR', 'USD']),
+      remote: remoteRates(`${url}/usd.json`, ['EUR', 'USD']),
+      everyMs: 20,
+      signal: stop.signal,
+    })
+    expect(rates.current().rateOf('EUR')?.text).to.equal('0.90')
+    await eventually(() => rates.current().rateOf('EUR')?.text === '0.91' && asked >= 5, 10_000, 'the changed rate')
+    stop.abort()
+    await rates.closed
+    const published = (await recordsOf('fx')).slice(before)
+    expect(published.map(({ value }) => ({ ...value, rates: { ...value.rates } }))).to.deep.equal([
+      { as_of: Date.UTC(2026, 2, 1), source: `${url}/usd.json`, rates: { USD: '1', EUR: '0.90' } },
+      { as_of: Date.UTC(2026, 2, 2), source: `${url}/usd.json`, rates: { USD: '1', EUR: '0.91' } },
+    ])
+  })
+})
