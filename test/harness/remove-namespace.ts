@@ -1,12 +1,15 @@
 /**
  * Removes what a test file has left on the servers, so that shared servers stay small.
  *
- * Deletes the namespace's topics and registry subjects. Invariant: the production namespace is refused;
+ * Deletes the namespace's topics, registry subjects, Redis keys and ClickHouse database. Invariant: the production namespace is refused;
  * nothing outside the given namespace is touched.
  */
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { dropClickhouse } from '#infra/clickhouse/set-up.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { deleteTopics } from '#infra/kafka/topic-admin.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 
 const REQUEST_LIMIT_MS = 10_000
@@ -16,6 +19,20 @@ export async function removeNamespace(config: PlatformConfig, log: Log): Promise
   if (config.namespace === '') throw new Error('the production namespace is not removed')
   await deleteTopics(connectKafka({ config, role: 'test', log }))
   await deleteSubjects(config.servers.schemaRegistry, config.namespace)
+  await deleteKeys(config, log)
+  const clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+  await dropClickhouse(clickhouse).finally(() => clickhouse.close())
+}
+
+async function deleteKeys({ servers, namespace }: PlatformConfig, log: Log): Promise<void> {
+  const redis = await openRedis(servers.redis, { name: 'test', log })
+  try {
+    for await (const keys of redis.scanStream({ match: `${namespace}*`, count: 10_000 })) {
+      if (keys.length > 0) await redis.unlink(...keys)
+    }
+  } finally {
+    await closeRedis(redis)
+  }
 }
 
 async function deleteSubjects(registry: string, namespace: string): Promise<void> {

@@ -1,0 +1,106 @@
+/**
+ * Reads what a subscriber asks for from its URL, or tells everything that is wrong with it.
+ *
+ * Pure. Source: interface.md "Feeds (SSE)", decisions.md "Further rules". Invariant: filter values count
+ * as sent, repeats included; unknown ids and names pass and match nothing; unknown parameters are ignored.
+ */
+import type { Violation } from '#schemas/api/error.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import type { Subscription } from './hub.ts'
+
+/** A subscription with what its `ready` event tells. */
+export interface FeedRequest {
+  subscription: Subscription
+  /** The providers asked for; undefined when none was named. */
+  providers: readonly string[] | undefined
+  itemIdsCount: number
+  namesCount: number
+}
+
+/** Values of both filters together, at most. */
+export const FILTER_VALUES_MAX = 100
+
+const INTEGER_FORM = /^[+-]?\d{1,15}$/
+
+/** Reads the query string of a feed (without `?`); undefined when its percent-encoding cannot be decoded. */
+export function parseFeedQuery(
+  side: Side,
+  query: string,
+  providerKeys: readonly string[],
+): FeedRequest | Violation[] | undefined {
+  const values = valuesOf(query)
+  if (values === undefined) return undefined
+  const { providers, item_ids: ids, market_hash_names: names } = values
+  const violations = [
+    ...providers.flatMap((key, at) => checkProvider(key, at, providerKeys)),
+    ...ids.flatMap(checkItemId),
+    ...names.flatMap(checkName),
+    ...checkCount(ids.length, names.length),
+  ]
+  if (violations.length > 0) return violations
+  return {
+    subscription: {
+      side,
+      providers: providers.length === 0 ? undefined : new Set(providers),
+      itemIds: new Set(ids.map(Number)),
+      names: new Set(names),
+      isFiltered: ids.length + names.length > 0,
+    },
+    providers: providers.length === 0 ? undefined : [...new Set(providers)],
+    itemIdsCount: ids.length,
+    namesCount: names.length,
+  }
+}
+
+type FeedValues = Record<'providers' | 'item_ids' | 'market_hash_names', string[]>
+
+function valuesOf(query: string): FeedValues | undefined {
+  const values: FeedValues = { providers: [], item_ids: [], market_hash_names: [] }
+  try {
+    for (const part of query.split('&')) {
+      const equals = part.indexOf('=')
+      const name = decode(equals < 0 ? part : part.slice(0, equals))
+      if (Object.hasOwn(values, name))
+        values[name as keyof FeedValues].push(equals < 0 ? '' : decode(part.slice(equals + 1)))
+    }
+  } catch {
+    return undefined
+  }
+  return values
+}
+
+/** Throws URIError on what is no percent-encoded UTF-8. */
+const decode = (text: string): string => decodeURIComponent(text.replaceAll('+', ' '))
+
+function checkProvider(input: string, at: number, keys: readonly string[]): Violation[] {
+  if (keys.includes(input)) return []
+  const quoted = keys.map(key => `'${key}'`)
+  const expected = `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`
+  const msg = `Input should be ${expected}`
+  return [{ type: 'enum', loc: ['query', 'providers', at], msg, input, ctx: { expected } }]
+}
+
+function checkItemId(input: string, at: number): Violation[] {
+  if (INTEGER_FORM.test(input)) return []
+  const msg = 'Input should be a whole number'
+  return [{ type: 'int_parsing', loc: ['query', 'item_ids', at], msg, input, ctx: {} }]
+}
+
+function checkName(input: string, at: number): Violation[] {
+  const loc = ['query', 'market_hash_names', at]
+  if (input === '') {
+    return [
+      { type: 'string_too_short', loc, msg: 'Text should have at least 1 character(s)', input, ctx: { min_length: 1 } },
+    ]
+  }
+  if (!input.includes('\0')) return []
+  return [{ type: 'value_error', loc, msg: 'Text must not contain a NUL character', input, ctx: {} }]
+}
+
+function checkCount(ids: number, names: number): Violation[] {
+  const count = ids + names
+  if (count <= FILTER_VALUES_MAX) return []
+  const msg = `item_ids and market_hash_names take at most ${FILTER_VALUES_MAX} values together, not ${count}`
+  const loc = ['query', ids >= names ? 'item_ids' : 'market_hash_names']
+  return [{ type: 'too_long', loc, msg, input: count, ctx: { max_length: FILTER_VALUES_MAX, actual_length: count } }]
+}

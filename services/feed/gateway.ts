@@ -1,0 +1,182 @@
+/**
+ * The subscribers of this process and all that happens to them between connect and close.
+ *
+ * Invariant: a subscriber stands in the hub exactly as long as its stream is open, and its lease is
+ * released when it leaves, for whatever reason. A key that is refused, or whose tier has no feeds, ends
+ * its streams within RECHECK_MS plus the key directory's own bound: together under a second. A batch gives
+ * way to the sockets after every SLICE_BYTES, so a burst does not make slow clients of fast ones.
+ */
+import type { ServerResponse } from 'node:http'
+import { setImmediate as breathe } from 'node:timers/promises'
+import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { Lease } from './connection-leases.ts'
+import { type EventStream, openEventStream } from './event-stream.ts'
+import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
+import type { FeedRequest } from './feed-query.ts'
+import { readyFrame } from './frames.ts'
+import { openHub, type Subscription } from './hub.ts'
+import type { Batch } from './refresh-buffer.ts'
+
+/** A request that has passed every check. */
+export interface AdmittedRequest {
+  feed: FeedRequest
+  /** What `ready` lists. */
+  providers: readonly string[]
+  authorization: string
+  keyId: string
+  lease: Lease
+  requestId: string
+}
+
+/** What the gateway needs. */
+export interface GatewayOptions {
+  itemOf(itemId: number): CatalogItem | undefined
+  judge(authorization: string): KeyAnswer | Promise<KeyAnswer>
+  mayListen(credential: Credential): boolean
+  metrics: FeedMetrics
+  log: Log
+  /** Most unread bytes of one subscriber. */
+  capBytes?: number
+  /** Idle time after which a ping is sent. */
+  pingAfterMs?: number
+}
+
+/** The subscribers of this process. */
+export interface Gateway {
+  connect(response: ServerResponse, request: AdmittedRequest): void
+  /** Queues a batch for everybody whom it concerns; one batch at a time. */
+  deliver(batch: Batch): Promise<void>
+  /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
+  stop(): Promise<void>
+}
+
+interface Subscriber extends Subscription {
+  stream: EventStream
+  request: AdmittedRequest
+}
+
+const CAP_BYTES = 16 * 2 ** 20
+const SLICE_BYTES = 2 ** 20
+const RECHECK_MS = 200
+const PING_AFTER_MS = 20_000
+const PING_CHECK_MS = 500
+const STOP_LIMIT_MS = 3_000
+
+/** Opens a gateway without subscribers. */
+export function openGateway(options: GatewayOptions): Gateway {
+  const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS } = options
+  const now = () => performance.now()
+  const hub = openHub<Subscriber>(options.itemOf)
+  const subscribers = new Set<Subscriber>()
+
+  const leave = (subscriber: Subscriber, reason: EndReason): void => {
+    if (!subscribers.delete(subscriber)) return
+    hub.remove(subscriber)
+    const { lease, keyId, requestId } = subscriber.request
+    lease.release()
+    const feed = FEED_NAMES[subscriber.side]
+    metrics.connections.dec({ feed })
+    metrics.ended.inc({ feed, reason })
+    log.info({ feed, reason, key_id: keyId, request_id: requestId }, 'stream ended')
+  }
+  const dismiss = (subscriber: Subscriber, reason: EndReason, words: string): void => {
+    leave(subscriber, reason)
+    subscriber.stream.end(words)
+  }
+  const recheckKeys = openRecheck(subscribers, options, subscriber =>
+    dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
+  )
+  const timers = [
+    setInterval(() => void recheckKeys(), RECHECK_MS),
+    setInterval(
+      () => {
+        for (const { stream } of subscribers) stream.pingIfIdle(pingAfterMs)
+      },
+      Math.min(PING_CHECK_MS, pingAfterMs),
+    ),
+  ]
+
+  return {
+    connect(response, request) {
+      const stream = openEventStream(response, { requestId: request.requestId, capBytes, now })
+      const subscriber: Subscriber = { ...request.feed.subscription, stream, request }
+      const { itemIdsCount: itemIds, namesCount: names } = request.feed
+      stream.send(readyFrame({ providers: request.providers, itemIds, names }))
+      subscribers.add(subscriber)
+      hub.add(subscriber)
+      const feed = FEED_NAMES[subscriber.side]
+      metrics.connections.inc({ feed })
+      log.info({ feed, key_id: request.keyId, request_id: request.requestId }, 'stream opened')
+      void stream.closed.then(() => leave(subscriber, 'client'))
+    },
+    async deliver(batch) {
+      const feed = FEED_NAMES[batch.side]
+      let queued = 0
+      for (const { frame, to, items } of hub.deliver(batch)) {
+        let events = 0
+        for (const subscriber of to) {
+          const outcome = subscriber.stream.send(frame)
+          if (outcome === 'queued') events += 1
+          else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
+        }
+        metrics.events.inc({ feed }, events)
+        metrics.items.inc({ feed }, events * items)
+        metrics.bytes.inc({ feed }, events * frame.length)
+        queued += events * frame.length
+        if (queued < SLICE_BYTES) continue
+        queued = 0
+        await breathe()
+      }
+      metrics.unknownItems.set(hub.unknownItems())
+    },
+    async stop() {
+      for (const timer of timers) clearInterval(timer)
+      const streams = [...subscribers].map(({ stream }) => stream.closed)
+      for (const subscriber of [...subscribers]) dismiss(subscriber, 'stopping', 'closed: the server is stopping')
+      const limit = new AbortController()
+      await Promise.race([Promise.all(streams), delayed(STOP_LIMIT_MS, limit.signal)])
+      limit.abort()
+    },
+  }
+}
+
+/** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
+function openRecheck(
+  subscribers: ReadonlySet<Subscriber>,
+  { judge, mayListen, log }: GatewayOptions,
+  dismiss: (subscriber: Subscriber) => void,
+): () => Promise<void> {
+  let isUnderWay = false
+  let isAnswered = true
+  const isWelcome = async (authorization: string): Promise<boolean> => {
+    const answer = await judge(authorization)
+    return answer.accepted && mayListen(answer.credential)
+  }
+  return async () => {
+    if (isUnderWay) return
+    isUnderWay = true
+    const byKey = Map.groupBy(subscribers, ({ request }) => request.authorization)
+    const outcomes = await Promise.allSettled(
+      [...byKey].map(async ([authorization, own]) => {
+        if (!(await isWelcome(authorization))) for (const subscriber of own) dismiss(subscriber)
+      }),
+    )
+    // Nobody can tell whether a key was revoked while Postgres is away: streams that were let in stay.
+    const lost = outcomes.find(outcome => outcome.status === 'rejected')
+    if (lost && isAnswered) log.warn({ err: lost.reason }, 'the keys of open streams cannot be checked')
+    isAnswered = lost === undefined
+    isUnderWay = false
+  }
+}
+
+function delayed(limitMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const timer = setTimeout(resolve, limitMs)
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}

@@ -1,0 +1,68 @@
+/**
+ * The role `feed`: market.book-changes in, Server-Sent Events out.
+ *
+ * Mounts /feed and /v1/feed on the process's HTTP host, where it shares the API's origin when both run
+ * in one process. Reads keys from Postgres and names from the catalog; writes nothing. Any number of
+ * gateway processes may run side by side; the cap on connections counts per process as yet.
+ */
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadTiers } from '#infra/config/tiers.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { openChangeReader } from './change-reader.ts'
+import { openLocalLeases } from './connection-leases.ts'
+import { openFeedHandler } from './feed-handler.ts'
+import { openFeedMetrics } from './feed-metrics.ts'
+import { openGateway } from './gateway.ts'
+
+const KEY_CONNECTIONS = 2
+
+/** Starts the feed. */
+export const start: StartRole = async context => {
+  const { config, log } = context
+  const registry = loadProviders(config.providersFile)
+  const tiers = loadTiers()
+  const metrics = openFeedMetrics(context.metrics)
+  const catalog = await context.catalog()
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'feed', log, connections: KEY_CONNECTIONS })
+  const keys = openKeyDirectory(database)
+  const gateway = openGateway({
+    itemOf: catalog.byId,
+    judge: keys.judge,
+    mayListen: ({ tier }) => tiers[tier].feed_connections > 0,
+    metrics,
+    log,
+  })
+  const reader = await openChangeReader({
+    kafka: connectKafka({ config, role: 'feed', log }),
+    deliver: gateway.deliver,
+    metrics,
+    fail: context.fail,
+  })
+  const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
+  const handler = openFeedHandler({
+    judge: keys.judge,
+    connectionsOf: ({ tier }) => tiers[tier].feed_connections,
+    leases: openLocalLeases(),
+    gateway,
+    providerKeys: registry.askKeys,
+    providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
+    unavailable,
+    metrics,
+    log,
+  })
+  context.http.mount(['/feed', '/v1/feed'], handler)
+  return {
+    name: 'feed',
+    ready: async () => unavailable(),
+    async stop() {
+      await gateway.stop()
+      await reader.stop()
+      await database.close()
+    },
+  }
+}

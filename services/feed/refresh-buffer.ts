@@ -1,0 +1,120 @@
+/**
+ * Puts the changes of one refresh together again, which the log spreads over its partitions.
+ *
+ * Pure: records and time are arguments. A refresh is released as one batch when every partition has
+ * brought its marker. Invariant: the batches of a provider and side leave in the order of its refreshes,
+ * and no change waits for ever: what a reader that began in mid-refresh can never complete leaves when
+ * the next one completes or `waitMs` after its first marker, and a refresh beyond `changesMax` in parts.
+ * Pushed changes belong to no refresh and leave at the end of the fetch that brought them.
+ */
+import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+
+/** Changes of one provider and side, in the order of the log, that leave together. */
+export interface Batch {
+  side: Side
+  provider: string
+  changes: readonly BookChanged[]
+}
+
+/** Limits of a buffer. */
+export interface BufferLimits {
+  /** Partitions of the topic. */
+  partitions: number
+  /** Longest wait for the markers of the other partitions. */
+  waitMs: number
+  /** Most changes held of one refresh. */
+  changesMax: number
+}
+
+/** Holds changes until their refresh is complete. */
+export interface RefreshBuffer {
+  change(change: BookChanged): Batch[]
+  /** Takes the marker of one partition; `nowMs` is monotonic. */
+  mark(partition: number, marked: RefreshMarked, nowMs: number): Batch[]
+  /** Releases what was pushed, and what has waited too long. */
+  release(nowMs: number): Batch[]
+  /** Changes held. */
+  held(): number
+}
+
+interface Open {
+  /** Null collects pushed changes. */
+  refreshId: string | null
+  /** Time of the refresh: a provider's refreshes stand in the log in this order. */
+  at: number
+  changes: BookChanged[]
+  markers: Set<number>
+  firstMarkerAt: number | undefined
+}
+
+interface Lane {
+  side: Side
+  provider: string
+  /** Oldest first; one of them for most of the time. */
+  open: Open[]
+}
+
+/** Opens an empty buffer. */
+export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
+  const lanes = new Map<string, Lane>()
+  let held = 0
+
+  const laneOf = ({ side, provider }: { side: Side; provider: string }): Lane => {
+    const key = `${side}|${provider}`
+    const found = lanes.get(key)
+    if (found) return found
+    const created: Lane = { side, provider, open: [] }
+    lanes.set(key, created)
+    return created
+  }
+  /** Partitions are read side by side, so the later of two refreshes may be met first: time orders them. */
+  const openIn = (lane: Lane, refreshId: string | null, at: number): Open => {
+    const found = lane.open.find(open => open.refreshId === refreshId)
+    if (found) return found
+    const created: Open = { refreshId, at, changes: [], markers: new Set(), firstMarkerAt: undefined }
+    lane.open.splice(lane.open.findLastIndex(open => open.at <= at) + 1, 0, created)
+    return created
+  }
+  /** The changes held by the lane's refreshes up to and including `last`, which stay open for more. */
+  const emptied = ({ side, provider, open }: Lane, last: Open): Batch[] =>
+    open.slice(0, open.indexOf(last) + 1).flatMap(one => {
+      const { changes } = one
+      one.changes = []
+      held -= changes.length
+      return changes.length === 0 ? [] : [{ side, provider, changes }]
+    })
+  const endUpTo = (lane: Lane, last: Open): Batch[] => {
+    const batches = emptied(lane, last)
+    lane.open.splice(0, lane.open.indexOf(last) + 1)
+    return batches
+  }
+
+  return {
+    change(change) {
+      const lane = laneOf(change)
+      const open = openIn(lane, change.refresh_id, change.seen_at)
+      open.changes.push(change)
+      held += 1
+      return open.changes.length < limits.changesMax ? [] : emptied(lane, open)
+    },
+    mark(partition, marked, nowMs) {
+      const lane = laneOf(marked)
+      const open = openIn(lane, marked.refresh_id, marked.last_updated)
+      open.markers.add(partition)
+      open.firstMarkerAt ??= nowMs
+      return open.markers.size < limits.partitions ? [] : endUpTo(lane, open)
+    },
+    release(nowMs) {
+      const batches: Batch[] = []
+      for (const lane of lanes.values()) {
+        const isOver = ({ refreshId, firstMarkerAt }: Open) =>
+          refreshId === null || (firstMarkerAt !== undefined && nowMs - firstMarkerAt >= limits.waitMs)
+        const last = lane.open.findLast(isOver)
+        if (last) batches.push(...emptied(lane, last))
+        lane.open = lane.open.filter(({ refreshId }) => refreshId !== null)
+      }
+      return batches
+    },
+    held: () => held,
+  }
+}

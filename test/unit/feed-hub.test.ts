@@ -1,0 +1,192 @@
+/**
+ * The hub: who gets which items in which frames, what a frame holds, and what is shared.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { EVENT_ITEMS_MAX, openHub, type Subscription } from '#services/feed/hub.ts'
+import { changed } from '#test/harness/feed-events.ts'
+
+interface Named extends Subscription {
+  id: string
+}
+
+const wanting = (id: string, members: Partial<Subscription> = {}): Named => {
+  const { itemIds = new Set<number>(), names = new Set<string>() } = members
+  const isFiltered = itemIds.size + names.size > 0
+  return { id, side: 'ask', providers: undefined, ...members, itemIds, names, isFiltered }
+}
+
+/** Items 1 and 2 are two phases of one name; 99 is not in the catalog. */
+const itemOf = (item_id: number): CatalogItem | undefined =>
+  item_id === 99
+    ? undefined
+    : ({
+        item_id,
+        market_hash_name: item_id <= 2 ? '★ Knife | Doppler "x"' : `Item ${item_id}`,
+        phase: item_id <= 2 ? `Phase ${item_id}` : null,
+      } as CatalogItem)
+
+interface Told {
+  event: string
+  data: { provider: string; seen_at: string; items: { item_id: number }[] }
+}
+
+/** Reads a frame as a client does. */
+const read = (frame: Buffer): Told => {
+  const match = /^event: (.+)\ndata: (.+)\n\n$/.exec(frame.toString())
+  if (!match) throw new Error(`not one event: ${frame}`)
+  return { event: match[1] ?? '', data: JSON.parse(match[2] ?? '') }
+}
+
+/** What each subscriber gets of a batch: item ids per event. */
+function deliveriesTo(subscribers: Named[], changes: BookChanged[], provider = 'p'): Record<string, number[][]> {
+  const hub = openHub<Named>(itemOf)
+  for (const subscriber of subscribers) hub.add(subscriber)
+  const got: Record<string, number[][]> = Object.fromEntries(subscribers.map(({ id }) => [id, []]))
+  for (const { frame, to } of hub.deliver({ side: 'ask', provider, changes })) {
+    for (const { id } of to) got[id]?.push(read(frame).data.items.map(item => item.item_id))
+  }
+  return got
+}
+
+describe('hub', () => {
+  const changes = [1, 2, 3].map(item_id => changed({ item_id }))
+  const cases = [
+    { name: 'everything, where nothing is named', wants: wanting('a'), gets: [[1, 2, 3]] },
+    { name: 'the named provider', wants: wanting('a', { providers: new Set(['p', 'q']) }), gets: [[1, 2, 3]] },
+    { name: 'nothing of other providers', wants: wanting('a', { providers: new Set(['q']) }), gets: [] },
+    { name: 'nothing of the other side', wants: wanting('a', { side: 'bid' }), gets: [] },
+    { name: 'a named item', wants: wanting('a', { itemIds: new Set([2]) }), gets: [[2]] },
+    {
+      name: 'every phase of a name',
+      wants: wanting('a', { names: new Set(['★ Knife | Doppler "x"']) }),
+      gets: [[1, 2]],
+    },
+    {
+      name: 'the union of ids and names, each item once',
+      wants: wanting('a', { itemIds: new Set([3, 1]), names: new Set(['★ Knife | Doppler "x"']) }),
+      gets: [[1, 2, 3]],
+    },
+    {
+      name: 'nothing for unknown ids and names',
+      wants: wanting('a', { itemIds: new Set([7]), names: new Set(['?']) }),
+      gets: [],
+    },
+    {
+      name: 'nothing of a filter under another provider',
+      wants: wanting('a', { itemIds: new Set([2]), providers: new Set(['q']) }),
+      gets: [],
+    },
+  ]
+  for (const { name, wants, gets } of cases)
+    it(`sends ${name}`, () => expect(deliveriesTo([wants], changes)).to.deep.equal({ a: gets }))
+
+  it('makes one frame for all who are unfiltered', () => {
+    const hub = openHub<Named>(itemOf)
+    for (const id of ['a', 'b', 'c']) hub.add(wanting(id))
+    const [delivery, ...more] = [...hub.deliver({ side: 'ask', provider: 'p', changes })]
+    expect(delivery?.to.map(({ id }) => id)).to.deep.equal(['a', 'b', 'c'])
+    expect(more).to.deep.equal([])
+  })
+
+  it('tells what the specification names and nothing else', () => {
+    const hub = openHub<Named>(itemOf)
+    hub.add(wanting('a', { side: 'bid' }))
+    const told = [
+      changed({ side: 'bid', item_id: 1, change: 'updated', price_micro_usd: 5_311_425_000, quantity: 4 }),
+      changed({ side: 'bid', item_id: 3, change: 'removed', price: null, price_micro_usd: null, quantity: 0 }),
+    ]
+    const frames = [...hub.deliver({ side: 'bid', provider: 'p', changes: told })].map(({ frame }) => read(frame))
+    expect(frames).to.deep.equal([
+      {
+        event: 'bids.changed',
+        data: {
+          provider: 'p',
+          seen_at: '2026-03-03T21:34:30.549Z',
+          items: [
+            {
+              item_id: 1,
+              market_hash_name: '★ Knife | Doppler "x"',
+              phase: 'Phase 1',
+              price: 531_143,
+              qty: 4,
+              change: 'updated',
+            },
+            { item_id: 3, market_hash_name: 'Item 3', phase: null, price: null, qty: 0, change: 'removed' },
+          ],
+        },
+      },
+    ])
+  })
+
+  it('splits a large refresh into events of the same moment', () => {
+    const many = Array.from({ length: 2 * EVENT_ITEMS_MAX + 1 }, (_, at) => changed({ item_id: 100 + at }))
+    const { a = [] } = deliveriesTo([wanting('a')], many)
+    expect(a.map(items => items.length)).to.deep.equal([EVENT_ITEMS_MAX, EVENT_ITEMS_MAX, 1])
+    expect(a.flat()).to.deep.equal(many.map(change => change.item_id))
+  })
+
+  it('tells one moment per event', () => {
+    const pushed = [
+      changed({ item_id: 1, seen_at: 1 }),
+      changed({ item_id: 2, seen_at: 1 }),
+      changed({ item_id: 3, seen_at: 2 }),
+    ]
+    expect(deliveriesTo([wanting('a')], pushed)).to.deep.equal({ a: [[1, 2], [3]] })
+  })
+
+  it('leaves out an item that the catalog lacks, and counts it once', () => {
+    const hub = openHub<Named>(itemOf)
+    for (const id of ['a', 'b']) hub.add(wanting(id))
+    hub.add(wanting('c', { itemIds: new Set([99]) }))
+    const deliveries = [
+      ...hub.deliver({ side: 'ask', provider: 'p', changes: [changed({ item_id: 99 }), changed({ item_id: 3 })] }),
+    ]
+    expect(deliveries.map(({ frame }) => read(frame).data.items.map(item => item.item_id))).to.deep.equal([[3]])
+    expect(hub.unknownItems()).to.equal(1)
+  })
+
+  it('sends nothing to one that has left, and nothing of a batch to one that came in the middle of it', () => {
+    const hub = openHub<Named>(itemOf)
+    const left = wanting('left', { itemIds: new Set([1]), names: new Set(['Item 3']) })
+    hub.add(left)
+    hub.remove(left)
+    hub.add(wanting('a'))
+    const many = Array.from({ length: EVENT_ITEMS_MAX + 1 }, (_, at) => changed({ item_id: 100 + at }))
+    const got: string[] = []
+    for (const { to } of hub.deliver({ side: 'ask', provider: 'p', changes: many })) {
+      got.push(...to.map(({ id }) => id))
+      hub.add(wanting('late'))
+    }
+    expect(got).to.deep.equal(['a', 'a'])
+  })
+
+  it('gives each subscriber what a filter by hand gives', () => {
+    const ids = fc.uniqueArray(fc.integer({ min: 1, max: 6 }), { maxLength: 3 })
+    const providers = fc.option(fc.uniqueArray(fc.constantFrom('p', 'q'), { minLength: 1 }), { nil: undefined })
+    const subscriber = fc.record({ itemIds: ids, nameOf: ids, providers })
+    fc.assert(
+      fc.property(fc.array(subscriber, { maxLength: 5 }), fc.array(fc.integer({ min: 1, max: 6 })), (wanted, items) => {
+        const subscribers = wanted.map((want, at) =>
+          wanting(String(at), {
+            itemIds: new Set(want.itemIds),
+            names: new Set(want.nameOf.map(id => itemOf(id)?.market_hash_name ?? '')),
+            providers: want.providers && new Set(want.providers),
+          }),
+        )
+        const got = deliveriesTo(
+          subscribers,
+          items.map(item_id => changed({ item_id })),
+        )
+        for (const { id, itemIds, names, isFiltered, providers: own } of subscribers) {
+          const fits = (item: number) =>
+            !isFiltered || itemIds.has(item) || names.has(itemOf(item)?.market_hash_name ?? '')
+          const expected = own === undefined || own.has('p') ? items.filter(fits) : []
+          expect(got[id]?.flat()).to.deep.equal(expected)
+        }
+      }),
+    )
+  })
+})

@@ -1,0 +1,110 @@
+/**
+ * What a feed's URL may say, and what is told about one that says something else.
+ */
+import { expect } from 'chai'
+import type { Violation } from '#schemas/api/error.ts'
+import { type FeedRequest, FILTER_VALUES_MAX, parseFeedQuery } from '#services/feed/feed-query.ts'
+
+const KEYS = ['provider_01', 'provider_02', 'provider_03']
+const parse = (query: string) => parseFeedQuery('ask', query, KEYS)
+const parsed = (query: string): FeedRequest => parse(query) as FeedRequest
+const repeated = (name: string, count: number) => Array.from({ length: count }, () => `${name}=7`)
+
+describe('feed query', () => {
+  it('asks for everything when it says nothing', () => {
+    const { subscription, providers, itemIdsCount, namesCount } = parsed('')
+    expect(subscription).to.deep.equal({
+      side: 'ask',
+      providers: undefined,
+      itemIds: new Set(),
+      names: new Set(),
+      isFiltered: false,
+    })
+    expect({ providers, itemIdsCount, namesCount }).to.deep.equal({
+      providers: undefined,
+      itemIdsCount: 0,
+      namesCount: 0,
+    })
+  })
+
+  it('takes repeated values, counts them as sent and ignores what it does not know', () => {
+    const { subscription, providers, itemIdsCount, namesCount } = parsed(
+      'providers=provider_02&item_ids=5&item_ids=5&item_ids=12&market_hash_names=AK-47+%7C+Redline&x=1&providers=provider_02',
+    )
+    expect(subscription.providers).to.deep.equal(new Set(['provider_02']))
+    expect(subscription.itemIds).to.deep.equal(new Set([5, 12]))
+    expect(subscription.names).to.deep.equal(new Set(['AK-47 | Redline']))
+    expect(subscription.isFiltered).to.equal(true)
+    expect({ providers, itemIdsCount, namesCount }).to.deep.equal({
+      providers: ['provider_02'],
+      itemIdsCount: 3,
+      namesCount: 1,
+    })
+  })
+
+  it('takes a hundred values of both filters together', () => {
+    const query = [...repeated('item_ids', FILTER_VALUES_MAX - 1), 'market_hash_names=a'].join('&')
+    expect(parsed(query)).to.include({ itemIdsCount: 99, namesCount: 1 })
+  })
+
+  const cases = [
+    {
+      name: 'an unknown provider',
+      query: 'providers=provider_01&providers=nobody',
+      type: 'enum',
+      loc: ['query', 'providers', 1],
+    },
+    { name: 'an empty provider', query: 'providers=', type: 'enum', loc: ['query', 'providers', 0] },
+    {
+      name: 'an id that is no number',
+      query: 'item_ids=1&item_ids=x',
+      type: 'int_parsing',
+      loc: ['query', 'item_ids', 1],
+    },
+    { name: 'an id with a fraction', query: 'item_ids=1.5', type: 'int_parsing', loc: ['query', 'item_ids', 0] },
+    {
+      name: 'an empty name',
+      query: 'market_hash_names=',
+      type: 'string_too_short',
+      loc: ['query', 'market_hash_names', 0],
+    },
+    {
+      name: 'a NUL in a name',
+      query: 'market_hash_names=a%00b',
+      type: 'value_error',
+      loc: ['query', 'market_hash_names', 0],
+    },
+    {
+      name: 'too many ids',
+      query: repeated('item_ids', FILTER_VALUES_MAX + 1).join('&'),
+      type: 'too_long',
+      loc: ['query', 'item_ids'],
+    },
+    {
+      name: 'too many of both',
+      query: [...repeated('item_ids', 20), ...repeated('market_hash_names', 81)].join('&'),
+      type: 'too_long',
+      loc: ['query', 'market_hash_names'],
+    },
+  ]
+  for (const { name, query, type, loc } of cases)
+    it(`refuses ${name}`, () => {
+      const [violation, ...more] = parse(query) as Violation[]
+      expect(violation).to.deep.include({ type, loc })
+      expect(more).to.deep.equal([])
+    })
+
+  it('tells every violation at once, with what was sent and what was expected', () => {
+    const violations = parse('providers=x&item_ids=y&market_hash_names=') as Violation[]
+    expect(violations.map(({ type }) => type)).to.deep.equal(['enum', 'int_parsing', 'string_too_short'])
+    expect(violations[0]).to.deep.include({
+      input: 'x',
+      ctx: { expected: "'provider_01', 'provider_02' or 'provider_03'" },
+    })
+  })
+
+  it('cannot be read when its encoding is broken', () => {
+    expect(parse('item_ids=%zz')).to.equal(undefined)
+    expect(parse('market_hash_names=%ed%a0%80')).to.equal(undefined)
+  })
+})
