@@ -66,6 +66,8 @@ const { createLogger } = loadInternal('loggers') as { createLogger(options: obje
 
 const FETCH_BYTES = 4 * 2 ** 20
 const READ_LIMIT_MS = 120_000
+const LEADER_TRIES = 50
+const LEADER_PAUSE_MS = 100
 const READ_COMMITTED = 1
 const READ_UNCOMMITTED = 0
 
@@ -122,19 +124,15 @@ function readerOf(cluster: Cluster): RangeReader {
     }
     return cluster.findBroker({ nodeId })
   }
-  const offset = async (
-    topic: string,
-    partition: number,
-    isolationLevel: number,
-    timestamp: number,
-  ): Promise<number> => {
-    const broker = await leaderOf(topic, partition)
-    const { responses } = await broker.listOffsets({
-      isolationLevel,
-      topics: [{ topic, partitions: [{ partition, timestamp }] }],
+  const offset = async (topic: string, partition: number, isolationLevel: number, timestamp: number): Promise<number> =>
+    whileLeaderMoves(cluster, async () => {
+      const broker = await leaderOf(topic, partition)
+      const { responses } = await broker.listOffsets({
+        isolationLevel,
+        topics: [{ topic, partitions: [{ partition, timestamp }] }],
+      })
+      return Number(responses[0]?.partitions[0]?.offset)
     })
-    return Number(responses[0]?.partitions[0]?.offset)
-  }
   const fetch: RangeReader['fetch'] = async (topic, next, waitMs) => {
     const byBroker = new Map<Broker, number[]>()
     for (const partition of next.keys()) {
@@ -178,6 +176,19 @@ function readerOf(cluster: Cluster): RangeReader {
       await coordinator.leaveGroup({ groupId, memberId })
     },
     close: () => cluster.disconnect(),
+  }
+}
+
+/** Asks again while a partition has no leader that knows of it: just after its topic was created, or as it moves. */
+async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!(error as { retriable?: boolean }).retriable || tries >= LEADER_TRIES) throw error
+      await delay(LEADER_PAUSE_MS)
+      await cluster.refreshMetadata()
+    }
   }
 }
 
