@@ -1,0 +1,84 @@
+/**
+ * The Express application: what every request passes, the routes, and what answers the rest.
+ *
+ * Opens nothing. Invariant: every path answers under /v1 and at the root alike; a known path with another
+ * method is a 405 with Allow, an unknown path a 404, and every answer goes out through reply.ts. Routes that
+ * are asked for most stand first, since paths are tried in order.
+ */
+import express, { type Express, type RequestHandler, Router } from 'express'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { ApiError, answerErrors } from './errors.ts'
+import { openGuard } from './guard.ts'
+import type { ApiParts } from './parts.ts'
+import { localsOf, type Observe, openObserver, sendEmpty } from './reply.ts'
+import { decodePercent, requestIdOf } from './request.ts'
+import { addCandlesRoute } from './routes/candles.ts'
+import { addCatalogRoutes } from './routes/catalog.ts'
+import { addHistoryRoute } from './routes/history.ts'
+import { addListingRoutes } from './routes/listings.ts'
+import { addProviderRoutes } from './routes/providers.ts'
+import { addRedirectRoute } from './routes/redirect.ts'
+import { addSalesRoute } from './routes/sales.ts'
+
+const PREFLIGHT_SECONDS = 86_400
+
+/** Makes the application of its parts. */
+export function makeApp(parts: ApiParts, options: { log: Log; metrics: Metrics }): Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.set('etag', false)
+  app.set('trust proxy', false)
+  app.set('query parser', false)
+  const now = () => performance.now()
+  app.use(receive(openObserver(options.log, options.metrics, now), now))
+  const router = routesOf(parts)
+  app.use('/v1', router)
+  app.use(router)
+  app.use(() => {
+    throw new ApiError('NOT_FOUND', 'There is no such path.')
+  })
+  app.use(answerErrors(options.log))
+  return app
+}
+
+function routesOf(parts: ApiParts): Router {
+  const router = Router({ caseSensitive: true })
+  const allow = openGuard(parts.keys)
+  addListingRoutes(router, allow, parts)
+  addCandlesRoute(router, allow, parts)
+  addHistoryRoute(router, allow, parts)
+  addSalesRoute(router, allow, parts)
+  addCatalogRoutes(router, allow, parts)
+  addProviderRoutes(router, allow, parts)
+  addRedirectRoute(router, parts)
+  refuseOtherMethods(router)
+  return router
+}
+
+/** Gives a request its id and clock, and refuses a path that cannot be decoded. */
+function receive(observe: Observe, now: () => number): RequestHandler {
+  return (request, response, next) => {
+    Object.assign(localsOf(response), { requestId: requestIdOf(request), startedAt: now(), observe })
+    const [path] = request.url.split('?', 1)
+    if (path?.includes('%')) decodePercent(path)
+    next()
+  }
+}
+
+/** Every route here answers GET and HEAD; a browser asks with OPTIONS whether it may. */
+function refuseOtherMethods(router: Router): void {
+  const allowed = ['Allow', 'GET, HEAD, OPTIONS']
+  const paths = new Set(router.stack.flatMap(layer => layer.route?.path ?? []))
+  router.all([...paths], (request, response) => {
+    if (request.method !== 'OPTIONS') {
+      throw new ApiError('METHOD_NOT_ALLOWED', `This path answers GET, not ${request.method}.`, { headers: allowed })
+    }
+    sendEmpty(response, 204, [
+      ...allowed,
+      ...['Access-Control-Allow-Methods', 'GET, HEAD, OPTIONS'],
+      ...['Access-Control-Allow-Headers', 'Authorization, X-Request-Id'],
+      ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
+    ])
+  })
+}

@@ -1,0 +1,74 @@
+/**
+ * How a failed request is answered: the one place where errors become HTTP.
+ *
+ * Status codes stand in schemas/api/error.ts. Invariant: every error answer has `code` and `detail`;
+ * what is not an ApiError is a bug or a lost dependency, is logged with the request's id and tells the
+ * client nothing of its cause.
+ */
+import type { ErrorRequestHandler } from 'express'
+import type { Log } from '#infra/runtime/log.ts'
+import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
+import { send } from './reply.ts'
+
+/** An answer that is not the one that was asked for. */
+export class ApiError extends Error {
+  readonly code: ErrorCode
+  readonly detail: string | Violation[]
+  /** Further headers, name and value in turn. */
+  readonly headers: readonly string[]
+
+  constructor(code: ErrorCode, detail: string | Violation[], options: { headers?: string[]; cause?: unknown } = {}) {
+    super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
+    this.code = code
+    this.detail = detail
+    this.headers = options.headers ?? []
+  }
+}
+
+/** The item that a request names is not in the catalog. */
+export const itemNotFound = (): ApiError =>
+  new ApiError('ITEM_NOT_FOUND', 'No catalog item has this id, or this name and phase.')
+
+/** Runs a read of a dependency; its failure becomes a 503 that names no cause to the client. */
+export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail: string): Promise<T> {
+  try {
+    return await read
+  } catch (error) {
+    if (error instanceof ApiError) throw error
+    throw new ApiError(code, detail, { cause: error })
+  }
+}
+
+/** Answers errors; the last handler of the application. */
+export function answerErrors(log: Log): ErrorRequestHandler {
+  return (error, _request, response, _next) => {
+    const failure = asApiError(error)
+    const status = ERROR_STATUS[failure.code]
+    if (status >= 500) {
+      const { requestId } = response.locals
+      log.error({ request_id: requestId, code: failure.code, error: failure.cause ?? error }, 'request failed')
+    }
+    if (response.headersSent) {
+      // Half an answer must not look like a whole one.
+      response.destroy()
+      return
+    }
+    send(
+      response,
+      status,
+      JSON.stringify({ code: failure.code, detail: failure.detail } as ErrorReply),
+      failure.headers,
+    )
+  }
+}
+
+/** Express marks what it refuses itself (a path parameter that cannot be decoded) with a status. */
+function asApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  if ((error as { status?: number } | null)?.status === 400) {
+    return new ApiError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })
+  }
+  return new ApiError('INTERNAL_ERROR', 'Something went wrong on our side; the request id helps us find it.', {
+    cause: error,
+  })
+}

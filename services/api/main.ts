@@ -1,0 +1,65 @@
+/**
+ * The role `api`: opens what the routes read, mounts them on the process's HTTP host, and closes it all.
+ *
+ * Reads Redis, ClickHouse and Postgres; never reads Kafka but for the catalog that the process shares, and
+ * writes no view. Invariant: a lost dependency is a 503 on the routes that need it while the others answer on.
+ */
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadTiers } from '#infra/config/tiers.ts'
+import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { makeApp } from './app.ts'
+import { openCursors } from './cursors.ts'
+import type { ApiParts } from './parts.ts'
+import { openFxReader } from './queries/fx-table.ts'
+import { openLiveView } from './queries/live-view.ts'
+
+const NAME = 'api'
+const KEY_CHECK_LIMIT_MS = 1_500
+
+/** Starts the query service. */
+export const start: StartRole = async context => {
+  const { config, http, metrics } = context
+  const log = context.log.child({ role: NAME })
+  const database = databaseName(config.namespace)
+  const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
+  const catalog = await context.catalog()
+  const redis = await openRedis(config.servers.redis, { name: NAME, log })
+  const clickhouse = openReader(config.servers.clickhouseReadOnly, { database, name: NAME })
+  const postgres = openDatabase(databaseUrl(config.servers.postgres, database), {
+    name: NAME,
+    log,
+    statementLimitMs: KEY_CHECK_LIMIT_MS,
+  })
+  const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
+  const parts: ApiParts = {
+    catalog,
+    registry,
+    tiers: loadTiers(),
+    keys: openKeyDirectory(postgres),
+    live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
+    redis,
+    prefix: config.namespace,
+    clickhouse,
+    fx,
+    cursors: openCursors(config.cursorKey),
+    baseUrl: config.baseUrl,
+    now: Date.now,
+  }
+  http.mount(['/'], makeApp(parts, { log, metrics }))
+  return {
+    name: NAME,
+    ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
+    async stop() {
+      fx.stop()
+      await closeRedis(redis)
+      await clickhouse.close()
+      await postgres.close()
+    },
+  }
+}

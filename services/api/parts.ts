@@ -1,0 +1,38 @@
+/**
+ * What the routes of the API are given: the views, the catalog, the registry and a clock.
+ *
+ * Opened by main.ts, closed there. Invariant: routes reach nothing that is not named here.
+ */
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { KeyDirectory } from '#infra/postgres/key-directory.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Cursors } from './cursors.ts'
+import type { FxReader } from './queries/fx-table.ts'
+import type { LiveView } from './queries/live-view.ts'
+
+/** What the routes work with. */
+export interface ApiParts {
+  catalog: CatalogReader
+  registry: ProviderRegistry
+  tiers: Record<Tier, TierLimits>
+  keys: KeyDirectory
+  live: LiveView
+  redis: Redis
+  /** Of all Redis keys. */
+  prefix: string
+  clickhouse: ClickhouseReader
+  fx: FxReader
+  cursors: Cursors
+  /** Public root of the API, without a trailing slash. */
+  baseUrl: string
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+/** One value for every tier, made once. */
+export function perTier<T>(parts: ApiParts, make: (limits: TierLimits) => T): Record<Tier, T> {
+  return Object.fromEntries(TIERS.map(tier => [tier, make(parts.tiers[tier])])) as Record<Tier, T>
+}

@@ -1,0 +1,116 @@
+/**
+ * The candles of an item: which window, which parts, which tier.
+ *
+ * Reads the ClickHouse tables candle_parts and candle_standing (writer: streams/candles) and composes what
+ * they hold (schemas/views/candle.ts). Invariant: the window lies on bucket edges and within the retention of
+ * the interval. A name without phase composes all phases of the finish: their asks count side by side.
+ */
+
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { TierLimits } from '#infra/config/tiers.ts'
+import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
+import { parseInstant } from '#schemas/values/instant.ts'
+import { CANDLE_INTERVALS, type Candle, type CandleWindow, composeCandles, fillCandles } from '#schemas/views/candle.ts'
+import {
+  type CandlePartRow,
+  type CandlePartsParams,
+  candlePartOf,
+  selectCandleParts,
+} from '#schemas/views/clickhouse/candle-parts.ts'
+import { type CandleStandingRow, selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { forbiddenTier } from '../guard.ts'
+import type { RawQuery } from '../request.ts'
+
+const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+/** How long the newest 1h bucket is waited for, so that late refreshes are in it (interface.md, `lookback`). */
+const HOUR_SETTLES_MS = 60_000
+/** Buckets shown when a request names no window (decisions.md "Prices"). */
+const DEFAULT_WINDOW_MS = { '5m': DAY_MS, '1h': 7 * DAY_MS, '1d': 30 * DAY_MS }
+/** Separates a provider's key from an item's id; sorts before every character of a key. */
+const OF_ITEM = '\0'
+
+/**
+ * Refuses what a tier may not ask for, before anything is validated: the values are looked at only as
+ * far as that takes.
+ */
+export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
+  const { interval = '1d', fill = 'false', start, end, lookback = '' } = raw
+  const isKnown = typeof interval === 'string' && interval in CANDLE_INTERVALS
+  if (isKnown && !limits.candle_intervals.some(allowed => allowed === interval)) {
+    throw forbiddenTier(`Candles of ${interval} are for the tier pro and above.`)
+  }
+  if (limits.can_choose_window) return
+  if (/^(true|1|yes|on|t|y)$/i.test(String(fill))) throw forbiddenTier('fill is for the tier pro and above.')
+  if (start !== undefined || end !== undefined) {
+    throw forbiddenTier('start and end are for the tier pro and above; use lookback.')
+  }
+  if (parseLookback(String(lookback))?.unit === 'h') {
+    throw forbiddenTier('A lookback in hours is for the tier pro and above.')
+  }
+}
+
+/** The effective window of a query at a time: what is shown, and the bucket edges around it. */
+export interface EffectiveWindow extends CandleWindow {
+  /** The exclusive end as the client sees it; `end` is the bucket edge at or after it. */
+  shownEnd: number
+}
+
+/** Settles the window of a query; see interface.md GET /prices/candles. */
+export function windowOf(
+  query: Pick<CandlesQuery, 'interval' | 'lookback' | 'start' | 'end'>,
+  now: number,
+): EffectiveWindow {
+  const { ms: intervalMs, retentionDays } = CANDLE_INTERVALS[query.interval]
+  const floor = (time: number) => Math.floor(time / intervalMs) * intervalMs
+  const ceil = (time: number) => Math.ceil(time / intervalMs) * intervalMs
+  const oldest = floor(now - retentionDays * DAY_MS)
+  const lookback = query.lookback === undefined ? undefined : parseLookback(query.lookback)
+  if (lookback) {
+    const end = floor(query.interval === '1h' ? now - HOUR_SETTLES_MS : now)
+    const start = floor(end - lookback.count * (lookback.unit === 'h' ? HOUR_MS : DAY_MS))
+    return { start: Math.max(start, oldest), end, shownEnd: end, intervalMs }
+  }
+  const shownEnd = Math.min(parseInstant(query.end ?? '') ?? now, now)
+  const start = parseInstant(query.start ?? '') ?? shownEnd - DEFAULT_WINDOW_MS[query.interval]
+  const end = ceil(shownEnd)
+  return { start: Math.min(Math.max(ceil(start), oldest), end), end, shownEnd, intervalMs }
+}
+
+/** Reads the candles of items, composed into one series. */
+export async function readCandles(
+  clickhouse: ClickhouseReader,
+  itemIds: readonly number[],
+  window: CandleWindow,
+  fill: boolean,
+): Promise<Candle[]> {
+  const sources = await Promise.all(itemIds.map(itemId => readSources(clickhouse, itemId, window, itemIds.length > 1)))
+  const composed = composeCandles(
+    { parts: sources.flatMap(source => source.parts), standing: sources.flatMap(source => source.standing) },
+    window,
+  )
+  const candles = fill ? fillCandles(composed, window) : composed.candles
+  return itemIds.length > 1 ? candles.map(withoutItems) : candles
+}
+
+async function readSources(clickhouse: ClickhouseReader, itemId: number, window: CandleWindow, isOneOfMany: boolean) {
+  const params: CandlePartsParams = {
+    interval_s: window.intervalMs / 1000,
+    item_id: itemId,
+    start_s: window.start / 1000,
+    end_s: window.end / 1000,
+  }
+  const [parts, standing] = await Promise.all([
+    clickhouse.rows<CandlePartRow>(selectCandleParts(clickhouse.database), params),
+    clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
+  ])
+  const named = <T extends { provider: string }>(row: T): T =>
+    isOneOfMany ? { ...row, provider: `${row.provider}${OF_ITEM}${itemId}` } : row
+  return { parts: parts.map(candlePartOf).map(named), standing: standing.map(named) }
+}
+
+function withoutItems(candle: Candle): Candle {
+  const key = (name: string) => name.split(OF_ITEM, 1)[0] as string
+  const { o, h, l, c } = candle.providers
+  return { ...candle, providers: { o: key(o), h: key(h), l: key(l), c: key(c) } }
+}

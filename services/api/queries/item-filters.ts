@@ -1,0 +1,73 @@
+/**
+ * The filters of GET /items as one predicate.
+ *
+ * Pure. Rules: interface.md GET /items. Invariant: an item fits when every given filter fits; several
+ * `crates` are alternatives. Values that no item has match nothing and are no error.
+ */
+import type { ItemsQuery } from '#schemas/api/catalog.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+
+type Predicate = (item: CatalogItem) => boolean
+
+/** The usual names of the rarity colours, by the colour that the catalog holds. */
+const COLOUR_NAMES: Record<string, readonly string[]> = {
+  '#ded6cc': ['white', 'beige', 'off-white'],
+  '#b0c3d9': ['gray', 'grey', 'light gray', 'light grey'],
+  '#5e98d9': ['light blue', 'sky blue'],
+  '#4b69ff': ['blue'],
+  '#8847ff': ['purple'],
+  '#d32ce6': ['pink', 'magenta'],
+  '#eb4b4b': ['red'],
+  '#e4ae39': ['gold', 'yellow', 'orange'],
+}
+
+/** Compared as they are. */
+const EXACT = [
+  'item_id',
+  'market_hash_name',
+  'item_type',
+  'item_subtype',
+  'weapon_type',
+  'wear_name',
+  'phase',
+  'rarity_name',
+  'style_name',
+  'is_stattrak',
+  'is_souvenir',
+] as const
+
+/** Compared without regard to case. */
+const CASELESS = ['base_name', 'skin_name', 'collection'] as const
+
+/** Whether an item fits all filters of a query; undefined when there are none. */
+export function itemPredicate(query: ItemsQuery): Predicate | undefined {
+  const tests: Predicate[] = []
+  for (const field of EXACT) {
+    const wanted = query[field]
+    if (wanted !== undefined) tests.push(item => item[field] === wanted)
+  }
+  for (const field of CASELESS) {
+    const wanted = query[field]?.toLowerCase()
+    if (wanted !== undefined) tests.push(item => item[field]?.toLowerCase() === wanted)
+  }
+  const { q, crates, rarity_color: colour } = query
+  if (q !== undefined) tests.push(contains(q))
+  if (crates !== undefined) tests.push(item => item.crates.some(crate => crates.includes(crate)))
+  if (colour !== undefined) tests.push(hasColour(colour))
+  return tests.length === 0 ? undefined : item => tests.every(test => test(item))
+}
+
+function contains(text: string): Predicate {
+  const wanted = text.toLowerCase()
+  return item => item.market_hash_name.toLowerCase().includes(wanted)
+}
+
+/** Takes `#4b69ff`, `4b69ff` in either case, or a name of the colour. */
+function hasColour(text: string): Predicate {
+  const wanted = text.toLowerCase()
+  const hex = wanted.startsWith('#') ? wanted : `#${wanted}`
+  return item => {
+    const colour = item.rarity_color?.toLowerCase()
+    return colour !== undefined && (colour === hex || COLOUR_NAMES[colour]?.includes(wanted) === true)
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * Decoded rows of the live view, kept while their text is unchanged.
+ *
+ * Reads and writes nothing outside this process. A row object lives as long as its text, so whatever is
+ * derived from it (services/api/listing-text.ts keeps serialised members on it) is derived once.
+ * Invariant: rows of an item are in the order of their providers' keys; the store holds a bounded number
+ * of items and forgets the one that was asked for least recently.
+ */
+import { decodeRow, type LiveRow } from '#schemas/views/live-keys.ts'
+import { SEPARATOR } from './live-scripts.ts'
+
+/** A provider's row, with room for what is derived from it. */
+export interface ListedRow {
+  readonly provider: string
+  readonly text: string
+  readonly row: LiveRow
+  /** What a serialiser made of the row, by variant (currency, rate, members). */
+  readonly serialised: { variant: string; text: string }[]
+}
+
+/** The rows of an item as of a stamp. */
+export interface ItemRows {
+  stamp: string
+  text: string
+  rows: readonly ListedRow[]
+}
+
+/** A bounded store of item rows by key. */
+export interface RowStore {
+  get(key: string): ItemRows | undefined
+  /** Keeps an item's rows as of a stamp and returns them; rows whose text is unchanged stay the same objects. */
+  put(key: string, stamp: string, text: string): ItemRows
+}
+
+/** Wraps a row that stands by itself. */
+export const listedRow = (provider: string, text: string): ListedRow => ({
+  provider,
+  text,
+  row: decodeRow(text),
+  serialised: [],
+})
+
+/** Opens a store for at most `capacity` items. */
+export function openRowStore(capacity: number): RowStore {
+  const items = new Map<string, ItemRows>()
+  const touch = (key: string, found: ItemRows): ItemRows => {
+    items.delete(key)
+    items.set(key, found)
+    return found
+  }
+  return {
+    get(key) {
+      const found = items.get(key)
+      return found && touch(key, found)
+    },
+    put(key, stamp, text) {
+      const before = items.get(key)
+      const rows = before?.text === text ? before.rows : decodeRows(text, before?.rows ?? [])
+      if (!before && items.size >= capacity) {
+        const [oldest] = items.keys()
+        if (oldest !== undefined) items.delete(oldest)
+      }
+      return touch(key, { stamp, text, rows })
+    },
+  }
+}
+
+function decodeRows(text: string, before: readonly ListedRow[]): ListedRow[] {
+  if (text === '') return []
+  const known = new Map(before.map(listed => [listed.provider, listed]))
+  const parts = text.split(SEPARATOR)
+  const rows: ListedRow[] = []
+  for (let i = 0; i + 1 < parts.length; i += 2) {
+    const [provider, rowText] = [parts[i] as string, parts[i + 1] as string]
+    const same = known.get(provider)
+    rows.push(same?.text === rowText ? same : listedRow(provider, rowText))
+  }
+  return rows.sort((a, b) => (a.provider < b.provider ? -1 : 1))
+}

@@ -1,0 +1,226 @@
+/**
+ * Reads live asks and bids: the rows of items, and the broad listing in stable order.
+ *
+ * Reads Redis (schemas/views/live-keys.ts; writer: streams/live-view). Invariant: what one partition
+ * contributes to an answer is its state at one moment; a missing head is a 503, never an empty answer. Listing
+ * order: provider key, partition, item id. Rows and heads are kept in memory under the stamp at which they
+ * were read and used again only while Redis says that the stamp still holds.
+ */
+import type { Redis } from '#infra/redis/redis.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
+import { ApiError } from '../errors.ts'
+import { type ItemRows, type ListedRow, listedRow, openRowStore } from './live-rows.ts'
+import { bindLiveScripts, SEPARATOR, type Stamped } from './live-scripts.ts'
+
+/** A provider's live row for an item. */
+export interface LiveEntry {
+  itemId: number
+  listed: ListedRow
+  /** When the provider was last refreshed, in milliseconds. */
+  lastUpdatedAt: number
+}
+
+/** Part of a listing. */
+export interface ListingPage {
+  entries: LiveEntry[]
+  /** Entries of the whole listing. */
+  total: number
+}
+
+/** The live view. */
+export interface LiveView {
+  /** The rows of items; per item in the order of the providers' keys. */
+  ofItems(side: Side, itemIds: readonly number[]): Promise<LiveEntry[]>
+  /** `limit` entries from `offset` of everything that some providers list. */
+  listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage>
+}
+
+interface Head extends LiveHead {
+  stamp: string
+}
+
+interface Counts {
+  stamp: string
+  generation: number
+  byProvider: ReadonlyMap<string, number>
+}
+
+/** A stretch of one provider's items in one partition. */
+interface Segment {
+  partition: number
+  provider: string
+  start: number
+  stop: number
+}
+
+const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
+  ask: { code: 'PRICES_INDEX_UNAVAILABLE', detail: 'The live price index is temporarily unavailable.' },
+  bid: { code: 'BIDS_INDEX_UNAVAILABLE', detail: 'The live bids index is temporarily unavailable.' },
+}
+
+/** An item has 41 rows of about 250 bytes when decoded and serialised: 2,000 items stay below 32 MB. */
+const ITEMS_KEPT = 2_000
+/** A partition is flushed a few times a second and read in a millisecond, so a second attempt is rare. */
+const ATTEMPTS = 4
+const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
+
+/** Opens the live view of a namespace; `keysOf` are all provider keys of a side. */
+export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, readonly string[]>): LiveView {
+  const scripts = bindLiveScripts(redis)
+  const store = openRowStore(ITEMS_KEPT)
+  const heads: (Head | undefined)[] = []
+  const counted: Record<Side, (Counts | undefined)[]> = { ask: [], bid: [] }
+
+  /** The head that an answer reflects: the one that came along, or the one whose stamp still holds. */
+  const headOf = (partition: number, held: Head | undefined, answer: Stamped): Head => {
+    const newest = heads[partition]
+    if (newest?.stamp === answer.stamp) return newest
+    if (answer.head === null) return held as Head
+    const head: Head = { ...(JSON.parse(answer.head) as LiveHead), stamp: answer.stamp }
+    heads[partition] = head
+    return head
+  }
+
+  /** Reads the items of one partition; again when a rebuild has changed the generation meanwhile. */
+  async function readItems(side: Side, partition: number, ids: readonly number[]): Promise<LiveEntry[]> {
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const held = heads[partition]
+      const itemKeys = held ? ids.map(id => itemKey(partition, held.generation, side, id, prefix)) : []
+      const stored = itemKeys.map(key => store.get(key))
+      const answer = await scripts.items({
+        headKey: headKey(partition, prefix),
+        headStamp: held?.stamp ?? '',
+        itemKeys,
+        itemStamps: stored.map(rows => rows?.stamp ?? ''),
+      })
+      if (answer === null) return missing(partition, side)
+      const head = headOf(partition, held, answer)
+      if (!held || head.generation !== held.generation) continue
+      return ids.flatMap((itemId, i) => {
+        const text = answer.rows[i] ?? null
+        const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
+        return rows.rows.map(listed => entryOf(side, itemId, listed, head))
+      })
+    }
+    throw unavailable(side)
+  }
+
+  async function countsOf(side: Side, partition: number): Promise<Counts> {
+    const providers = keysOf[side]
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+      const held = heads[partition]
+      const before = counted[side][partition]
+      const answer = await scripts.counts({
+        headKey: headKey(partition, prefix),
+        headStamp: held?.stamp ?? '',
+        listingKeys: providers.map(provider => listingKey(partition, held?.generation ?? 0, side, provider, prefix)),
+        countStamp: before?.stamp ?? '',
+      })
+      if (answer === null) return missing(partition, side)
+      const { generation, stamp } = headOf(partition, held, answer)
+      if (generation !== held?.generation) continue
+      if (answer.counts === null) return before as Counts
+      const { counts } = answer
+      const fresh = { stamp, generation, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
+      counted[side][partition] = fresh
+      return fresh
+    }
+    throw unavailable(side)
+  }
+
+  /** Undefined when the partition has moved on since it was counted. */
+  async function readSegment(side: Side, segment: Segment, counts: Counts): Promise<LiveEntry[] | undefined> {
+    const { partition, provider, start, stop } = segment
+    const held = heads[partition]
+    const answer = await scripts.page({
+      headKey: headKey(partition, prefix),
+      headStamp: held?.stamp ?? '',
+      listingKey: listingKey(partition, counts.generation, side, provider, prefix),
+      start,
+      stop,
+      itemKeyPrefix: itemKey(partition, counts.generation, side, 0, prefix).slice(0, -1),
+      provider,
+    })
+    if (answer === null) return missing(partition, side)
+    if (answer.stamp !== counts.stamp) return undefined
+    const head = headOf(partition, held, answer)
+    const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
+    const entries: LiveEntry[] = []
+    for (let i = 0; i + 1 < parts.length; i += 2) {
+      entries.push(entryOf(side, Number(parts[i]), listedRow(provider, parts[i + 1] as string), head))
+    }
+    return entries
+  }
+
+  const missing = (partition: number, side: Side): never => {
+    heads[partition] = undefined
+    throw unavailable(side)
+  }
+
+  /** A connection that is being made again would let requests wait; they get their 503 at once. */
+  const guarded = async <T>(side: Side, read: () => Promise<T>): Promise<T> => {
+    if (redis.status !== 'ready') throw unavailable(side)
+    try {
+      return await read()
+    } catch (error) {
+      throw error instanceof ApiError ? error : unavailable(side, error)
+    }
+  }
+
+  return {
+    ofItems: (side, itemIds) =>
+      guarded(side, async () => {
+        const [only] = itemIds
+        if (only !== undefined && itemIds.length === 1) return readItems(side, placeOf(only), itemIds)
+        const byPartition = Map.groupBy(itemIds, placeOf)
+        const read = await Promise.all([...byPartition].map(([partition, ids]) => readItems(side, partition, ids)))
+        return read.flat()
+      }),
+    listing: (side, providers, offset, limit) =>
+      guarded(side, async () => {
+        for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+          const counts = await Promise.all(PARTITIONS.map(partition => countsOf(side, partition)))
+          const { segments, total } = locate(counts, providers, offset, limit)
+          const read = segments.map(segment => readSegment(side, segment, counts[segment.partition] as Counts))
+          const pages = await Promise.all(read)
+          if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
+        }
+        throw unavailable(side)
+      }),
+  }
+}
+
+const placeOf = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
+
+const unavailable = (side: Side, cause?: unknown): ApiError =>
+  new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
+
+function entryOf(side: Side, itemId: number, listed: ListedRow, head: LiveHead): LiveEntry {
+  const refreshedAt = head[side][listed.provider] ?? 0
+  return { itemId, listed, lastUpdatedAt: Math.max(listed.row.seenAt, refreshedAt) }
+}
+
+/** Where a page lies: which stretches of which listings, in listing order. */
+function locate(
+  counts: readonly Counts[],
+  providers: readonly string[],
+  offset: number,
+  limit: number,
+): { segments: Segment[]; total: number } {
+  const segments: Segment[] = []
+  const end = offset + limit
+  let at = 0
+  for (const provider of providers) {
+    for (const partition of PARTITIONS) {
+      const count = counts[partition]?.byProvider.get(provider) ?? 0
+      const [start, stop] = [Math.max(offset - at, 0), Math.min(end - at, count) - 1]
+      if (stop >= start) segments.push({ partition, provider, start, stop })
+      at += count
+    }
+  }
+  return { segments, total: at }
+}

@@ -1,0 +1,72 @@
+/**
+ * The records of GET /providers: configuration, and health judged now.
+ *
+ * Reads the Redis hash of streams/provider-health. Invariant: a provider is down when no refresh has
+ * completed within three of its intervals (at least 15 minutes) or the last three failed, and up again
+ * with the next good one (decisions.md "Catalog"); one that was never heard of is down.
+ */
+import type { Provider } from '#infra/config/providers.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { ProviderRecord } from '#schemas/api/providers.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
+import { healthKey, type ProviderHealth } from '#schemas/views/provider-health.ts'
+
+/** What a record is made of beside the provider itself. */
+export interface RecordScope {
+  now: number
+  catalogItems: number
+}
+
+const INTERVALS_UNTIL_DOWN = 3
+const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
+const FAILURES_UNTIL_DOWN = 3
+
+/** Reads the health of providers by key; those without any are left out. */
+export async function readHealth(
+  redis: Redis,
+  prefix: string,
+  keys: readonly string[],
+): Promise<Map<string, ProviderHealth>> {
+  const texts = await redis.hmget(healthKey(prefix), ...keys)
+  const found = keys.flatMap((key, i): [string, ProviderHealth][] => {
+    const text = texts[i]
+    return text ? [[key, JSON.parse(text)]] : []
+  })
+  return new Map(found)
+}
+
+/** Makes a provider's record of its configuration and health. */
+export function providerRecordOf(
+  provider: Provider,
+  health: ProviderHealth | undefined,
+  scope: RecordScope,
+): ProviderRecord {
+  const { key, code, logo, market_type, default_currency, fees, features } = provider
+  const uniqueItems = health?.unique_items ?? 0
+  return {
+    key,
+    code,
+    logo,
+    market_type,
+    default_currency,
+    fees,
+    features,
+    health: {
+      status: statusOf(provider, health, scope.now),
+      last_checked_at: health ? formatInstant(health.last_checked_at) : null,
+      total_offers: health?.total_offers ?? 0,
+      unique_items: uniqueItems,
+      market_coverage: scope.catalogItems > 0 ? Math.round((uniqueItems / scope.catalogItems) * 10_000) / 100 : 0,
+      total_value: health?.total_value ?? 0,
+      total_value_usd: health?.total_value_usd ?? 0,
+    },
+  }
+}
+
+/** Whether a provider is up at a time. */
+export function statusOf(provider: Provider, health: ProviderHealth | undefined, now: number): 'up' | 'down' {
+  if (!health || health.last_completed_at === null) return 'down'
+  if (health.consecutive_failures >= FAILURES_UNTIL_DOWN) return 'down'
+  const limitMs = Math.max(INTERVALS_UNTIL_DOWN * provider.refresh_interval_ms, SHORTEST_UNTIL_DOWN_MS)
+  return now - health.last_completed_at > limitMs ? 'down' : 'up'
+}

@@ -1,0 +1,77 @@
+/**
+ * Writes answers: head, security headers, request id, access log and latency in one place.
+ *
+ * Writes to the socket, the log and the metrics. Invariant: every answer carries X-Request-Id; a log line
+ * holds neither key nor query. Headers go out as one flat list and there is no ETag: setting them one by one
+ * and hashing 14 kB took a third of the time of a whole GET /prices (45 to 67 us in bare Express, 32 so).
+ */
+import type { Response } from 'express'
+import type { Credential } from '#infra/postgres/key-directory.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+
+/** What a request carries through its handlers. */
+export interface RequestLocals {
+  requestId: string
+  /** Monotonic, milliseconds. */
+  startedAt: number
+  /** The route's path as it is written, for metrics. */
+  route: string
+  credential?: Credential
+  observe: Observe
+}
+
+/** Hears of every answer. */
+export type Observe = (response: Response, answer: { status: number; bytes: number }) => void
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** Sent with every answer. The API shows no page, so nothing may be loaded, framed or sniffed. */
+const FIXED_HEADERS = [
+  ...['X-Content-Type-Options', 'nosniff', 'Referrer-Policy', 'no-referrer'],
+  ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
+  ...['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', 'X-Request-Id, Retry-After'],
+]
+
+/** Sends a JSON text, or its bytes; `headers` are name and value in turn. */
+export function send(response: Response, status: number, body: string | Buffer, headers: readonly string[] = []): void {
+  const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+  response.writeHead(status, [
+    ...['Content-Type', JSON_TYPE, 'Content-Length', String(bytes)],
+    ...['X-Request-Id', localsOf(response).requestId, 'Cache-Control', 'private, no-store'],
+    ...FIXED_HEADERS,
+    ...headers,
+  ])
+  response.end(body)
+  localsOf(response).observe(response, { status, bytes })
+}
+
+/** Sends a text that holds ASCII alone, which costs a copy instead of an encoding. */
+export function sendAscii(response: Response, status: number, text: string): void {
+  send(response, status, Buffer.from(text, 'latin1'))
+}
+
+/** Sends a status without a body. */
+export function sendEmpty(response: Response, status: number, headers: readonly string[]): void {
+  response.writeHead(status, ['X-Request-Id', localsOf(response).requestId, ...FIXED_HEADERS, ...headers])
+  response.end()
+  localsOf(response).observe(response, { status, bytes: 0 })
+}
+
+/** What the request carries. */
+export const localsOf = (response: Response): RequestLocals => response.locals as RequestLocals
+
+/** Opens the observer: one log line and one measurement per answer. */
+export function openObserver(log: Log, metrics: Metrics, now: () => number): Observe {
+  const latency = metrics.histogram('api_request_seconds', 'Time from request to answer', ['route', 'status'])
+  const isLogged = log.isLevelEnabled('info')
+  return (response, { status, bytes }) => {
+    const { startedAt, requestId, route, credential } = localsOf(response)
+    const ms = now() - startedAt
+    latency.observe({ route, status }, ms / 1000)
+    if (!isLogged) return
+    const { method } = response.req
+    const line = { request_id: requestId, method, route, status, ms: Math.round(ms * 100) / 100, bytes }
+    log.info({ ...line, key_id: credential?.keyId, tier: credential?.tier }, 'answered')
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * GET /prices and GET /bids: the lowest ask and the highest buy order of each provider.
+ *
+ * Source: interface.md GET /prices, GET /bids. The answer is written as text (listing-text.ts); its schema is
+ * schemas/api/listing.ts.
+ */
+import type { Router } from 'express'
+import { type ListingQuery, listingQuery } from '#schemas/api/listing.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { type Allow, credentialOf } from '../guard.ts'
+import { type AnswerCurrency, ascii, type ListingWriter, openListingWriter } from '../listing-text.ts'
+import { type ApiParts, perTier } from '../parts.ts'
+import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
+import { sendAscii } from '../reply.ts'
+import { parse } from '../request.ts'
+
+/** Adds both routes. */
+export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts): void {
+  const { catalog, registry, fx } = parts
+  const asks = openSide(parts, 'ask')
+  const bids = openSide(parts, 'bid')
+
+  router.get('/prices', allow('free', 'starter', 'pro', 'quant'), async (request, response) => {
+    const { tier } = credentialOf(response)
+    const query = parse(asks.query[tier], request)
+    const currency = fx.currencyOf(query.currency)
+    const listing = await readListing({ ...parts, side: 'ask', providers: registry.askKeys, catalog }, query)
+    sendAscii(response, 200, listingText(asks.writer, listing, query, currency, tier === 'pro' || tier === 'quant'))
+  })
+
+  router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
+    const query = parse(bids.query[credentialOf(response).tier], request)
+    const currency = fx.currencyOf(query.currency)
+    const listing = await readListing({ ...parts, side: 'bid', providers: registry.bidKeys, catalog }, query)
+    sendAscii(response, 200, listingText(bids.writer, listing, query, currency, false))
+  })
+}
+
+function openSide(parts: ApiParts, side: Side) {
+  const { catalog, registry, fx, baseUrl } = parts
+  const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
+  return {
+    query: perTier(parts, limits =>
+      listingQuery({ providers, isCurrency: code => fx.isCurrency(code), pageMax: limits.list_page_max }),
+    ),
+    writer: openListingWriter(side, {
+      itemOf: id => catalog.byId(id),
+      providerOf: key => registry.byKey.get(key),
+      baseUrl,
+    }),
+  }
+}
+
+function listingText(
+  writer: ListingWriter,
+  listing: Listing,
+  query: ListingQuery,
+  currency: AnswerCurrency,
+  withUrl: boolean,
+): string {
+  const { entries, filters, providersQueried, total } = listing
+  const returned = new Set(entries.map(entry => entry.listed.provider))
+  const meta = {
+    currency: currency.code,
+    filters,
+    providers_queried: providersQueried,
+    returned_providers: [...returned].sort(),
+  }
+  const items = writer.write(entries, currency, withUrl)
+  return `{"meta":${ascii(meta)},"items":${items},"pagination":${JSON.stringify(paginationOf(query, total))}}`
+}

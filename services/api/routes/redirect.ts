@@ -1,0 +1,32 @@
+/**
+ * GET /r/{provider}/{item_id}: from the API to the marketplace; needs no key.
+ *
+ * Reads the live row for its own URL, else fills the provider's template. Invariant: it leads to http or https
+ * alone; unknown providers and items are 404. Limits by address (next to the guard's) will stand before it.
+ */
+import type { Router } from 'express'
+import { ApiError, itemNotFound } from '../errors.ts'
+import { openListingWriter } from '../listing-text.ts'
+import type { ApiParts } from '../parts.ts'
+import { sendEmpty } from '../reply.ts'
+
+const ITEM_ID = /^\d{1,10}$/
+
+/** Adds the route. */
+export function addRedirectRoute(router: Router, parts: ApiParts): void {
+  const { catalog, registry, live } = parts
+  const { urlOf } = openListingWriter('ask', {
+    itemOf: id => catalog.byId(id),
+    providerOf: key => registry.byKey.get(key),
+    baseUrl: parts.baseUrl,
+  })
+  router.get('/r/:provider/:item_id', async (request, response) => {
+    const provider = registry.byKey.get(request.params.provider)
+    if (!provider) throw new ApiError('NOT_FOUND', 'There is no such provider.')
+    const item = ITEM_ID.test(request.params.item_id) ? catalog.byId(Number(request.params.item_id)) : undefined
+    if (!item) throw itemNotFound()
+    const rows = await live.ofItems('ask', [item.item_id])
+    const row = rows.find(entry => entry.listed.provider === provider.key)?.listed.row
+    sendEmpty(response, 302, ['Location', urlOf(provider, item, row), 'Content-Length', '0'])
+  })
+}

@@ -1,0 +1,117 @@
+/**
+ * GET /sales: completed sales, newest first; without an item the feed of all.
+ *
+ * Source: interface.md GET /sales. Amounts are converted at the rate of the sale's UTC day; a sale in its own
+ * currency keeps its price.
+ */
+import type { Router } from 'express'
+import type { z } from 'zod'
+import { type SalesQuery, type saleRecord, salesQuery, type salesReply } from '#schemas/api/sales.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
+import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
+import { recordAmount } from '../amounts.ts'
+import { orUnavailable } from '../errors.ts'
+import { type Allow, credentialOf } from '../guard.ts'
+import { type ApiParts, perTier } from '../parts.ts'
+import { type RateAt, readRates } from '../queries/fx-days.ts'
+import { chosenItems, itemFilters } from '../queries/listing.ts'
+import { readSales, type SalesScan, saleKey } from '../queries/sales.ts'
+import { send } from '../reply.ts'
+import { parse } from '../request.ts'
+
+type Reply = z.infer<typeof salesReply>
+
+const DOWN = 'Sales are temporarily unavailable.'
+
+/** Adds the route. */
+export function addSalesRoute(router: Router, allow: Allow, parts: ApiParts): void {
+  const { clickhouse, cursors, fx, registry } = parts
+  const schema = perTier(parts, limits =>
+    salesQuery({
+      providers: registry.saleKeys,
+      isCurrency: code => fx.isCurrency(code),
+      pageMax: limits.sales_page_default ?? 1,
+    }),
+  )
+
+  router.get('/sales', allow('pro', 'quant'), async (request, response) => {
+    const query = parse(schema[credentialOf(response).tier], request)
+    const filters = filtersOf(query)
+    const scope = ['sales', { ...filters, limit: 0 }]
+    const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
+    const providers = filters.requested_providers ?? registry.saleKeys
+    const scan: SalesScan = {
+      itemIds: chosenItems(parts.catalog, query),
+      providers,
+      minFloat: query.min_float,
+      maxFloat: query.max_float,
+      paintSeed: query.paint_seed,
+      stickers: query.stickers,
+      charm: query.charms,
+      limit: query.limit,
+      after: before?.after,
+    }
+    const { sales, hasNext } = await orUnavailable(readSales(clickhouse, scan), 'SERVICE_UNAVAILABLE', DOWN)
+    const last = sales.at(-1)
+    const rates = readRates(clickhouse, query.currency, last?.sold_at ?? parts.now())
+    const rateAt = await orUnavailable(rates, 'SERVICE_UNAVAILABLE', DOWN)
+    const reply: Reply = {
+      meta: { currency: query.currency, filters, providers_queried: providers, result_count: sales.length },
+      items: sales.flatMap(sale => recordOf(parts, sale, query.currency, rateAt)),
+      pagination: {
+        limit: query.limit,
+        offset: 0,
+        total: -1,
+        has_next: hasNext,
+        has_prev: before !== undefined,
+        next_cursor: hasNext && last ? cursors.write(scope, { start: 0, end: 0, after: saleKey(last) }) : null,
+      },
+    }
+    send(response, 200, JSON.stringify(reply))
+  })
+}
+
+/** All filters; null for those that do not take effect. */
+function filtersOf(query: SalesQuery): Reply['meta']['filters'] {
+  const { item_id, market_hash_name, phase } = itemFilters(query)
+  return {
+    item_id: item_id ?? null,
+    market_hash_name: market_hash_name ?? null,
+    phase: phase ?? null,
+    requested_providers: query.providers ? [...new Set(query.providers)].sort() : null,
+    min_float: query.min_float ?? null,
+    max_float: query.max_float ?? null,
+    paint_seed: query.paint_seed ?? null,
+    stickers: query.stickers ?? null,
+    charms: query.charms ?? null,
+    limit: query.limit,
+  }
+}
+
+function recordOf(
+  { catalog }: ApiParts,
+  sale: SaleRow,
+  currency: string,
+  rateAt: RateAt,
+): z.infer<typeof saleRecord>[] {
+  const item = catalog.byId(sale.item_id)
+  if (!item) return []
+  const { inspect_in_game: in_game, screenshot_front, screenshot_back } = sale
+  const inspect = { in_game, screenshot_front, screenshot_back }
+  return [
+    {
+      date: formatInstant(sale.sold_at),
+      provider: sale.provider,
+      price: recordAmount(sale, currency, () => rateAt(sale.sold_at)),
+      currency,
+      item_id: sale.item_id,
+      market_hash_name: item.market_hash_name,
+      phase: item.phase,
+      float: sale.float,
+      paint_seed: sale.paint_seed,
+      stickers: sale.has_stickers ? sale.stickers : null,
+      charms: sale.has_charms ? sale.charms : null,
+      inspect: Object.values(inspect).some(link => link !== null) ? inspect : null,
+    },
+  ]
+}
