@@ -36,6 +36,7 @@ interface Entry {
 
 const PRICES = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`Sticker | Test ${i}`, 100 + i]))
 const DAY_MS = 86_400_000
+const noRates = rateTable(0, 'test', new Map())
 
 describe('ingest role', () => {
   const platform = useServers()
@@ -203,22 +204,26 @@ describe('ingest role', () => {
   })
 
   it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
-    const cut = new AbortController()
-    function* entries() {
-      for (let i = 0; i < 9_000; i++) {
-        if (i === 5_000) cut.abort()
-        yield { market_hash_name: `item ${i}`, price: 1, quantity: 1 }
-      }
-    }
-    const feed = { provider: 'provider_09', side: 'ask' as const }
-    const refresh = { kind: 'refresh' as const, observedAt: 1, currency: 'USD', entries: entries() }
     const outlet = { codec: kafka.codec, publisher }
-    const rates = rateTable(0, 'test', new Map())
-    expect(await publishRefresh(outlet, feed, refresh, rates, cut.signal)).to.deep.equal({ result: 'cut' })
-    const records = await recordsOf('quotes', 'provider_09')
-    expect(records.map(({ value }) => value.index)).to.deep.equal(records.map((_, i) => i))
-    expect(records.length).to.be.within(1, 5_999)
-    expect(records.some(({ event }) => event === 'RefreshCompleted')).to.equal(false)
+    for (const [provider, total] of [
+      ['provider_09', 9_000],
+      ['provider_11', 10],
+    ] as const) {
+      const cut = new AbortController()
+      const entries = function* () {
+        for (let i = 0; i < total; i++) {
+          if (i === total / 2) cut.abort()
+          yield { market_hash_name: `item ${i}`, price: 1, quantity: 1 }
+        }
+      }
+      const refresh = { kind: 'refresh' as const, observedAt: 1, currency: 'USD', entries: entries() }
+      const published = await publishRefresh(outlet, { provider, side: 'ask' }, refresh, noRates, cut.signal)
+      expect(published).to.deep.equal({ result: 'cut' })
+      const records = await recordsOf('quotes', provider)
+      expect(records.map(({ value }) => value.index)).to.deep.equal(records.map((_, i) => i))
+      expect(records.length).to.be.below(total)
+      expect(records.some(({ event }) => event === 'RefreshCompleted')).to.equal(false)
+    }
   })
 
   it('publishes recorded files in time order; spoiled entries and files go where they belong', async () => {
@@ -239,7 +244,7 @@ describe('ingest role', () => {
       provider: 'provider_10',
       dir,
       side: 'bid',
-      rates: rateTable(0, 'test', new Map()),
+      rates: noRates,
       say: line => void lines.push(line),
       signal: new AbortController().signal,
     })

@@ -167,7 +167,8 @@ describe('ingest: simulated sales', () => {
     [...(connector.refreshAt?.(until, after, rates).entries ?? [])] as RawSale[]
 
   it('of touching windows are those of the whole, each once', () => {
-    const cuts = [NOW - 7_200_000, NOW - 5_000_123, NOW - 5_000_122, NOW - 3_600_000, NOW]
+    const soldAt = sales(NOW - 3_000_000, NOW)[7]?.sold_at as number
+    const cuts = [NOW - 7_200_000, NOW - 5_000_123, NOW - 5_000_122, NOW - 3_600_000, soldAt, NOW]
     const parts = cuts.slice(1).flatMap((until, i) => sales(cuts[i] as number, until))
     expect(parts).to.deep.equal(sales(cuts[0] as number, NOW))
     expect(new Set(parts.map(sale => sale.sale_id)).size).to.equal(parts.length)
