@@ -14,6 +14,7 @@ import type { StartedServers } from './native-start.ts'
 import { runTool } from './one-shot.ts'
 import { openPortBook } from './ports.ts'
 import { readJson, replaceFile } from './processes.ts'
+import { sayWhile } from './progress.ts'
 import {
   askClickhouse,
   kafkaAnswers,
@@ -80,7 +81,9 @@ export async function startDocker(
   note(dataDir, { project, running: true })
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
-    await compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(name => SERVICES[name]))
+    await sayWhile(options.say, 'docker compose up', () =>
+      compose(UP_LIMIT_MS, 'up', '--detach', '--wait', ...names.map(name => SERVICES[name])),
+    )
     await Promise.all(
       names.map(name => {
         const say = (line: string) => options.say(`${name}: ${line}`)

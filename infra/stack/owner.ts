@@ -13,6 +13,8 @@ interface LeftProcess extends ProcessIdentity {
   graceMs: number
 }
 
+const ATTEMPTS = 20
+
 /** Makes this process the owner; returns how to give it up. Throws while another live process is the owner. */
 export function takeOwnership(dataDir: string): () => void {
   const file = join(dataDir, 'owner.json')
@@ -21,19 +23,27 @@ export function takeOwnership(dataDir: string): () => void {
   const own = `${file}.${crypto.randomUUID()}`
   writeFileSync(own, JSON.stringify(mine))
   try {
-    for (;;) {
-      try {
-        linkSync(own, file)
-        return () => rmSync(file, { force: true })
-      } catch {
-        const owner = readJson<ProcessIdentity>(file)
-        if (owner !== undefined && isAlive(owner))
-          throw new Error(`the servers of ${dataDir} are already run by process ${owner.pid}; stop that one first`)
-        dropDeadOwner(file)
-      }
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      if (linked(own, file)) return () => rmSync(file, { force: true })
+      const owner = readJson<ProcessIdentity>(file)
+      if (owner !== undefined && isAlive(owner))
+        throw new Error(`the servers of ${dataDir} are already run by process ${owner.pid}; stop that one first`)
+      dropDeadOwner(file)
     }
+    throw new Error(`${file} changes all the time; is something else starting in ${dataDir}?`)
   } finally {
     rmSync(own, { force: true })
+  }
+}
+
+/** Gives a file a second name; false when that name is taken. */
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
   }
 }
 
@@ -46,13 +56,8 @@ function dropDeadOwner(file: string): void {
     return
   }
   const owner = readJson<ProcessIdentity>(aside)
-  if (owner !== undefined && isAlive(owner)) {
-    try {
-      linkSync(aside, file)
-    } catch {
-      // A third process has become the owner meanwhile.
-    }
-  }
+  // False when a third process has become the owner meanwhile.
+  if (owner !== undefined && isAlive(owner)) linked(aside, file)
   rmSync(aside, { force: true })
 }
 

@@ -6,11 +6,10 @@
  */
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { sayWhile } from './progress.ts'
 
 const QUESTION_LIMIT_MS = 2_000
 const POLL_MS = 50
-const QUIET_MS = 2_000
-const PROGRESS_EVERY_MS = 3_000
 
 /** ApiVersions v0, the one request that any broker answers as soon as it serves clients. */
 const API_VERSIONS_REQUEST = Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff])
@@ -26,18 +25,17 @@ export interface ReadyWait {
 }
 
 /** Waits until the server answers; says how long it has waited; throws when it does not answer in time. */
-export async function waitUntilReady(wait: ReadyWait): Promise<void> {
+export function waitUntilReady(wait: ReadyWait): Promise<void> {
+  return sayWhile(wait.say, 'starting', () => pollUntilReady(wait))
+}
+
+async function pollUntilReady(wait: ReadyWait): Promise<void> {
   const startedAt = performance.now()
-  let nextWord = QUIET_MS
   while (!(await wait.isReady())) {
     const waited = performance.now() - startedAt
     const reason = wait.hopeless?.()
     if (reason !== undefined) throw new Error(reason)
     if (waited > wait.limitMs) throw new Error(`it did not answer within ${wait.limitMs / 1000} s`)
-    if (waited > nextWord) {
-      wait.say(`starting (${Math.round(waited / 1000)} s)`)
-      nextWord = waited + PROGRESS_EVERY_MS
-    }
     await pause(POLL_MS, undefined, { signal: wait.signal })
   }
 }

@@ -7,6 +7,7 @@
 import { chmodSync, existsSync, linkSync, rmSync, writeFileSync } from 'node:fs'
 import type { NativeContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
+import { sayWhile } from './progress.ts'
 
 const POLICY = '/usr/sbin/policy-rc.d'
 const INSTALL_LIMIT_MS = 5 * 60_000
@@ -43,8 +44,10 @@ async function install(context: NativeContext, packages: string[]): Promise<void
   context.say(`installing ${packages.join(' ')} with apt-get`)
   const lift = forbidServiceStarts()
   try {
-    await aptGet('update')
-    await aptGet('install', '-y', '--no-install-recommends', ...packages)
+    await sayWhile(context.say, 'apt-get update', () => aptGet('update'))
+    await sayWhile(context.say, 'apt-get install', () =>
+      aptGet('install', '-y', '--no-install-recommends', ...packages),
+    )
   } finally {
     lift()
   }

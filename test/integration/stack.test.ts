@@ -80,8 +80,13 @@ describe('native servers', () => {
     return servers
   }
 
-  function startSupervisor(dataDir: string, environment: Record<string, string | undefined>): ChildProcess {
-    const child = spawn(process.execPath, [MAIN, 'up', '--data-dir', dataDir], { env: environment, stdio: 'ignore' })
+  function startSupervisor(
+    dataDir: string,
+    environment: Record<string, string | undefined>,
+    options: { detached?: boolean } = {},
+  ): ChildProcess {
+    const args = [MAIN, 'up', '--data-dir', dataDir]
+    const child = spawn(process.execPath, args, { env: environment, stdio: 'ignore', ...options })
     children.push(child)
     return child
   }
@@ -91,6 +96,8 @@ describe('native servers', () => {
     for (const servers of running.splice(0)) await servers.stop()
     for (const child of children.splice(0)) child.kill('SIGKILL')
     for (const dataDir of made.splice(0)) {
+      // A failed claim must not leave its servers to the next one.
+      await stopLeftovers(dataDir)
       await nobodyLeft(dataDir)
       await removeServerData(dataDir)
     }
@@ -175,6 +182,20 @@ describe('native servers', () => {
     )
     expect(failure?.message).to.equal('changed my mind')
     expect(processesOf(dataDir)).to.deep.equal([])
+  })
+
+  it('are not reached by Ctrl-C, which their supervisor answers by stopping them', async function () {
+    this.timeout(60_000)
+    const dataDir = newDataDir()
+    const supervisor = startSupervisor(dataDir, lightEnvironment(), { detached: true })
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 30_000, 'the servers to answer')
+    // A terminal sends it to the whole foreground group.
+    process.kill(-(supervisor.pid as number), 'SIGINT')
+    await nobodyLeft(dataDir)
+    await eventually(() => supervisor.exitCode === 0, END_LIMIT_MS, 'the supervisor to end without a fault')
+    const redisLog = readFileSync(join(dataDir, 'logs/redis.log'), 'utf8')
+    expect(redisLog).to.include('Received SIGTERM').and.not.include('Received SIGINT')
+    expect(existsSync(join(dataDir, 'servers.json'))).to.equal(false)
   })
 
   it('belong to one supervisor at a time', async function () {

@@ -12,6 +12,7 @@ import { pinnedVersion, provideArtifact } from '../downloads.ts'
 import { type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
+import { sayWhile } from '../progress.ts'
 import { kafkaAnswers } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
@@ -61,7 +62,6 @@ const LOGGING = [
 ]
 
 async function fetchJars(context: NativeContext, java: JavaRuntime, files: string, work: string): Promise<void> {
-  context.say('downloading 43 MB')
   const dependency = (group: string, artifact: string, version: string) =>
     `<dependency><groupId>${group}</groupId><artifactId>${artifact}</artifactId><version>${version}</version></dependency>`
   writeFileSync(
@@ -72,7 +72,9 @@ async function fetchJars(context: NativeContext, java: JavaRuntime, files: strin
       dependency('org.slf4j', 'slf4j-simple', '1.7.36') +
       '</dependencies></project>',
   )
-  await runMaven(context, java, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime'])
+  await sayWhile(context.say, 'downloading 43 MB', () =>
+    runMaven(context, java, work, 'copy-dependencies', [`-DoutputDirectory=${files}`, '-DincludeScope=runtime']),
+  )
 }
 
 async function formatOnce(context: NativeContext, home: string, tool: string[]): Promise<void> {

@@ -10,6 +10,7 @@ import { useClassArchive } from '../class-archive.ts'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
 import { type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
+import { sayWhile } from '../progress.ts'
 import { schemaRegistryAnswers } from '../readiness.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
@@ -63,11 +64,10 @@ export const prepareSchemaRegistry: PrepareServer = async context => {
 }
 
 async function fetchArchive(context: NativeContext, java: JavaRuntime, files: string, work: string): Promise<void> {
-  context.say('downloading 158 MB')
-  await runMaven(context, java, work, 'copy', [
-    `-Dartifact=io.apicurio:apicurio-registry-app:${pinnedVersion('apicurio')}:tar.gz:all`,
-    `-DoutputDirectory=${files}`,
-  ])
+  const artifact = `io.apicurio:apicurio-registry-app:${pinnedVersion('apicurio')}:tar.gz:all`
+  await sayWhile(context.say, 'downloading 158 MB', () =>
+    runMaven(context, java, work, 'copy', [`-Dartifact=${artifact}`, `-DoutputDirectory=${files}`]),
+  )
 }
 
 async function unpackArchive(context: NativeContext, files: string, kept: string): Promise<void> {

@@ -1,0 +1,101 @@
+/**
+ * The download cache: what counts as downloaded, and what never does.
+ *
+ * Works on the pinned Kafka jars, copied from the cache that every native start fills, in a cache of its own.
+ */
+import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { cacheDirectory, provideArtifact } from '#infra/stack/downloads.ts'
+import { provideServers, removeServerData } from '#infra/stack/servers.ts'
+
+describe('the download cache', () => {
+  let cacheDir: string
+  let jars: string
+
+  before('the jars are on this machine', async function () {
+    this.timeout(300_000)
+    const shared = cacheDirectory(process.env)
+    const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-stack-'))
+    const given = { SCHEMA_REGISTRY_URL: 'x', REDIS_URL: 'x', CLICKHOUSE_URL: 'x', DATABASE_URL: 'x' }
+    const environment = { ...process.env, ...given, KAFKA_BROKERS: undefined, MARKETLOG_DOCKER: 'never' }
+    const servers = await provideServers({ dataDir, environment, say: () => {} })
+    await servers.stop()
+    await removeServerData(dataDir)
+    jars = await provideArtifact('kafka', shared, () => Promise.reject(new Error('the jars should be there by now')))
+  })
+
+  beforeEach(() => {
+    cacheDir = mkdtempSync(join(tmpdir(), 'marketlog-cache-'))
+  })
+
+  afterEach(() => rmSync(cacheDir, { recursive: true }))
+
+  const copyJars = async (files: string) => cpSync(jars, files, { recursive: true })
+  const failureOf = (work: Promise<unknown>): Promise<Error | undefined> =>
+    work.then(
+      () => undefined,
+      error => error,
+    )
+
+  it('holds what was fetched, whole, and fetches it once', async () => {
+    const kept = await provideArtifact('kafka', cacheDir, copyJars)
+    expect(readdirSync(kept)).to.deep.equal(readdirSync(jars))
+    expect(await provideArtifact('kafka', cacheDir, () => Promise.reject(new Error('fetched again')))).to.equal(kept)
+    expect(readdirSync(cacheDir)).to.have.length(1)
+  })
+
+  it('refuses a file that is not the pinned one, names both sums and keeps nothing', async () => {
+    const name = readdirSync(jars)[0] as string
+    const fetched = provideArtifact('kafka', cacheDir, async files => {
+      await copyJars(files)
+      writeFileSync(join(files, name), 'something else')
+    })
+    expect((await failureOf(fetched))?.message).to.match(
+      new RegExp(`kafka: ${name} has SHA-512 [0-9a-f]{16}…, pinned is`),
+    )
+    expect(readdirSync(cacheDir)).to.deep.equal([])
+  })
+
+  it('refuses a download that lacks a file or brings another', async () => {
+    const name = readdirSync(jars)[0] as string
+    const fetched = provideArtifact('kafka', cacheDir, async files => {
+      await copyJars(files)
+      rmSync(join(files, name))
+      writeFileSync(join(files, 'another.jar'), '')
+    })
+    expect((await failureOf(fetched))?.message).to.include(`missing: ${name}; not pinned: another.jar`)
+    expect(readdirSync(cacheDir)).to.deep.equal([])
+  })
+
+  it('keeps nothing of a download that broke off', async () => {
+    const fetched = provideArtifact('kafka', cacheDir, async files => {
+      await copyJars(files)
+      throw new Error('the line went dead')
+    })
+    expect((await failureOf(fetched))?.message).to.equal('the line went dead')
+    expect(readdirSync(cacheDir)).to.deep.equal([])
+  })
+
+  it('takes one of two downloads that end while the other runs', async () => {
+    // Requests for one path are merged within a process; under another name of the directory they are not.
+    const alias = `${cacheDir}-alias`
+    symlinkSync(cacheDir, alias)
+    let arrived = 0
+    let open: () => void = () => {}
+    const bothThere = new Promise<void>(resolve => {
+      open = resolve
+    })
+    const fetchTogether = async (files: string) => {
+      await copyJars(files)
+      arrived++
+      if (arrived === 2) open()
+      await bothThere
+    }
+    const both = [cacheDir, alias].map(directory => provideArtifact('kafka', directory, fetchTogether))
+    const [one] = await Promise.all(both).finally(() => rmSync(alias))
+    expect(readdirSync(cacheDir)).to.have.length(1)
+    expect(readdirSync(one as string)).to.deep.equal(readdirSync(jars))
+  })
+})
