@@ -1,0 +1,56 @@
+/**
+ * Tells when the book has judged refreshes, from its own verdicts in market.refreshes.
+ *
+ * Reads the topic without a group. Invariant: a refresh that was not applied as a whole fails the
+ * benchmark that waits for it, so no figure stands on refreshes that the book refused.
+ */
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { follow } from '#infra/kafka/follower.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
+import { within } from '#test/harness/eventually.ts'
+
+/** Watches the book's verdicts. */
+export interface JudgedWatch {
+  /** Resolves when all of these refreshes (`provider|refresh_id`) are applied. */
+  applied(refreshes: readonly string[], limitMs: number): Promise<void>
+  close(): Promise<void>
+}
+
+const POLL_MS = 20
+
+/** Begins to watch from the log's end. */
+export async function watchJudged(kafka: KafkaConnection): Promise<JudgedWatch> {
+  const stop = new AbortController()
+  const verdicts = new Map<string, RefreshJudged>()
+  let arrived = Promise.withResolvers<void>()
+  const following = await follow(kafka, 'refreshes', {
+    from: 'start',
+    signal: stop.signal,
+    waitMs: POLL_MS,
+    async onRecords(records) {
+      for (const { value } of records) {
+        if (value === null) continue
+        const judged = (await decodeLearning(kafka.codec, value)).value as RefreshJudged
+        verdicts.set(`${judged.provider}|${judged.refresh_id}`, judged)
+      }
+      arrived.resolve()
+      arrived = Promise.withResolvers()
+    },
+  })
+  const all = async (refreshes: readonly string[]): Promise<void> => {
+    for (const refresh of refreshes) {
+      while (!verdicts.has(refresh) && !stop.signal.aborted) await Promise.race([arrived.promise, following.closed])
+      const { verdict, reason } = verdicts.get(refresh) ?? {}
+      if (verdict !== 'applied') throw new Error(`the refresh ${refresh} was ${verdict} (${reason})`)
+    }
+  }
+  return {
+    applied: (refreshes, limitMs) => within(all(refreshes), limitMs, `${refreshes.length} refreshes to be judged`),
+    async close() {
+      stop.abort()
+      arrived.resolve()
+      await following.closed.catch(() => undefined)
+    },
+  }
+}

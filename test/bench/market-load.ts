@@ -1,0 +1,127 @@
+/**
+ * A market of given size that publishes refreshes through ingest's own path.
+ *
+ * Names and prices are those of a recorded refresh; every provider lists all of them in its own currency.
+ * Writes market.quotes. Invariant: a refresh moves exactly the asked share of its prices (rounded), each by so
+ * little that it is never held back as a glitch, and refreshes of a provider are in time order.
+ */
+import { loadCurrencies } from '#infra/config/currencies.ts'
+import { loadMarket } from '#infra/config/market.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import type { RawEntry } from '#services/ingest/connector.ts'
+import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
+import { packagedRates } from '#services/ingest/fx/source.ts'
+import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+
+/** A provider that lists something. */
+export interface Listing {
+  readonly provider: string
+  readonly currency: string
+  readonly names: readonly string[]
+  /** Hundredths of `currency`, in the order of the names. */
+  readonly prices: number[]
+  refreshes: number
+  observedAt: number
+}
+
+/** What was published. */
+export interface PublishedRound {
+  /** Records, the completing ones included. */
+  records: number
+  observations: number
+  moved: number
+  /** `provider|refresh_id` of each refresh. */
+  refreshes: string[]
+}
+
+/** A market that can be refreshed. */
+export interface MarketLoad {
+  readonly listings: readonly Listing[]
+  /** Publishes one refresh of each listing, one after the other; `share` of its prices move. */
+  publish(listings: readonly Listing[], share: number): Promise<PublishedRound>
+  close(): Promise<void>
+}
+
+/** Providers and items of a market. */
+export interface MarketSize {
+  providers: number
+  items: number
+}
+
+/** Names and prices of the recorded refresh that the simulated markets derive from, at most `items` of them. */
+async function recordedEntries(items: number): Promise<[name: string, price: number][]> {
+  const { base } = loadMarket('full')
+  const read = await readRecorded(base ?? '', 'USD')
+  if (read.kind === 'failed') throw new Error(read.detail)
+  const entries: [string, number][] = []
+  for (const { market_hash_name, price } of read.entries) {
+    if (entries.length === items) break
+    entries.push([String(market_hash_name), Math.max(1, Math.round(Number(price)))])
+  }
+  return entries
+}
+
+/** Opens a market in which nothing is listed yet. */
+export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): Promise<MarketLoad> {
+  const publisher = await openPublisher(kafka, 'ingest')
+  const never = new AbortController().signal
+  const rates = await packagedRates(loadCurrencies())(never)
+  const entries = await recordedEntries(size.items)
+  const names = entries.map(([name]) => name)
+  const listings = loadProviders()
+    .all.slice(0, size.providers)
+    .map(
+      ({ key, default_currency }, order): Listing => ({
+        provider: key,
+        currency: default_currency,
+        names,
+        prices: entries.map(([, price], item) => price + 2 + ((item * 7 + order) % 5)),
+        refreshes: 0,
+        observedAt: 0,
+      }),
+    )
+  const outlet = { codec: kafka.codec, publisher }
+  return {
+    listings,
+    async publish(chosen, share) {
+      const round: PublishedRound = { records: 0, observations: 0, moved: 0, refreshes: [] }
+      for (const listing of chosen) {
+        round.moved += move(listing, share)
+        listing.observedAt = Math.max(Date.now(), listing.observedAt + 1)
+        const { provider, currency, observedAt } = listing
+        const feed = { provider, side: 'ask' as const }
+        const refresh = { kind: 'refresh' as const, observedAt, currency, entries: entriesOf(listing) }
+        const published = await publishRefresh(outlet, feed, refresh, rates, never)
+        if (published.result !== 'completed') throw new Error(`the refresh of ${provider} was ${published.result}`)
+        round.observations += published.observed
+        round.records += listing.names.length + 1
+        round.refreshes.push(`${provider}|${refreshId(observedAt)}`)
+      }
+      return round
+    },
+    close: () => publisher.close(),
+  }
+}
+
+/** Moves a share of a listing's prices by one hundredth, another stretch of them each time; returns how many. */
+export function move(listing: Pick<Listing, 'prices' | 'refreshes'>, share: number): number {
+  const { prices } = listing
+  const moved = listing.refreshes === 0 ? 0 : Math.round(prices.length * share)
+  const start = (listing.refreshes * moved) % Math.max(1, prices.length)
+  // Up in even refreshes and down in odd ones, so that prices neither vanish nor run away.
+  const step = listing.refreshes % 2 === 0 ? 1 : -1
+  for (let done = 0; done < moved; done++) {
+    const item = (start + done) % prices.length
+    prices[item] = (prices[item] ?? 0) + step
+  }
+  listing.refreshes += 1
+  return moved
+}
+
+function* entriesOf({ names, prices }: Listing): Iterable<RawEntry> {
+  for (const [item, name] of names.entries()) {
+    yield { market_hash_name: name, price: prices[item], quantity: 1 + (item % 7) }
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * A role as a process of its own whose figures can be read: its CPU time, its memory, its counters.
+ *
+ * Starts `marketlog run` as the supervisor does: the servers are set up, the log goes to a file, the channel is the
+ * child's life line. Reads `/metrics` and `/readyz`. Invariant: reading costs the role one request, so it is
+ * done at the ends of a measurement and never within.
+ */
+import { spawn } from 'node:child_process'
+import { closeSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { RoleName } from '#services/cli/roles.ts'
+import { eventually, within } from '#test/harness/eventually.ts'
+
+/** What a process says of itself. */
+export interface ProcessFigures {
+  cpuSeconds: number
+  residentMib: number
+}
+
+/** A role that runs as a process. */
+export interface RoleProcess {
+  readonly role: RoleName
+  readonly baseUrl: string
+  figures(): Promise<ProcessFigures>
+  /** The sum of a metric over all of its series. */
+  metric(name: string): Promise<number>
+  /** Resolves when the role says that it is ready. */
+  ready(limitMs: number): Promise<void>
+  /** Ends the process with SIGKILL. */
+  kill(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** How a role is started. */
+export interface RoleStart {
+  role: RoleName
+  environment: Record<string, string>
+  /** Folder of its log. */
+  logs: string
+}
+
+const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
+const LISTENING_LIMIT_MS = 120_000
+const REQUEST_LIMIT_MS = 10_000
+const STOP_LIMIT_MS = 30_000
+const LOG_LINES_SHOWN = 15
+const MIB = 2 ** 20
+
+/** Starts a role; resolves when its process listens. */
+export async function startRoleProcess({ role, environment, logs }: RoleStart): Promise<RoleProcess> {
+  const logFile = join(logs, `${role}.log`)
+  const log = openSync(logFile, 'a')
+  const child = spawn(process.execPath, [MAIN, 'run', '--set-up-done', role], {
+    env: { PATH: process.env.PATH, ...environment },
+    stdio: ['ignore', log, log, 'ipc'],
+  })
+  closeSync(log)
+  const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))
+  const listening = new Promise<number>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('message', message => resolve((message as { port: number }).port))
+    void ended.then(() => reject(new Error(`${role} ended:\n${endOf(logFile)}`)))
+  })
+  // It may also end later, when nobody waits for its port any more.
+  listening.catch(() => undefined)
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    child.kill(signal)
+    await within(ended, STOP_LIMIT_MS, `${role} to end`).catch(() => child.kill('SIGKILL'))
+    await ended
+  }
+  try {
+    const baseUrl = `http://127.0.0.1:${await within(listening, LISTENING_LIMIT_MS, `${role} to listen`)}`
+    return { role, baseUrl, ...figuresOf(role, baseUrl), kill: () => end('SIGKILL'), stop: () => end('SIGTERM') }
+  } catch (error) {
+    await end('SIGKILL')
+    throw error
+  }
+}
+
+const endOf = (logFile: string): string =>
+  readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-LOG_LINES_SHOWN).join('\n')
+
+function figuresOf(role: RoleName, baseUrl: string): Pick<RoleProcess, 'figures' | 'metric' | 'ready'> {
+  const ask = (path: string) => fetch(baseUrl + path, { signal: AbortSignal.timeout(REQUEST_LIMIT_MS) })
+  const scrape = async (): Promise<string> => (await ask('/metrics')).text()
+  return {
+    async figures() {
+      const text = await scrape()
+      return {
+        cpuSeconds: sumOf(text, 'process_cpu_seconds_total'),
+        residentMib: sumOf(text, 'process_resident_memory_bytes') / MIB,
+      }
+    },
+    metric: async name => sumOf(await scrape(), name),
+    ready: async limitMs => {
+      const isReady = async (): Promise<true> => {
+        const answer = await ask('/readyz')
+        const text = await answer.text()
+        if (!answer.ok) throw new Error(text)
+        return true
+      }
+      await eventually(isReady, limitMs, `${role} to be ready`)
+    },
+  }
+}
+
+/** Sums the series of a metric in Prometheus' text form; NaN when there is none. */
+export function sumOf(text: string, name: string): number {
+  const values = text
+    .split('\n')
+    .map(line => /^([A-Za-z_:]+)(?:\{.*\})? (\S+)$/.exec(line))
+    .flatMap(match => (match?.[1] === name ? [Number(match[2])] : []))
+  return values.length === 0 ? Number.NaN : values.reduce((sum, value) => sum + value, 0)
+}

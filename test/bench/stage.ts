@@ -1,0 +1,96 @@
+/**
+ * The market at full size: 41 providers x 30,000 items (1.2 million asks), loaded once for all benchmarks of a run.
+ *
+ * The book runs from the beginning and stays; every other role is started by the benchmark that needs it
+ * and may stay for the next. Invariant: when `stage` resolves the book holds the whole market and has nothing to do.
+ */
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { ServerAddresses } from '#infra/stack/servers.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openLagLook } from '#services/cli/wait-for-views.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { type JudgedWatch, watchJudged } from './judged-watch.ts'
+import { type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
+import { openPlace, type Place } from './place.ts'
+import type { RoleProcess } from './role-process.ts'
+
+/** A loaded market and the book that holds it. */
+export interface Stage extends Place {
+  readonly size: MarketSize
+  readonly kafka: KafkaConnection
+  readonly market: MarketLoad
+  readonly judged: JudgedWatch
+  readonly reader: RangeReader
+  /** The book's process of now. */
+  book(): Promise<RoleProcess>
+  /** End offset of each partition of a topic, open transactions included. */
+  ends(topic: TopicKey): Promise<number[]>
+  /** Resolves when a group has committed up to these ends. */
+  reached(group: string, topic: TopicKey, ends: readonly number[], limitMs: number): Promise<void>
+}
+
+const FULL: MarketSize = { providers: 41, items: 30_000 }
+const QUICK: MarketSize = { providers: 8, items: 5_000 }
+const LOAD_LIMIT_MS = 300_000
+
+/** How a stage is set. */
+export interface StageOptions {
+  addresses: ServerAddresses
+  isQuick: boolean
+  log: Log
+  say(text: string): void
+}
+
+/** Loads the market and waits until the book holds it. */
+export async function openStage(options: StageOptions): Promise<Stage> {
+  const { addresses, log, say } = options
+  const size = options.isQuick ? QUICK : FULL
+  say('setting a namespace up')
+  const place = await openPlace(addresses, log)
+  const closers: (() => Promise<void>)[] = [() => place.close()]
+  const close = async (): Promise<void> => {
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
+  try {
+    const kafka = connectKafka({ config: place.config, role: 'bench', log })
+    const reader = await openRangeReader(
+      kafka,
+      Object.values(topics).map(topic => kafka.namespace + topic.name),
+    )
+    closers.push(() => reader.close())
+    const look = await openLagLook(place.config, log)
+    closers.push(() => look.close())
+    const market = await openMarketLoad(kafka, size)
+    closers.push(() => market.close())
+    const judged = await watchJudged(kafka)
+    closers.push(() => judged.close())
+    await place.role('book')
+    const total = (size.providers * size.items).toLocaleString('en')
+    say(`loading the market: ${size.providers} providers, ${total} asks`)
+    const { refreshes } = await market.publish(market.listings, 1)
+    say('waiting for the book')
+    await judged.applied(refreshes, LOAD_LIMIT_MS)
+    return {
+      ...place,
+      ...{ size, kafka, market, judged, reader, close },
+      book: () => place.role('book'),
+      ends: topic =>
+        Promise.all(
+          Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),
+        ),
+      reached: async (group, topic, ends, limitMs) => {
+        const target = new Map([[topic, [...ends]]])
+        await eventually(
+          async () => (await look.look([{ group, topic, stage: 0 }], target)).every(({ lag }) => lag === 0),
+          limitMs,
+          `${group} to reach the end of ${topic}`,
+        )
+      },
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
