@@ -6,7 +6,6 @@
  * killed at any moment; it stops by letting refreshes in flight finish within a grace time, then cuts
  * them at a record's boundary, and an unfinished refresh never counts.
  */
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -14,11 +13,10 @@ import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { type BackfillProgress, backfill } from './backfill.ts'
 import { type OpenFeed, openFeeds } from './connectors/open.ts'
-import { type PublishedRates, publishRates } from './fx/publish-rates.ts'
-import { packagedRates, remoteRates } from './fx/source.ts'
+import { publishRates } from './fx/publish-rates.ts'
+import { rateSources } from './fx/source.ts'
 import { openMeter } from './meter.ts'
 import { openPositions } from './positions.ts'
-import type { Outlet } from './publish-refresh.ts'
 import { type FeedRoom, runFeed } from './run-feed.ts'
 
 const FX_EVERY_MS = 3_600_000
@@ -27,7 +25,7 @@ const PROGRESS_EVERY_MS = 2_000
 
 /** Starts polling the market that the configuration names. */
 export const start: StartRole = async context => {
-  const { config, log } = context
+  const { config, log, metrics } = context
   const market = loadMarket(config.market)
   const providers = loadProviders(config.providersFile)
   const kafka = connectKafka({ config, role: 'ingest', log })
@@ -37,13 +35,20 @@ export const start: StartRole = async context => {
   const cut = new AbortController()
   const stopping = AbortSignal.any([context.signal, stop.signal])
   try {
-    const rates = await startRates(context, outlet, stopping)
+    const rates = await publishRates({
+      ...outlet,
+      ...rateSources(config.fxUrl),
+      log,
+      metrics,
+      everyMs: FX_EVERY_MS,
+      signal: stopping,
+    })
     const positions = await openPositions(kafka, outlet, stopping)
     const feeds = await openFeeds(market, providers, rates.current(), process.env)
     const room: FeedRoom = {
       outlet,
       positions,
-      meter: openMeter(context.metrics, log),
+      meter: openMeter(metrics, log),
       rates: rates.current,
       clock: Date.now,
       stopping,
@@ -77,20 +82,6 @@ export const start: StartRole = async context => {
 /** Why the market is not live yet. */
 interface RunState {
   pending: string | undefined
-}
-
-function startRates(context: RoleContext, outlet: Outlet, signal: AbortSignal): Promise<PublishedRates> {
-  const { config, log, metrics } = context
-  const codes = loadCurrencies()
-  return publishRates({
-    ...outlet,
-    log,
-    metrics,
-    packaged: packagedRates(codes),
-    remote: config.fxUrl === undefined ? undefined : remoteRates(config.fxUrl, codes),
-    everyMs: FX_EVERY_MS,
-    signal,
-  })
 }
 
 /** Feeds that can tell the past go live after the backfill; the others do at once. */

@@ -23,7 +23,7 @@ import { openFeeds } from '#services/ingest/connectors/open.ts'
 import { publishRates } from '#services/ingest/fx/publish-rates.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
-import { ingestRecorded } from '#services/ingest/ingest-recorded.ts'
+import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -234,17 +234,13 @@ describe('ingest role', () => {
     )
     put('z.json.gz', recorded('2026-03-01T00:00:00Z', { a: 1, b: [{ price: 2, quantity: 3, phase: 'Ruby' }] }))
     put('m.json.gz', recorded('2026-03-02T00:00:00Z', noise).subarray(0, 9_000))
-    put('k.json.gz', recorded('2026-03-03T00:00:00Z', { a: 1 }, 'XXX'))
+    put('k.json.gz', recorded('2026-03-03T00:00:00Z', { a: 1 }, 'QQQ'))
     put('a.json', Buffer.from('{"refreshed_at":"2026-03-04T00:00:00Z","prices":{"a":NaN,"b":-5,"c":7,"d":"abc","":1}}'))
     const lines: string[] = []
-    const totals = await ingestRecorded({
-      kafka,
-      publisher,
-      providers: loadProviders(),
+    const totals = await publishRecorded(platform.config, platform.log, {
       provider: 'provider_10',
       dir,
       side: 'bid',
-      rates: noRates,
       say: line => void lines.push(line),
       signal: new AbortController().signal,
     })
@@ -290,16 +286,19 @@ describe('ingest role', () => {
     })
     const before = (await recordsOf('fx')).length
     const stop = new AbortController()
-    const rates = await publishRates({
+    const codes = ['EUR', 'USD']
+    const sources = { packaged: packagedRates(codes), remote: remoteRates(`${url}/usd.json`, codes) }
+    const { log } = platform
+    const options = {
       codec: kafka.codec,
       publisher,
-      log: platform.log,
+      log,
       metrics: openMetrics(),
-      packaged: packagedRates(['EUR', 'USD']),
-      remote: remoteRates(`${url}/usd.json`, ['EUR', 'USD']),
+      ...sources,
       everyMs: 20,
       signal: stop.signal,
-    })
+    }
+    const rates = await publishRates(options)
     expect(rates.current().rateOf('EUR')?.text).to.equal('0.90')
     await eventually(() => rates.current().rateOf('EUR')?.text === '0.91' && asked >= 5, 10_000, 'the changed rate')
     stop.abort()

@@ -151,7 +151,7 @@ describe('ingest: simulated asks and bids', () => {
   })
 
   it('without a rate quote nothing, in a currency that publishing refuses', () => {
-    expect(quotes(NOW, feedOf({ currency: 'XXX' }))).to.deep.equal([])
+    expect(quotes(NOW, feedOf({ currency: 'QQQ' }))).to.deep.equal([])
   })
 })
 

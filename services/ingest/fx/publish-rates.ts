@@ -12,18 +12,14 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isSameTable, type RateTable } from './rate-table.ts'
-import type { RateSource } from './source.ts'
+import type { RateSources } from './source.ts'
 
 /** What publishing rates needs. */
-export interface RatePublishing {
+export interface RatePublishing extends RateSources {
   codec: Codec
   publisher: Publisher
   log: Log
   metrics: Metrics
-  packaged: RateSource
-  /** Undefined: the packaged rates are all there is. */
-  remote: RateSource | undefined
-  everyMs: number
   signal: AbortSignal
 }
 
@@ -34,10 +30,16 @@ export interface PublishedRates {
   closed: Promise<void>
 }
 
-/** Publishes the current table and goes on polling its source. */
-export async function publishRates(options: RatePublishing): Promise<PublishedRates> {
-  let table = await firstTable(options)
+/** Publishes the current table once; the packaged one where the URL does not answer. */
+export async function publishRatesOnce(options: RatePublishing): Promise<RateTable> {
+  const table = (options.remote && (await tryTable(options))) ?? (await options.packaged(options.signal))
   await publish(options, table)
+  return table
+}
+
+/** Publishes the current table and goes on polling its source. */
+export async function publishRates(options: RatePublishing & { everyMs: number }): Promise<PublishedRates> {
+  let table = await publishRatesOnce(options)
   const poll = async (): Promise<void> => {
     while (!options.signal.aborted) {
       await delay(options.everyMs, undefined, { signal: options.signal }).catch(() => undefined)
@@ -49,10 +51,6 @@ export async function publishRates(options: RatePublishing): Promise<PublishedRa
     }
   }
   return { current: () => table, closed: poll() }
-}
-
-async function firstTable(options: RatePublishing): Promise<RateTable> {
-  return (options.remote && (await tryTable(options))) ?? (await options.packaged(options.signal))
 }
 
 async function tryTable(options: RatePublishing): Promise<RateTable | undefined> {

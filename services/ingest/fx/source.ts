@@ -6,6 +6,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { loadCurrencies } from '#infra/config/currencies.ts'
 import { fetchText } from '../bounded-fetch.ts'
 import { parseRateTable, type RateTable } from './rate-table.ts'
 
@@ -14,6 +15,19 @@ export type RateSource = (signal: AbortSignal) => Promise<RateTable>
 
 const PACKAGE = '@fawazahmed0/currency-api'
 const TIME_LIMIT_MS = 60_000
+
+/** The sources that a configuration names: the package's always, a URL's where one is set. */
+export interface RateSources {
+  packaged: RateSource
+  /** Undefined: the packaged rates are all there is. */
+  remote: RateSource | undefined
+}
+
+/** Opens the sources of the platform's currencies. */
+export function rateSources(fxUrl: string | undefined): RateSources {
+  const codes = loadCurrencies()
+  return { packaged: packagedRates(codes), remote: fxUrl === undefined ? undefined : remoteRates(fxUrl, codes) }
+}
 
 /** The rates that the installed package carries. */
 export function packagedRates(codes: readonly string[]): RateSource {
