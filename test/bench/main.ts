@@ -13,10 +13,12 @@ import { listenForStop } from '#services/cli/stop-signals.ts'
 import { stopTestServers, testServers } from '#test/harness/test-servers.ts'
 import type { Bench, BenchContext, Entry } from './bench.ts'
 import { book } from './benches/book.ts'
+import { candles, history } from './benches/clickhouse.ts'
+import { liveView } from './benches/live-view.ts'
 import { keepResults, showResults } from './report.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const BENCHES: readonly Bench[] = [book]
+const BENCHES: readonly Bench[] = [book, liveView, history, candles]
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
 

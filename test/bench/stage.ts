@@ -4,15 +4,16 @@
  * The book runs from the beginning and stays; every other role is started by the benchmark that needs it
  * and may stay for the next. Invariant: when `stage` resolves the book holds the whole market and has nothing to do.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { ServerAddresses } from '#infra/stack/servers.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { describeLag } from '#services/cli/group-lag.ts'
 import { openLagLook } from '#services/cli/wait-for-views.ts'
-import { eventually } from '#test/harness/eventually.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
-import { type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
+import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
 import { openPlace, type Place } from './place.ts'
 import type { RoleProcess } from './role-process.ts'
 
@@ -25,6 +26,8 @@ export interface Stage extends Place {
   readonly reader: RangeReader
   /** The book's process of now. */
   book(): Promise<RoleProcess>
+  /** Some listings, counted around the end: a turn that takes the next ones reaches all of them in time. */
+  someListings(from: number, count: number): Listing[]
   /** End offset of each partition of a topic, open transactions included. */
   ends(topic: TopicKey): Promise<number[]>
   /** Resolves when a group has committed up to these ends. */
@@ -33,6 +36,8 @@ export interface Stage extends Place {
 
 const FULL: MarketSize = { providers: 41, items: 30_000 }
 const QUICK: MarketSize = { providers: 8, items: 5_000 }
+/** Short, since it is part of what is measured; a look costs the broker one request. */
+const LAG_POLL_MS = 25
 const LOAD_LIMIT_MS = 300_000
 
 /** How a stage is set. */
@@ -76,17 +81,25 @@ export async function openStage(options: StageOptions): Promise<Stage> {
       ...place,
       ...{ size, kafka, market, judged, reader, close },
       book: () => place.role('book'),
+      someListings: (from, count) => {
+        const { listings } = market
+        return Array.from({ length: Math.min(count, listings.length) }, (_, each) => (from + each) % listings.length)
+          .map(at => listings[at])
+          .filter(listing => listing !== undefined)
+      },
       ends: topic =>
         Promise.all(
           Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),
         ),
       reached: async (group, topic, ends, limitMs) => {
         const target = new Map([[topic, [...ends]]])
-        await eventually(
-          async () => (await look.look([{ group, topic, stage: 0 }], target)).every(({ lag }) => lag === 0),
-          limitMs,
-          `${group} to reach the end of ${topic}`,
-        )
+        const limit = performance.now() + limitMs
+        for (;;) {
+          const lags = await look.look([{ group, topic, stage: 0 }], target)
+          if (lags.every(({ lag }) => lag === 0)) return
+          if (performance.now() > limit) throw new Error(`${group} is not at the end of ${topic}: ${describeLag(lags)}`)
+          await pause(LAG_POLL_MS)
+        }
       },
     }
   } catch (error) {

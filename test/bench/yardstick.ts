@@ -36,7 +36,7 @@ export function startYardstick(program: URL): Yardstick {
       child.once('message', resolve as (message: unknown) => void)
       void ended.then(() => reject(new Error(`${program.pathname} ended`)))
     })
-    child.send({ question, argument } satisfies Question)
+    if (child.connected) child.send({ question, argument } satisfies Question)
     const given = await within(answer, ANSWER_LIMIT_MS, `the answer to ${question}`)
     if ('failure' in given) throw new Error(given.failure)
     return given.result

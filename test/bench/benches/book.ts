@@ -64,7 +64,6 @@ function entriesOf(turns: readonly BookTurn[]): Entry[] {
 }
 
 async function measure(context: BenchContext, stage: Stage, decoder: Yardstick): Promise<BookTurn[]> {
-  const { listings } = stage.market
   const gate = await openGate(stage.kafka, 'quotes')
   const turns: BookTurn[] = []
   const count = context.isQuick ? 2 : TURNS
@@ -72,10 +71,7 @@ async function measure(context: BenchContext, stage: Stage, decoder: Yardstick):
     for (let turn = 0; turn < count; turn++) {
       context.signal.throwIfAborted()
       context.say(`turn ${turn + 1} of ${count}: publishing`)
-      const chosen = Array.from(
-        { length: Math.min(PROVIDERS_IN_A_TURN, listings.length) },
-        (_, each) => listings[(turn * PROVIDERS_IN_A_TURN + each) % listings.length],
-      ).filter(listing => listing !== undefined)
+      const chosen = stage.someListings(turn * PROVIDERS_IN_A_TURN, PROVIDERS_IN_A_TURN)
       const process = await stage.book()
       await gate.hold()
       const round = await stage.market.publish(chosen, MOVED_SHARE)

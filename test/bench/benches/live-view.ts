@@ -1,0 +1,44 @@
+/**
+ * The live-view sink working off a backlog, against plain pipelined HSETs of the same rows.
+ *
+ * The table is at full size: 41 rows an item. A change is one row; the sink also folds several rows of an item
+ * into one command, keeps listings, and moves its position in the same transaction as the rows.
+ */
+import type { Bench } from '../bench.ts'
+import { figureEntry, ratioEntry } from '../entry.ts'
+import { measureSink } from '../sink-turns.ts'
+import { type Measured, startYardstick } from '../yardstick.ts'
+import type { WriteRequest } from '../yardsticks/read-changes.ts'
+
+const HSET = new URL('../yardsticks/pipelined-hset.ts', import.meta.url)
+
+/** Changes a second into Redis. */
+export const liveView: Bench = {
+  name: 'live-view',
+  about: 'changes a second that the live-view sink writes, against plain pipelined HSETs of the same rows',
+  async run(context) {
+    const stage = await context.stage()
+    const { config } = stage
+    const hset = startYardstick(HSET)
+    try {
+      const turns = await measureSink(context, stage, {
+        role: 'live-view',
+        yardstick: stretch => hset.ask<Measured>('write', { ...stretch, config } satisfies WriteRequest),
+      })
+      const { residentMib } = await (await stage.role('live-view')).figures()
+      return [
+        ratioEntry(
+          { name: 'live-view: changes written, against plain pipelined HSETs', unit: 'changes/s' },
+          turns.map(({ rate }) => rate),
+        ),
+        ratioEntry(
+          { name: 'live-view: CPU of a change, against a plain pipelined HSET', unit: 'us' },
+          turns.map(({ cpu }) => cpu),
+        ),
+        figureEntry({ name: 'live-view: memory with the whole market', unit: 'MiB' }, residentMib),
+      ]
+    } finally {
+      await hset.stop()
+    }
+  },
+}

@@ -1,0 +1,103 @@
+/**
+ * The limit of the ClickHouse sinks: inserts of the same rows, already encoded, by the same client.
+ *
+ * The sinks' own code makes the rows, before the clock starts; they go into tables of the same definition in a database
+ * of their own, 100,000 rows an insert, one insert after the other. What is left out is the log, the folding
+ * and the encoding.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { RowBlock } from '#infra/clickhouse/row-buffer.ts'
+import { dropClickhouse, setUpClickhouse } from '#infra/clickhouse/set-up.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openCandleSink } from '#streams/candles/sink.ts'
+import { openHistorySink } from '#streams/history/sink.ts'
+import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
+import { type PlacedChange, readChanges, type WriteRequest } from './read-changes.ts'
+
+const SINKS = { history: openHistorySink, candles: openCandleSink }
+const ROWS_IN_AN_INSERT = 100_000
+/** As many as a fetch brings. */
+const CHANGES_IN_A_FLUSH = 8_000
+
+/** What to write, and which sink's rows. */
+export interface InsertRequest extends WriteRequest {
+  sink: keyof typeof SINKS
+}
+
+interface TableRows {
+  columns: readonly string[]
+  blocks: RowBlock[]
+}
+
+async function write(request: InsertRequest): Promise<Measured> {
+  const { config, sink } = request
+  const database = `${databaseName(config.namespace)}_direct`
+  const writer = openWriter(config.servers.clickhouse, { database, name: 'yardstick' })
+  try {
+    await setUpClickhouse(writer)
+    const tables = await rowsOf(sink, await readChanges(request))
+    return await measured(async () => {
+      let rows = 0
+      for (const [table, { columns, blocks }] of tables) rows += await insert(writer, table, columns, blocks)
+      return rows
+    })
+  } finally {
+    await writer.close()
+  }
+}
+
+async function insert(
+  writer: ClickhouseWriter,
+  table: string,
+  columns: readonly string[],
+  blocks: readonly RowBlock[],
+): Promise<number> {
+  let chunks: Buffer[] = []
+  let waiting = 0
+  let rows = 0
+  for (const [at, block] of blocks.entries()) {
+    chunks.push(block.bytes)
+    waiting += block.rows
+    rows += block.rows
+    const following = blocks[at + 1]
+    if (following !== undefined && waiting + following.rows <= ROWS_IN_AN_INSERT) continue
+    await writer.insert({ table, columns, chunks, token: randomUUID() })
+    chunks = []
+    waiting = 0
+  }
+  return rows
+}
+
+/** The rows that a sink makes of changes, by table. */
+async function rowsOf(sink: keyof typeof SINKS, changes: readonly PlacedChange[]): Promise<Map<string, TableRows>> {
+  const tables = new Map<string, TableRows>()
+  const keep: Batcher = {
+    async add(buffers) {
+      for (const buffer of buffers) {
+        const { name, columns } = buffer.table
+        const rows = tables.get(name) ?? { columns: Object.keys(columns), blocks: [] }
+        rows.blocks.push(...buffer.take())
+        tables.set(name, rows)
+      }
+    },
+    close: async () => undefined,
+  }
+  const open = SINKS[sink](keep)
+  for (const [at, { partition, offset, change }] of changes.entries()) {
+    const place = { topic: 'bookChanges' as const, partition, offset, key: String(change.item_id) }
+    open.apply({ ...place, event: 'BookChanged', value: change, raw: Buffer.alloc(0) })
+    if (at % CHANGES_IN_A_FLUSH === CHANGES_IN_A_FLUSH - 1) await open.flush(offset + 1)
+  }
+  await open.flush((changes.at(-1)?.offset ?? 0) + 1)
+  return tables
+}
+
+async function remove(config: WriteRequest['config']): Promise<void> {
+  const database = `${databaseName(config.namespace)}_direct`
+  const writer = openWriter(config.servers.clickhouse, { database, name: 'yardstick' })
+  await dropClickhouse(writer).finally(() => writer.close())
+}
+
+answerAsYardstick({ write, remove })

@@ -1,0 +1,44 @@
+/**
+ * Reads a stretch of market.book-changes into memory, for yardsticks that write the same rows as a sink.
+ *
+ * Reads committed records only. Reading is no part of what is measured.
+ */
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { ChangeStretch } from '../sink-turns.ts'
+
+/** What a yardstick of a sink is asked to write. */
+export interface WriteRequest extends ChangeStretch {
+  config: PlatformConfig
+}
+
+/** A change with its place. */
+export interface PlacedChange {
+  partition: number
+  offset: number
+  change: BookChanged
+}
+
+/** Reads the changes of a stretch, partition by partition. */
+export async function readChanges({ config, from, to }: WriteRequest): Promise<PlacedChange[]> {
+  const kafka = connectKafka({ config, role: 'yardstick', log: openLog({ level: 'warn', name: 'yardstick' }) })
+  const topic = kafka.topicName('bookChanges')
+  const reader = await openRangeReader(kafka, [topic])
+  const changes: PlacedChange[] = []
+  try {
+    for (const [partition, end] of to.entries()) {
+      await reader.read({ topic, partition, from: from[partition] ?? 0, to: end }, async ({ offset, value }) => {
+        if (value === null) return
+        const { event, value: change } = await decodeLearning(kafka.codec, value)
+        if (event === 'BookChanged') changes.push({ partition, offset, change })
+      })
+    }
+  } finally {
+    await reader.close()
+  }
+  return changes
+}
