@@ -59,7 +59,7 @@ interface Subscriber extends Subscription {
 
 const CAP_BYTES = 16 * 2 ** 20
 const SLICE_BYTES = 2 ** 20
-const RECHECK_MS = 200
+const RECHECK_MS = 100
 const PING_AFTER_MS = 20_000
 const PING_CHECK_MS = 500
 const STOP_LIMIT_MS = 3_000

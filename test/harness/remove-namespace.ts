@@ -1,13 +1,15 @@
 /**
  * Removes what a test file has left on the servers, so that shared servers stay small.
  *
- * Deletes the namespace's topics, registry subjects, Redis keys and ClickHouse database. Invariant: the production namespace is refused;
+ * Deletes the namespace's topics, registry subjects, Redis keys and databases. Invariant: the production namespace is refused;
  * nothing outside the given namespace is touched.
  */
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { dropClickhouse } from '#infra/clickhouse/set-up.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { deleteTopics } from '#infra/kafka/topic-admin.ts'
+import { dropDatabase } from '#infra/postgres/migrate.ts'
+import { databaseUrl } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -20,7 +22,9 @@ export async function removeNamespace(config: PlatformConfig, log: Log): Promise
   await deleteTopics(connectKafka({ config, role: 'test', log }))
   await deleteSubjects(config.servers.schemaRegistry, config.namespace)
   await deleteKeys(config, log)
-  const clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+  const database = databaseName(config.namespace)
+  await dropDatabase(databaseUrl(config.servers.postgres, database))
+  const clickhouse = openWriter(config.servers.clickhouse, { database, name: 'test' })
   await dropClickhouse(clickhouse).finally(() => clickhouse.close())
 }
 

@@ -1,7 +1,8 @@
 /**
  * A role as a process of its own, for tests that kill, freeze or restart it.
  *
- * Starts `marketlog run <role>` with exactly the environment that it is given, and keeps what it logs.
+ * Starts `marketlog run <role>` on servers that are set up, with exactly the given environment, and keeps
+ * what it logs.
  * Invariant: the child never outlives the test process's own cleaning up, and a kill is a real signal.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -27,6 +28,8 @@ export interface SpawnedRole {
   lines(): readonly string[]
   /** Resolves with the first line, already printed or to come, that the pattern matches. */
   line(pattern: RegExp, limitMs: number): Promise<string>
+  /** Resolves with `http://127.0.0.1:<port>` when all has started and the process listens. */
+  baseUrl(limitMs: number): Promise<string>
   /** Sends a signal; SIGKILL, SIGSTOP and SIGCONT included. */
   kill(signal: NodeJS.Signals): void
   /** Resolves when the process has ended, however. */
@@ -37,31 +40,35 @@ export interface SpawnedRole {
 
 /** Starts a role as a process; resolves when the process exists, not when the role is ready. */
 export async function spawnRole(role: string, environment: Record<string, string>): Promise<SpawnedRole> {
-  const child = spawn(process.execPath, [MAIN, 'run', role], {
-    env: { PATH: process.env.PATH ?? '', ...environment },
+  const child = spawn(process.execPath, [MAIN, 'run', role, '--set-up-done'], {
+    env: { PATH: process.env.PATH ?? '', ...environment, LOG_LEVEL: 'info' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines = collectLines(child)
   const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }) as Ending)
+  let isSilent = false
+  // Unlike its exit, this comes after its last line.
+  child.once('close', () => {
+    isSilent = true
+  })
   await Promise.race([once(child, 'spawn'), ended])
   if (child.pid === undefined) throw new Error(`${role} could not be started as a process`)
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null
+  const line: SpawnedRole['line'] = async (pattern, limitMs) => {
+    const seen = () => lines.find(one => pattern.test(one)) ?? (isSilent ? null : undefined)
+    const found = await eventually(seen, limitMs, `a line of ${role} like ${pattern}`)
+    if (found === null) throw new Error(`${role} ended; its last lines:\n${lines.slice(-20).join('\n')}`)
+    return found
+  }
   return {
     role,
     pid: child.pid,
     lines: () => lines,
-    line: (pattern, limitMs) =>
-      eventually(
-        () => {
-          const found = lines.find(line => pattern.test(line))
-          if (found === undefined && hasEnded()) {
-            throw new Error(`${role} ended; its last lines:\n${lines.slice(-20).join('\n')}`)
-          }
-          return found
-        },
-        limitMs,
-        `a line of ${role} like ${pattern}`,
-      ),
+    line,
+    baseUrl: async limitMs => {
+      const { port } = JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number }
+      return `http://127.0.0.1:${port}`
+    },
     kill: signal => void child.kill(signal),
     ended,
     async stop() {

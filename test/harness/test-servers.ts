@@ -2,19 +2,24 @@
  * The servers of a test run: started once, when the first test needs them, and stopped at its end.
  *
  * With MARKETLOG_TEST_SERVERS naming a servers.json (as `infra/stack/main.ts up` writes it) the run
- * uses those servers and stops nothing. Otherwise their data lives in a folder of its own under the
- * system's temporary folder and is wiped at the end. Invariant: one set per run, and none is left
+ * uses those servers and stops nothing. Otherwise the order is the platform's own: addresses in the
+ * environment, containers where a Docker engine answers, native servers with their data in a folder of
+ * its own under the system's temporary folder, wiped at the end. Invariant: one set per run, and none is left
  * running; every namespace on them belongs to one test file.
  */
 import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { dockerAnswers } from '#infra/stack/docker.ts'
 import { provideServers, removeServerData, type ServerAddresses } from '#infra/stack/servers.ts'
+import { startContainers } from './containers.ts'
 
 interface TestServers {
   addresses: ServerAddresses
   stop(): Promise<void>
 }
+
+const ADDRESS_VARIABLES = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']
 
 let started: Promise<TestServers> | undefined
 
@@ -37,12 +42,25 @@ async function startTestServers(env: NodeJS.ProcessEnv): Promise<TestServers> {
     const addresses = JSON.parse(readFileSync(shared, 'utf8')) as ServerAddresses
     return { addresses, stop: async () => {} }
   }
-  const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-test-'))
   const say = (line: string) => console.error(`  [servers] ${line}`)
   const startedAt = performance.now()
   say('starting Kafka, schema registry, Redis, ClickHouse and Postgres for this run')
-  const servers = await provideServers({ dataDir, environment: env, say })
+  const start = await howToStart(env)
+  const servers = await start(env, say)
   say(`all answer after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  return servers
+}
+
+type Start = (env: NodeJS.ProcessEnv, say: (line: string) => void) => Promise<TestServers>
+
+async function howToStart(env: NodeJS.ProcessEnv): Promise<Start> {
+  const isAddressed = ADDRESS_VARIABLES.some(name => env[name])
+  return !isAddressed && (await dockerAnswers(env)) ? startContainers : startProvided
+}
+
+async function startProvided(env: NodeJS.ProcessEnv, say: (line: string) => void): Promise<TestServers> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-test-'))
+  const servers = await provideServers({ dataDir, environment: env, say })
   return {
     addresses: servers.addresses,
     stop: async () => {

@@ -49,6 +49,8 @@ export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
 
   before('servers and namespace', async function () {
     this.timeout(START_LIMIT_MS)
+    // Added only now, and so after the file's own hooks: those still need what it removes.
+    this.runnable().parent?.afterAll('end of the namespace', end)
     place = describePlace(await testServers(), mkdtempSync(join(tmpdir(), 'marketlog-state-')))
     if (options.setUp === false) return
     // It loads every room's set-up, which a file that takes an empty namespace need not wait for.
@@ -56,14 +58,13 @@ export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
     await setUp(place.config, place.log)
   })
 
-  after('end of the namespace', async function () {
-    this.timeout(START_LIMIT_MS)
+  async function end(): Promise<void> {
     // In reverse, as a process would stop them; a role that a test has stopped already stops at once.
     for (const one of started.reverse()) await one.stop()
     if (place === undefined) return
     await removeNamespace(place.config, place.log)
     rmSync(place.config.stateDir, { recursive: true, force: true })
-  })
+  }
 
   const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
     started.push(one)
@@ -93,6 +94,7 @@ function describePlace(addresses: ServerAddresses, stateDir: string) {
   const environment: Record<string, string> = {
     MARKETLOG_NAMESPACE: namespace,
     MARKETLOG_STATE_DIR: stateDir,
+    MARKETLOG_RUN_DIR: join(stateDir, 'run'),
     KAFKA_BROKERS: addresses.kafka.join(','),
     SCHEMA_REGISTRY_URL: addresses.schemaRegistry,
     REDIS_URL: addresses.redis,
@@ -102,7 +104,7 @@ function describePlace(addresses: ServerAddresses, stateDir: string) {
     HOST: '127.0.0.1',
     PORT: '0',
     MARKET: 'empty',
-    LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
+    LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
   }
   const config = readConfig(environment)
   return { namespace, environment, config, log: openLog({ level: config.logLevel, name: 'test' }) }

@@ -1,0 +1,235 @@
+/**
+ * Open streams on a real socket: what goes over the wire, what ends a stream, and what a client that
+ * does not read costs. No log and no key store: batches and judgements are arguments.
+ */
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { expect } from 'chai'
+import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openLocalLeases } from '#services/feed/connection-leases.ts'
+import { openFeedHandler } from '#services/feed/feed-handler.ts'
+import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
+import { type Gateway, openGateway } from '#services/feed/gateway.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { changed } from '#test/harness/feed-events.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+
+const KEYS = ['p', 'q']
+const CAP_BYTES = 4 * 2 ** 20
+
+/** Some of what a subscriber can be sent: about 100 kB of changes. */
+const bulk = (seen_at: number) =>
+  Array.from({ length: 1_000 }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
+
+describe('feed streams', () => {
+  let server: Server
+  let gateway: Gateway
+  let base: string
+  let reason: string | undefined
+  let answers: Map<string, KeyAnswer | Error>
+  let clients: SseClient[]
+  let registry: Metrics
+
+  const metric = (name: string) => registry.registry.getSingleMetricAsString(name)
+  const judge = (authorization: string | undefined): KeyAnswer => {
+    const answer = answers.get(authorization ?? '')
+    if (answer instanceof Error) throw answer
+    return answer ?? { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' }
+  }
+  const admit = (key: string, tier: Credential['tier'] = 'quant') =>
+    answers.set(`Bearer ${key}`, { accepted: true, credential: { keyId: key, tier } as Credential })
+  const open = async (path: string, key = 'k') => {
+    const client = await openSse(base + path, { key })
+    clients.push(client)
+    return client
+  }
+
+  beforeEach(async () => {
+    clients = []
+    answers = new Map()
+    reason = undefined
+    admit('k')
+    registry = openMetrics()
+    const metrics = openFeedMetrics(registry)
+    const log = openLog({ level: 'silent', name: 'test' })
+    const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
+    const connectionsOf = ({ tier }: Credential) => (tier === 'quant' ? 2 : 0)
+    gateway = openGateway({
+      ...{ itemOf, judge, metrics, log, capBytes: CAP_BYTES, pingAfterMs: 50 },
+      mayListen: credential => connectionsOf(credential) > 0,
+    })
+    const providersOf = { ask: KEYS, bid: ['q'] }
+    server = createServer(
+      openFeedHandler({
+        ...{ judge, connectionsOf, gateway, providerKeys: KEYS, providersOf, metrics, log },
+        leases: openLocalLeases(),
+        unavailable: () => reason,
+      }),
+    ).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  })
+
+  afterEach(async () => {
+    for (const client of clients) client.close()
+    await gateway.stop()
+    server.closeAllConnections()
+    server.close()
+  })
+
+  it('opens with the promised headers and `ready`, and pings while idle', async () => {
+    const client = await open('/feed/prices')
+    expect(client.status).to.equal(200)
+    expect(client.headers).to.include({
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-cache, no-transform',
+      'x-accel-buffering': 'no',
+    })
+    expect(client.headers['x-request-id']).to.match(/^[\w-]{8,}$/)
+    await eventually(() => client.comments.length >= 2, 2_000, 'two pings')
+    expect(new Set(client.comments)).to.deep.equal(new Set(['ping']))
+    expect(client.events).to.deep.equal([
+      {
+        event: 'ready',
+        data: { providers: KEYS, item_ids_filter_count: 0, market_hash_names_filter_count: 0 },
+        id: undefined,
+      },
+    ])
+  })
+
+  it('tells in `ready` what was asked for, and the buy-order providers on the other feed', async () => {
+    const query = '?providers=q&item_ids=1&item_ids=1&market_hash_names=x'
+    const asked = await (await open(`/v1/feed/prices${query}`)).event(({ event }) => event === 'ready', 2_000)
+    expect(asked.data).to.deep.equal({ providers: ['q'], item_ids_filter_count: 2, market_hash_names_filter_count: 1 })
+    const bids = await (await open('/feed/bids')).event(({ event }) => event === 'ready', 2_000)
+    expect(bids.data).to.include({ item_ids_filter_count: 0 }).and.to.have.property('providers').that.deep.equals(['q'])
+  })
+
+  const refusals = [
+    { name: 'no key', path: '/feed/prices', key: 'nobody', status: 401, code: 'AUTH_INVALID_API_KEY' },
+    { name: 'a tier without feeds', path: '/feed/bids', key: 'pro', status: 403, code: 'FORBIDDEN_TIER' },
+    { name: 'another path', path: '/feed/sales', key: 'k', status: 404, code: 'NOT_FOUND' },
+    { name: 'a wrong parameter', path: '/feed/prices?providers=z', key: 'k', status: 422, code: 'VALIDATION_ERROR' },
+    {
+      name: 'a wrong parameter after a wrong key',
+      path: '/feed/prices?providers=z',
+      key: 'nobody',
+      status: 401,
+      code: 'AUTH_INVALID_API_KEY',
+    },
+    { name: 'a broken encoding', path: '/feed/prices?item_ids=%zz', key: 'k', status: 400, code: 'BAD_REQUEST' },
+  ]
+  for (const { name, path, key, status, code } of refusals)
+    it(`refuses ${name} with ${status}`, async () => {
+      admit('pro', 'pro')
+      const client = await open(path, key)
+      expect(client.status).to.equal(status)
+      const body = (await client.body()) as { code: string; detail: unknown }
+      expect(body.code).to.equal(code)
+      expect(body.detail).to.be.an(code === 'VALIDATION_ERROR' ? 'array' : 'string')
+    })
+
+  it('refuses another method with 405 and Allow', async () => {
+    const answer = await fetch(`${base}/feed/prices`, { method: 'POST', headers: { authorization: 'Bearer k' } })
+    expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'GET'])
+    expect(await answer.json()).to.have.property('code', 'METHOD_NOT_ALLOWED')
+  })
+
+  it('answers 503 while the log cannot be read, and while keys cannot be checked', async () => {
+    reason = 'the log can no longer be read'
+    const unread = await open('/feed/prices')
+    expect([unread.status, ((await unread.body()) as { code: string }).code]).to.deep.equal([
+      503,
+      'SERVICE_UNAVAILABLE',
+    ])
+    reason = undefined
+    answers.set('Bearer k', new Error('Postgres does not answer'))
+    expect((await open('/feed/prices')).status).to.equal(503)
+    admit('k')
+    // The refused attempts hold no place.
+    expect((await open('/feed/prices')).status).to.equal(200)
+    expect((await open('/feed/prices')).status).to.equal(200)
+  })
+
+  it('caps the connections of a key over both feeds, and frees a place when one closes', async () => {
+    const first = await open('/feed/prices')
+    await open('/feed/bids')
+    const third = await open('/feed/prices')
+    expect(third.status).to.equal(429)
+    expect(Number(third.headers['retry-after'])).to.be.at.least(1)
+    expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
+    admit('other')
+    expect((await open('/feed/prices', 'other')).status).to.equal(200)
+    first.close()
+    await eventually(async () => (await open('/feed/prices')).status === 200, 2_000, 'a free place')
+  })
+
+  it('gives the place of a request with wrong parameters back', async () => {
+    for (let count = 0; count < 3; count++) expect((await open('/feed/prices?item_ids=x')).status).to.equal(422)
+    expect((await open('/feed/prices')).status).to.equal(200)
+  })
+
+  it('ends the streams of a key within a second of its revocation, and no others', async () => {
+    admit('other')
+    const revoked = [await open('/feed/prices'), await open('/feed/bids')]
+    const other = await open('/feed/prices', 'other')
+    answers.set('Bearer k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
+    await eventually(() => revoked.every(client => client.hasEnded()), 1_000, 'the end of both streams')
+    expect(revoked[0]?.comments.at(-1)).to.match(/^closed: .*key/)
+    expect(other.hasEnded()).to.equal(false)
+  })
+
+  it('ends the streams of a key whose tier lost the feeds', async () => {
+    const client = await open('/feed/prices')
+    admit('k', 'pro')
+    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+  })
+
+  it('lets streams live on while keys cannot be checked', async () => {
+    const client = await open('/feed/prices')
+    answers.set('Bearer k', new Error('Postgres does not answer'))
+    const pings = client.comments.length
+    await eventually(() => client.comments.length > pings + 12, 5_000, 'a dozen pings')
+    expect(client.hasEnded()).to.equal(false)
+  })
+
+  it('ends a client that does not read at its cap, and another gets everything meanwhile', async () => {
+    admit('slow')
+    const good = await open('/feed/prices')
+    const slow = await open('/feed/prices', 'slow')
+    slow.pause()
+    let batches = 0
+    const memory = process.memoryUsage().arrayBuffers
+    await eventually(
+      async () => {
+        for (let count = 0; count < 10; count++) {
+          await gateway.deliver({ side: 'ask', provider: 'p', changes: bulk(++batches) })
+        }
+        // The socket's own buffers take some megabytes before the cap is reached.
+        return (await metric('feed_ended_total')).includes('too_slow')
+      },
+      20_000,
+      'the end of the slow stream',
+    )
+    expect(process.memoryUsage().arrayBuffers - memory).to.be.below(64 * 2 ** 20)
+    await eventually(() => good.events.length === batches + 1, 10_000, 'everything at the other')
+    expect(good.events.slice(1).map(({ data }) => Date.parse((data as { seen_at: string }).seen_at))).to.deep.equal(
+      Array.from({ length: batches }, (_, at) => at + 1),
+    )
+    slow.resume()
+    await eventually(() => slow.hasEnded(), 8_000, 'the end of the slow stream at its client')
+    expect(slow.comments.at(-1)).to.match(/^closed: more than \d+ bytes/)
+    expect(slow.events.length).to.be.below(good.events.length)
+  })
+
+  it('tells all clients when it stops', async () => {
+    const client = await open('/feed/prices')
+    await gateway.stop()
+    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+    expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
+  })
+})

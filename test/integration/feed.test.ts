@@ -1,0 +1,215 @@
+/**
+ * The role `feed` on real servers: what book writes to the log arrives at subscribers, whole, once and in
+ * order, under the keys of Postgres and the names of the catalog.
+ */
+import { expect } from 'chai'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { bookChanged, refreshMarked } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { changed, marked } from '#test/harness/feed-events.ts'
+import { type ExpectedChange, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const ARRIVES_MS = 10_000
+
+interface Told {
+  provider: string
+  seen_at: string
+  items: {
+    item_id: number
+    price: number | null
+    qty: number
+    change: string
+    market_hash_name: string
+    phase: string | null
+  }[]
+}
+
+const toldOf = (client: SseClient): Told[] =>
+  client.events.filter(({ event }) => event !== 'ready').map(({ data }) => data as Told)
+
+describe('feed', () => {
+  const platform = useServers()
+  let roles: StartedRoles
+  let publisher: Publisher
+  let database: Database
+  let items: readonly CatalogItem[]
+  let phased: CatalogItem[]
+  let codec: ReturnType<typeof connectKafka>['codec']
+  const clients: SseClient[] = []
+
+  before(async () => {
+    const { config, log } = platform
+    const kafka = connectKafka({ config, role: 'test', log })
+    codec = kafka.codec
+    publisher = await openPublisher(kafka, 'book')
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    const catalog = await openCatalogReader(kafka)
+    items = catalog.items()
+    const byName = Map.groupBy(
+      items.filter(({ phase }) => phase !== null),
+      item => item.market_hash_name,
+    )
+    phased = [...byName.values()].find(phases => phases.length > 2) ?? []
+    await catalog.close()
+    roles = await platform.startRoles(['feed'])
+    await roles.ready()
+  })
+
+  after(async () => {
+    for (const client of clients) client.close()
+    await publisher?.close()
+    await database?.close()
+  })
+
+  const newKey = () => createAccountWithKey(database, { tier: 'quant' })
+  const listen = async (path: string, key?: string) => {
+    const client = await openSse(roles.baseUrl + path, { key: key ?? (await newKey()).key })
+    clients.push(client)
+    expect(client.status).to.equal(200)
+    await client.event(({ event }) => event === 'ready', ARRIVES_MS)
+    return client
+  }
+  const recordOf = (change: ExpectedChange): Outgoing => ({
+    topic: 'bookChanges',
+    key: String(change.item_id),
+    partition: partitionOf(String(change.item_id), ITEM_PARTITIONS),
+    value: codec.encode(bookChanged, { ...changed(), ...change }),
+  })
+  /** A refresh as the book tells it: its changes, then its marker in every partition. */
+  const refreshOf = (changes: ExpectedChange[], members: Parameters<typeof marked>[0]): Outgoing[] => [
+    ...changes.map(recordOf),
+    ...Array.from({ length: ITEM_PARTITIONS }, (_, partition) => {
+      const value = codec.encode(refreshMarked, marked(members))
+      return { topic: 'bookChanges' as const, key: `refresh|${members?.provider}`, partition, value }
+    }),
+  ]
+
+  it('tells a refresh in one event, whatever partitions it is spread over', async () => {
+    const client = await listen('/feed/prices')
+    const some = items.slice(0, 40)
+    const about = { provider: 'provider_01', refresh_id: 'one', seen_at: 1_772_573_670_549 }
+    const changes = some.map(({ item_id }) => changed({ ...about, item_id, price_micro_usd: item_id * 10_000 + 5_000 }))
+    await publisher.send(refreshOf(changes, { ...about, last_updated: about.seen_at }))
+    await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
+    const [told, ...more] = toldOf(client)
+    expect(more).to.deep.equal([])
+    expect(told).to.deep.include({ provider: 'provider_01', seen_at: '2026-03-03T21:34:30.549Z' })
+    const expected = some.map(({ item_id, market_hash_name, phase }) => ({
+      ...{ item_id, market_hash_name, phase, price: item_id + 1, qty: 1, change: 'added' },
+    }))
+    expect(told?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
+  })
+
+  it('sends bids to the bids feed, and to each filter what it names', async () => {
+    const [first, second] = phased
+    const other = items.find(({ phase }) => phase === null)
+    if (!first || !second || !other) throw new Error('the catalog has no phased finish')
+    const name = encodeURIComponent(first.market_hash_name)
+    const byName = await listen(`/feed/bids?market_hash_names=${name}`)
+    const byId = await listen(`/v1/feed/bids?item_ids=${second.item_id}&item_ids=${other.item_id}`)
+    const elsewhere = await listen('/feed/bids?providers=provider_03')
+    const prices = await listen('/feed/prices')
+    const about = { side: 'bid' as const, provider: 'provider_02', refresh_id: 'bids', seen_at: 2_000 }
+    const changes = [first, second, other].map(({ item_id }) => changed({ ...about, item_id }))
+    await publisher.send(refreshOf(changes, { ...about, last_updated: 2_000 }))
+    for (const client of [byName, byId]) await client.event(({ event }) => event === 'bids.changed', ARRIVES_MS)
+    const idsOf = (client: SseClient) =>
+      toldOf(client)
+        .flatMap(told => told.items.map(item => item.item_id))
+        .sort()
+    expect(idsOf(byName)).to.deep.equal([first.item_id, second.item_id].sort())
+    expect(idsOf(byId)).to.deep.equal([second.item_id, other.item_id].sort())
+    expect([toldOf(elsewhere), toldOf(prices)]).to.deep.equal([[], []])
+  })
+
+  it('tells a pushed change at once', async () => {
+    const client = await listen('/feed/prices?providers=provider_05')
+    await publisher.send([recordOf(changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 }))])
+    await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
+    expect(toldOf(client)[0]?.items).to.have.length(1)
+  })
+
+  it('leaves out a record that it cannot read, counts it, and goes on', async () => {
+    const client = await listen('/feed/prices?providers=provider_06')
+    await publisher.send([{ topic: 'bookChanges', key: '1', partition: 0, value: Buffer.from('poison') }])
+    const about = { provider: 'provider_06', refresh_id: 'after', seen_at: 4_000 }
+    await publisher.send(refreshOf([changed(about)], { ...about, last_updated: 4_000 }))
+    await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
+    expect(await roles.metrics.registry.getSingleMetricAsString('feed_undecodable_total')).to.match(/_total 1$/m)
+    expect(roles.failures).to.deep.equal([])
+  })
+
+  it('ends the stream of a key that is revoked in the database, within a second', async () => {
+    const { key, key_id } = await newKey()
+    const client = await listen('/feed/prices', key)
+    await database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
+    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+    const again = await openSse(`${roles.baseUrl}/feed/prices`, { key })
+    expect([again.status, await again.body()]).to.deep.include(401)
+  })
+
+  it('brings a listener who applies every event to the book that the refreshes lead to', async function () {
+    this.timeout(120_000)
+    const random = seededRandom('random refreshes')
+    const client = await listen('/feed/prices?providers=provider_07&providers=provider_08')
+    const ids = random.shuffle(items.slice(0, 3_000).map(({ item_id }) => item_id))
+    const refreshes = randomRefreshes(random, ids)
+    const expected = foldRefreshes(refreshes)
+    for (const refresh of refreshes) {
+      const changes = expected.changes.filter(({ refresh_id }) => refresh_id === refresh.refreshId)
+      const about = { provider: refresh.provider, refresh_id: refresh.refreshId, last_updated: refresh.observedAt }
+      await publisher.send(refreshOf(changes, about))
+    }
+    const total = expected.changes.length
+    await eventually(
+      () => toldOf(client).reduce((sum, told) => sum + told.items.length, 0) >= total,
+      60_000,
+      'all changes',
+    )
+
+    const seen = new Map<string, { price: number | null; qty: number }>()
+    const moments = new Map<string, number>()
+    for (const { provider, seen_at, items: told } of toldOf(client)) {
+      expect(told.length).to.be.at.most(1_000)
+      for (const { item_id, price, qty, change } of told) {
+        const key = `${provider} ${item_id}`
+        expect(Date.parse(seen_at)).to.be.above(moments.get(key) ?? 0)
+        expect(seen.has(key)).to.equal(change !== 'added')
+        moments.set(key, Date.parse(seen_at))
+        if (change === 'removed') seen.delete(key)
+        else seen.set(key, { price, qty })
+      }
+    }
+    const rows = [...expected.books].flatMap(([book, held]) =>
+      [...held].map(
+        ([itemId, row]) => [`${book.split('|')[1]} ${itemId}`, { price: row.price, qty: row.quantity }] as const,
+      ),
+    )
+    expect(seen).to.deep.equal(new Map(rows))
+  })
+})
+
+/** Refreshes of two providers in dollars whose items come, go and move a little. */
+function randomRefreshes(random: SeededRandom, ids: readonly number[]): GivenRefresh[] {
+  return Array.from({ length: 24 }, (_, at) => {
+    const provider = at % 2 === 0 ? 'provider_07' : 'provider_08'
+    const entries = ids
+      .filter(() => random.chance(0.8))
+      .map(itemId => ({ itemId, price: 1_000 + random.integer(0, 300), quantity: random.integer(1, 3) }))
+    const observedAt = 1_772_573_670_000 + at * 60_000
+    const about = { side: 'ask' as const, provider, refreshId: `random-${at}`, observedAt, completed: true }
+    return { ...about, currency: 'USD', usdRate: '1', entries }
+  })
+}
