@@ -1,0 +1,206 @@
+/**
+ * Query strings: decoding, and all violations of a request at once.
+ */
+import type { IncomingMessage } from 'node:http'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { candlesQuery } from '#schemas/api/candles.ts'
+import { itemsQuery } from '#schemas/api/catalog.ts'
+import { violation } from '#schemas/api/error.ts'
+import { listingQuery } from '#schemas/api/listing.ts'
+import { salesQuery } from '#schemas/api/sales.ts'
+import { ApiError } from '#services/api/errors.ts'
+import { parse, rawQuery } from '#services/api/request.ts'
+
+const requestOf = (query: string) => ({ url: `/prices${query}`, headers: {} }) as IncomingMessage
+
+const listing = listingQuery({
+  providers: ['ak', 'bk'],
+  isCurrency: code => code === 'USD' || code === 'EUR',
+  pageMax: 100,
+})
+
+/** Violations as [type, last steps of loc], in the order of the answer. */
+function violationsOf(run: () => unknown): { type: string; at: string; input: unknown; ctx: object }[] {
+  try {
+    run()
+  } catch (error) {
+    if (!(error instanceof ApiError) || typeof error.detail === 'string') throw error
+    for (const one of error.detail) violation.parse(one)
+    return error.detail.map(({ type, loc, input, ctx }) => ({ type, at: loc.join('.'), input, ctx }))
+  }
+  return []
+}
+
+describe('a query string', () => {
+  it('is decoded as the browser encodes it', () => {
+    const pairs = fc.array(fc.tuple(fc.string({ unit: 'binary', minLength: 1 }), fc.string({ unit: 'binary' })))
+    fc.assert(
+      fc.property(pairs, list => {
+        const wellFormed = list.filter(([name, value]) => name.isWellFormed() && value.isWellFormed())
+        const url = new URLSearchParams(wellFormed)
+        const expected = new Map<string, string[]>()
+        for (const [name, value] of wellFormed) expected.set(name, [...(expected.get(name) ?? []), value])
+        const found = rawQuery(requestOf(`?${url}`))
+        expect(Object.keys(found).sort()).to.deep.equal([...expected.keys()].sort())
+        for (const [name, values] of expected) expect([found[name]].flat()).to.deep.equal(values)
+      }),
+    )
+  })
+
+  for (const query of ['?a=%', '?a=%zz', '?%f=1', '?a=%ff', '?a=%ed%a0%80', '?a=%c0%80'])
+    it(`that cannot be decoded is a bad request: ${query}`, () => {
+      expect(() => rawQuery(requestOf(query)))
+        .to.throw(ApiError)
+        .with.property('code', 'BAD_REQUEST')
+    })
+
+  it('knows no prototype', () => {
+    const raw = rawQuery(requestOf('?__proto__=1&constructor=2&toString=3'))
+    expect(Object.entries(raw)).to.deep.equal([
+      ['__proto__', '1'],
+      ['constructor', '2'],
+      ['toString', '3'],
+    ])
+    expect(parse(listing, requestOf('?__proto__=1&hasOwnProperty=x'))).to.deep.equal({
+      currency: 'USD',
+      limit: 100,
+      offset: 0,
+    })
+  })
+})
+
+describe('the parameters of a listing', () => {
+  it('come typed, with defaults, and without what nobody named', () => {
+    const query = parse(listing, requestOf('?item_id=7&providers=bk&providers=ak&limit=5&offset=%2B3&colour=red'))
+    expect(query).to.deep.equal({ item_id: 7, providers: ['bk', 'ak'], limit: 5, offset: 3, currency: 'USD' })
+  })
+
+  const cases: { query: string; violations: [type: string, at: string][] }[] = [
+    { query: '?limit=101', violations: [['less_than_equal', 'query.limit']] },
+    { query: '?limit=0', violations: [['greater_than_equal', 'query.limit']] },
+    { query: '?limit=', violations: [['int_parsing', 'query.limit']] },
+    { query: '?limit=1e2', violations: [['int_parsing', 'query.limit']] },
+    { query: '?limit=5.0', violations: [['int_parsing', 'query.limit']] },
+    { query: '?limit=0x10', violations: [['int_parsing', 'query.limit']] },
+    { query: '?limit=5&limit=6', violations: [['value_error', 'query.limit']] },
+    { query: '?limit=5&limit=5', violations: [['value_error', 'query.limit']] },
+    { query: '?offset=-1', violations: [['greater_than_equal', 'query.offset']] },
+    { query: '?item_id=99999999999999999999', violations: [['int_parsing', 'query.item_id']] },
+    { query: '?phase=Phase+5', violations: [['enum', 'query.phase']] },
+    { query: '?phase=Ruby&phase=Ruby', violations: [['value_error', 'query.phase']] },
+    { query: '?providers=ck', violations: [['enum', 'query.providers.0']] },
+    { query: '?providers=ak&providers=ck', violations: [['enum', 'query.providers.1']] },
+    { query: '?providers=', violations: [['enum', 'query.providers.0']] },
+    { query: '?currency=eur', violations: [['enum', 'query.currency']] },
+    { query: '?currency=USD&currency=EUR', violations: [['value_error', 'query.currency']] },
+    { query: '?market_hash_name=', violations: [['string_too_short', 'query.market_hash_name']] },
+    { query: `?market_hash_name=${'x'.repeat(201)}`, violations: [['string_too_long', 'query.market_hash_name']] },
+    { query: '?market_hash_name=a%00b', violations: [['value_error', 'query.market_hash_name']] },
+    { query: '?market_hash_name=a&market_hash_name=b', violations: [['value_error', 'query.market_hash_name']] },
+  ]
+  for (const { query, violations } of cases)
+    it(`are refused: ${query.slice(0, 60)}`, () => {
+      const found = violationsOf(() => parse(listing, requestOf(query)))
+      expect(found.map(({ type, at }) => [type, at])).to.deep.equal(violations)
+    })
+
+  it('are refused all at once, with what was sent and what would do', () => {
+    const query = '?limit=500&offset=x&item_id=1&item_id=2&providers=ak&providers=zk&currency=ZZZ&phase=Opal'
+    const found = violationsOf(() => parse(listing, requestOf(query)))
+    expect(found).to.have.deep.members([
+      { type: 'less_than_equal', at: 'query.limit', input: '500', ctx: { le: 100 } },
+      { type: 'int_parsing', at: 'query.offset', input: 'x', ctx: {} },
+      { type: 'value_error', at: 'query.item_id', input: ['1', '2'], ctx: {} },
+      { type: 'enum', at: 'query.providers.1', input: 'zk', ctx: { expected: "'ak' or 'bk'" } },
+      { type: 'enum', at: 'query.currency', input: 'ZZZ', ctx: { expected: 'a currency code that GET /fx lists' } },
+      {
+        type: 'enum',
+        at: 'query.phase',
+        input: 'Opal',
+        ctx: {
+          expected: "'Phase 1', 'Phase 2', 'Phase 3', 'Phase 4', 'Ruby', 'Sapphire', 'Black Pearl' or 'Emerald'",
+        },
+      },
+    ])
+  })
+})
+
+describe('the parameters of other routes', () => {
+  const candles = candlesQuery({ isCurrency: () => true, lookbackDaysMax: 30 })
+  const sales = salesQuery({ providers: ['ak'], isCurrency: () => true, pageMax: 100 })
+  const cases: { name: string; run: () => unknown; violations: [type: string, at: string][] }[] = [
+    {
+      name: 'candles need an item, whatever else is wrong',
+      run: () => parse(candles, requestOf('?interval=2m&fill=maybe&lookback=abc&start=2026-02-30')),
+      violations: [
+        ['datetime_parsing', 'query.start'],
+        ['value_error', 'query.lookback'],
+        ['enum', 'query.interval'],
+        ['bool_parsing', 'query.fill'],
+        ['missing', 'query.item_id'],
+      ],
+    },
+    {
+      name: 'a window must not end before it starts',
+      run: () => parse(candles, requestOf('?item_id=1&start=2026-03-02T00:00:00&end=2026-03-02')),
+      violations: [['value_error', 'query.end']],
+    },
+    {
+      name: 'a lookback has a tier',
+      run: () => parse(candles, requestOf('?item_id=1&lookback=31')),
+      violations: [['less_than_equal', 'query.lookback']],
+    },
+    {
+      name: 'a lookback is not empty',
+      run: () => parse(candles, requestOf('?item_id=1&lookback=0')),
+      violations: [['value_error', 'query.lookback']],
+    },
+    {
+      name: 'sales have bounds',
+      run: () => parse(sales, requestOf('?min_float=-0.1&max_float=1.5&paint_seed=1000&limit=101&charms=a&charms=b')),
+      violations: [
+        ['greater_than_equal', 'query.min_float'],
+        ['less_than_equal', 'query.max_float'],
+        ['less_than_equal', 'query.paint_seed'],
+        ['value_error', 'query.charms'],
+        ['less_than_equal', 'query.limit'],
+      ],
+    },
+    {
+      name: 'floats are numbers in order',
+      run: () => parse(sales, requestOf('?min_float=0.5&max_float=0.4&paint_seed=1.5')),
+      violations: [
+        ['int_parsing', 'query.paint_seed'],
+        ['value_error', 'query.max_float'],
+      ],
+    },
+    {
+      name: 'not a number is no float',
+      run: () => parse(sales, requestOf('?min_float=NaN')),
+      violations: [['float_parsing', 'query.min_float']],
+    },
+    {
+      name: 'the catalog takes booleans and phases',
+      run: () => parse(itemsQuery, requestOf('?is_stattrak=perhaps&phase=x&limit=1001')),
+      violations: [
+        ['enum', 'query.phase'],
+        ['bool_parsing', 'query.is_stattrak'],
+        ['less_than_equal', 'query.limit'],
+      ],
+    },
+  ]
+  for (const { name, run, violations } of cases)
+    it(name, () => {
+      expect(violationsOf(run).map(({ type, at }) => [type, at])).to.deep.equal(violations)
+    })
+
+  it('spell a truth in many ways', () => {
+    for (const word of ['true', 'TRUE', '1', 'yes', 'on', 't', 'Y']) {
+      expect(parse(itemsQuery, requestOf(`?is_souvenir=${word}`)).is_souvenir, word).to.equal(true)
+    }
+    for (const word of ['false', '0', 'No', 'off', 'F', 'n']) {
+      expect(parse(itemsQuery, requestOf(`?is_souvenir=${word}`)).is_souvenir, word).to.equal(false)
+    }
+  })
+})
