@@ -38,7 +38,7 @@ export function makeApp(parts: ApiParts, options: { log: Log; metrics: Metrics }
   app.use(() => {
     throw new ApiError('NOT_FOUND', 'There is no such path.')
   })
-  app.use(answerErrors(options.log))
+  app.use(answerErrors(options.log, now))
   return app
 }
 

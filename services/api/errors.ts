@@ -8,7 +8,9 @@
 import type { ErrorRequestHandler } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
-import { send } from './reply.ts'
+import { localsOf, send } from './reply.ts'
+
+const REPORT_EVERY_MS = 1_000
 
 /** An answer that is not the one that was asked for. */
 export class ApiError extends Error {
@@ -40,14 +42,12 @@ export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail
 }
 
 /** Answers errors; the last handler of the application. */
-export function answerErrors(log: Log): ErrorRequestHandler {
+export function answerErrors(log: Log, now: () => number): ErrorRequestHandler {
+  const report = openReporter(log, now)
   return (error, _request, response, _next) => {
     const failure = asApiError(error)
     const status = ERROR_STATUS[failure.code]
-    if (status >= 500) {
-      const { requestId } = response.locals
-      log.error({ request_id: requestId, code: failure.code, error: failure.cause ?? error }, 'request failed')
-    }
+    if (status >= 500) report(failure, localsOf(response).requestId)
     if (response.headersSent) {
       // Half an answer must not look like a whole one.
       response.destroy()
@@ -59,6 +59,25 @@ export function answerErrors(log: Log): ErrorRequestHandler {
       JSON.stringify({ code: failure.code, detail: failure.detail } as ErrorReply),
       failure.headers,
     )
+  }
+}
+
+/** Logs bugs one by one, and a lost dependency once a second: every request meets it. */
+function openReporter(log: Log, now: () => number): (failure: ApiError, requestId: string) => void {
+  const lastAt = new Map<ErrorCode, number>()
+  let unreported = 0
+  return (failure, requestId) => {
+    const { code } = failure
+    const isBug = code === 'INTERNAL_ERROR'
+    if (!isBug && now() - (lastAt.get(code) ?? Number.NEGATIVE_INFINITY) < REPORT_EVERY_MS) {
+      unreported += 1
+      return
+    }
+    lastAt.set(code, now())
+    const line = { request_id: requestId, code, unreported, err: failure.cause ?? failure }
+    if (isBug) log.error(line, 'a request met a bug')
+    else log.warn(line, 'a request could not be answered')
+    unreported = 0
   }
 }
 

@@ -9,7 +9,7 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { loadTiers } from '#infra/config/tiers.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
@@ -21,6 +21,7 @@ import { openLiveView } from './queries/live-view.ts'
 
 const NAME = 'api'
 const KEY_CHECK_LIMIT_MS = 1_500
+const RECONNECT_EVERY_MS = 1_000
 
 /** Starts the query service. */
 export const start: StartRole = async context => {
@@ -30,6 +31,7 @@ export const start: StartRole = async context => {
   const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
   const catalog = await context.catalog()
   const redis = await openRedis(config.servers.redis, { name: NAME, log })
+  const stopConnecting = keepConnecting(redis)
   const clickhouse = openReader(config.servers.clickhouseReadOnly, { database, name: NAME })
   const postgres = openDatabase(databaseUrl(config.servers.postgres, database), {
     name: NAME,
@@ -57,9 +59,23 @@ export const start: StartRole = async context => {
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
     async stop() {
       fx.stop()
+      stopConnecting()
       await closeRedis(redis)
       await clickhouse.close()
       await postgres.close()
     },
+  }
+}
+
+/** The client gives up after some tries, which ends a sink; readers answer 503 and try for as long as it takes. */
+function keepConnecting(redis: Redis): () => void {
+  let timer: NodeJS.Timeout | undefined
+  const again = () => {
+    timer = setTimeout(() => redis.connect().catch(() => undefined), RECONNECT_EVERY_MS)
+  }
+  redis.on('end', again)
+  return () => {
+    redis.off('end', again)
+    clearTimeout(timer)
   }
 }

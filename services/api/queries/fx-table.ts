@@ -48,7 +48,7 @@ export async function openFxReader(redis: Redis, key: string, log: Log): Promise
   async function poll(): Promise<void> {
     if (isReading || redis.status !== 'ready') return
     isReading = true
-    await refresh().catch(error => log.warn({ error }, 'exchange rates could not be read'))
+    await refresh().catch(error => log.warn({ err: error }, 'exchange rates could not be read'))
     isReading = false
   }
 

@@ -59,13 +59,21 @@ function listingText(
   withUrl: boolean,
 ): string {
   const { entries, filters, providersQueried, total } = listing
-  const returned = new Set(entries.map(entry => entry.listed.provider))
-  const meta = {
-    currency: currency.code,
-    filters,
-    providers_queried: providersQueried,
-    returned_providers: [...returned].sort(),
-  }
+  const returned = [...new Set(entries.map(entry => entry.listed.provider))].sort()
+  const queriedText = keysText(providersQueried)
+  const returnedText = returned.length === providersQueried.length ? queriedText : JSON.stringify(returned)
+  const meta =
+    `{"currency":"${currency.code}","filters":${ascii(filters)},` +
+    `"providers_queried":${queriedText},"returned_providers":${returnedText}}`
   const items = writer.write(entries, currency, withUrl)
-  return `{"meta":${ascii(meta)},"items":${items},"pagination":${JSON.stringify(paginationOf(query, total))}}`
+  return `{"meta":${meta},"items":${items},"pagination":${JSON.stringify(paginationOf(query, total))}}`
+}
+
+const keysTexts = new WeakMap<readonly string[], string>()
+
+/** Without a provider filter the list is the same array every time. */
+function keysText(keys: readonly string[]): string {
+  const known = keysTexts.get(keys) ?? JSON.stringify(keys)
+  keysTexts.set(keys, known)
+  return known
 }
