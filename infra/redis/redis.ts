@@ -2,8 +2,8 @@
  * The only door to Redis: connections with bounded retries and bounded waits.
  *
  * Reads and writes nothing by itself. Invariant: a command that cannot be answered within the limits
- * rejects; nothing waits for ever and nothing is sent twice. Callers keep the keys of one MULTI in one
- * hash tag, so that the same code runs on a Cluster.
+ * rejects; nothing waits for ever and nothing is sent twice. Callers keep the keys of one atomic write in
+ * one hash tag, so that the same code runs on a Cluster.
  */
 import { Redis } from 'ioredis'
 import type { Log } from '../runtime/log.ts'
@@ -15,11 +15,6 @@ export interface RedisOptions {
   /** Shown in CLIENT LIST. */
   name: string
   log: Log
-  /**
-   * False: the connection ends at its first loss and every later command rejects. For owners whose
-   * WATCH would silently be gone on a new connection.
-   */
-  reconnects?: boolean
 }
 
 const CONNECT_LIMIT_MS = 3_000
@@ -29,17 +24,16 @@ const RECONNECT_LONGEST_MS = 500
 
 /** Opens a connection; resolves when Redis answers on it. */
 export async function openRedis(url: string, options: RedisOptions): Promise<Redis> {
-  const { log, name, reconnects = true } = options
+  const { log, name } = options
   const redis = new Redis(url, {
     connectionName: name,
     lazyConnect: true,
     connectTimeout: CONNECT_LIMIT_MS,
     commandTimeout: COMMAND_LIMIT_MS,
-    maxRetriesPerRequest: reconnects ? RECONNECT_TRIES : 0,
+    maxRetriesPerRequest: RECONNECT_TRIES,
     // A command that was under way when the connection broke may have been carried out: its caller decides.
     autoResendUnfulfilledCommands: false,
-    retryStrategy: tries =>
-      reconnects && tries <= RECONNECT_TRIES ? Math.min(tries * 25, RECONNECT_LONGEST_MS) : null,
+    retryStrategy: tries => (tries <= RECONNECT_TRIES ? Math.min(tries * 25, RECONNECT_LONGEST_MS) : null),
   })
   // Without a listener the client prints to the console; callers see the loss in their own commands.
   redis.on('error', (error: Error) => log.warn({ connection: name, reason: error.message }, 'redis connection'))
@@ -49,17 +43,6 @@ export async function openRedis(url: string, options: RedisOptions): Promise<Red
   } catch (error) {
     redis.disconnect()
     throw new Error(`Redis does not answer for ${name}: check REDIS_URL and that the server runs`, { cause: error })
-  }
-}
-
-/** Opens something on a connection of its own, which is ended when that fails. */
-export async function openOn<T>(connecting: Promise<Redis>, open: (redis: Redis) => Promise<T>): Promise<T> {
-  const redis = await connecting
-  try {
-    return await open(redis)
-  } catch (error) {
-    redis.disconnect()
-    throw error
   }
 }
 

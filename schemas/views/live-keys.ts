@@ -2,7 +2,7 @@
  * The Redis keys of the live view and the codec of its rows.
  *
  * Reads and writes nothing. All keys of one partition share the hash tag `{live:<partition>}`, so
- * they live in one Redis Cluster slot and one MULTI may hold them all. Rows and listings carry a
+ * they live in one Redis Cluster slot and one atomic write may hold them all. Rows and listings carry a
  * generation: a rebuild fills a new one beside the old, and the head names the one to read.
  * Sole writer: streams/live-view.
  */

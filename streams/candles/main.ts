@@ -6,8 +6,8 @@
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { databaseOf } from '#schemas/views/clickhouse/table.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openCandleSink } from './sink.ts'
 
@@ -16,7 +16,7 @@ export const start: StartRole = async context => {
   const { config, metrics } = context
   const log = context.log.child({ role: 'candles' })
   const kafka = connectKafka({ config, role: 'candles', log })
-  const database = databaseOf(config.namespace)
+  const database = databaseName(config.namespace)
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-candles' })
   const batcher = openBatcher(writer, { log, metrics })
   const running = await runSink(context, kafka, {

@@ -6,9 +6,9 @@
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openOn, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { databaseOf } from '#schemas/views/clickhouse/table.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openFxSink } from './sink.ts'
 
@@ -17,22 +17,21 @@ export const start: StartRole = async context => {
   const { config, metrics } = context
   const log = context.log.child({ role: 'fx' })
   const kafka = connectKafka({ config, role: 'fx', log })
-  const database = databaseOf(config.namespace)
+  const database = databaseName(config.namespace)
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-fx' })
   const batcher = openBatcher(writer, { log, metrics })
+  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}fx`, log })
   const running = await runSink(context, kafka, {
     group: 'fx',
     topics: ['fx'],
-    open() {
-      const options = { name: `${config.namespace}fx`, log, reconnects: false }
-      return openOn(openRedis(config.servers.redis, options), redis => openFxSink(redis, batcher, config.namespace))
-    },
+    open: () => openFxSink(redis, batcher, config.namespace),
   })
   return {
     ...running,
     async stop() {
       await running.stop()
       await batcher.close()
+      await closeRedis(redis)
       await writer.close()
     },
   }

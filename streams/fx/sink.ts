@@ -1,21 +1,21 @@
 /**
  * Writes `{fx}:*` in Redis and fx_days in ClickHouse.
  *
- * Sole writer of both. The days are written first, keyed so that repeats change nothing; then one MULTI
- * holds the current table and the offset that both reflect, on the condition that nobody else has moved
- * it. A kill in between repeats the days.
+ * Sole writer of both. The days are written first, keyed so that repeats change nothing; then one
+ * atomic write holds the current table and the offset that both reflect, on the condition that nobody
+ * else has moved it. A kill in between repeats the days.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
-import { closeRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { fxDays } from '#schemas/views/clickhouse/fx-days.ts'
 import { type FxCurrent, fxCurrentKey, fxNextKey } from '#schemas/views/fx-current.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type FxBatch, foldRates } from './step.ts'
 
-/** Opens the sink; the connection is its own and ends with it. */
+/** Opens the sink on a connection that may be shared. */
 export async function openFxSink(redis: Redis, batcher: Batcher, prefix: string): Promise<PartitionSink> {
   const [currentKey, nextKey] = [fxCurrentKey(prefix), fxNextKey(prefix)]
   const [text, stored] = await redis.mget(currentKey, nextKey)
@@ -30,13 +30,15 @@ export async function openFxSink(redis: Redis, batcher: Batcher, prefix: string)
       for (const [day, table] of batch.days) writeDay(rows, day, table)
       batch.days.clear()
       await batcher.add([rows])
-      await writeGuarded(redis, nextKey, next, transaction => {
-        if (batch.current) transaction.set(currentKey, JSON.stringify(batch.current))
-        transaction.set(nextKey, reached)
+      const args = batch.current ? [JSON.stringify(batch.current)] : []
+      const value = String(reached)
+      await writeGuarded(redis, {
+        ...{ guard: nextKey, expected: next, value },
+        writes: [{ command: 'SET', key: currentKey, args }],
       })
-      next = String(reached)
+      next = value
     },
-    close: () => closeRedis(redis),
+    close: async () => undefined,
   }
 }
 

@@ -1,13 +1,12 @@
 /**
  * The role `live-view`: market.book-changes to the live tables in Redis.
  *
- * Consumer group `live-view`; a connection of its own for each partition, since a WATCH belongs to its
- * connection. A partition without a usable head is built from the book's changelog before it is served,
- * and readers see no head until then. Invariant: two owners never both write a partition.
+ * Consumer group `live-view`. A partition without a usable head is built from the book's changelog before
+ * it is served, and readers see no head until then. Invariant: two owners never both write a partition.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { closeRedis, openOn, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { deleteLeftovers } from './leftovers.ts'
@@ -22,33 +21,28 @@ export const start: StartRole = async context => {
   const kafka = connectKafka({ config, role: 'live-view', log })
   const changes = kafka.topicName('bookChanges')
   const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
-  const shared = await openRedis(config.servers.redis, { name: `${prefix}live-view`, log })
-  const rebuilder = openRebuilder({ kafka, reader, redis: shared, prefix })
+  const redis = await openRedis(config.servers.redis, { name: `${prefix}live-view`, log })
+  const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
   const running = await runSink(context, kafka, {
     group: 'live-view',
     topics: ['bookChanges'],
-    open(_topic, partition) {
+    async open(_topic, partition) {
       const place = { partition, prefix }
-      const name = `${prefix}live-view-${partition}`
-      return openOn(openRedis(config.servers.redis, { name, log, reconnects: false }), async redis => {
-        const found = await readHead(redis, partition, prefix)
-        const isUsable = found !== undefined && (await isInLog(reader, changes, partition, found.head.next))
-        const owned = isUsable ? found : await rebuilt(found?.text ?? null)
-        const deleted = await deleteLeftovers(redis, { ...place, generation: owned.head.generation })
-        log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
-        return openLiveSink(redis, place, owned)
-
-        async function rebuilt(expected: string | null) {
-          return writeHead(redis, place, expected, await rebuilder.rebuild(partition))
-        }
-      })
+      const found = await readHead(redis, place)
+      const isUsable = found !== undefined && (await isInLog(reader, changes, partition, found.head.next))
+      const owned = isUsable
+        ? found
+        : await writeHead(redis, place, found?.text ?? null, await rebuilder.rebuild(partition))
+      const deleted = await deleteLeftovers(redis, { ...place, generation: owned.head.generation })
+      log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
+      return openLiveSink(redis, place, owned)
     },
   })
   return {
     ...running,
     async stop() {
       await running.stop()
-      await closeRedis(shared)
+      await closeRedis(redis)
       await reader.close()
     },
   }

@@ -14,6 +14,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { BookRefreshStored } from '#schemas/events/book-state.ts'
@@ -21,7 +22,7 @@ import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts
 import { partitionOf } from '#schemas/values/partition.ts'
 import { generationsKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
-import { queueBatch } from './table-writer.ts'
+import { writesOf } from './table-writer.ts'
 
 /** Builds partitions of the live table. */
 export interface Rebuilder {
@@ -151,15 +152,19 @@ async function readPages(
   )
 }
 
-/** Writes what a filling holds so far; its generation has no readers yet. */
+/**
+ * Writes what a filling holds so far. The generation has no readers yet; the counter that named it is
+ * the guard, so that a rebuild that another one has overtaken stops.
+ */
 async function write({ redis, prefix }: RebuilderOptions, filling: Filling): Promise<void> {
   const { partition, head, batch } = filling
   filling.head = headAfter(head, batch, head.next)
   filling.batch = emptyBatch()
-  if (batch.ask.items.size === 0 && batch.bid.items.size === 0) return
-  const pipeline = redis.pipeline()
-  queueBatch(pipeline, { partition, generation: head.generation, prefix }, batch)
-  for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error
+  const writes = writesOf({ partition, generation: head.generation, prefix }, batch)
+  if (writes.length === 0) return
+  const generation = String(head.generation)
+  const guard = generationsKey(partition, prefix)
+  await writeGuarded(redis, { guard, expected: generation, value: generation, writes })
 }
 
 const partitions = new Map<string, number>()

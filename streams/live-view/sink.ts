@@ -1,21 +1,21 @@
 /**
  * Writes the live ask and bid table of one partition to Redis.
  *
- * Sole writer of `{live:<partition>}:*`. Each flush is one MULTI of the changed rows and the head, which
- * holds the offset that they reflect, on the condition that the head is still as this owner left it:
- * table and position can never disagree, and an owner that was paused while another took over writes
- * nothing. Writing the same batch twice leaves the same table.
+ * Sole writer of `{live:<partition>}:*`. Each flush is one atomic write of the changed rows and the head,
+ * which holds the offset that they reflect, on the condition that the head is still as this owner left
+ * it: table and position can never disagree, and an owner that was paused while another took over
+ * writes nothing. Writing the same batch twice leaves the same table.
  * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner
  * opens anew) or closed.
  */
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
-import { closeRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { unstorable } from '#schemas/views/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { emptyBatch, foldChange, foldMarker, headAfter } from './step.ts'
-import { queueBatch } from './table-writer.ts'
+import { writesOf } from './table-writer.ts'
 
 /** A partition's head as its owner last saw it. */
 export interface OwnedHead {
@@ -25,7 +25,10 @@ export interface OwnedHead {
 }
 
 /** Reads a partition's head; undefined when there is none. */
-export async function readHead(redis: Redis, partition: number, prefix: string): Promise<OwnedHead | undefined> {
+export async function readHead(
+  redis: Redis,
+  { partition, prefix }: { partition: number; prefix: string },
+): Promise<OwnedHead | undefined> {
   const text = await redis.get(headKey(partition, prefix))
   return text === null ? undefined : { head: JSON.parse(text) as LiveHead, text }
 }
@@ -37,13 +40,12 @@ export async function writeHead(
   expected: string | null,
   head: LiveHead,
 ): Promise<OwnedHead> {
-  const key = headKey(place.partition, place.prefix)
   const text = JSON.stringify(head)
-  await writeGuarded(redis, key, expected, transaction => void transaction.set(key, text))
+  await writeGuarded(redis, { guard: headKey(place.partition, place.prefix), expected, value: text, writes: [] })
   return { head, text }
 }
 
-/** Opens the sink of a partition whose table is complete; the connection is its own and ends with it. */
+/** Opens the sink of a partition whose table is complete, on a connection that may be shared. */
 export function openLiveSink(
   redis: Redis,
   place: { partition: number; prefix: string },
@@ -69,13 +71,11 @@ export function openLiveSink(
       if (next < owned.head.next) throw new Fenced(key)
       const head = headAfter(owned.head, batch, next)
       const text = JSON.stringify(head)
-      await writeGuarded(redis, key, owned.text, transaction => {
-        queueBatch(transaction, { ...place, generation: head.generation }, batch)
-        transaction.set(key, text)
-      })
+      const writes = writesOf({ ...place, generation: head.generation }, batch)
+      await writeGuarded(redis, { guard: key, expected: owned.text, value: text, writes })
       owned = { head, text }
       batch = emptyBatch()
     },
-    close: () => closeRedis(redis),
+    close: async () => undefined,
   }
 }

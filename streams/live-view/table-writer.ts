@@ -1,21 +1,13 @@
 /**
- * Queues the Redis commands that write a batch into one generation of a partition's table.
+ * The Redis writes that bring a batch into one generation of a partition's table.
  *
- * Sends nothing itself: the sink sends them inside its guarded MULTI, the rebuild in plain pipelines
- * into a generation that nobody reads yet. One command per item and one per listing, whatever the
- * number of rows. Invariant: all keys carry the partition's hash tag.
+ * Pure. One write per item and one per listing, whatever the number of rows. Invariant: all keys carry
+ * the partition's hash tag.
  */
+import type { KeyWrite } from '#infra/redis/guarded-write.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import type { LiveBatch } from './step.ts'
-
-/** What commands are queued on: a pipeline or a MULTI. */
-export interface CommandQueue {
-  hset(key: string, ...fieldsAndValues: string[]): unknown
-  hdel(key: string, ...fields: string[]): unknown
-  zadd(key: string, ...scoresAndMembers: (string | number)[]): unknown
-  zrem(key: string, ...members: (string | number)[]): unknown
-}
 
 /** Where a partition's rows stand. */
 export interface TablePlace {
@@ -26,9 +18,12 @@ export interface TablePlace {
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-/** Queues all commands of a batch. */
-export function queueBatch(queue: CommandQueue, place: TablePlace, batch: LiveBatch): void {
-  const { partition, generation, prefix } = place
+/** All writes of a batch. */
+export function writesOf({ partition, generation, prefix }: TablePlace, batch: LiveBatch): KeyWrite[] {
+  const writes: KeyWrite[] = []
+  const queue = (command: KeyWrite['command'], key: string, args: readonly string[]): void => {
+    if (args.length > 0) writes.push({ command, key, args })
+  }
   for (const side of SIDES) {
     for (const [itemId, rows] of batch[side].items) {
       const set: string[] = []
@@ -38,19 +33,21 @@ export function queueBatch(queue: CommandQueue, place: TablePlace, batch: LiveBa
         else set.push(provider, text)
       }
       const key = itemKey(partition, generation, side, itemId, prefix)
-      if (set.length > 0) queue.hset(key, ...set)
-      if (gone.length > 0) queue.hdel(key, ...gone)
+      queue('HSET', key, set)
+      queue('HDEL', key, gone)
     }
     for (const [provider, items] of batch[side].listings) {
-      const listed: number[] = []
-      const gone: number[] = []
+      const listed: string[] = []
+      const gone: string[] = []
       for (const [itemId, isListed] of items) {
-        if (isListed) listed.push(itemId, itemId)
-        else gone.push(itemId)
+        const member = String(itemId)
+        if (isListed) listed.push(member, member)
+        else gone.push(member)
       }
       const key = listingKey(partition, generation, side, provider, prefix)
-      if (listed.length > 0) queue.zadd(key, ...listed)
-      if (gone.length > 0) queue.zrem(key, ...gone)
+      queue('ZADD', key, listed)
+      queue('ZREM', key, gone)
     }
   }
+  return writes
 }

@@ -4,7 +4,7 @@
  * Consumer group `provider-health`. The topic has one partition, so one process works and others stand by.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openOn, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openHealthSink } from './sink.ts'
@@ -14,12 +14,17 @@ export const start: StartRole = async context => {
   const { config } = context
   const log = context.log.child({ role: 'provider-health' })
   const kafka = connectKafka({ config, role: 'provider-health', log })
-  return runSink(context, kafka, {
+  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}provider-health`, log })
+  const running = await runSink(context, kafka, {
     group: 'provider-health',
     topics: ['refreshes'],
-    open() {
-      const options = { name: `${config.namespace}provider-health`, log, reconnects: false }
-      return openOn(openRedis(config.servers.redis, options), redis => openHealthSink(redis, config.namespace))
-    },
+    open: () => openHealthSink(redis, config.namespace),
   })
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await closeRedis(redis)
+    },
+  }
 }

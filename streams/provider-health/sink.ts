@@ -1,18 +1,18 @@
 /**
  * Writes `{health}:*` in Redis.
  *
- * Sole writer. Each flush is one MULTI of the changed providers and the offset that they reflect, on
+ * Sole writer. Each flush is one atomic write of the changed providers and the offset that they reflect, on
  * the condition that nobody else has moved that offset; the fold goes on from what is stored, so a kill
  * at any point neither loses nor doubles a verdict. Memory: one record per provider.
  */
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
-import { closeRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { step } from './step.ts'
 
-/** Opens the sink; the connection is its own and ends with it. */
+/** Opens the sink on a connection that may be shared. */
 export async function openHealthSink(redis: Redis, prefix: string): Promise<PartitionSink> {
   const [hash, nextKey] = [healthKey(prefix), healthNextKey(prefix)]
   const [records, stored] = (await redis.multi().hgetall(hash).get(nextKey).exec()) ?? []
@@ -34,14 +34,17 @@ export async function openHealthSink(redis: Redis, prefix: string): Promise<Part
       return OK
     },
     async flush(reached) {
-      const fields = [...changed].flatMap(provider => [provider, JSON.stringify(health.get(provider))])
-      await writeGuarded(redis, nextKey, next, transaction => {
-        if (fields.length > 0) transaction.hset(hash, ...fields)
-        transaction.set(nextKey, reached)
+      const args = [...changed].flatMap(provider => [provider, JSON.stringify(health.get(provider))])
+      const value = String(reached)
+      await writeGuarded(redis, {
+        guard: nextKey,
+        expected: next,
+        value,
+        writes: [{ command: 'HSET', key: hash, args }],
       })
-      next = String(reached)
+      next = value
       changed = new Set()
     },
-    close: () => closeRedis(redis),
+    close: async () => undefined,
   }
 }

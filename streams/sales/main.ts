@@ -7,8 +7,8 @@
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { databaseOf } from '#schemas/views/clickhouse/table.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openSalesSink } from './sink.ts'
 
@@ -18,7 +18,7 @@ export const start: StartRole = async context => {
   const log = context.log.child({ role: 'sales' })
   const kafka = connectKafka({ config, role: 'sales', log })
   const catalog = await context.catalog()
-  const database = databaseOf(config.namespace)
+  const database = databaseName(config.namespace)
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-sales' })
   const batcher = openBatcher(writer, { log, metrics })
   const running = await runSink(context, kafka, {

@@ -25,12 +25,6 @@ export interface Table {
  */
 const TOKENS_REMEMBERED = 1_000
 
-/** The name of the database of a namespace (`''` or `word.`). */
-export function databaseOf(namespace: string): string {
-  if (!/^([a-z][a-z0-9-]*\.)?$/.test(namespace)) throw new Error(`not a namespace: ${namespace}`)
-  return namespace === '' ? 'marketlog' : `marketlog_${namespace.replace('.', '').replaceAll('-', '_')}`
-}
-
 /** The statement that creates a table where it is missing. */
 export function createTable(database: string, table: Table): string {
   const columns = Object.entries(table.columns).map(([name, type]) => `  ${name} ${type}`)

@@ -1,0 +1,254 @@
+/**
+ * The live view in a real Redis, from a real log: always equal to a plain fold of what was published.
+ */
+import { expect } from 'chai'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { Fenced } from '#infra/redis/guarded-write.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { type BookChanged, bookChanged, type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
+import { bookRefreshStored, bookRowStored } from '#schemas/events/book-state.ts'
+import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
+import { headKey } from '#schemas/views/live-keys.ts'
+import { start as startLiveView } from '#streams/live-view/main.ts'
+import { openRebuilder } from '#streams/live-view/rebuild.ts'
+import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
+import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import { expectedTables, partitionOfItem, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
+import { changeRecord, write } from '#test/fixtures/sink-records.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 30_000
+const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
+
+describe('live view sink', () => {
+  const platform = useServers({ setUp: false })
+  let redis: Redis
+  const place = (prefix: string) => ({ partition: 0, prefix: platform.namespace + prefix })
+  const open = async (prefix: string) => {
+    const found =
+      (await readHead(redis, place(prefix))) ??
+      (await writeHead(redis, place(prefix), null, { generation: 1, next: 0, ask: {}, bid: {} }))
+    return openLiveSink(redis, place(prefix), found)
+  }
+  const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
+    randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isChange(r) || partitionOfItem(r.item_id) === 0)
+
+  before(async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+  })
+  after(() => closeRedis(redis))
+
+  it('shows what a plain fold shows, however the log is cut and wherever the sink is opened anew', async () => {
+    const random = seededRandom('cuts')
+    const log = ownLog(random, 4_000)
+    let sink = await open('cuts.')
+    for (let at = 0; at < log.length; ) {
+      const next = Math.min(log.length, at + random.integer(1, 90))
+      await write(
+        sink,
+        log.slice(at, next).map((record, i) => changeRecord(record, at + i)),
+      )
+      at = next
+      if (!random.chance(0.3)) continue
+      await sink.close()
+      sink = await open('cuts.')
+      expect(sink.position).to.equal(at)
+    }
+    await sink.close()
+    expect(await readTables(redis, place('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
+  })
+
+  it('is left as it is by writing any suffix of the log again', async () => {
+    const random = seededRandom('suffix')
+    const log = ownLog(random, 1_500)
+    const records = log.map((record, offset) => changeRecord(record, offset))
+    const first = await open('again.')
+    await write(first, records)
+    await first.close()
+    for (let round = 0; round < 10; round++) {
+      const from = random.integer(0, log.length - 1)
+      const { head, text } = (await readHead(redis, place('again.'))) ?? expect.fail('no head')
+      await writeHead(redis, place('again.'), text, { ...head, next: from })
+      const sink = await open('again.')
+      await write(sink, records.slice(from))
+      await sink.close()
+      expect(await readTables(redis, place('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
+    }
+  })
+
+  it('refuses an owner that was paused while another took over, and writes nothing of it', async () => {
+    const row = (itemId: number, seenAt: number) =>
+      changeOf({ provider: 'a', itemId, after: { micro: 10_000, quantity: 1 }, seenAt })
+    const paused = await open('fence.')
+    const other = await open('fence.')
+    await write(other, [changeRecord(row(1, 1), 0)])
+    const before = await readTables(redis, place('fence.').prefix)
+    const refused = await write(paused, [changeRecord(row(1, 2), 0), changeRecord(row(2, 2), 1)]).catch(error => error)
+    expect(refused).to.be.instanceOf(Fenced)
+    expect(await readTables(redis, place('fence.').prefix)).to.deep.equal(before)
+    await write(other, [changeRecord(row(2, 3), 1)])
+    await paused.close()
+    await other.close()
+  })
+
+  it('sets a record aside that no store can hold', async () => {
+    const sink = await open('poison.')
+    const poisoned = changeOf({ provider: 'a', itemId: -5, after: { micro: 1, quantity: 1 }, seenAt: 1 })
+    expect(sink.apply(changeRecord(poisoned, 0))).to.include({ kind: 'deadLetter', reason: 'item_out_of_range' })
+    await sink.close()
+  })
+})
+
+describe('live view on a log', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let redis: Redis
+  const published: (BookChanged | RefreshMarked)[] = []
+
+  before(async () => {
+    kafka = connectKafka({ config: platform.config, role: 'book', log: platform.log })
+    publisher = await openPublisher(kafka, 'book')
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+  })
+  after(async () => {
+    await publisher.close()
+    await closeRedis(redis)
+  })
+
+  /** Publishes as the book does: the change or marker, and the row or refresh of the changelog. */
+  async function publish(log: readonly (BookChanged | RefreshMarked)[]): Promise<void> {
+    const records = log.flatMap((record): Outgoing[] => {
+      const number = Number(record.provider.split('_')[1]) % PROVIDER_PARTITIONS
+      const changelog = {
+        topic: 'book' as const,
+        partition: record.side === 'ask' ? number : PROVIDER_PARTITIONS + number,
+      }
+      if (!isChange(record)) {
+        const { provider, refresh_id, last_updated: observed_at } = record
+        const value = kafka.codec.encode(bookRefreshStored, { refresh_id, observed_at, currency: 'USD', suspect: null })
+        const marker = kafka.codec.encode(refreshMarked, record)
+        return [
+          ...partitions.map(partition => ({
+            topic: 'bookChanges' as const,
+            partition,
+            key: `refresh|${provider}`,
+            value: marker,
+          })),
+          { ...changelog, key: `refresh|${provider}`, value },
+        ]
+      }
+      const { price, currency, price_micro_usd, quantity, seen_at, url } = record
+      const stored =
+        price === null || price_micro_usd === null ? null : { price, currency, price_micro_usd, quantity, seen_at, url }
+      return [
+        { topic: 'bookChanges', key: String(record.item_id), value: kafka.codec.encode(bookChanged, record) },
+        {
+          ...changelog,
+          key: `row|${record.provider}|${record.item_id}`,
+          value: stored && kafka.codec.encode(bookRowStored, stored),
+        },
+      ]
+    })
+    await publisher.send(records)
+    published.push(...log)
+  }
+
+  async function caughtUp(): Promise<void> {
+    const topic = kafka.topicName('bookChanges')
+    const reader = await openRangeReader(kafka, [topic])
+    for (const partition of partitions) {
+      const end = await reader.end(topic, partition)
+      await eventually(
+        async () => (await readLiveHead(redis, partition, platform.namespace)).next === end,
+        LIMIT_MS,
+        `partition ${partition} to reflect ${end}`,
+      )
+    }
+    await reader.close()
+  }
+
+  it('is empty but vouched for before anything was published', async () => {
+    const roles = await platform.startRoles([startLiveView])
+    await roles.ready()
+    await roles.stop()
+    for (const partition of partitions) {
+      expect(await readLiveHead(redis, partition, platform.namespace)).to.deep.equal({
+        generation: 1,
+        next: 0,
+        ask: {},
+        bid: {},
+      })
+    }
+  })
+
+  it('follows the log, over a restart', async () => {
+    const log = randomLog(seededRandom('log'), { records: 3_000, items: 200, providers: 12 })
+    for (const half of [log.slice(0, 1_500), log.slice(1_500)]) {
+      await publish(half)
+      const roles = await platform.startRoles([startLiveView])
+      await caughtUp()
+      await roles.stop()
+      expect(roles.failures).to.deep.equal([])
+    }
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+
+  it('is rebuilt from the changelog when its heads are gone, and nothing is left of the old table', async () => {
+    const before = await readTables(redis, platform.namespace)
+    await redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
+    const roles = await platform.startRoles([startLiveView])
+    await roles.ready()
+    await roles.stop()
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(before)
+    expect((await readLiveHead(redis, 0, platform.namespace)).generation).to.equal(2)
+  })
+
+  it('shows no head before the last row of a rebuild is in place, and misses nothing that is published meanwhile', async () => {
+    await redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
+    const names = ['bookChanges', 'book'] as const
+    const reader = await openRangeReader(
+      kafka,
+      names.map(name => kafka.topicName(name)),
+    )
+    const rows = async (): Promise<number> => (await redis.keys(`${platform.namespace}{live:3}:3:*`)).length
+    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: platform.namespace })
+    const rebuilding = Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
+    await publish(
+      randomLog(seededRandom('meanwhile'), {
+        records: 400,
+        items: 200,
+        providers: 12,
+        startMs: Date.UTC(2026, 6, 1),
+      }).filter(r => !isChange(r) || r.change === 'added'),
+    )
+    const heads = await rebuilding
+    await reader.close()
+    expect(await redis.exists(headKey(3, platform.namespace))).to.equal(0)
+    expect(await rows()).to.be.greaterThan(0)
+    for (const partition of partitions) {
+      const head = heads[partition] ?? expect.fail('no head')
+      await writeHead(redis, { partition, prefix: platform.namespace }, null, head)
+    }
+    const roles = await platform.startRoles([startLiveView])
+    await caughtUp()
+    await roles.stop()
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+
+  it('is rebuilt when the log that it had followed was replaced by a shorter one', async () => {
+    const { head, text } =
+      (await readHead(redis, { partition: 5, prefix: platform.namespace })) ?? expect.fail('no head')
+    await writeHead(redis, { partition: 5, prefix: platform.namespace }, text, { ...head, next: 10 ** 9 })
+    const roles = await platform.startRoles([startLiveView])
+    await roles.ready()
+    await caughtUp()
+    await roles.stop()
+    expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+})
