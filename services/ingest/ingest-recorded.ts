@@ -10,6 +10,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
 import type { RateTable } from './fx/rate-table.ts'
+import { openOutlet } from './outlet.ts'
 import { type Published, publishFailure, publishRefresh } from './publish-refresh.ts'
 
 /** What is to be published, and by what means. */
@@ -47,7 +48,7 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
     )
   }
   const feed = { provider: provider.key, side: options.side }
-  const outlet = { codec: options.kafka.codec, publisher: options.publisher }
+  const outlet = openOutlet(options.kafka.codec, options.publisher)
   const files = await listRecorded(dir)
   if (files.length === 0) throw new Error(`${dir} holds no .json.gz or .json file`)
   const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }

@@ -16,6 +16,7 @@ import { type OpenFeed, openFeeds } from './connectors/open.ts'
 import { publishRates } from './fx/publish-rates.ts'
 import { rateSources } from './fx/source.ts'
 import { openMeter } from './meter.ts'
+import { openOutlet } from './outlet.ts'
 import { openPositions } from './positions.ts'
 import { type FeedRoom, runFeed } from './run-feed.ts'
 
@@ -30,7 +31,7 @@ export const start: StartRole = async context => {
   const providers = loadProviders(config.providersFile)
   const kafka = connectKafka({ config, role: 'ingest', log })
   const publisher = await openPublisher(kafka, 'ingest')
-  const outlet = { codec: kafka.codec, publisher }
+  const outlet = openOutlet(kafka.codec, publisher)
   const stop = new AbortController()
   const cut = new AbortController()
   const stopping = AbortSignal.any([context.signal, stop.signal])

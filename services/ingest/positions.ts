@@ -9,7 +9,7 @@ import { follow } from '#infra/kafka/follower.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { type FeedAdvanced, feedAdvanced } from '#schemas/events/feed-advanced.ts'
 import type { Feed } from './connector.ts'
-import type { Outlet } from './publish-refresh.ts'
+import type { Outlet } from './outlet.ts'
 
 type Named = Pick<Feed, 'provider' | 'side'>
 

@@ -3,11 +3,11 @@
  *
  * Writes market.quotes, market.bids or market.sales. Invariant: indexes run from 0 without gaps,
  * rejected entries included; RefreshCompleted is sent only after all that it counts; a refresh cut
- * short by the signal is never completed, so `book` forgets it. Two portions at most are in memory:
- * one on its way, one being made.
+ * short by the signal is never completed, so `book` forgets it. Of one refresh two portions at most are
+ * in memory: one on its way, one being made.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
-import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { EventSchema } from '#schemas/events/event.ts'
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import {
@@ -24,13 +24,8 @@ import { partitionOf } from '#schemas/values/partition.ts'
 import type { FailedRefresh, Feed, RawEntry, RawSale, Refresh } from './connector.ts'
 import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
+import type { Outlet } from './outlet.ts'
 import { judgeSale } from './sale.ts'
-
-/** Where refreshes go. */
-export interface Outlet {
-  codec: Codec
-  publisher: Publisher
-}
 
 /** What became of a refresh. */
 export type Published =
@@ -104,7 +99,7 @@ export async function publishFailure(
 export const refreshId = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
 async function publishEntries(
-  { publisher }: Outlet,
+  outlet: Outlet,
   feed: Pick<Feed, 'provider' | 'side'>,
   entries: Iterable<RawEntry>,
   encode: Encode,
@@ -117,20 +112,28 @@ async function publishEntries(
   let portion: Outgoing[] = []
   let sent: Promise<void> = Promise.resolve()
   let index = 0
-  for (const entry of entries) {
-    portion.push({ topic, key, partition, value: encode(entry, index++) })
-    if (portion.length < PORTION) continue
+  let leave = await outlet.enter()
+  try {
+    for (const entry of entries) {
+      portion.push({ topic, key, partition, value: encode(entry, index++) })
+      if (portion.length < PORTION) continue
+      await sent
+      if (cut.aborted) return undefined
+      sent = outlet.publisher.send(portion).finally(leave)
+      // Awaited before the next portion goes; until then a failure must not count as nobody's.
+      sent.catch(() => undefined)
+      portion = []
+      leave = await outlet.enter()
+    }
     await sent
     if (cut.aborted) return undefined
-    sent = publisher.send(portion)
-    portion = []
+    const value = completion(index)
+    if (value) portion.push({ topic, key, partition, value })
+    if (portion.length > 0) await outlet.publisher.send(portion)
+    return index
+  } finally {
+    leave()
   }
-  await sent
-  if (cut.aborted) return undefined
-  const value = completion(index)
-  if (value) portion.push({ topic, key, partition, value })
-  if (portion.length > 0) await publisher.send(portion)
-  return index
 }
 
 function offerEncoder(

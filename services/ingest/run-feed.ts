@@ -10,8 +10,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { OpenFeed } from './connectors/open.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import type { Meter } from './meter.ts'
+import type { Outlet } from './outlet.ts'
 import type { Positions } from './positions.ts'
-import { type Outlet, publishFailure, publishRefresh } from './publish-refresh.ts'
+import { publishFailure, publishRefresh } from './publish-refresh.ts'
 import { dueAt, tickAt } from './schedule.ts'
 
 /** What the feeds of a process share. */

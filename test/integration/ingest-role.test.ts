@@ -23,6 +23,7 @@ import { openFeeds } from '#services/ingest/connectors/open.ts'
 import { publishRates } from '#services/ingest/fx/publish-rates.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
+import { openOutlet } from '#services/ingest/outlet.ts'
 import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
@@ -204,7 +205,7 @@ describe('ingest role', () => {
   })
 
   it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
-    const outlet = { codec: kafka.codec, publisher }
+    const outlet = openOutlet(kafka.codec, publisher)
     for (const [provider, total] of [
       ['provider_09', 9_000],
       ['provider_11', 10],
