@@ -27,7 +27,13 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
 ]
 
 /** What the composition root may load of the rooms that it starts, besides their main.ts. */
-const ENTRY_MODULES = ['services/ingest/publish-recorded.ts', 'services/accounts/create-key.ts']
+const ENTRY_MODULES = [
+  'services/accounts/create-key.ts',
+  'services/ingest/ingest-recorded.ts',
+  'services/ingest/fx/publish-rates.ts',
+  'services/ingest/fx/rate-table.ts',
+  'services/ingest/fx/source.ts',
+]
 
 const rule = (
   name: string,

@@ -16,7 +16,7 @@ import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { readyFrame } from './frames.ts'
-import { openHub, type Subscription } from './hub.ts'
+import { type Delivery, openHub, type Subscription } from './hub.ts'
 import type { Batch } from './refresh-buffer.ts'
 
 /** A request that has passed every check. */
@@ -67,7 +67,6 @@ const STOP_LIMIT_MS = 3_000
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
   const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS } = options
-  const now = () => performance.now()
   const hub = openHub<Subscriber>(options.itemOf)
   const subscribers = new Set<Subscriber>()
 
@@ -88,43 +87,39 @@ export function openGateway(options: GatewayOptions): Gateway {
   const recheckKeys = openRecheck(subscribers, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
   )
+  const pingIdle = () => {
+    for (const { stream } of subscribers) stream.pingIfIdle(pingAfterMs)
+  }
   const timers = [
     setInterval(() => void recheckKeys(), RECHECK_MS),
-    setInterval(
-      () => {
-        for (const { stream } of subscribers) stream.pingIfIdle(pingAfterMs)
-      },
-      Math.min(PING_CHECK_MS, pingAfterMs),
-    ),
+    setInterval(pingIdle, Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
+  /** Queues a frame for everybody whom it concerns; returns the bytes queued. */
+  const queue = ({ frame, to, items }: Delivery<Subscriber>, feed: string): number => {
+    let events = 0
+    for (const subscriber of to) {
+      const outcome = subscriber.stream.send(frame)
+      if (outcome === 'queued') events += 1
+      else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
+    }
+    countQueued(metrics, feed, { events, items: events * items, bytes: events * frame.length })
+    return events * frame.length
+  }
 
   return {
     connect(response, request) {
-      const stream = openEventStream(response, { requestId: request.requestId, capBytes, now })
-      const subscriber: Subscriber = { ...request.feed.subscription, stream, request }
-      const { itemIdsCount: itemIds, namesCount: names } = request.feed
-      stream.send(readyFrame({ providers: request.providers, itemIds, names }))
+      const subscriber = openSubscriber(response, request, capBytes)
       subscribers.add(subscriber)
       hub.add(subscriber)
       const feed = FEED_NAMES[subscriber.side]
       metrics.connections.inc({ feed })
       log.info({ feed, key_id: request.keyId, request_id: request.requestId }, 'stream opened')
-      void stream.closed.then(() => leave(subscriber, 'client'))
+      void subscriber.stream.closed.then(() => leave(subscriber, 'client'))
     },
     async deliver(batch) {
-      const feed = FEED_NAMES[batch.side]
       let queued = 0
-      for (const { frame, to, items } of hub.deliver(batch)) {
-        let events = 0
-        for (const subscriber of to) {
-          const outcome = subscriber.stream.send(frame)
-          if (outcome === 'queued') events += 1
-          else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
-        }
-        metrics.events.inc({ feed }, events)
-        metrics.items.inc({ feed }, events * items)
-        metrics.bytes.inc({ feed }, events * frame.length)
-        queued += events * frame.length
+      for (const delivery of hub.deliver(batch)) {
+        queued += queue(delivery, FEED_NAMES[batch.side])
         if (queued < SLICE_BYTES) continue
         queued = 0
         await breathe()
@@ -135,11 +130,27 @@ export function openGateway(options: GatewayOptions): Gateway {
       for (const timer of timers) clearInterval(timer)
       const streams = [...subscribers].map(({ stream }) => stream.closed)
       for (const subscriber of [...subscribers]) dismiss(subscriber, 'stopping', 'closed: the server is stopping')
-      const limit = new AbortController()
-      await Promise.race([Promise.all(streams), delayed(STOP_LIMIT_MS, limit.signal)])
-      limit.abort()
+      await atMost(STOP_LIMIT_MS, Promise.all(streams))
     },
   }
+}
+
+/** Opens the stream of an admitted request and says `ready` on it. */
+function openSubscriber(response: ServerResponse, request: AdmittedRequest, capBytes: number): Subscriber {
+  const { feed, providers, requestId } = request
+  const stream = openEventStream(response, { requestId, capBytes, now: () => performance.now() })
+  stream.send(readyFrame({ providers, itemIds: feed.itemIdsCount, names: feed.namesCount }))
+  return { ...feed.subscription, stream, request }
+}
+
+function countQueued(
+  metrics: FeedMetrics,
+  feed: string,
+  queued: { events: number; items: number; bytes: number },
+): void {
+  metrics.events.inc({ feed }, queued.events)
+  metrics.items.inc({ feed }, queued.items)
+  metrics.bytes.inc({ feed }, queued.bytes)
 }
 
 /** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
@@ -171,12 +182,10 @@ function openRecheck(
   }
 }
 
-function delayed(limitMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(resolve, limitMs)
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
+/** Waits for work, but no longer than the limit. */
+async function atMost(limitMs: number, work: Promise<unknown>): Promise<void> {
+  const { promise: limit, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, limitMs)
+  await Promise.race([work, limit])
+  clearTimeout(timer)
 }

@@ -42,87 +42,102 @@ export interface Hub<S extends Subscription> {
   unknownItems(): number
 }
 
+type ItemOf = (itemId: number) => CatalogItem | undefined
+type TextOf = (change: BookChanged) => string | undefined
+
+/** The subscribers of one side, found by what they name. */
+interface Roll<S> {
+  unfiltered: Set<S>
+  byItem: Map<number, Set<S>>
+  byName: Map<string, Set<S>>
+}
+
+const emptyRoll = <S>(): Roll<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
+
 /** Opens a hub; `itemOf` looks an item up in the catalog. */
-export function openHub<S extends Subscription>(itemOf: (itemId: number) => CatalogItem | undefined): Hub<S> {
-  const everything: Record<Side, Set<S>> = { ask: new Set(), bid: new Set() }
-  const byItem: Record<Side, Map<number, Set<S>>> = { ask: new Map(), bid: new Map() }
-  const byName: Record<Side, Map<string, Set<S>>> = { ask: new Map(), bid: new Map() }
+export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
+  const rolls: Record<Side, Roll<S>> = { ask: emptyRoll(), bid: emptyRoll() }
   let unknown = 0
-
-  function* deliver(batch: Batch): Iterable<Delivery<S>> {
-    const { side, provider } = batch
-    const wants = ({ providers }: S) => providers === undefined || providers.has(provider)
-    const all = [...everything[side]].filter(wants)
-    const matched = matchFilters(batch, wants)
-    const textOf = openTexts()
-    if (all.length > 0) yield* framesOf(batch, batch.changes, textOf, all)
-    for (const [subscriber, changes] of matched) yield* framesOf(batch, changes, textOf, [subscriber])
-  }
-
-  /** The filtered subscribers of a batch, each with its changes. Costs two lookups per change, not per subscriber. */
-  function matchFilters({ side, changes }: Batch, wants: (subscriber: S) => boolean): Map<S, BookChanged[]> {
-    const matched = new Map<S, BookChanged[]>()
-    if (byItem[side].size === 0 && byName[side].size === 0) return matched
-    for (const change of changes) {
-      const name = itemOf(change.item_id)?.market_hash_name
-      const named = name === undefined ? undefined : byName[side].get(name)
-      for (const found of [byItem[side].get(change.item_id), named]) {
-        for (const subscriber of found ?? []) {
-          if (!wants(subscriber)) continue
-          const own = matched.get(subscriber)
-          if (own === undefined) matched.set(subscriber, [change])
-          // One that names the item by id and by name gets it once.
-          else if (own.at(-1) !== change) own.push(change)
-        }
-      }
-    }
-    return matched
-  }
-
-  /** Makes the text of each change once, whoever asks for it. */
-  function openTexts(): (change: BookChanged) => string | undefined {
-    const texts = new Map<BookChanged, string | undefined>()
-    return change => {
-      if (texts.has(change)) return texts.get(change)
-      const item = itemOf(change.item_id)
-      if (item === undefined) unknown += 1
-      const text = item && itemText(item, change)
-      texts.set(change, text)
-      return text
-    }
-  }
-
-  function* framesOf(
-    { side, provider }: Batch,
-    changes: readonly BookChanged[],
-    textOf: (change: BookChanged) => string | undefined,
-    to: readonly S[],
-  ): Iterable<Delivery<S>> {
-    for (const moment of bySeenAt(changes)) {
-      const texts = moment.map(textOf).filter(text => text !== undefined)
-      const seenAt = moment[0]?.seen_at ?? 0
-      for (let from = 0; from < texts.length; from += EVENT_ITEMS_MAX) {
-        const part = texts.slice(from, from + EVENT_ITEMS_MAX)
-        yield { frame: changedFrame(side, provider, seenAt, part), to, items: part.length }
-      }
-    }
-  }
-
   return {
     add(subscriber) {
-      const { side, isFiltered, itemIds, names } = subscriber
-      if (!isFiltered) everything[side].add(subscriber)
-      for (const itemId of itemIds) enrol(byItem[side], itemId, subscriber)
-      for (const name of names) enrol(byName[side], name, subscriber)
+      const { unfiltered, byItem, byName } = rolls[subscriber.side]
+      if (!subscriber.isFiltered) unfiltered.add(subscriber)
+      for (const itemId of subscriber.itemIds) enrol(byItem, itemId, subscriber)
+      for (const name of subscriber.names) enrol(byName, name, subscriber)
     },
     remove(subscriber) {
-      const { side, itemIds, names } = subscriber
-      everything[side].delete(subscriber)
-      for (const itemId of itemIds) strike(byItem[side], itemId, subscriber)
-      for (const name of names) strike(byName[side], name, subscriber)
+      const { unfiltered, byItem, byName } = rolls[subscriber.side]
+      unfiltered.delete(subscriber)
+      for (const itemId of subscriber.itemIds) strike(byItem, itemId, subscriber)
+      for (const name of subscriber.names) strike(byName, name, subscriber)
     },
-    deliver,
+    *deliver(batch) {
+      const roll = rolls[batch.side]
+      const wants = ({ providers }: S) => providers === undefined || providers.has(batch.provider)
+      const all = [...roll.unfiltered].filter(wants)
+      const matched = matchFilters(roll, batch.changes, itemOf, wants)
+      const textOf = openTexts(itemOf, () => {
+        unknown += 1
+      })
+      if (all.length > 0) yield* framesOf(batch, batch.changes, textOf, all)
+      for (const [subscriber, changes] of matched) yield* framesOf(batch, changes, textOf, [subscriber])
+    },
     unknownItems: () => unknown,
+  }
+}
+
+/** The filtered subscribers of some changes, each with its own. Costs two lookups a change, not one a subscriber. */
+function matchFilters<S>(
+  { byItem, byName }: Roll<S>,
+  changes: readonly BookChanged[],
+  itemOf: ItemOf,
+  wants: (subscriber: S) => boolean,
+): Map<S, BookChanged[]> {
+  const matched = new Map<S, BookChanged[]>()
+  if (byItem.size === 0 && byName.size === 0) return matched
+  for (const change of changes) {
+    const name = itemOf(change.item_id)?.market_hash_name
+    const named = name === undefined ? undefined : byName.get(name)
+    for (const found of [byItem.get(change.item_id), named]) {
+      for (const subscriber of found ?? []) {
+        if (!wants(subscriber)) continue
+        const own = matched.get(subscriber)
+        if (own === undefined) matched.set(subscriber, [change])
+        // One that names the item by id and by name gets it once.
+        else if (own.at(-1) !== change) own.push(change)
+      }
+    }
+  }
+  return matched
+}
+
+/** Makes the text of each change once, whoever asks for it. */
+function openTexts(itemOf: ItemOf, onUnknown: () => void): TextOf {
+  const texts = new Map<BookChanged, string | undefined>()
+  return change => {
+    if (texts.has(change)) return texts.get(change)
+    const item = itemOf(change.item_id)
+    if (item === undefined) onUnknown()
+    const text = item && itemText(item, change)
+    texts.set(change, text)
+    return text
+  }
+}
+
+/** The events of some changes, for the same receivers. */
+function* framesOf<S>(
+  { side, provider }: Batch,
+  changes: readonly BookChanged[],
+  textOf: TextOf,
+  to: readonly S[],
+): Iterable<Delivery<S>> {
+  for (const moment of bySeenAt(changes)) {
+    const texts = moment.map(textOf).filter(text => text !== undefined)
+    const seenAt = moment[0]?.seen_at ?? 0
+    for (let from = 0; from < texts.length; from += EVENT_ITEMS_MAX) {
+      const part = texts.slice(from, from + EVENT_ITEMS_MAX)
+      yield { frame: changedFrame(side, provider, seenAt, part), to, items: part.length }
+    }
   }
 }
 
