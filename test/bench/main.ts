@@ -5,6 +5,7 @@
  * `bench.json` in the run directory. Exit code 1 when a bar does not hold. Servers: those that
  * MARKETLOG_TEST_SERVERS names, else a set of its own that ends with the run.
  */
+import { join } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
 import { openLog } from '#infra/runtime/log.ts'
 import { openProgress } from '#services/cli/progress.ts'
@@ -52,6 +53,7 @@ async function run({ only, quick = false }: Options): Promise<number> {
   const log = openLog({ level: process.env.LOG_LEVEL ?? 'warn', name: 'bench' })
   const stop = listenForStop(signal => progress.note(`${signal}: stopping`))
   const chosen = BENCHES.filter(({ name }) => only === undefined || only.includes(name))
+  const { root } = runDirectory(process.env)
   const entries: Entry[] = []
   let stage: Promise<Stage> | undefined
   try {
@@ -64,7 +66,7 @@ async function run({ only, quick = false }: Options): Promise<number> {
       const context: BenchContext = {
         ...{ isQuick: quick, log, say, signal: stop.signal },
         stage: () => {
-          stage ??= openStage({ addresses, isQuick: quick, log, say })
+          stage ??= openStage({ addresses, logs: join(root, 'bench-logs'), isQuick: quick, log, say })
           return stage
         },
       }
@@ -81,7 +83,7 @@ async function run({ only, quick = false }: Options): Promise<number> {
     await stopTestServers()
     progress.stop()
   }
-  keepResults(runDirectory(process.env).root, entries)
+  keepResults(root, entries)
   showResults(process.stdout, entries)
   return entries.every(({ holds }) => holds) ? 0 : EXIT_MISSED
 }

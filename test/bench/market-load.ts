@@ -13,6 +13,7 @@ import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
+import { openOutlet } from '#services/ingest/outlet.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 
 /** A provider that lists something. */
@@ -82,7 +83,7 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
         observedAt: 0,
       }),
     )
-  const outlet = { codec: kafka.codec, publisher }
+  const outlet = openOutlet(kafka.codec, publisher)
   return {
     listings,
     async publish(chosen, share) {

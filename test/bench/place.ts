@@ -5,7 +5,7 @@
  * and the namespace is gone from the servers, when `close` resolves.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
@@ -31,8 +31,18 @@ export interface Place {
   close(): Promise<void>
 }
 
+/** Where a place is opened. */
+export interface PlaceOptions {
+  addresses: ServerAddresses
+  log: Log
+  /** Folder in which the roles' logs stay after the run. */
+  logs: string
+}
+
 /** Sets a fresh namespace up. */
-export async function openPlace(addresses: ServerAddresses, log: Log): Promise<Place> {
+export async function openPlace({ addresses, log, logs }: PlaceOptions): Promise<Place> {
+  rmSync(logs, { recursive: true, force: true })
+  mkdirSync(logs, { recursive: true })
   const stateDir = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
   const environment = {
     ...(addressVariables(addresses) as Record<string, string>),
@@ -47,7 +57,7 @@ export async function openPlace(addresses: ServerAddresses, log: Log): Promise<P
   const running = new Map<RoleName, RoleProcess>()
   const started: RoleProcess[] = []
   const startRole: Place['startRole'] = async (name, env = {}) => {
-    const process = await startRoleProcess({ role: name, environment: { ...environment, ...env }, logs: stateDir })
+    const process = await startRoleProcess({ role: name, environment: { ...environment, ...env }, logs })
     running.set(name, process)
     started.push(process)
     return process

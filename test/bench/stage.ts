@@ -7,14 +7,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import type { Log } from '#infra/runtime/log.ts'
-import type { ServerAddresses } from '#infra/stack/servers.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/group-lag.ts'
 import { openLagLook } from '#services/cli/wait-for-views.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
-import { openPlace, type Place } from './place.ts'
+import { openPlace, type Place, type PlaceOptions } from './place.ts'
 import type { RoleProcess } from './role-process.ts'
 
 /** A loaded market and the book that holds it. */
@@ -41,19 +39,17 @@ const LAG_POLL_MS = 25
 const LOAD_LIMIT_MS = 300_000
 
 /** How a stage is set. */
-export interface StageOptions {
-  addresses: ServerAddresses
+export interface StageOptions extends PlaceOptions {
   isQuick: boolean
-  log: Log
   say(text: string): void
 }
 
 /** Loads the market and waits until the book holds it. */
 export async function openStage(options: StageOptions): Promise<Stage> {
-  const { addresses, log, say } = options
+  const { log, say } = options
   const size = options.isQuick ? QUICK : FULL
   say('setting a namespace up')
-  const place = await openPlace(addresses, log)
+  const place = await openPlace(options)
   const closers: (() => Promise<void>)[] = [() => place.close()]
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer()
