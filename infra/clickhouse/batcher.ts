@@ -28,6 +28,8 @@ export interface Batcher {
 export interface BatcherOptions {
   log: Log
   metrics: Metrics
+  /** How long the first row waits at most; a second when left out. */
+  longestWaitMs?: number
 }
 
 interface Contribution {
@@ -77,7 +79,7 @@ export function openBatcher(writer: ClickhouseWriter, options: BatcherOptions): 
       void send()
       return
     }
-    firstAt ??= setTimeout(send, LONGEST_WAIT_MS)
+    firstAt ??= setTimeout(send, options.longestWaitMs ?? LONGEST_WAIT_MS)
     clearTimeout(lull)
     if (most() >= WORTHWHILE_ROWS) lull = setTimeout(send, LULL_MS)
   }

@@ -66,15 +66,17 @@ interface EdgeRow {
 
 /** Reads all that composeCandles needs of an item's parts; parameters: {@link CandlePartsParams}. */
 export function selectCandleParts(database: string): string {
-  const select = `SELECT toUnixTimestamp(bucket) AS bucket_s, provider, opening, closing, low, high,
-  arraySum(mapValues(falls)) AS falls FROM ${database}.candle_parts FINAL
-  WHERE interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32} AND`
   const start = 'toDateTime({start_s:UInt32})'
   const end = 'toDateTime({end_s:UInt32})'
+  const parts = (condition: string) => `SELECT toUnixTimestamp(bucket) AS bucket_s, provider,
+  min(opening) AS opening, max(closing) AS closing, min(low) AS low, max(high) AS high,
+  arraySum(mapValues(maxMap(falls))) AS falls
+  FROM ${database}.candle_parts
+  WHERE interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32} AND ${condition} GROUP BY bucket, provider`
   return [
-    `${select} bucket >= ${start} AND bucket < ${end}`,
-    `SELECT * FROM (${select} bucket < ${start} ORDER BY bucket DESC LIMIT 1 BY provider)`,
-    `SELECT * FROM (${select} bucket >= ${end} ORDER BY bucket LIMIT 1 BY provider)`,
+    parts(`bucket >= ${start} AND bucket < ${end}`),
+    `SELECT * FROM (${parts(`bucket < ${start}`)} ORDER BY bucket_s DESC LIMIT 1 BY provider)`,
+    `SELECT * FROM (${parts(`bucket >= ${end}`)} ORDER BY bucket_s LIMIT 1 BY provider)`,
   ].join('\nUNION ALL\n')
 }
 

@@ -42,12 +42,19 @@ export interface ProviderDayRow {
   listed: boolean
 }
 
-/** Reads closes, one per item, side, provider and day, where `condition` holds (over the row's own columns). */
+/**
+ * Reads closes, one per item, side, provider and day, where `condition` holds (over the key's columns).
+ *
+ * Not by FINAL: it does not merge what is read of a column by its parts (`priced.version`).
+ */
 export function selectProviderDays(database: string, condition: string): string {
   return `SELECT item_id, side, provider, day,
-  if(priced.version < 0, NULL, priced.price) AS price,
-  if(priced.version < 0, NULL, priced.price_micro_usd) AS price_micro_usd,
-  if(priced.version < 0, NULL, priced.currency) AS currency,
-  closing.quantity AS quantity, closing.listed AS listed
-  FROM ${database}.provider_days FINAL WHERE ${condition}`
+  if(last_priced.version < 0, NULL, last_priced.price) AS price,
+  if(last_priced.version < 0, NULL, last_priced.price_micro_usd) AS price_micro_usd,
+  if(last_priced.version < 0, NULL, last_priced.currency) AS currency,
+  last_closing.quantity AS quantity, last_closing.listed AS listed
+  FROM (
+    SELECT item_id, side, provider, day, max(priced) AS last_priced, max(closing) AS last_closing
+    FROM ${database}.provider_days WHERE ${condition} GROUP BY item_id, side, provider, day
+  )`
 }

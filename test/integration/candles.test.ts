@@ -1,0 +1,121 @@
+/**
+ * Candles in a real ClickHouse: read back and composed, they equal a fold moment by moment.
+ */
+import { expect } from 'chai'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { CANDLE_INTERVALS, type Candle, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
+import { type CandlePartRow, candlePartOf, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { openCandleSink } from '#streams/candles/sink.ts'
+import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import { modelCandles } from '#test/fixtures/candle-model.ts'
+import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { changeRecord, write } from '#test/fixtures/sink-records.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const DAY_MS = CANDLE_INTERVALS['1d'].ms
+const ITEMS = 6
+
+describe('candles in ClickHouse', function () {
+  this.timeout(60_000)
+  const platform = useServers({ setUp: false })
+  const clickhouse = useClickhouse(platform)
+  // Within the shortest retention, or ClickHouse may already have dropped what is compared.
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const startMs = today - 5 * DAY_MS
+
+  async function candlesOf(itemId: number, intervalMs: number, start = startMs - DAY_MS, end = today + DAY_MS) {
+    const params = { interval_s: intervalMs / 1000, item_id: itemId, start_s: start / 1000, end_s: end / 1000 }
+    const rows = await clickhouse.writer.rows<CandlePartRow>(selectCandleParts(clickhouse.database), params)
+    const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
+    return composeCandles({ parts: rows.map(candlePartOf), standing }, { start, end, intervalMs })
+  }
+
+  async function allCandles(base: number): Promise<Map<string, Candle[]>> {
+    const all = new Map<string, Candle[]>()
+    for (let item = 1; item <= ITEMS; item++) {
+      for (const [name, { ms }] of Object.entries(CANDLE_INTERVALS)) {
+        all.set(`${item} ${name}`, (await candlesOf(base + item, ms)).candles)
+      }
+    }
+    return all
+  }
+
+  function modelled(log: readonly BookChanged[], base: number): Map<string, Candle[]> {
+    const all = new Map<string, Candle[]>()
+    for (let item = 1; item <= ITEMS; item++) {
+      const own = log.filter(change => change.item_id === base + item)
+      for (const [name, { ms }] of Object.entries(CANDLE_INTERVALS)) all.set(`${item} ${name}`, modelCandles(own, ms))
+    }
+    return all
+  }
+
+  /** Asks and bids of some items, under ids that no other test uses. */
+  const logOf = (random: ReturnType<typeof seededRandom>, base: number): BookChanged[] =>
+    randomLog(random, { records: 1_500, items: ITEMS, providers: 4, startMs })
+      .filter(isChange)
+      .map(change => ({ ...change, item_id: change.item_id + base }))
+
+  const asks = (log: readonly BookChanged[]) => log.filter(({ side }) => side === 'ask')
+
+  it('equal a fold moment by moment, in each interval, and leave bids out', async () => {
+    const log = logOf(seededRandom('log'), 100)
+    await write(
+      openCandleSink(clickhouse.batcher),
+      log.map((change, offset) => changeRecord(change, offset)),
+    )
+    const found = await allCandles(100)
+    expect(found).to.deep.equal(modelled(asks(log), 100))
+    expect([...found.values()].flat().length).to.be.greaterThan(500)
+  })
+
+  it('are the same after replays from anywhere, of batches in any order, and by two writers at once', async () => {
+    const random = seededRandom('replays')
+    const log = logOf(random, 200)
+    const records = log.map((change, offset) => changeRecord(change, offset))
+    const batches: (typeof records)[] = []
+    for (let at = 0; at < records.length; ) {
+      const size = random.integer(1, 300)
+      batches.push(records.slice(at, at + size))
+      at += size
+    }
+    const suffixes = [0, 1, 2].map(() => records.slice(random.integer(0, records.length - 1)))
+    const [one, other] = [openCandleSink(clickhouse.batcher), openCandleSink(clickhouse.batcher)]
+    for (const batch of random.shuffle([...batches, ...suffixes])) {
+      await Promise.all([write(one, batch), random.chance(0.3) ? write(other, batch) : undefined])
+    }
+    const expected = modelled(asks(log), 200)
+    expect(await allCandles(200)).to.deep.equal(expected)
+    await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
+    expect(await allCandles(200)).to.deep.equal(expected)
+  })
+
+  it('know what stood before a window of which no part is left', async () => {
+    const item = { provider: 'a', itemId: 900 }
+    const row = { micro: 70_000, quantity: 3 }
+    const changes = [
+      changeOf({ ...item, after: row, seenAt: today - 300 * DAY_MS }),
+      changeOf({ provider: 'b', itemId: 900, after: { micro: 90_000, quantity: 1 }, seenAt: today + 5 }),
+    ]
+    await write(
+      openCandleSink(clickhouse.batcher),
+      changes.map((change, offset) => changeRecord(change, offset)),
+    )
+    await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
+    const left = `SELECT count() AS parts FROM ${clickhouse.database}.candle_parts WHERE item_id = 900 AND interval_s = 300`
+    expect(await clickhouse.writer.rows(left), 'the old part has expired').to.deep.equal([{ parts: 1 }])
+    const { opening, candles } = await candlesOf(900, 300_000, today, today + DAY_MS)
+    expect(opening).to.deep.equal({ micro: 70_000, provider: 'a', quantity: 3 })
+    expect(candles).to.have.length(1)
+    expect(candles[0]).to.include({ o: 70_000, c: 70_000, q: 4, h: 90_000 })
+  })
+
+  it('set aside a change that no table can hold', () => {
+    const sink = openCandleSink(clickhouse.batcher)
+    const late = changeOf({ provider: 'a', itemId: 1, after: { micro: 1, quantity: 1 }, seenAt: 8_000_000_000_000 })
+    expect(sink.apply(changeRecord(late, 0))).to.include({ kind: 'deadLetter', reason: 'time_out_of_range' })
+    const nothing = { ...late, seen_at: today, price: null, price_micro_usd: null }
+    expect(sink.apply(changeRecord(nothing, 0))).to.include({ kind: 'deadLetter', reason: 'contradiction' })
+  })
+})
