@@ -7,7 +7,7 @@
  * stopLeftovers stops them.
  */
 import { createHash } from 'node:crypto'
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { StartedServers } from './native-start.ts'
@@ -79,6 +79,10 @@ export async function startDocker(
       signal,
     })
   note(dataDir, { project, running: true })
+  if (existsSync(join(dataDir, 'kafka')))
+    options.say(
+      `Docker is taken from now on; what native servers hold in ${dataDir} stays there (MARKETLOG_DOCKER=never)`,
+    )
   options.say(`starting ${names.join(', ')} with docker compose (the first time the images are pulled)`)
   try {
     await sayWhile(options.say, 'docker compose up', () =>
