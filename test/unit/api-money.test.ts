@@ -13,41 +13,7 @@ import {
   toMinor,
   toUsdText,
 } from '#schemas/values/money.ts'
-
-interface Fraction {
-  over: bigint
-  under: bigint
-}
-
-/** Reads a decimal text digit by digit. */
-function fractionOf(text: string): Fraction {
-  const [mantissa = '', exponent = '0'] = text.toLowerCase().split('e')
-  const [whole = '', decimals = ''] = mantissa.split('.')
-  let fraction: Fraction = { over: BigInt(whole + decimals), under: BigInt(`1${'0'.repeat(decimals.length)}`) }
-  for (let i = 0; i < Math.abs(Number(exponent)); i++) {
-    fraction = exponent.startsWith('-')
-      ? { over: fraction.over, under: fraction.under * 10n }
-      : { over: fraction.over * 10n, under: fraction.under }
-  }
-  return fraction
-}
-
-/** The decimal expansion by long division: whole part, `places` digits, and whether the rest is half or more. */
-function expand({ over, under }: Fraction, places: number): bigint {
-  let rest = over % under
-  let digits = over / under
-  for (let i = 0; i < places; i++) {
-    rest *= 10n
-    digits = digits * 10n + rest / under
-    rest %= under
-  }
-  return rest + rest >= under ? digits + 1n : digits
-}
-
-const withPoint = (digits: bigint, places: number): string => {
-  const text = digits.toString().padStart(places + 1, '0')
-  return `${text.slice(0, text.length - places)}.${text.slice(text.length - places)}`
-}
+import { expand, fractionOf, withPoint } from '#test/fixtures/exact-amounts.ts'
 
 const rateOf = (text: string): Rate => {
   const rate = parseRate(text)

@@ -19,10 +19,10 @@ export async function readRates(clickhouse: ClickhouseReader, currency: string, 
   if (currency === 'USD') return () => USD_RATE
   const days = `${clickhouse.database}.fx_days`
   const rows = await clickhouse.rows<FxDayRow>(
-    `SELECT toString(day) AS day, rate FROM ${days} FINAL
-    WHERE currency = {currency:String} AND day >=
-      (SELECT max(day) FROM ${days} WHERE currency = {currency:String} AND day <= {from:Date})
-    ORDER BY day`,
+    `SELECT toString(fx.day) AS day, rate FROM ${days} AS fx FINAL
+    WHERE currency = {currency:String} AND fx.day >=
+      (SELECT max(known.day) FROM ${days} AS known WHERE currency = {currency:String} AND known.day <= {from:Date})
+    ORDER BY fx.day`,
     { currency, from: formatDay(from) },
   )
   const known = rows.flatMap(({ day, rate }) => {

@@ -1,0 +1,339 @@
+/**
+ * GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments.
+ */
+import { expect } from 'chai'
+import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
+import { bidsReply, pricesReply } from '#schemas/api/listing.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { PHASES } from '#schemas/values/phase.ts'
+import { headKey, itemKey, listingKey } from '#schemas/views/live-keys.ts'
+import { type ApiWorld, type ModelRow, openApiWorld } from '#test/fixtures/api-world.ts'
+import { adaptive, hundredths, majorUnits } from '#test/fixtures/exact-amounts.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const iso = (instant: number): string => new Date(instant).toISOString()
+const place = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
+const query = (parameters: Record<string, string | number | string[]>): string =>
+  new URLSearchParams(
+    Object.entries(parameters).flatMap(([name, value]) =>
+      [value].flat().map((one): [string, string] => [name, String(one)]),
+    ),
+  ).toString()
+
+describe('GET /prices and /bids', () => {
+  const platform = useServers()
+  let world: ApiWorld
+  before('a market behind the service', async function () {
+    this.timeout(120_000)
+    world = await openApiWorld(platform)
+  })
+  after('end of the market', () => world.close())
+
+  const rowsOf = (side: Side, fits: (row: ModelRow) => boolean = () => true): ModelRow[] =>
+    world.rows
+      .filter(row => row.side === side && fits(row))
+      .sort((a, b) => compare(a.provider, b.provider) || place(a.itemId) - place(b.itemId) || a.itemId - b.itemId)
+
+  /** The entry that a row should become. */
+  function entryOf(row: ModelRow, options: { currency?: string; withUrl?: boolean } = {}) {
+    const { currency = 'USD', withUrl = row.side === 'ask' } = options
+    const item = world.catalog.find(one => one.item_id === row.itemId)
+    const provider = world.providers.find(one => one.key === row.provider) as Provider
+    if (!item) throw new Error(`no item ${row.itemId}`)
+    const amount =
+      row.currency === currency
+        ? { over: BigInt(row.price), under: 100n }
+        : majorUnits(row.priceMicroUsd, world.rates[currency] as string)
+    const price = [Number(hundredths(amount)), adaptive(amount)] as const
+    const { market_hash_name, phase } = item
+    return {
+      provider: row.provider,
+      item_id: row.itemId,
+      market_hash_name,
+      phase,
+      ...(row.side === 'ask'
+        ? {
+            lowest_ask: price[0],
+            lowest_ask_decimal: price[1],
+            quantity: row.quantity,
+            link: `${world.roles.baseUrl}/r/${row.provider}/${row.itemId}`,
+            ...(withUrl && { url: row.url ? new URL(row.url).href : marketplaceUrl(provider, item) }),
+          }
+        : { highest_bid: price[0], highest_bid_decimal: price[1], num_bids: row.quantity }),
+      timestamp: iso(row.seenAt),
+      last_updated: iso(Math.max(row.seenAt, world.refreshedAt[row.side][row.provider] ?? 0)),
+    }
+  }
+
+  /** Checks an answer whole: envelope, items, pagination. */
+  async function expectListing(
+    side: Side,
+    parameters: Record<string, string | number | string[]>,
+    expected: { rows: ModelRow[]; filters: object; queried?: string[]; as?: 'free' | 'starter' | 'pro' | 'quant' },
+  ): Promise<void> {
+    const { rows, filters, as = 'quant' } = expected
+    const allKeys = world.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(one => one.key)
+    const answer = await world.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${query(parameters)}`, { as })
+    expect(answer.status, answer.text).to.equal(200)
+    const body = (side === 'ask' ? pricesReply : bidsReply).parse(answer.body)
+    const currency = String(parameters.currency ?? 'USD')
+    const limit = Number(parameters.limit ?? (as === 'free' ? 100 : 1000))
+    const offset = Number(parameters.offset ?? 0)
+    const page = rows.slice(offset, offset + limit)
+    const withUrl = side === 'ask' && (as === 'pro' || as === 'quant')
+    expect(body.items).to.deep.equal(page.map(row => entryOf(row, { currency, withUrl })))
+    expect(body.meta).to.deep.equal({
+      currency,
+      filters,
+      providers_queried: expected.queried ?? allKeys,
+      returned_providers: [...new Set(page.map(row => row.provider))].sort(),
+    })
+    expect(body.pagination).to.deep.equal({
+      limit,
+      offset,
+      total: rows.length,
+      has_next: offset + limit < rows.length,
+      has_prev: offset > 0,
+    })
+  }
+
+  for (const side of ['ask', 'bid'] as const) {
+    describe(side === 'ask' ? 'asks' : 'bids', () => {
+      const tiers = side === 'ask' ? (['free', 'starter', 'pro', 'quant'] as const) : (['starter', 'quant'] as const)
+      for (const as of tiers)
+        it(`of an item by its id, on ${as}`, async () => {
+          const { item_id } = world.items.full
+          await expectListing(
+            side,
+            { item_id },
+            { rows: rowsOf(side, row => row.itemId === item_id), filters: { item_id }, as },
+          )
+        })
+
+      it('of an item by its name', async () => {
+        const { market_hash_name, item_id } = world.items.full
+        const rows = rowsOf(side, row => row.itemId === item_id)
+        await expectListing(side, { market_hash_name }, { rows, filters: { market_hash_name } })
+      })
+
+      it('of one phase of a finish', async () => {
+        for (const { market_hash_name, phase, item_id } of world.items.phases) {
+          const rows = rowsOf(side, row => row.itemId === item_id)
+          const filters = { market_hash_name, phase: phase as string }
+          await expectListing(side, filters, { rows, filters })
+        }
+      })
+
+      it('of the entry of a finish by its id are that entry alone', async () => {
+        const { item_id } = world.items.finish
+        await expectListing(
+          side,
+          { item_id },
+          { rows: rowsOf(side, row => row.itemId === item_id), filters: { item_id } },
+        )
+      })
+
+      it('of a finish by its name are merged per provider', async () => {
+        const { market_hash_name, item_id } = world.items.finish
+        const ids = [item_id, ...world.items.phases.map(item => item.item_id)]
+        const groups = Map.groupBy(
+          rowsOf(side, row => ids.includes(row.itemId)),
+          row => row.provider,
+        )
+        const rows = [...groups.values()].map((group): ModelRow => {
+          const sorted = group.toSorted((a, b) => (side === 'ask' ? a.price - b.price : b.price - a.price))
+          return {
+            ...(sorted[0] as ModelRow),
+            itemId: item_id,
+            quantity: group.reduce((sum, row) => sum + row.quantity, 0),
+            seenAt: Math.max(...group.map(row => row.seenAt)),
+          }
+        })
+        expect(
+          [...groups.values()].some(group => group.length > 1),
+          'a provider with several phases',
+        ).to.equal(true)
+        await expectListing(side, { market_hash_name }, { rows, filters: { market_hash_name } })
+      })
+
+      it('of a phase alone are those of all items of the phase', async () => {
+        for (const phase of PHASES) {
+          const ids = new Set(world.catalog.filter(item => item.phase === phase).map(item => item.item_id))
+          const rows = rowsOf(side, row => ids.has(row.itemId))
+          await expectListing(side, { phase }, { rows, filters: { phase } })
+          await expectListing(side, { phase, limit: 7, offset: 5 }, { rows, filters: { phase } })
+        }
+      })
+
+      it('by id, with a name and a phase that are ignored', async () => {
+        const { item_id } = world.items.full
+        const parameters = { item_id, market_hash_name: 'No such thing', phase: 'Ruby' }
+        await expectListing(side, parameters, {
+          rows: rowsOf(side, row => row.itemId === item_id),
+          filters: { item_id },
+        })
+      })
+
+      it('of some providers, in whatever order and number they are named', async () => {
+        const { item_id } = world.items.full
+        const keys = ['provider_41', 'provider_02', 'provider_41', 'provider_04']
+        const queried = ['provider_02', 'provider_04', 'provider_41']
+        const rows = rowsOf(side, row => row.itemId === item_id && queried.includes(row.provider))
+        const filters = { item_id, requested_providers: queried }
+        await expectListing(side, { item_id, providers: keys }, { rows, filters, queried })
+        const all = rowsOf(side, row => queried.includes(row.provider))
+        await expectListing(
+          side,
+          { providers: keys, limit: 20, offset: 3 },
+          { rows: all, filters: { requested_providers: queried }, queried },
+        )
+      })
+
+      for (const currency of ['EUR', 'CNY', 'JPY', 'BTC', 'VEF', 'VEB'])
+        it(`in ${currency}`, async () => {
+          const { item_id } = world.items.full
+          const rows = rowsOf(side, row => row.itemId === item_id)
+          await expectListing(side, { item_id, currency }, { rows, filters: { item_id } })
+        })
+
+      it('of everything, page by page in stable order', async () => {
+        const rows = rowsOf(side)
+        await expectListing(side, {}, { rows, filters: {} })
+        for (const limit of [1, 37, 250, 1000]) {
+          const last = Math.floor(rows.length / limit) * limit
+          const offsets = [0, limit, last, last + limit, world.random.integer(0, rows.length)]
+          for (const offset of offsets) await expectListing(side, { limit, offset }, { rows, filters: {} })
+        }
+        const seen: object[] = []
+        for (let offset = 0; offset < rows.length; offset += 100) {
+          const { body } = await world.get(`/${side === 'ask' ? 'prices' : 'bids'}?limit=100&offset=${offset}`)
+          seen.push(...body.items)
+        }
+        expect(seen).to.deep.equal(rows.map(row => entryOf(row)))
+      })
+
+      it('of an item that nobody lists are none', async () => {
+        const { item_id } = world.items.unlisted
+        await expectListing(side, { item_id }, { rows: [], filters: { item_id } })
+      })
+
+      it('of what the catalog does not know are a 404', async () => {
+        const unphased = query({ market_hash_name: world.items.full.market_hash_name, phase: 'Ruby' })
+        for (const text of ['item_id=2000000000', 'market_hash_name=No+such+thing', unphased]) {
+          const { status, body } = await world.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${text}`)
+          expect([status, body.code], text).to.deep.equal([404, 'ITEM_NOT_FOUND'])
+        }
+      })
+    })
+  }
+
+  describe('moments', () => {
+    const itemRows = () => rowsOf('ask', row => row.itemId === world.items.full.item_id)
+    const path = () => `/prices?item_id=${world.items.full.item_id}`
+
+    it('shows a change, a withdrawal and a new refresh time with the next answer', async () => {
+      const [first, second, third] = itemRows() as [ModelRow, ModelRow, ModelRow]
+      const changed = { ...first, price: first.price + 1, priceMicroUsd: first.priceMicroUsd + 10_000 }
+      const at = Math.max(...itemRows().map(row => row.seenAt)) + 86_400_000
+      const refreshedAt = { ...world.refreshedAt, ask: { ...world.refreshedAt.ask, [third.provider]: at } }
+      await world.write({ rows: [changed], removed: [second], refreshedAt })
+      const { body } = await world.get(path())
+      const found = new Map(body.items.map((entry: { provider: string }) => [entry.provider, entry]))
+      expect(found.get(first.provider)).to.deep.equal(entryOf(changed))
+      expect(found.has(second.provider)).to.equal(false)
+      expect(found.get(third.provider)).to.have.property('last_updated', iso(at))
+      const listed = await world.get(`/prices?providers=${second.provider}`)
+      expect(listed.body.items.map((entry: { item_id: number }) => entry.item_id)).not.to.include(second.itemId)
+      await world.write({ rows: [first, second] })
+      expect((await world.get(path())).body.items).to.deep.equal(itemRows().map(row => entryOf(row)))
+    })
+
+    it('never mixes the states before and after a flush', async () => {
+      const rows = itemRows()
+      const base = Math.max(...rows.map(row => row.seenAt)) + 86_400_000
+      const state = (n: number) => ({
+        rows: rows.map(row => ({ ...row, quantity: n + 1, seenAt: base })),
+        refreshedAt: {
+          ...world.refreshedAt,
+          ask: Object.fromEntries(world.providers.map(({ key }) => [key, base + n * 1000])),
+        },
+      })
+      await world.write(state(0))
+      let isWriting = true
+      const writes = (async () => {
+        for (let n = 1; n <= 150; n++) await world.write(state(n))
+        isWriting = false
+      })()
+      const seen = new Set<number>()
+      const read = async () => {
+        while (isWriting) {
+          const { body } = await world.get(path())
+          const quantities = new Set<number>(body.items.map((entry: { quantity: number }) => entry.quantity))
+          const refreshes = new Set<string>(body.items.map((entry: { last_updated: string }) => entry.last_updated))
+          expect(quantities.size).to.equal(1)
+          expect(refreshes.size).to.equal(1)
+          const [quantity] = quantities as unknown as [number]
+          expect([...refreshes]).to.deep.equal([iso(base + (quantity - 1) * 1000)])
+          seen.add(quantity)
+        }
+      }
+      await Promise.all([writes, read(), read(), read()])
+      expect(seen.size, 'states seen').to.be.greaterThan(3)
+      await world.write({ rows })
+    })
+
+    it('follows a rebuild into its generation without an empty answer', async () => {
+      const rows = itemRows()
+      const partition = place(world.items.full.item_id)
+      const expected = JSON.stringify(rows.map(row => entryOf(row)))
+      let isSwitching = true
+      const read = async () => {
+        while (isSwitching) {
+          const { status, body } = await world.get(path())
+          expect(status).to.equal(200)
+          expect(JSON.stringify(body.items)).to.equal(expected)
+        }
+      }
+      const switching = (async () => {
+        for (let generation = 10; generation < 20; generation++) {
+          await world.write({ rows: world.rows, generation })
+          const old = generation === 10 ? 3 : generation - 1
+          const keys = world.providers.map(({ key }) => listingKey(partition, old, 'ask', key, platform.namespace))
+          await world.redis.unlink(
+            itemKey(partition, old, 'ask', world.items.full.item_id, platform.namespace),
+            ...keys,
+          )
+          await world.get('/prices?limit=5')
+        }
+        isSwitching = false
+      })()
+      await Promise.all([switching, read(), read()])
+      const { body } = await world.get('/prices?limit=1000')
+      expect(body.items).to.deep.equal(
+        rowsOf('ask')
+          .slice(0, 1000)
+          .map(row => entryOf(row)),
+      )
+      await world.write({ rows: world.rows })
+    })
+
+    it('is unavailable, and not empty, while a partition has no view', async () => {
+      const head = headKey(place(world.items.full.item_id), platform.namespace)
+      const text = (await world.redis.get(head)) as string
+      await world.redis.del(head)
+      const paths = [path(), '/prices', '/prices?phase=Ruby']
+      for (const one of paths) {
+        const { status, body } = await world.get(one)
+        expect([status, body.code], one).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
+      }
+      const bids = await world.get('/bids')
+      expect([bids.status, bids.body.code]).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
+      await world.redis.set(head, text)
+      for (const one of paths) expect((await world.get(one)).status, one).to.equal(200)
+    })
+  })
+})
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

@@ -1,0 +1,431 @@
+/**
+ * GET /prices/candles, /prices/history and /sales against the plain records that were stored.
+ */
+import { expect } from 'chai'
+import { candlesReply } from '#schemas/api/candles.ts'
+import { historyReply } from '#schemas/api/history.ts'
+import { salesReply } from '#schemas/api/sales.ts'
+import type { Candle } from '#schemas/views/candle.ts'
+import {
+  makeChanges,
+  makeSales,
+  type StoredChange,
+  type StoredSale,
+  storeChanges,
+  storeRates,
+  storeSales,
+} from '#test/fixtures/api-records.ts'
+import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { modelCandles } from '#test/fixtures/candle-model.ts'
+import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { hundredths, majorUnits } from '#test/fixtures/exact-amounts.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const DAY = 86_400_000
+const INTERVALS = { '5m': 300_000, '1h': 3_600_000, '1d': DAY }
+const PROVIDERS = ['provider_02', 'provider_03', 'provider_07', 'provider_12', 'provider_41']
+const iso = (instant: number): string => new Date(instant).toISOString()
+const day = (instant: number): string => iso(instant).slice(0, 10)
+
+describe('stored records', () => {
+  const platform = useServers()
+  const place = useClickhouse(platform)
+  const now = Date.now()
+  let world: ApiWorld
+  let changes: StoredChange[]
+  let sales: StoredSale[]
+  /** Rates of the days before now, with a gap; none is known before the first. */
+  const rateDays = Object.fromEntries(
+    [6, 5, 3, 1].map(ago => [day(now - ago * DAY), { EUR: `0.8${ago}71`, CNY: `6.${ago}3`, BTC: '0.000012017405' }]),
+  )
+
+  before('records behind the service', async function () {
+    this.timeout(120_000)
+    world = await openApiWorld(platform, 0)
+    const { items, random } = world
+    const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)
+    changes = makeChanges(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 1_500 })
+    sales = makeSales(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 800 })
+    await storeChanges(place, changes)
+    await storeSales(place, sales)
+    await storeRates(place, rateDays)
+  })
+  after('end of the market', () => world.close())
+
+  const rateOf = (currency: string, at: number): string => {
+    if (currency === 'USD') return '1'
+    const days = Object.keys(rateDays).sort()
+    const chosen = days.filter(one => one <= day(at)).at(-1) ?? (days[0] as string)
+    return rateDays[chosen]?.[currency as 'EUR'] as string
+  }
+  const converted = (micro: number, currency: string, at: number): number =>
+    Number(hundredths(majorUnits(micro, rateOf(currency, at))))
+  const recordPrice = (
+    one: { price: number; currency: string; micro: number },
+    currency: string,
+    at: number,
+  ): number => (one.currency === currency ? one.price : converted(one.micro, currency, at))
+
+  describe('GET /prices/candles', () => {
+    const asks = (itemId: number) => changes.filter(change => change.side === 'ask' && change.item_id === itemId)
+
+    const shown = (candle: Candle, currency: string) => ({
+      t: candle.t / 1000,
+      ...Object.fromEntries((['o', 'h', 'l', 'c'] as const).map(m => [m, converted(candle[m], currency, candle.t)])),
+      v: candle.v,
+      q: candle.q,
+      providers: candle.providers,
+    })
+
+    async function read(parameters: string, as: 'free' | 'pro' = 'pro') {
+      const answer = await world.get(`/v1/prices/candles?${parameters}`, { as })
+      expect(answer.status, answer.text).to.equal(200)
+      const body = candlesReply.parse(answer.body)
+      return { ...body, start: Date.parse(body.meta.start), end: Date.parse(body.meta.end) }
+    }
+
+    for (const [interval, ms] of Object.entries(INTERVALS))
+      for (const currency of ['USD', 'EUR'])
+        it(`of ${interval} in ${currency} are those of the changes`, async () => {
+          const { item_id, market_hash_name } = world.items.full
+          const start = iso(Math.floor((now - 5 * DAY) / DAY) * DAY)
+          const { meta, data, end } = await read(
+            `item_id=${item_id}&interval=${interval}&currency=${currency}&start=${start}`,
+          )
+          const expected = modelCandles(asks(item_id), ms).filter(one => one.t >= Date.parse(start) && one.t < end)
+          expect(data).to.deep.equal(expected.map(candle => shown(candle, currency)))
+          expect(data.length).to.be.greaterThan(3)
+          expect(meta).to.include({
+            item_id,
+            market_hash_name,
+            phase: null,
+            provider: 'All Providers',
+            interval,
+            currency,
+          })
+        })
+
+    it('of a lookback are completed ones alone', async () => {
+      const { item_id } = world.items.full
+      const { data, start, end } = await read(`item_id=${item_id}&interval=1h&lookback=48h`)
+      expect(end - start).to.equal(48 * 3_600_000)
+      expect(end).to.be.at.most(Date.now())
+      const expected = modelCandles(asks(item_id), INTERVALS['1h']).filter(one => one.t >= start && one.t < end)
+      expect(data).to.deep.equal(expected.map(candle => shown(candle, 'USD')))
+    })
+
+    it('on free are those of whole days', async () => {
+      const { item_id } = world.items.full
+      const { data, start, end } = await read(`item_id=${item_id}&lookback=5&fill=false`, 'free')
+      expect(end - start).to.equal(5 * DAY)
+      const expected = modelCandles(asks(item_id), DAY).filter(one => one.t >= start && one.t < end)
+      expect(data).to.deep.equal(expected.map(candle => shown(candle, 'USD')))
+    })
+
+    it('fill empty buckets with the close before them', async () => {
+      const { item_id } = world.items.full
+      const { data, start, end } = await read(`item_id=${item_id}&interval=1h&lookback=3d&fill=true`)
+      const known = modelCandles(asks(item_id), INTERVALS['1h'])
+      const buckets = Array.from({ length: (end - start) / INTERVALS['1h'] }, (_, i) => start + i * INTERVALS['1h'])
+      const expected = buckets.map(t => {
+        const candle = known.filter(one => one.t <= t).at(-1) as Candle
+        if (candle.t === t) return shown(candle, 'USD')
+        const { c, q, providers } = candle
+        return shown(
+          {
+            t,
+            o: c,
+            h: c,
+            l: c,
+            c,
+            v: 0,
+            q,
+            providers: { o: providers.c, h: providers.c, l: providers.c, c: providers.c },
+          },
+          'USD',
+        )
+      })
+      expect(data).to.deep.equal(expected)
+      expect(data.some(one => one.v === 0 && one.o === one.h)).to.equal(true)
+    })
+
+    it('of a finish by its name hold the asks of all its phases side by side', async () => {
+      const { finish, phases } = world.items
+      const start = iso(Math.floor((now - 5 * DAY) / DAY) * DAY)
+      const name = encodeURIComponent(finish.market_hash_name)
+      const { data, meta, end } = await read(`market_hash_name=${name}&interval=1d&start=${start}`)
+      expect(meta).to.include({ item_id: finish.item_id, phase: null })
+      const together = [finish, ...phases].flatMap(item =>
+        asks(item.item_id).map(change => ({ ...change, provider: `${change.provider}#${item.item_id}` })),
+      )
+      const expected = modelCandles(together, DAY)
+        .filter(one => one.t >= Date.parse(start) && one.t < end)
+        .map(candle => {
+          const keys = Object.entries(candle.providers).map(([edge, key]) => [edge, key.split('#')[0]])
+          return shown({ ...candle, providers: Object.fromEntries(keys) as Candle['providers'] }, 'USD')
+        })
+      expect(data).to.deep.equal(expected)
+    })
+  })
+
+  describe('GET /prices/history', () => {
+    const order = (a: StoredChange, b: StoredChange): number =>
+      b.seen_at - a.seen_at ||
+      b.item_id - a.item_id ||
+      (a.provider < b.provider ? 1 : a.provider > b.provider ? -1 : b.offset - a.offset)
+
+    function recordsOf(fits: (change: StoredChange) => boolean, currency = 'USD') {
+      return changes
+        .filter(change => change.side === 'ask' && change.change !== 'removed' && fits(change))
+        .sort(order)
+        .map(change => {
+          const item = world.catalog.find(one => one.item_id === change.item_id)
+          const micro = change.price_micro_usd as number
+          return {
+            item_id: change.item_id,
+            market_hash_name: item?.market_hash_name,
+            phase: item?.phase,
+            provider: world.providers.find(one => one.key === change.provider)?.display_name,
+            time: iso(change.seen_at),
+            price: recordPrice(
+              { price: change.price as number, currency: change.currency, micro },
+              currency,
+              change.seen_at,
+            ),
+            currency,
+            quantity: change.quantity,
+          }
+        })
+    }
+
+    async function pages(parameters: string, onPage: (page: number) => Promise<void> = async () => {}) {
+      const items: object[] = []
+      let cursor = ''
+      for (let page = 0; ; page++) {
+        const answer = await world.get(`/v1/prices/history?${parameters}${cursor}`)
+        expect(answer.status, answer.text).to.equal(200)
+        const body = historyReply.parse(answer.body)
+        expect(body.meta.result_count).to.equal(body.items.length)
+        expect(body.pagination).to.include({ total: -1, offset: 0, has_prev: page > 0 })
+        items.push(...body.items)
+        if (!body.pagination.has_next) {
+          expect(body.pagination.next_cursor).to.equal(null)
+          return items
+        }
+        expect(body.items).to.have.length(body.pagination.limit)
+        cursor = `&cursor=${body.pagination.next_cursor}`
+        await onPage(page)
+      }
+    }
+
+    for (const currency of ['USD', 'EUR', 'CNY'])
+      it(`of an item in ${currency}, newest first, page by page`, async () => {
+        const { item_id } = world.items.full
+        const expected = recordsOf(change => change.item_id === item_id, currency)
+        for (const limit of [1000, 17]) {
+          expect(await pages(`item_id=${item_id}&currency=${currency}&limit=${limit}`)).to.deep.equal(expected)
+        }
+        expect(expected.length).to.be.greaterThan(20)
+      })
+
+    it('of a finish by its name, of one phase, and of one provider', async () => {
+      const { finish, phases } = world.items
+      const ids = [finish, ...phases].map(item => item.item_id)
+      const name = `market_hash_name=${encodeURIComponent(finish.market_hash_name)}`
+      expect(await pages(`${name}&limit=1000`)).to.deep.equal(recordsOf(change => ids.includes(change.item_id)))
+      const [phase] = phases
+      const ofPhase = recordsOf(change => change.item_id === phase?.item_id)
+      expect(await pages(`${name}&phase=${encodeURIComponent(phase?.phase ?? '')}`)).to.deep.equal(ofPhase)
+      const ofProvider = recordsOf(change => ids.includes(change.item_id) && change.provider === 'provider_07')
+      expect(await pages(`${name}&provider=provider_07&limit=50`)).to.deep.equal(ofProvider)
+    })
+
+    it('from start (included) to end (excluded)', async () => {
+      const { item_id } = world.items.full
+      const own = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
+      const [end, start] = [own[10]?.seen_at as number, own[60]?.seen_at as number]
+      const found = await pages(`item_id=${item_id}&start=${iso(start)}&end=${iso(end)}&limit=9`)
+      expect(found).to.deep.equal(
+        recordsOf(change => change.item_id === item_id && change.seen_at >= start && change.seen_at < end),
+      )
+    })
+
+    it('keeps its pages while records are added', async () => {
+      const { item_id } = world.items.full
+      const expected = recordsOf(change => change.item_id === item_id)
+      const [last] = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
+      const found = await pages(`item_id=${item_id}&limit=40`, async page => {
+        const added = { ...(last as StoredChange), seen_at: Date.now(), offset: 1_000_000 + page }
+        await storeChanges(place, [added])
+      })
+      expect(found).to.deep.equal(expected)
+    })
+
+    it('takes no cursor but its own', async () => {
+      const { item_id } = world.items.full
+      const { body } = await world.get(`/prices/history?item_id=${item_id}&limit=5`)
+      const cursor = body.pagination.next_cursor
+      const others = [
+        `item_id=${world.items.finish.item_id}&cursor=${cursor}`,
+        `item_id=${item_id}&provider=provider_07&cursor=${cursor}`,
+      ]
+      for (const query of [...others, `item_id=${item_id}&cursor=x${cursor}`, `item_id=${item_id}&cursor=abc`]) {
+        const answer = await world.get(`/prices/history?${query}`)
+        expect(answer.status, query).to.equal(422)
+        expect(answer.body.detail[0].loc).to.deep.equal(['query', 'cursor'])
+      }
+    })
+  })
+
+  describe('GET /sales', () => {
+    const order = (a: StoredSale, b: StoredSale): number =>
+      b.sold_at - a.sold_at ||
+      b.item_id - a.item_id ||
+      (a.provider !== b.provider ? (a.provider < b.provider ? 1 : -1) : a.sale_id < b.sale_id ? 1 : -1)
+
+    function recordsOf(fits: (sale: StoredSale) => boolean, currency = 'USD') {
+      return sales
+        .filter(fits)
+        .sort(order)
+        .map(sale => {
+          const item = world.catalog.find(one => one.item_id === sale.item_id)
+          const { inspect_in_game: in_game, screenshot_front } = sale
+          return {
+            date: iso(sale.sold_at),
+            provider: sale.provider,
+            price: recordPrice({ ...sale, micro: sale.price_micro_usd }, currency, sale.sold_at),
+            currency,
+            item_id: sale.item_id,
+            market_hash_name: item?.market_hash_name,
+            phase: item?.phase,
+            float: sale.float,
+            paint_seed: sale.paint_seed,
+            stickers: sale.stickers,
+            charms: sale.charms,
+            inspect: in_game || screenshot_front ? { in_game, screenshot_front, screenshot_back: null } : null,
+          }
+        })
+    }
+    // provider_03 has no sales in the registry, so its rows are beyond every answer.
+    const isShown = (sale: StoredSale): boolean => sale.provider !== 'provider_03'
+
+    async function pages(parameters: string, from?: string) {
+      const items: object[] = []
+      let cursor = from === undefined ? '' : `&cursor=${from}`
+      for (let page = 0; ; page++) {
+        const answer = await world.get(`/v1/sales?${parameters}${cursor}`)
+        expect(answer.status, answer.text).to.equal(200)
+        const body = salesReply.parse(answer.body)
+        expect(body.meta.result_count).to.equal(body.items.length)
+        items.push(...body.items)
+        if (!body.pagination.has_next) return items
+        cursor = `&cursor=${body.pagination.next_cursor}`
+      }
+    }
+
+    it('of all items, newest first, page by page', async () => {
+      const expected = recordsOf(isShown)
+      expect(await pages('limit=1000')).to.deep.equal(expected)
+      expect(await pages('limit=61')).to.deep.equal(expected)
+    })
+
+    it('in another currency, at the rate of the day of each', async () => {
+      expect(await pages('currency=EUR')).to.deep.equal(recordsOf(isShown, 'EUR'))
+    })
+
+    it('of an item by id, by name and by phase', async () => {
+      const { full, finish, phases } = world.items
+      const { item_id, market_hash_name } = full
+      expect(await pages(`item_id=${item_id}&phase=Ruby`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && sale.item_id === item_id),
+      )
+      expect(await pages(`market_hash_name=${encodeURIComponent(market_hash_name)}&limit=13`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && sale.item_id === item_id),
+      )
+      const ids = [finish, ...phases].map(item => item.item_id)
+      expect(await pages(`market_hash_name=${encodeURIComponent(finish.market_hash_name)}`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && ids.includes(sale.item_id)),
+      )
+      const { phase } = phases[0] as { phase: string }
+      const ofPhase = world.catalog.filter(item => item.phase === phase).map(item => item.item_id)
+      expect(await pages(`phase=${encodeURIComponent(phase)}`)).to.deep.equal(
+        recordsOf(sale => isShown(sale) && ofPhase.includes(sale.item_id)),
+      )
+    })
+
+    const filters: { query: string; fits: (sale: StoredSale) => boolean }[] = [
+      {
+        query: 'providers=provider_02&providers=provider_41',
+        fits: sale => ['provider_02', 'provider_41'].includes(sale.provider),
+      },
+      { query: 'min_float=0.25', fits: sale => sale.float !== null && sale.float >= 0.25 },
+      { query: 'max_float=0.5', fits: sale => sale.float !== null && sale.float <= 0.5 },
+      { query: 'min_float=0&max_float=1', fits: sale => sale.float !== null },
+      { query: 'paint_seed=0', fits: sale => sale.paint_seed === 0 },
+      { query: 'stickers=Howl', fits: sale => sale.stickers?.some(one => one.name === 'Howl') === true },
+      {
+        query: "stickers=Howl&stickers=Flammable+(Foil)'s",
+        fits: sale => ['Howl', "Flammable (Foil)'s"].every(name => sale.stickers?.some(one => one.name === name)),
+      },
+      { query: 'stickers=howl', fits: () => false },
+      {
+        query: 'charms=Charm+%7C+Disco',
+        fits: sale => sale.charms?.some(one => one.name === 'Charm | Disco') === true,
+      },
+      {
+        query: 'paint_seed=3&stickers=Howl&min_float=0.1&providers=provider_07&providers=provider_12',
+        fits: sale =>
+          sale.paint_seed === 3 &&
+          sale.stickers?.some(one => one.name === 'Howl') === true &&
+          (sale.float ?? -1) >= 0.1 &&
+          ['provider_07', 'provider_12'].includes(sale.provider),
+      },
+    ]
+    for (const { query, fits } of filters)
+      it(`where ${query}`, async () => {
+        const expected = recordsOf(sale => isShown(sale) && fits(sale))
+        expect(await pages(query)).to.deep.equal(expected)
+        expect(await pages(`${query}&limit=11`)).to.deep.equal(expected)
+      })
+
+    it('keeps its pages while sales are added', async () => {
+      const expected = recordsOf(isShown)
+      const first = (await world.get('/sales?limit=100')).body
+      const { full } = world.items
+      const added = makeSales(world.random, { itemIds: [full.item_id], providers: PROVIDERS, now, days: 1, count: 5 })
+      const late = added.map((sale, i) => ({ ...sale, sold_at: now + i, sale_id: `late-${i}` }))
+      await storeSales(place, late, 10_000)
+      const rest = await pages('limit=100', first.pagination.next_cursor)
+      expect([...first.items, ...rest]).to.deep.equal(expected)
+    })
+
+    it('tells what it was asked for', async () => {
+      const { body } = await world.get('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
+      expect(body.meta).to.deep.include({
+        currency: 'USD',
+        filters: {
+          item_id: null,
+          market_hash_name: null,
+          phase: null,
+          requested_providers: null,
+          min_float: null,
+          max_float: null,
+          paint_seed: 3,
+          stickers: ['Howl'],
+          charms: null,
+          limit: 2,
+        },
+        providers_queried: world.providers.filter(one => one.features.has_recent_sales).map(one => one.key),
+      })
+      expect((await world.get('/sales', { as: 'pro' })).body.pagination.limit).to.equal(100)
+      expect((await world.get('/sales', { as: 'quant' })).body.pagination.limit).to.equal(1000)
+    })
+  })
+
+  it('are unavailable in a currency of which no day is known', async () => {
+    for (const path of ['/prices/candles?interval=1h', '/prices/history?limit=1', '/sales?limit=1']) {
+      const { status, body } = await world.get(`${path}&item_id=${world.items.full.item_id}&currency=VEF`)
+      expect([status, body.code], path).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    }
+  })
+})
