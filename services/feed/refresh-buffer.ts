@@ -75,19 +75,13 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
     lane.open.splice(lane.open.findLastIndex(open => open.at <= at) + 1, 0, created)
     return created
   }
-  /** The changes held by the lane's refreshes up to and including `last`, which stay open for more. */
-  const emptied = ({ side, provider, open }: Lane, last: Open): Batch[] =>
-    open.slice(0, open.indexOf(last) + 1).flatMap(one => {
-      const { changes } = one
-      one.changes = []
+  /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins anew, in its place. */
+  const endUpTo = (lane: Lane, last: Open): Batch[] =>
+    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes }) => {
       held -= changes.length
+      const { side, provider } = lane
       return changes.length === 0 ? [] : [{ side, provider, changes }]
     })
-  const endUpTo = (lane: Lane, last: Open): Batch[] => {
-    const batches = emptied(lane, last)
-    lane.open.splice(0, lane.open.indexOf(last) + 1)
-    return batches
-  }
 
   return {
     change(change) {
@@ -95,7 +89,7 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
       const open = openIn(lane, change.refresh_id, change.seen_at)
       open.changes.push(change)
       held += 1
-      return open.changes.length < limits.changesMax ? [] : emptied(lane, open)
+      return open.changes.length < limits.changesMax ? [] : endUpTo(lane, open)
     },
     mark(partition, marked, nowMs) {
       const lane = laneOf(marked)
@@ -110,8 +104,7 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
         const isOver = ({ refreshId, firstMarkerAt }: Open) =>
           refreshId === null || (firstMarkerAt !== undefined && nowMs - firstMarkerAt >= limits.waitMs)
         const last = lane.open.findLast(isOver)
-        if (last) batches.push(...emptied(lane, last))
-        lane.open = lane.open.filter(({ refreshId }) => refreshId !== null)
+        if (last) batches.push(...endUpTo(lane, last))
       }
       return batches
     },

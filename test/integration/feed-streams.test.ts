@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { promisify } from 'node:util'
 import { expect } from 'chai'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import { openLog } from '#infra/runtime/log.ts'
@@ -24,6 +25,8 @@ const CAP_BYTES = 4 * 2 ** 20
 /** Some of what a subscriber can be sent: about 100 kB of changes. */
 const bulk = (seen_at: number) =>
   Array.from({ length: 1_000 }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
+
+const connections = (server: Server) => promisify(server.getConnections.bind(server))()
 
 describe('feed streams', () => {
   let server: Server
@@ -46,6 +49,20 @@ describe('feed streams', () => {
     const client = await openSse(base + path, { key })
     clients.push(client)
     return client
+  }
+
+  /** Delivers until a stream ends because nobody reads it; returns the number of batches. */
+  const deliverUntilTooSlow = async (): Promise<number> => {
+    let batches = 0
+    const isOver = async () => {
+      for (let count = 0; count < 20; count++) {
+        await gateway.deliver({ side: 'ask', provider: 'p', changes: bulk(++batches) })
+      }
+      // The socket's own buffers take some megabytes before the cap is reached.
+      return (await metric('feed_ended_total')).includes('too_slow')
+    }
+    await eventually(isOver, 20_000, 'the end of the slow stream')
+    return batches
   }
 
   beforeEach(async () => {
@@ -202,19 +219,8 @@ describe('feed streams', () => {
     const good = await open('/feed/prices')
     const slow = await open('/feed/prices', 'slow')
     slow.pause()
-    let batches = 0
     const memory = process.memoryUsage().arrayBuffers
-    await eventually(
-      async () => {
-        for (let count = 0; count < 10; count++) {
-          await gateway.deliver({ side: 'ask', provider: 'p', changes: bulk(++batches) })
-        }
-        // The socket's own buffers take some megabytes before the cap is reached.
-        return (await metric('feed_ended_total')).includes('too_slow')
-      },
-      20_000,
-      'the end of the slow stream',
-    )
+    const batches = await deliverUntilTooSlow()
     expect(process.memoryUsage().arrayBuffers - memory).to.be.below(64 * 2 ** 20)
     await eventually(() => good.events.length === batches + 1, 10_000, 'everything at the other')
     expect(good.events.slice(1).map(({ data }) => Date.parse((data as { seen_at: string }).seen_at))).to.deep.equal(
@@ -224,6 +230,13 @@ describe('feed streams', () => {
     await eventually(() => slow.hasEnded(), 8_000, 'the end of the slow stream at its client')
     expect(slow.comments.at(-1)).to.match(/^closed: more than \d+ bytes/)
     expect(slow.events.length).to.be.below(good.events.length)
+  })
+
+  it('cuts a client that never reads again', async () => {
+    const stalled = await open('/feed/prices')
+    stalled.pause()
+    await deliverUntilTooSlow()
+    await eventually(async () => (await connections(server)) === 0, 8_000, 'the end of the connection')
   })
 
   it('tells all clients when it stops', async () => {
