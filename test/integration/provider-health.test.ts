@@ -1,0 +1,115 @@
+/**
+ * Provider health and exchange rates in a real Redis: a kill between any two batches neither loses nor
+ * doubles a record, and a paused owner writes nothing.
+ */
+import { expect } from 'chai'
+import { Fenced } from '#infra/redis/guarded-write.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
+import { type FxCurrent, fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { openFxSink } from '#streams/fx/sink.ts'
+import { openHealthSink } from '#streams/provider-health/sink.ts'
+import { step } from '#streams/provider-health/step.ts'
+import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { recordOf, write } from '#test/fixtures/sink-records.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const VERDICTS: readonly Verdict[] = ['applied', 'failed', 'incomplete', 'quarantined', 'stale']
+
+describe('views of single records', () => {
+  const platform = useServers({ setUp: false })
+  const clickhouse = useClickhouse(platform)
+  let redis: Redis
+
+  before(async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+  })
+  after(() => closeRedis(redis))
+
+  const verdicts = (random: SeededRandom, count: number): RefreshJudged[] =>
+    Array.from({ length: count }, (_, index) => ({
+      side: random.pick(['ask', 'ask', 'bid'] as const),
+      provider: `provider_${random.integer(1, 5)}`,
+      refresh_id: `r${index}`,
+      observed_at: 1_000 + index,
+      verdict: random.pick(VERDICTS),
+      reason: random.chance(0.5) ? 'glitch' : null,
+      ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0 },
+      unique_items: random.integer(0, 9),
+      total_offers: random.integer(0, 99),
+      total_value: random.integer(0, 999),
+      currency: 'USD',
+      total_value_usd: random.integer(0, 999),
+    }))
+
+  const judgedRecord = (judged: RefreshJudged, offset: number) => recordOf('RefreshJudged', judged, offset, 'refreshes')
+
+  const healthIn = async (prefix: string): Promise<Record<string, StoredHealth>> =>
+    Object.fromEntries(
+      Object.entries(await redis.hgetall(healthKey(prefix))).map(([key, text]) => [key, JSON.parse(text)]),
+    )
+
+  it('health equals a fold of all verdicts, however often the sink is opened anew', async () => {
+    const random = seededRandom('health')
+    const prefix = `${platform.namespace}fold.`
+    const log = verdicts(random, 600)
+    const expected: Record<string, StoredHealth> = {}
+    for (const judged of log) expected[judged.provider] = step(expected[judged.provider], judged)
+    let sink = await openHealthSink(redis, prefix)
+    for (let at = 0; at < log.length; ) {
+      const next = Math.min(log.length, at + random.integer(1, 40))
+      await write(
+        sink,
+        log.slice(at, next).map((judged, i) => judgedRecord(judged, at + i)),
+      )
+      at = next
+      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix)
+      if (random.chance(0.2)) {
+        // Died before its write: what was applied is gone and comes again.
+        for (const judged of log.slice(at, at + 5)) sink.apply(judgedRecord(judged, at))
+        sink = await openHealthSink(redis, prefix)
+      }
+      expect(Number(await redis.get(healthNextKey(prefix)))).to.equal(at)
+    }
+    expect(await healthIn(prefix)).to.deep.equal(expected)
+  })
+
+  it('health is refused to an owner that was paused while another went on', async () => {
+    const prefix = `${platform.namespace}fence.`
+    const log = verdicts(seededRandom('fence'), 20)
+    const [paused, other] = [await openHealthSink(redis, prefix), await openHealthSink(redis, prefix)]
+    await write(other, log.slice(0, 10).map(judgedRecord))
+    const before = await healthIn(prefix)
+    expect(await write(paused, log.map(judgedRecord)).catch(error => error)).to.be.instanceOf(Fenced)
+    expect(await healthIn(prefix)).to.deep.equal(before)
+  })
+
+  it('exchange rates end at the newest table, and each day keeps its newest, after replays', async () => {
+    const random = seededRandom('rates')
+    const prefix = `${platform.namespace}fx.`
+    const day = 86_400_000
+    const today = Math.floor(Date.now() / day) * day
+    const tables = Array.from({ length: 60 }, (_, index) => ({
+      as_of: today - random.integer(0, 9 * day),
+      source: 's',
+      rates: { USD: '1', EUR: `0.9${index}`, BTC: '0.0000123456789012345678' },
+    }))
+    const records = tables.map((table, offset) => recordOf('FxRatesPublished', table, offset, 'fx'))
+    await write(await openFxSink(redis, clickhouse.batcher, prefix), records)
+    await redis.del(fxCurrentKey(prefix))
+    const again = await openFxSink(redis, clickhouse.batcher, prefix)
+    expect(again.position, 'an incomplete view begins anew').to.equal(0)
+    await write(again, records)
+    const newest = tables.toSorted((a, b) => a.as_of - b.as_of)
+    const current: FxCurrent = JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')
+    expect(current).to.deep.equal({ as_of: newest.at(-1)?.as_of, rates: newest.at(-1)?.rates })
+    const rows = await clickhouse.writer.rows<{ day: string; rate: string }>(
+      `SELECT day, rate FROM ${clickhouse.database}.fx_days FINAL WHERE currency = 'EUR'`,
+    )
+    const expected = new Map(newest.map(table => [new Date(table.as_of).toISOString().slice(0, 10), table.rates.EUR]))
+    expect(new Map(rows.map(row => [row.day, row.rate]))).to.deep.equal(expected)
+    expect(rows).to.have.length(expected.size)
+  })
+})

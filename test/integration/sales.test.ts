@@ -1,0 +1,135 @@
+/**
+ * Sales from a real log into a real ClickHouse: each once, resolved by the catalog, the rest set aside.
+ */
+import { expect } from 'chai'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { type SaleObserved, saleObserved } from '#schemas/events/sale-observed.ts'
+import type { NameUnresolved } from '#schemas/events/set-aside.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
+import { start as startSales } from '#streams/sales/main.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 30_000
+
+describe('sales', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let clickhouse: ClickhouseWriter
+  let items: readonly CatalogItem[]
+  const soldAt = Date.now() - 86_400_000
+
+  before(async () => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'ingest', log })
+    publisher = await openPublisher(kafka, 'ingest')
+    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    await setUpClickhouse(clickhouse)
+    items = loadCatalog()
+  })
+  after(async () => {
+    await publisher.close()
+    await clickhouse.close()
+  })
+
+  const saleOf = (item: Pick<CatalogItem, 'market_hash_name' | 'phase'>, index: number): SaleObserved => ({
+    provider: `provider_0${1 + (index % 3)}`,
+    sale_id: `s${index}`,
+    market_hash_name: item.market_hash_name,
+    phase: item.phase,
+    price: 1_000 + index,
+    currency: 'CNY',
+    usd_rate: '7.25',
+    sold_at: soldAt + index,
+    float: index % 2 === 0 ? 0.123456789 : null,
+    paint_seed: index % 3 === 0 ? 321 : null,
+    stickers: index % 4 === 0 ? [{ name: 'Crown (Foil)', slot: 2, wear: 0.5 }] : index % 4 === 1 ? [] : null,
+    charms: index % 5 === 0 ? [{ name: 'Hot Hands', pattern_id: 77 }] : null,
+    inspect_in_game: 'game://inspect/é',
+    screenshot_front: null,
+    screenshot_back: null,
+    observed_at: soldAt + 60_000,
+  })
+
+  const publish = (sales: readonly SaleObserved[]) =>
+    publisher.send(
+      sales.map(sale => ({ topic: 'sales', key: sale.provider, value: kafka.codec.encode(saleObserved, sale) })),
+    )
+
+  /** The tables' rows, newest first, as readers see them. */
+  const rowsIn = async (table: string) => {
+    const rows = await clickhouse.rows<SaleRow & { version: number }>(
+      `SELECT * REPLACE (toUnixTimestamp64Milli(sold_at) AS sold_at, toUnixTimestamp64Milli(observed_at) AS observed_at)
+      FROM ${clickhouse.database}.${table} FINAL ORDER BY sold_at DESC`,
+    )
+    return rows.map(({ version, ...row }) => row)
+  }
+
+  const expected = (sale: SaleObserved, item: CatalogItem): SaleRow => {
+    const { market_hash_name, phase, stickers, charms, ...same } = sale
+    return {
+      ...same,
+      item_id: item.item_id,
+      price_micro_usd: Math.round((sale.price * 10_000) / 7.25),
+      has_stickers: stickers !== null,
+      stickers: stickers ?? [],
+      has_charms: charms !== null,
+      charms: charms ?? [],
+    }
+  }
+
+  it('are each stored once however often they are reported, the first report winning', async () => {
+    const chosen = items.filter((_, index) => index % 97 === 0).slice(0, 60)
+    const sales = chosen.map(saleOf)
+    await publish(sales)
+    const roles = await platform.startRoles([startSales])
+    await roles.ready()
+    await publish(sales.map(sale => ({ ...sale, price: sale.price * 2, observed_at: sale.observed_at + 1 })))
+    await publish([saleOf(items[1] ?? expect.fail('no item'), 999)])
+    const wanted = [
+      ...sales.map((sale, i) => expected(sale, chosen[i] as CatalogItem)),
+      expected(saleOf(items[1] as CatalogItem, 999), items[1] as CatalogItem),
+    ]
+    for (const table of ['sales', 'sales_by_time']) {
+      await eventually(async () => (await rowsIn(table)).length === wanted.length, LIMIT_MS, `all sales in ${table}`)
+    }
+    await roles.stop()
+    wanted.sort((a, b) => b.sold_at - a.sold_at)
+    expect(await rowsIn('sales')).to.deep.equal(wanted)
+    expect(await rowsIn('sales_by_time')).to.deep.equal(wanted)
+  })
+
+  it('of names that the catalog lacks are set aside whole', async () => {
+    const unknown = saleOf({ market_hash_name: 'No Such Thing | Void', phase: null }, 5_000)
+    await publish([unknown])
+    const roles = await platform.startRoles([startSales])
+    const topic = kafka.topicName('unresolved')
+    const reader = await openRangeReader(kafka, [topic])
+    await eventually(async () => (await reader.stableEnd(topic, 0)) > 0, LIMIT_MS, 'the name to be set aside')
+    await roles.stop()
+    const found: NameUnresolved[] = []
+    const values: Buffer[] = []
+    await reader.read({ topic, partition: 0, from: 0, to: await reader.end(topic, 0) }, ({ value }) => {
+      if (value) values.push(value)
+    })
+    await reader.close()
+    for (const value of values) found.push((await decodeLearning(kafka.codec, value)).value)
+    expect(found).to.have.length(1)
+    expect(found[0]).to.include({
+      group: 'sales',
+      market_hash_name: 'No Such Thing | Void',
+      provider: unknown.provider,
+    })
+    expect(kafka.codec.decode(found[0]?.value ?? Buffer.alloc(0)).value).to.deep.include({ sale_id: 's5000' })
+  })
+})

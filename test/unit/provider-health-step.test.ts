@@ -1,0 +1,79 @@
+/**
+ * The health of a provider follows from the verdicts on its refreshes, in their order and nothing else.
+ */
+import { expect } from 'chai'
+import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
+import type { StoredHealth } from '#schemas/views/provider-health.ts'
+import { step } from '#streams/provider-health/step.ts'
+
+let clock = 1_000
+
+const judged = (verdict: Verdict, given: Partial<RefreshJudged> = {}): RefreshJudged => {
+  clock += 1_000
+  return {
+    ...{ side: 'ask', provider: 'p', refresh_id: `r${clock}`, observed_at: clock, verdict, reason: null },
+    ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0 },
+    ...{ unique_items: 10, total_offers: 20, total_value: 300, currency: 'CNY', total_value_usd: 40 },
+    ...given,
+  }
+}
+
+const fold = (verdicts: readonly RefreshJudged[]): StoredHealth => {
+  let health: StoredHealth | undefined
+  for (const one of verdicts) health = step(health, one)
+  if (health === undefined) throw new Error('no verdict')
+  return health
+}
+
+describe('provider health', () => {
+  it('takes time and totals of the last applied asks', () => {
+    const first = judged('applied')
+    const last = judged('applied', { unique_items: 11, total_offers: 21, total_value: 301, total_value_usd: 41 })
+    expect(fold([first, last])).to.include({
+      ...{ last_completed_at: last.observed_at, last_checked_at: last.observed_at, consecutive_failures: 0 },
+      ...{ unique_items: 11, total_offers: 21, total_value: 301, total_value_usd: 41, currency: 'CNY' },
+    })
+  })
+
+  it('counts failures in a row and forgets them at the next good refresh', () => {
+    const failing = [judged('applied'), judged('failed'), judged('incomplete'), judged('failed')]
+    expect(fold(failing)).to.include({ consecutive_failures: 3, last_completed_at: failing[0]?.observed_at })
+    expect(fold([...failing, judged('applied')]).consecutive_failures).to.equal(0)
+  })
+
+  it('lets bids count as failing and as seen, but not decide totals or completion', () => {
+    const asks = judged('applied')
+    const bids = [judged('failed', { side: 'bid' }), judged('applied', { side: 'bid', unique_items: 1 })]
+    const failed = judged('failed', { side: 'bid' })
+    expect(fold([asks, ...bids, failed, failed])).to.include({
+      ...{ consecutive_failures: 2, unique_items: 10, last_completed_at: asks.observed_at },
+      ...{ last_checked_at: failed.observed_at },
+    })
+  })
+
+  it('does not let a good refresh of one side hide failures of the other', () => {
+    expect(fold([judged('failed', { side: 'bid' }), judged('applied')]).consecutive_failures).to.equal(1)
+  })
+
+  it('goes by bids where a provider has no asks', () => {
+    const bids = judged('applied', { side: 'bid', unique_items: 4 })
+    expect(fold([bids])).to.include({ last_completed_at: bids.observed_at, unique_items: 4 })
+  })
+
+  it('flags a quarantine until a refresh of that side is applied', () => {
+    const held = [judged('applied'), judged('quarantined', { reason: 'collapsed' })]
+    expect(fold(held)).to.include({ quarantined_reason: 'collapsed', last_completed_at: held[0]?.observed_at })
+    expect(fold([...held, judged('applied', { side: 'bid' })]).quarantined_reason).to.equal('collapsed')
+    expect(fold([...held, judged('applied')]).quarantined_reason).to.equal(null)
+  })
+
+  it('takes a stale refresh as a sign of life only', () => {
+    const stale = judged('stale')
+    const before = fold([judged('applied', { observed_at: 500 }), judged('failed', { observed_at: 600 })])
+    expect(step(before, stale)).to.include({
+      consecutive_failures: 1,
+      last_completed_at: 500,
+      last_checked_at: stale.observed_at,
+    })
+  })
+})
