@@ -70,6 +70,11 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
       slot.sought = slot.next
       return slot.next
     }
+    if (slot.next !== undefined && batch.next <= slot.next) {
+      // The group stands behind the view: after a rebuild, or when its owner died between write and commit.
+      await commit(batch.topic, batch.partition, slot.next)
+      return slot.next
+    }
     const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
