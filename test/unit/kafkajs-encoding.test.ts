@@ -1,7 +1,7 @@
 /**
  * The replaced parts of kafkajs's producer give what the originals give, byte by byte.
  *
- * The originals are loaded from the pinned package by file, in a child process-free way: this test
+ * The originals are loaded from the pinned package by file before anything else: this test
  * never loads infra/kafka/kafkajs.ts, which would replace them.
  */
 import { createRequire } from 'node:module'
@@ -12,9 +12,9 @@ import { groupByPartition, recordEncoder } from '#infra/kafka/kafkajs-encoding.t
 interface Fields {
   key?: Buffer | string | null
   value: Buffer | string | null
-  offsetDelta: number
-  timestampDelta: number
-  headers?: Record<string, string>
+  offsetDelta?: number
+  timestampDelta?: number
+  headers?: Record<string, unknown>
 }
 
 const load = createRequire(import.meta.url)
