@@ -1,0 +1,133 @@
+/**
+ * The batcher against a real ClickHouse: few large inserts, nothing confirmed that is not there, a lost
+ * answer asked for again without doubling.
+ */
+import { expect } from 'chai'
+import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
+import type { BinaryInsert, ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
+import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { fxDays } from '#schemas/views/clickhouse/fx-days.ts'
+import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+describe('clickhouse batcher', function () {
+  this.timeout(60_000)
+  const platform = useServers({ setUp: false })
+  const clickhouse = useClickhouse(platform)
+  let day = 1
+  let inserts: BinaryInsert[] = []
+  let batcher: Batcher | undefined
+
+  /** The real writer, with a note of every insert; `after` runs when the server has confirmed one. */
+  const noting = (after: (insert: BinaryInsert) => void = () => {}): ClickhouseWriter => ({
+    ...clickhouse.writer,
+    database: clickhouse.database,
+    async insert(insert) {
+      inserts.push(insert)
+      await clickhouse.writer.insert(insert)
+      after(insert)
+    },
+  })
+  const open = (writer: ClickhouseWriter, longestWaitMs?: number): Batcher => {
+    const options = { log: platform.log, metrics: openMetrics() }
+    batcher = openBatcher(writer, longestWaitMs === undefined ? options : { ...options, longestWaitMs })
+    return batcher
+  }
+  /** Rows of a day of its own, so that each test counts its own. */
+  const rowsOf = (count: number, first = 0): RowBuffer => {
+    const rows = new RowBuffer(fxDays)
+    for (let i = 0; i < count; i++) {
+      rows.u16(day)
+      rows.text(`C${first + i}`)
+      rows.text('1.5')
+      rows.i64(1)
+      rows.endRow()
+    }
+    return rows
+  }
+  const stored = async (): Promise<number> => {
+    const table = `${clickhouse.database}.fx_days`
+    const [row] = await clickhouse.writer.rows<{ rows: number }>(
+      `SELECT count() AS rows FROM ${table} WHERE day = toDate({day:UInt16})`,
+      { day },
+    )
+    return row?.rows ?? -1
+  }
+
+  beforeEach(() => {
+    day += 1
+    inserts = []
+  })
+  afterEach(() => batcher?.close())
+
+  it('inserts the rows of several partitions at once and confirms each when all are there', async () => {
+    const own = open(noting(), 300)
+    const confirmed = [0, 1, 2, 3].map(i => own.add([rowsOf(100, i * 100)]))
+    expect(await stored(), 'nothing before its time').to.equal(0)
+    await confirmed[2]
+    expect(await stored()).to.equal(400)
+    await Promise.all(confirmed)
+    expect(inserts).to.have.length(1)
+  })
+
+  it('does not wait once 50,000 rows are there, and inserts at most 100,000 at once', async () => {
+    const own = open(noting(), 60_000)
+    await Promise.all([own.add([rowsOf(49_999)]), own.add([rowsOf(200_001, 49_999)])])
+    expect(await stored()).to.equal(250_000)
+    expect(inserts.length).to.be.within(3, 4)
+  })
+
+  it('does not wait for more than 10,000 rows when nobody adds any', async () => {
+    const own = open(noting(), 60_000)
+    await own.add([rowsOf(10_000)])
+    expect(await stored()).to.equal(10_000)
+  })
+
+  it('asks again under the same token when an answer is lost, and the rows are there once', async () => {
+    let lost = 0
+    const own = open(
+      noting(() => {
+        lost += 1
+        if (lost === 1) throw new Error('the connection was reset')
+      }),
+      10,
+    )
+    await own.add([rowsOf(50)])
+    expect(inserts.map(({ token }) => token)).to.have.length(2)
+    expect(new Set(inserts.map(({ token }) => token)).size).to.equal(1)
+    expect(await stored()).to.equal(50)
+  })
+
+  it('confirms nothing that the server refuses, and goes on with the next batch', async () => {
+    const broken = { ...fxDays, name: 'no_such_table' }
+    const rows = new RowBuffer(broken)
+    rows.u16(day)
+    rows.endRow()
+    const own = open(noting(), 10)
+    const refused = await own.add([rows]).then(
+      () => 'confirmed',
+      (error: Error) => error.message,
+    )
+    expect(refused).to.match(/no_such_table/)
+    await own.add([rowsOf(5)])
+    expect(await stored()).to.equal(5)
+  })
+
+  it('sends what waits when it is closed', async () => {
+    const own = open(noting(), 60_000)
+    const confirmed = own.add([rowsOf(7)])
+    await own.close()
+    await confirmed
+    expect(await stored()).to.equal(7)
+  })
+
+  it('settles rows that come while an insert is under way', async () => {
+    const own = open(noting(), 10)
+    const first = own.add([rowsOf(60_000)])
+    await eventually(() => inserts.length === 1, 5_000, 'the first insert')
+    await Promise.all([first, own.add([rowsOf(3, 60_000)])])
+    expect(await stored()).to.equal(60_003)
+  })
+})

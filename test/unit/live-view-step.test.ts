@@ -1,0 +1,127 @@
+/**
+ * What a partition of the live view must write follows from its changes, the last of a row deciding.
+ */
+import { expect } from 'chai'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import {
+  decodeRow,
+  encodeRow,
+  generationOf,
+  headKey,
+  itemKey,
+  type LiveRow,
+  listingKey,
+} from '#schemas/views/live-keys.ts'
+import { emptyBatch, foldChange, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
+import { writesOf } from '#streams/live-view/table-writer.ts'
+import { changeOf } from '#test/fixtures/book-change-sequences.ts'
+
+const PLACE = { partition: 2, generation: 4, prefix: 't.' }
+const row = { micro: 20_000, quantity: 3 }
+const added = (itemId: number, provider = 'a', side: 'ask' | 'bid' = 'ask') =>
+  changeOf({ provider, itemId, after: row, seenAt: 9, side })
+const removed = (itemId: number, provider = 'a') => changeOf({ provider, itemId, before: row, seenAt: 9 })
+const updated = (itemId: number, provider = 'a') =>
+  changeOf({ provider, itemId, before: row, after: { micro: 30_000, quantity: 1 }, seenAt: 10 })
+const text = '2|20000|3|9|USD'
+const newText = '3|30000|1|10|USD'
+
+describe('live view step', () => {
+  const key = itemKey(2, 4, 'ask', 7, 't.')
+  const list = listingKey(2, 4, 'ask', 'a', 't.')
+  const cases: { name: string; given: BookChanged[]; writes: object[] }[] = [
+    {
+      name: 'an added row is set and listed',
+      given: [added(7)],
+      writes: [
+        { command: 'HSET', key, args: ['a', text] },
+        { command: 'ZADD', key: list, args: ['7', '7'] },
+      ],
+    },
+    {
+      name: 'an updated row is set and its listing left alone',
+      given: [updated(7)],
+      writes: [{ command: 'HSET', key, args: ['a', newText] }],
+    },
+    {
+      name: 'a removed row goes from the item and from the listing',
+      given: [removed(7)],
+      writes: [
+        { command: 'HDEL', key, args: ['a'] },
+        { command: 'ZREM', key: list, args: ['7'] },
+      ],
+    },
+    {
+      name: 'several changes of a row come down to the last',
+      given: [updated(7), removed(7), added(7), updated(7)],
+      writes: [
+        { command: 'HSET', key, args: ['a', newText] },
+        { command: 'ZADD', key: list, args: ['7', '7'] },
+      ],
+    },
+    {
+      name: 'rows of one item are one write',
+      given: [updated(7), updated(7, 'b')],
+      writes: [{ command: 'HSET', key, args: ['a', newText, 'b', newText] }],
+    },
+    {
+      name: 'asks and bids are kept apart',
+      given: [added(7, 'a', 'bid')],
+      writes: [
+        { command: 'HSET', key: itemKey(2, 4, 'bid', 7, 't.'), args: ['a', text] },
+        { command: 'ZADD', key: listingKey(2, 4, 'bid', 'a', 't.'), args: ['7', '7'] },
+      ],
+    },
+  ]
+  for (const { name, given, writes } of cases) {
+    it(name, () => {
+      const batch = emptyBatch()
+      for (const change of given) foldChange(batch, change)
+      expect(writesOf(PLACE, batch)).to.deep.equal(writes)
+    })
+  }
+
+  it('a row of the changelog is listed or gone like a change', () => {
+    const batch = emptyBatch()
+    const stored = { price: 2, currency: 'USD', price_micro_usd: 20_000, quantity: 3, seen_at: 9, url: null }
+    foldRow(batch, { side: 'ask', provider: 'a', itemId: 7, stored })
+    foldRow(batch, { side: 'ask', provider: 'a', itemId: 8, stored: null })
+    expect(writesOf(PLACE, batch)).to.deep.equal([
+      { command: 'HSET', key, args: ['a', text] },
+      { command: 'HDEL', key: itemKey(2, 4, 'ask', 8, 't.'), args: ['a'] },
+      { command: 'ZADD', key: list, args: ['7', '7'] },
+      { command: 'ZREM', key: list, args: ['8'] },
+    ])
+  })
+
+  it('refresh times only rise, and stay where nothing is said', () => {
+    const batch = emptyBatch()
+    const marker = { side: 'ask' as const, refresh_id: 'r', source_partition: 0, source_offset: 0 }
+    foldMarker(batch, { ...marker, provider: 'a', last_updated: 50 })
+    foldMarker(batch, { ...marker, provider: 'a', last_updated: 40 })
+    foldMarker(batch, { ...marker, provider: 'b', last_updated: 10 })
+    const head = { generation: 3, next: 5, ask: { b: 20, c: 1 }, bid: { a: 2 } }
+    expect(headAfter(head, batch, 9)).to.deep.equal({
+      ...{ generation: 3, next: 9, ask: { a: 50, b: 20, c: 1 }, bid: { a: 2 } },
+    })
+  })
+})
+
+describe('live keys', () => {
+  it('of one partition share a hash tag, and tell their generation', () => {
+    const keys = [itemKey(3, 12, 'bid', 9, 't.'), listingKey(3, 12, 'ask', 'provider_01', 't.')]
+    expect(keys.map(key => generationOf(key, 3, 't.'))).to.deep.equal([12, 12])
+    expect(generationOf(headKey(3, 't.'), 3, 't.')).to.equal(undefined)
+    for (const key of [...keys, headKey(3, 't.')]) expect(/\{[^}]*\}/.exec(key)?.[0]).to.equal('{live:3}')
+  })
+
+  it('hold rows that read back as they were written, whatever the URL holds', () => {
+    const rows: LiveRow[] = [
+      { price: 1, currency: 'USD', priceMicroUsd: 10_000, quantity: 1, seenAt: 0, url: null },
+      { price: 10 ** 13, currency: 'CNY', priceMicroUsd: 2 ** 52, quantity: 9, seenAt: 5, url: 'https://x/?a=1|2&b=|' },
+      { price: 1, currency: 'USD', priceMicroUsd: 10_000, quantity: 1, seenAt: 0, url: '' },
+    ]
+    for (const one of rows) expect(decodeRow(encodeRow(one))).to.deep.equal(one)
+    expect(() => decodeRow('1|2|3')).to.throw('not a live row')
+  })
+})
