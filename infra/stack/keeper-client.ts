@@ -4,7 +4,7 @@
  * Starts the keeper, writes its identity file. Invariant: the keeper's channel is this process's life line - when
  * this process ends in whatever way, the channel closes and the keeper ends the servers.
  */
-import { fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -12,7 +12,9 @@ import type { KeeperOrder, KeeperReport, LaunchOrder } from './keeper.ts'
 import { endProcess, identify, type ProcessIdentity, replaceFile } from './processes.ts'
 
 const KEEPER = fileURLToPath(new URL('./keeper.ts', import.meta.url))
+// Longer than the longest grace of a server.
 const STOP_LIMIT_MS = 25_000
+const ORPHAN_GRACE_MS = 5_000
 
 /** A running keeper. */
 export interface Keeper {
@@ -20,8 +22,8 @@ export interface Keeper {
   launch(order: LaunchOrder): Promise<number>
   /** How a server that was launched has ended; undefined while it runs. */
   endOf(server: string): string | undefined
-  /** Called when a server ends although nobody asked for it. */
-  onUnexpectedEnd(listener: (server: string, how: string) => void): void
+  /** Called when a server, or `keeper` itself, ends although nobody asked for it. */
+  onUnexpectedEnd(listener: (name: string, how: string) => void): void
   /** Lets this program end while the servers run: its end is what stops them. */
   letGo(): void
   /** Ends all servers and the keeper, within a bounded time. */
@@ -30,46 +32,37 @@ export interface Keeper {
 
 /** Starts the keeper of a data directory. */
 export function startKeeper(dataDir: string, environment: Record<string, string | undefined>): Keeper {
-  const log = openSync(join(dataDir, 'logs/keeper.log'), 'a')
-  // The argument is for people who read a process list.
-  const child = fork(KEEPER, [dataDir], {
-    detached: true,
-    stdio: ['ignore', log, log, 'ipc'],
-    env: environment,
-    execArgv: [],
-  })
-  closeSync(log)
-  const identity = child.pid === undefined ? undefined : identify(child.pid)
-  const identityFile = join(dataDir, 'pids/keeper.json')
-  if (identity !== undefined)
-    replaceFile(identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: 20_000 }))
-
+  const { child, identity, forget } = forkKeeper(dataDir, environment)
   const ends = new Map<string, string>()
   const launched = new Map<string, ProcessIdentity>()
   const waiting = new Map<string, { resolve: (pid: number) => void; reject: (error: Error) => void }>()
-  let listener: (server: string, how: string) => void = () => {}
+  let listener: (name: string, how: string) => void = () => {}
   let stopping: Promise<void> | undefined
 
-  const hold = (server: string) => (reason: string) => {
+  const refuse = (server: string, reason: string) => {
     waiting.get(server)?.reject(new Error(reason))
     waiting.delete(server)
+  }
+  const refuseAll = (reason: string) => {
+    for (const server of [...waiting.keys()]) refuse(server, reason)
   }
 
   child.on('message', (report: KeeperReport) => {
     if (report.kind === 'launched') {
-      const known = identify(report.pid)
-      if (known !== undefined) launched.set(report.server, known)
+      if (report.identity !== undefined) launched.set(report.server, report.identity)
       waiting.get(report.server)?.resolve(report.pid)
       waiting.delete(report.server)
-    } else if (report.kind === 'refused') hold(report.server)(report.reason)
-    else if (report.kind === 'ended') {
+    } else if (report.kind === 'refused') refuse(report.server, report.reason)
+    else {
       ends.set(report.server, report.how)
       if (stopping === undefined) listener(report.server, report.how)
     }
   })
-  child.on('exit', () => {
-    for (const server of waiting.keys()) hold(server)('the keeper process ended')
-    rmSync(identityFile, { force: true })
+  child.on('error', error => refuseAll(`the keeper process could not be started: ${error.message}`))
+  child.on('exit', (code, signal) => {
+    forget()
+    refuseAll('the keeper process ended')
+    if (stopping === undefined) listener('keeper', signal ?? `exit code ${code}`)
   })
 
   async function stop(): Promise<void> {
@@ -78,8 +71,8 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
     if (child.connected) child.send({ kind: 'stop' } satisfies KeeperOrder, () => {})
     if (identity !== undefined) await endProcess(identity, 'SIGTERM', STOP_LIMIT_MS)
     // Only a keeper that was killed leaves any of these.
-    await Promise.all([...launched.values()].map(server => endProcess(server, 'SIGTERM', 5_000)))
-    rmSync(identityFile, { force: true })
+    await Promise.all([...launched.values()].map(server => endProcess(server, 'SIGTERM', ORPHAN_GRACE_MS)))
+    forget()
   }
 
   return {
@@ -87,7 +80,7 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
       new Promise((resolve, reject) => {
         waiting.set(order.server, { resolve, reject })
         child.send({ kind: 'launch', order } satisfies KeeperOrder, error => {
-          if (error !== null) hold(order.server)(`the keeper process does not answer: ${error.message}`)
+          if (error !== null) refuse(order.server, `the keeper process does not answer: ${error.message}`)
         })
       }),
     letGo: () => {
@@ -103,4 +96,28 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
       return stopping
     },
   }
+}
+
+interface ForkedKeeper {
+  child: ChildProcess
+  identity: ProcessIdentity | undefined
+  /** Removes the note of its identity. */
+  forget: () => void
+}
+
+function forkKeeper(dataDir: string, environment: Record<string, string | undefined>): ForkedKeeper {
+  const log = openSync(join(dataDir, 'logs/keeper.log'), 'a')
+  // The argument is for people who read a process list.
+  const child = fork(KEEPER, [dataDir], {
+    detached: true,
+    stdio: ['ignore', log, log, 'ipc'],
+    env: environment,
+    execArgv: [],
+  })
+  closeSync(log)
+  const identity = child.pid === undefined ? undefined : identify(child.pid)
+  const file = join(dataDir, 'pids/keeper.json')
+  const graceMs = STOP_LIMIT_MS
+  if (identity !== undefined) replaceFile(file, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs }))
+  return { child, identity, forget: () => rmSync(file, { force: true }) }
 }

@@ -30,7 +30,7 @@ export type KeeperOrder = { kind: 'launch'; order: LaunchOrder } | { kind: 'stop
 
 /** What the keeper answers. */
 export type KeeperReport =
-  | { kind: 'launched'; server: string; pid: number }
+  | { kind: 'launched'; server: string; pid: number; identity: ProcessIdentity | undefined }
   | { kind: 'refused'; server: string; reason: string }
   | { kind: 'ended'; server: string; how: string }
 
@@ -78,7 +78,7 @@ function launch(order: LaunchOrder): void {
     replaceFile(order.identityFile, JSON.stringify({ ...identity, stopSignal, graceMs }))
     kept.push({ order, identity, ended })
   }
-  report({ kind: 'launched', server: order.server, pid: child.pid })
+  report({ kind: 'launched', server: order.server, pid: child.pid, identity })
 }
 
 async function end(one: Kept): Promise<void> {

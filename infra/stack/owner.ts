@@ -6,6 +6,7 @@
  */
 import { linkSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { endProcess, identify, isAlive, type ProcessIdentity, readJson } from './processes.ts'
 
 interface LeftProcess extends ProcessIdentity {
@@ -14,10 +15,30 @@ interface LeftProcess extends ProcessIdentity {
 }
 
 const ATTEMPTS = 20
+const POLL_MS = 100
 
 /** Makes this process the owner; returns how to give it up. Throws while another live process is the owner. */
 export function takeOwnership(dataDir: string): () => void {
-  const file = join(dataDir, 'owner.json')
+  const outcome = tryToOwn(dataDir)
+  if (typeof outcome === 'function') return outcome
+  throw new Error(`the servers of ${dataDir} are already run by process ${outcome.pid}; stop that one first`)
+}
+
+/** Waits, at most `limitMs`, until no other live process owns the directory, and makes this one its owner. */
+export async function waitForOwnership(directory: string, limitMs: number, signal: AbortSignal): Promise<() => void> {
+  const deadline = performance.now() + limitMs
+  for (;;) {
+    const outcome = tryToOwn(directory)
+    if (typeof outcome === 'function') return outcome
+    if (performance.now() > deadline)
+      throw new Error(`process ${outcome.pid} has held ${directory} for more than ${limitMs / 1000} s`)
+    await pause(POLL_MS, undefined, { signal })
+  }
+}
+
+/** How to give up what is now owned, or the owner that is there. */
+function tryToOwn(directory: string): (() => void) | ProcessIdentity {
+  const file = join(directory, 'owner.json')
   const mine = identify(process.pid)
   if (mine === undefined) throw new Error('native servers need Linux with /proc; give addresses or use Docker')
   const own = `${file}.${crypto.randomUUID()}`
@@ -26,11 +47,10 @@ export function takeOwnership(dataDir: string): () => void {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       if (linked(own, file)) return () => rmSync(file, { force: true })
       const owner = readJson<ProcessIdentity>(file)
-      if (owner !== undefined && isAlive(owner))
-        throw new Error(`the servers of ${dataDir} are already run by process ${owner.pid}; stop that one first`)
+      if (owner !== undefined && isAlive(owner)) return owner
       dropDeadOwner(file)
     }
-    throw new Error(`${file} changes all the time; is something else starting in ${dataDir}?`)
+    throw new Error(`${file} changes all the time; is something else starting in ${directory}?`)
   } finally {
     rmSync(own, { force: true })
   }

@@ -4,50 +4,69 @@
  * Writes to the system through apt-get alone. Invariant: a freshly installed package's own service is not started,
  * since servers run from the data directory only. Anywhere else it throws what the user has to install.
  */
-import { chmodSync, existsSync, linkSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { NativeContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
+import { waitForOwnership } from './owner.ts'
 import { sayWhile } from './progress.ts'
 
 const POLICY = '/usr/sbin/policy-rc.d'
 const INSTALL_LIMIT_MS = 5 * 60_000
 
-// apt-get holds one lock per machine, so installs of this process follow one another.
-let previous: Promise<unknown> = Promise.resolve()
-
-/** Installs the packages, or throws `problem` with what to install by hand. */
-export async function installPackages(context: NativeContext, packages: string[], problem: string): Promise<void> {
+/**
+ * Installs the packages, or throws `problem` with what to install by hand. `find` looks for what they bring: installs
+ * of this machine follow one another, and an earlier one may have brought it already.
+ */
+export async function installPackages<T>(
+  context: NativeContext,
+  packages: string[],
+  problem: string,
+  find: () => T | undefined | Promise<T | undefined>,
+): Promise<T> {
   const names = packages.join(' ')
   const advice = `${problem}. Install it: apt-get install --no-install-recommends ${names} (or your system's package).`
   if (context.environment.MARKETLOG_INSTALL === 'never')
     throw new Error(`${advice} MARKETLOG_INSTALL=never forbids it here.`)
   if (process.getuid?.() !== 0 || !existsSync('/usr/bin/apt-get')) throw new Error(advice)
-  const mine = previous.then(() => install(context, packages))
-  previous = mine.catch(() => {})
+  const turn = join(context.cacheDir, 'installing')
+  mkdirSync(turn, { recursive: true })
+  const release = await waitForOwnership(turn, INSTALL_LIMIT_MS, context.signal)
   try {
-    await mine
+    const present = await find()
+    if (present !== undefined) return present
+    await install(context, packages)
+    const installed = await find()
+    if (installed === undefined) throw new Error(`after installing ${names} it is still not to be found`)
+    return installed
   } catch (error) {
     context.signal.throwIfAborted()
     throw new Error(`${advice} Installing it failed: ${error instanceof Error ? error.message : String(error)}`)
+  } finally {
+    release()
   }
 }
 
 async function install(context: NativeContext, packages: string[]): Promise<void> {
-  const aptGet = (...args: string[]) =>
+  const { environment, logFile, say } = context
+  const aptGet = (signal: AbortSignal, ...args: string[]) =>
     runTool({
       command: 'apt-get',
       args: ['-q', '-o', 'DPkg::Lock::Timeout=120', ...args],
-      environment: { ...context.environment, DEBIAN_FRONTEND: 'noninteractive' },
+      environment: { ...environment, DEBIAN_FRONTEND: 'noninteractive' },
       limitMs: INSTALL_LIMIT_MS,
-      signal: context.signal,
+      signal,
+      logFile,
     })
-  context.say(`installing ${packages.join(' ')} with apt-get`)
+  say(`installing ${packages.join(' ')} with apt-get`)
   const lift = forbidServiceStarts()
   try {
-    await sayWhile(context.say, 'apt-get update', () => aptGet('update'))
-    await sayWhile(context.say, 'apt-get install', () =>
-      aptGet('install', '-y', '--no-install-recommends', ...packages),
-    )
+    await sayWhile(say, 'apt-get update', () => aptGet(context.signal, 'update'))
+    // An abort waits for the end of this one: cut in the middle it would leave the package system to be repaired.
+    const never = new AbortController().signal
+    const args = ['install', '-y', '--no-install-recommends', ...packages]
+    await sayWhile(say, 'apt-get install', () => aptGet(never, ...args))
+    context.signal.throwIfAborted()
   } finally {
     lift()
   }

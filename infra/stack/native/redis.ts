@@ -39,10 +39,5 @@ async function provideBinary(context: NativeContext): Promise<string> {
     [...(context.environment.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin']
       .flatMap(directory => [join(directory, 'redis-server'), join(directory, 'valkey-server')])
       .find(candidate => existsSync(candidate))
-  const present = find()
-  if (present !== undefined) return present
-  await installPackages(context, ['redis-server'], 'The program redis-server is needed')
-  const installed = find()
-  if (installed === undefined) throw new Error('redis-server was installed, but no such program is to be found')
-  return installed
+  return find() ?? installPackages(context, ['redis-server'], 'The program redis-server is needed', find)
 }
