@@ -7,10 +7,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { openLog } from '#infra/runtime/log.ts'
 import { CommandFailure } from './command-failure.ts'
-import { countLiveAsks } from './live-check.ts'
+import { countLiveAsks, findSampleItem } from './live-check.ts'
 import { openProgress, type Progress } from './progress.ts'
 import { readingGroups } from './reading-groups.ts'
-import type { RunDirectory } from './run-directory.ts'
+import type { PlatformFile, RunDirectory } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
 import { describePlatform } from './sample-calls.ts'
 import type { Environment } from './settle-environment.ts'
@@ -45,14 +45,17 @@ export async function demo(directory: RunDirectory, environment: Environment): P
       report: report => show(progress, report),
       onLive: live => {
         progress.stop()
-        process.stdout.write(describePlatform(live.platform))
-        void followStatus(live, progress, stop.signal)
+        void welcome(live.platform).then(() => followStatus(live, progress, stop.signal))
       },
     })
   } finally {
     progress.stop()
   }
   progress.note('everything is stopped; data and keys stay for the next start (`make clean` removes them)')
+}
+
+async function welcome(platform: PlatformFile): Promise<void> {
+  process.stdout.write(describePlatform(platform, await findSampleItem(platform.base_url, platform.keys.quant)))
 }
 
 /** `make`, npm or a test runner that is killed does not reach its children. */

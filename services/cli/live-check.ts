@@ -13,10 +13,10 @@ export interface Readiness {
 
 const QUESTION_LIMIT_MS = 3_000
 
-/** Asks a process's `/readyz`. */
-export async function askReadiness(origin: string): Promise<Readiness> {
+/** Asks the `/readyz` of a process; `name` says which one does not answer. */
+export async function askReadiness(origin: string, name: string): Promise<Readiness> {
   const answer = await askJson(`${origin}/readyz`)
-  if (answer === undefined) return { isReady: false, waiting: ['its health check does not answer'] }
+  if (answer === undefined) return { isReady: false, waiting: [`${name} is busy`] }
   const roles = (answer.body as { roles?: Record<string, string> }).roles ?? {}
   const waiting = Object.entries(roles)
     .filter(([, state]) => state !== 'ready')
@@ -29,6 +29,17 @@ export async function countLiveAsks(origin: string, key: string): Promise<number
   const answer = await askJson(`${origin}/v1/prices?limit=1`, { authorization: `Bearer ${key}` })
   if (answer?.status !== 200) return undefined
   return (answer.body as { pagination?: { total?: number } }).pagination?.total
+}
+
+/**
+ * The name of an item that sample calls can show: of the first page of bids the one with the most buy orders,
+ * which has asks, bids and a history. Undefined when there are no bids.
+ */
+export async function findSampleItem(origin: string, key: string): Promise<string | undefined> {
+  const answer = await askJson(`${origin}/v1/bids?limit=1000`, { authorization: `Bearer ${key}` })
+  if (answer?.status !== 200) return undefined
+  const rows = (answer.body as { items: { market_hash_name: string; num_bids: number }[] }).items
+  return rows.toSorted((one, other) => other.num_bids - one.num_bids)[0]?.market_hash_name
 }
 
 async function askJson(

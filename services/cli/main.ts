@@ -66,7 +66,9 @@ program
     if (!options.detach) return upForeground(directory, environment)
     const platform = await upDetached(directory, environment)
     const { describePlatform } = await import('./sample-calls.ts')
-    process.stdout.write(`${describePlatform(platform)}\n\`make down\` stops it\n`)
+    const { findSampleItem } = await import('./live-check.ts')
+    const item = await findSampleItem(platform.base_url, platform.keys.quant)
+    process.stdout.write(`${describePlatform(platform, item)}\n\`make down\` stops it\n`)
   })
 
 program
@@ -157,7 +159,8 @@ async function runCommand(roles: readonly RoleName[], config: PlatformConfig, lo
     onListening: port => void process.send?.({ port }),
     exit: code => process.exit(code),
   })
-  if (process.connected) process.disconnect()
+  // What a room has forgotten to close must not keep a stopped process alive; the log tells what it was.
+  process.exit()
 }
 
 function positiveNumber(text: string): number {

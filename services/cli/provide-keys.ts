@@ -21,8 +21,9 @@ export async function provideKeys(
     const known = readKeys(directory)
     const accepted = openKeyDirectory(database)
     const keyOf = async (tier: Tier): Promise<string> => {
-      const answer = known[tier] && (await accepted.judge(`Bearer ${known[tier]}`))
-      if (answer?.accepted && answer.credential.tier === tier) return known[tier] as string
+      const kept = known[tier]
+      const answer = kept === undefined ? undefined : await accepted.judge(`Bearer ${kept}`)
+      if (kept !== undefined && answer?.accepted && answer.credential.tier === tier) return kept
       return (await createAccountWithKey(database, { tier, name: `${tier} of this machine` })).key
     }
     const keys = {} as Record<Tier, string>

@@ -49,7 +49,8 @@ const LONGEST_BACKOFF_MS = 15_000
 const ATTEMPTS = 6
 const STEADY_AFTER_MS = 60_000
 const LOG_KEPT_BYTES = 20 * 1024 * 1024
-const LOG_TAIL_LINES = 12
+const LOG_TAIL_LINES = 6
+const LINE_LENGTH = 400
 
 /** Starts a group and keeps it running until it is stopped or has failed too often. */
 export function keepRunning(options: RoleProcessOptions): RoleProcess {
@@ -57,6 +58,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   const logFile = join(options.directory.logs, `${group.name}.log`)
   const identityFile = join(options.directory.supervisor, 'pids', `${group.name}.json`)
   const stopping = new AbortController()
+  const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   let port: number | undefined
   let restarts = 0
   let current: { identity: ProcessIdentity | undefined; ended: Promise<string>; pid: number | undefined } | undefined
@@ -73,7 +75,9 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
       if (stopping.signal.aborted) return
       failures = performance.now() - startedAt > STEADY_AFTER_MS ? 1 : failures + 1
       if (failures >= ATTEMPTS) {
-        options.onGivenUp(new Error(`${group.name} ended ${failures} times (last: ${how}).${endOfLog(logFile)}`))
+        options.onGivenUp(
+          new Error(`${group.name} ended ${failures} times (last: ${how}).${endOfLog(logFile, logStart)}`),
+        )
         return
       }
       const backoffMs = Math.min(FIRST_BACKOFF_MS * 2 ** (failures - 1), LONGEST_BACKOFF_MS)
@@ -125,8 +129,20 @@ function openGroupLog(path: string): number {
   return openSync(path, 'a')
 }
 
-/** The end of a log, quoted below a message; empty when there is none. */
-export function endOfLog(path: string): string {
-  const lines = existsSync(path) ? readFileSync(path, 'utf8').trimEnd().split('\n').slice(-LOG_TAIL_LINES) : []
-  return lines.join('').trim() === '' ? '' : ` The end of its log, ${path}:\n  ${lines.join('\n  ')}`
+/** The end of a log from a length on, quoted below a message; empty when nothing was written since. */
+export function endOfLog(path: string, from = 0): string {
+  const written = existsSync(path) ? readFileSync(path).subarray(from).toString() : ''
+  const lines = [...new Set(written.trimEnd().split('\n').map(readable))].slice(-LOG_TAIL_LINES)
+  return written.trim() === '' ? '' : ` The end of its log, ${path}:\n  ${lines.join('\n  ')}`
+}
+
+/** A JSON line of the log as a person reads it. */
+function readable(line: string): string {
+  try {
+    const { level, role, msg, err } = JSON.parse(line) as Record<string, unknown>
+    const message = (err as { message?: string } | undefined)?.message
+    return [`${level}`, role, msg, message].filter(Boolean).join(': ').slice(0, LINE_LENGTH)
+  } catch {
+    return line.slice(0, LINE_LENGTH)
+  }
 }

@@ -70,7 +70,7 @@ export async function runRoles(options: RunOptions): Promise<void> {
   await stopAll(http, started, log)
   await catalog.close()
   clearTimeout(limit)
-  log.info({ roles }, 'stopped')
+  log.info({ roles, leftOpen: process.getActiveResourcesInfo().filter(name => name.endsWith('Wrap')) }, 'stopped')
 }
 
 /** New requests are refused first; a role that ends an open stream lets the host finish closing. */

@@ -1,12 +1,13 @@
 /**
  * What a live platform tells its user: address, keys and calls to try, each as one line for a shell.
  *
- * Pure text. Invariant: every printed command works as it stands, with a key whose tier may make the call.
+ * Pure text. Invariant: every printed command works in a POSIX shell as it stands, whatever the item is called, with
+ * a key whose tier may make the call.
  */
 import { type PlatformFile, TIERS } from './run-directory.ts'
 
-/** An item that every market derived from the recorded refreshes lists. */
-const SAMPLE_NAME = 'AK-47 | Redline (Field-Tested)'
+/** Named when the market has no bids yet. */
+const WELL_KNOWN = 'AK-47 | Redline (Field-Tested)'
 
 /** A call to try. */
 export interface SampleCall {
@@ -14,10 +15,10 @@ export interface SampleCall {
   command: string
 }
 
-/** Calls to try on a platform. */
-export function sampleCalls(platform: PlatformFile): SampleCall[] {
+/** Calls to try on a platform, about an item that it should list. */
+export function sampleCalls(platform: PlatformFile, item = WELL_KNOWN): SampleCall[] {
   const { base_url: base, keys } = platform
-  const query = `--data-urlencode "market_hash_name=${SAMPLE_NAME}"`
+  const query = `--data-urlencode ${quoted(`market_hash_name=${item}`)}`
   const get = (key: string, path: string, ...options: string[]) =>
     ['curl -sG', ...options, `-H "Authorization: Bearer ${key}"`, `"${base}/v1${path}"`].join(' ')
   return [
@@ -36,9 +37,12 @@ export function sampleCalls(platform: PlatformFile): SampleCall[] {
   ]
 }
 
+/** Quoted for a POSIX shell. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
 /** The text that a start ends with. */
-export function describePlatform(platform: PlatformFile): string {
-  const calls = sampleCalls(platform).map(({ title, command }) => `# ${title}\n${command}\n`)
+export function describePlatform(platform: PlatformFile, item?: string): string {
+  const calls = sampleCalls(platform, item).map(({ title, command }) => `# ${title}\n${command}\n`)
   return [
     '',
     `marketlog is live at ${platform.base_url}`,

@@ -196,7 +196,7 @@ async function untilReady(
     for (const each of processes) {
       const port = each.port()
       if (port === undefined) waiting.push(`${each.group.name} is starting`)
-      else waiting.push(...(await askReadiness(originOf(config, port))).waiting)
+      else waiting.push(...(await askReadiness(originOf(config, port), each.group.name)).waiting)
     }
     if (waiting.length > 0) options.report({ kind: 'step', text: `starting the roles: ${waiting.join('; ')}` })
     return { isDone: waiting.length === 0, seen: waiting.join('; ') }

@@ -6,7 +6,7 @@
  * start; after it the platform lives on its own until `marketlog down`.
  */
 import { spawn } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, fstatSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
@@ -46,6 +46,7 @@ export async function upDetached(directory: RunDirectory, environment: Environme
   prepareRunDirectory(directory)
   const logFile = join(directory.logs, 'platform.log')
   const log = openSync(logFile, 'a')
+  const logStart = fstatSync(log).size
   const child = spawn(process.execPath, [MAIN, 'up', '--foreground'], {
     env: environment,
     stdio: ['ignore', log, log, 'ipc'],
@@ -74,7 +75,7 @@ export async function upDetached(directory: RunDirectory, environment: Environme
         else
           reject(
             new CommandFailure(
-              `the platform ended while starting (${signal ?? `exit code ${code}`}).${endOfLog(logFile)}`,
+              `the platform ended while starting (${signal ?? `exit code ${code}`}).${endOfLog(logFile, logStart)}`,
             ),
           )
       })

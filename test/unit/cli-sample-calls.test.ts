@@ -1,6 +1,7 @@
 /**
  * The text that a started platform ends with.
  */
+import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
 import { type PlatformFile, TIERS } from '#services/cli/run-directory.ts'
 import { describePlatform, sampleCalls } from '#services/cli/sample-calls.ts'
@@ -20,12 +21,20 @@ describe('the text of a started platform', () => {
     for (const tier of TIERS) expect(text).to.match(new RegExp(`${tier} +key-${tier}\n`))
   })
 
-  it('holds each sample call as one line that a shell takes as it stands', () => {
+  it('holds each sample call as one line', () => {
     const lines = describePlatform(platform).split('\n')
     for (const { command } of sampleCalls(platform)) {
       expect(lines).to.include(command)
       expect(command).to.match(/^curl .* "http:\/\/127\.0\.0\.1:8080\/v1\/[a-z/]+"$/)
-      expect((command.match(/"/g) ?? []).length % 2).to.equal(0)
+    }
+  })
+
+  it('reaches a shell as it was meant, whatever the item is called', () => {
+    const item = `Sticker | 'Danger' "$HOME" (Holo) \`x\``
+    for (const { command } of sampleCalls(platform, item)) {
+      const words = execFileSync('sh', ['-c', `printf '%s\\n' ${command}`], { encoding: 'utf8' }).split('\n')
+      const named = words.filter(word => word.startsWith('market_hash_name='))
+      expect(named).to.deep.equal(command.includes('market_hash_name') ? [`market_hash_name=${item}`] : [])
     }
   })
 })

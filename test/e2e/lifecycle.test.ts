@@ -1,0 +1,137 @@
+/**
+ * The platform's life on one machine: up, live, killed, up again, down, and nothing left behind.
+ *
+ * Uses a small simulated market, so that "live" means prices that ingest has published.
+ */
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { eventually } from '#test/harness/eventually.ts'
+import { findPlace, type PlatformPlace } from './platform-process.ts'
+
+const START_LIMIT_MS = 240_000
+const END_LIMIT_MS = 60_000
+
+describe('a platform on one machine', function () {
+  this.timeout(START_LIMIT_MS)
+  let place: PlatformPlace
+  let keys: Record<string, string>
+
+  before(async () => {
+    place = await findPlace('empty')
+    const feed = { side: 'ask', connector: 'simulated', interval_ms: 2_000, options: {} }
+    const base = new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname
+    const market = {
+      ...{ name: 'small', base, seed: 7, items: 50 },
+      backfill: { days: 1, refreshes_per_day: 4 },
+      feeds: ['provider_02', 'provider_05'].map(provider => ({ provider, ...feed })),
+    }
+    writeFileSync(join(place.runDir, 'market.json'), JSON.stringify(market))
+  })
+
+  after(async () => {
+    await place.command(['down'])
+    await place.command(['clean'])
+    rmSync(place.runDir, { recursive: true, force: true })
+  })
+
+  const up = () => place.command(['up', '--detach'], { MARKET: join(place.runDir, 'market.json') })
+
+  it('has live prices, candles and history when `up` returns', async () => {
+    const { code, stderr, stdout } = await up()
+    expect(code, stderr).to.equal(0)
+    keys = place.platform().keys
+    for (const key of Object.values(keys)) expect(stdout).to.include(key)
+    const prices = await place.get('/prices', { providers: 'provider_05', limit: 5 })
+    expect(prices.status).to.equal(200)
+    expect(prices.body.items).to.have.length(5)
+    const item_id = prices.body.items[0].item_id
+    const candles = await place.get('/prices/candles', { item_id, interval: '1h', lookback: '48h' })
+    expect(candles.body.data).not.to.have.length(0)
+    const history = await place.get('/prices/history', { item_id })
+    expect(history.body.items).not.to.have.length(0)
+  })
+
+  it('announces itself in a file that only its owner can read', () => {
+    expect(statSync(join(place.runDir, 'platform.json')).mode & 0o777).to.equal(0o600)
+    const platform = place.platform()
+    expect(platform.base_url).to.equal(`http://127.0.0.1:${place.port}`)
+    expect(Object.keys(platform.services)).to.include.members(['book', 'live-view', 'api', 'feed', 'ingest'])
+  })
+
+  it('answers health checks and metrics in every process', async () => {
+    const urls = new Set(Object.values(place.platform().services).map(service => service.url))
+    for (const url of urls) {
+      expect((await fetch(`${url}/readyz`)).status, url).to.equal(200)
+      expect(await (await fetch(`${url}/metrics`)).text(), url).to.include('process_cpu_seconds_total')
+    }
+  })
+
+  it('is found again by a second `up`, and refused to another market', async () => {
+    expect((await up()).code).to.equal(0)
+    const other = await place.command(['up', '--detach'], { MARKET: 'full' })
+    expect(other.code).to.equal(1)
+    expect(other.stderr).to.match(/make down/)
+  })
+
+  it('restarts a role that is killed', async () => {
+    const { pid, url } = place.platform().services.book ?? { pid: 0, url: '' }
+    process.kill(pid, 'SIGKILL')
+    const log = join(place.runDir, 'logs', 'platform.log')
+    await eventually(() => readFileSync(log, 'utf8').includes('book ended (SIGKILL)'), END_LIMIT_MS, 'the restart')
+    await eventually(
+      async () =>
+        !(await fetch(`${url}/healthz`).then(
+          () => true,
+          () => false,
+        )),
+      END_LIMIT_MS,
+      'the end of the killed process',
+    )
+    expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
+  })
+
+  it('leaves nothing when it is killed, and starts again with the same keys and data', async () => {
+    const owner = JSON.parse(readFileSync(join(place.runDir, 'supervisor', 'owner.json'), 'utf8')) as { pid: number }
+    const before = await place.get('/prices/history', { item_id: await anItem(), limit: 1000 })
+    process.kill(owner.pid, 'SIGKILL')
+    await eventually(() => place.remaining().length === 0, END_LIMIT_MS, 'the end of all processes')
+    const { code, stderr } = await up()
+    expect(code, stderr).to.equal(0)
+    expect(place.platform().keys).to.deep.equal(keys)
+    const again = await place.get('/prices/history', { item_id: await anItem(), limit: 1000 })
+    expect(again.body.items).to.deep.include.members(before.body.items)
+  })
+
+  const anItem = async (): Promise<number> =>
+    (await place.get('/prices', { providers: 'provider_05', limit: 1 })).body.items[0].item_id
+
+  it('ends with `down`, which says so, and leaves neither process nor announcement', async () => {
+    const { code, stderr } = await place.command(['down'])
+    expect(code).to.equal(0)
+    expect(stderr).to.include('stopped: the platform')
+    expect(place.remaining()).to.deep.equal([])
+    expect(() => place.platform()).to.throw(/ENOENT/)
+    expect((await place.command(['down'])).stderr).to.include('nothing was running')
+  })
+
+  it('tells in one line that no platform runs', async () => {
+    const { code, stderr } = await place.command(['lag'])
+    expect(code).to.equal(69)
+    expect(stderr).to.match(/^marketlog: .*make up/)
+  })
+
+  it('refuses a port that somebody else holds, and leaves nothing', async () => {
+    const holder = createServer()
+    await new Promise<void>(resolve => holder.listen({ port: place.port, host: '127.0.0.1' }, resolve))
+    try {
+      const { code, stderr } = await up()
+      expect(code).to.equal(73)
+      expect(stderr).to.include(`port ${place.port} cannot be used`)
+      expect(place.remaining()).to.deep.equal([])
+    } finally {
+      await new Promise(resolve => holder.close(resolve))
+    }
+  })
+})
