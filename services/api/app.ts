@@ -56,12 +56,11 @@ function routesOf(parts: ApiParts): Router {
   return router
 }
 
-/** Gives a request its id and clock, and refuses a path that cannot be decoded. */
+/** Gives a request its id and clock, and refuses a URL that cannot be decoded, whichever route would look at it. */
 function receive(observe: Observe, now: () => number): RequestHandler {
   return (request, response, next) => {
     Object.assign(localsOf(response), { requestId: requestIdOf(request), startedAt: now(), observe })
-    const [path] = request.url.split('?', 1)
-    if (path?.includes('%')) decodePercent(path)
+    if (request.url.includes('%')) decodePercent(request.url)
     next()
   }
 }

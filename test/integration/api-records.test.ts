@@ -312,7 +312,7 @@ describe('stored records', () => {
     async function pages(parameters: string, from?: string) {
       const items: object[] = []
       let cursor = from === undefined ? '' : `&cursor=${from}`
-      for (let page = 0; ; page++) {
+      for (;;) {
         const answer = await world.get(`/v1/sales?${parameters}${cursor}`)
         expect(answer.status, answer.text).to.equal(200)
         const body = salesReply.parse(answer.body)

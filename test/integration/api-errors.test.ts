@@ -1,0 +1,377 @@
+/**
+ * What every request meets before and around the routes: keys, tiers, methods, paths, headers, errors, the log.
+ */
+import { openSync, readFileSync, rmSync } from 'node:fs'
+import { request as httpRequest } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { TIERS, type Tier } from '#infra/config/tiers.ts'
+import { hashOfKey, newKeyText } from '#infra/postgres/key-text.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { errorReply } from '#schemas/api/error.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { start as startApi } from '#services/api/main.ts'
+import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { startRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+/** Every market-data route with the tiers that may ask it (interface.md, "Endpoints"). */
+const ROUTES: { path: string; tiers: readonly Tier[] }[] = [
+  { path: '/prices', tiers: TIERS },
+  { path: '/prices/candles?item_id=1', tiers: TIERS },
+  { path: '/prices/history?item_id=1', tiers: ['pro', 'quant'] },
+  { path: '/bids', tiers: ['starter', 'pro', 'quant'] },
+  { path: '/sales', tiers: ['pro', 'quant'] },
+  { path: '/items?limit=1', tiers: TIERS },
+  { path: '/items/metadata', tiers: TIERS },
+  { path: '/images', tiers: TIERS },
+  { path: '/providers', tiers: TIERS },
+  { path: '/fx', tiers: TIERS },
+]
+
+describe('around the routes', () => {
+  const platform = useServers()
+  let world: ApiWorld
+  before('a market behind the service', async function () {
+    this.timeout(120_000)
+    world = await openApiWorld(platform, 5)
+  })
+  after('end of the market', () => world.close())
+
+  const expectError = (answer: Answer, status: number, code: string): void => {
+    expect([answer.status, answer.body?.code], answer.text).to.deep.equal([status, code])
+    errorReply.parse(answer.body)
+    expect(answer.headers.get('content-type')).to.equal('application/json; charset=utf-8')
+    expect(answer.headers.get('x-request-id')).to.be.a('string')
+  }
+
+  /** A key in a state of its own. */
+  async function keyWhere(change: (ids: { account: string; key: string }) => [statement: string, values: unknown[]]) {
+    const made = await createAccountWithKey(world.database, { tier: 'free' })
+    const [statement, values] = change({ account: made.account_id, key: made.key_id })
+    await world.database.rows(statement, values)
+    return made.key
+  }
+
+  describe('keys', () => {
+    for (const { path } of ROUTES)
+      it(`${path} needs one`, async () => {
+        const { status, headers, body } = await world.get(path, { as: null })
+        expect([status, body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
+        expect(headers.get('www-authenticate')).to.equal('Bearer')
+      })
+
+    const malformed = [
+      '',
+      'Bearer',
+      'Bearer ',
+      'Basic YWJj',
+      'Bearer abc',
+      'Bearer sk_live_root_short',
+      `Bearer  ${newKeyText('root')}`,
+      newKeyText('root'),
+    ]
+    for (const authorization of malformed)
+      it(`none is "${authorization.slice(0, 24)}"`, async () => {
+        expectError(await world.get('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
+      })
+
+    it('that nobody was given is refused', async () => {
+      expectError(await world.get('/fx', { as: newKeyText('root') }), 401, 'AUTH_INVALID_API_KEY')
+    })
+
+    it('is found whatever the case of the scheme', async () => {
+      for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
+        const answer = await world.get('/fx', { as: null, headers: { authorization: `${scheme} ${world.keys.free}` } })
+        expect(answer.status, scheme).to.equal(200)
+      }
+    })
+
+    it('that is revoked, has expired, or whose account is disabled is refused by its own code', async () => {
+      const revoked = await keyWhere(({ key }) => ['UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key]])
+      expectError(await world.get('/fx', { as: revoked }), 401, 'AUTH_API_KEY_REVOKED')
+      const expired = await keyWhere(({ key }) => ['UPDATE api_keys SET expires_at = now() WHERE id = $1', [key]])
+      expectError(await world.get('/fx', { as: expired }), 401, 'AUTH_INVALID_API_KEY')
+      const later = await keyWhere(({ key }) => [
+        `UPDATE api_keys SET expires_at = now() + interval '1 day' WHERE id = $1`,
+        [key],
+      ])
+      expect((await world.get('/fx', { as: later })).status).to.equal(200)
+      const disabled = await keyWhere(({ account }) => [
+        'UPDATE accounts SET disabled_at = now() WHERE id = $1',
+        [account],
+      ])
+      expectError(await world.get('/fx', { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
+    })
+
+    it('of a child is good while its root is', async () => {
+      const root = await createAccountWithKey(world.database, { tier: 'quant' })
+      const child = newKeyText('child')
+      await world.database.rows(
+        `INSERT INTO api_keys (account_id, kind, root_key_id, hash, name) VALUES ($1, 'child', $2, decode($3, 'hex'), 'one')`,
+        [root.account_id, root.key_id, hashOfKey(child)],
+      )
+      expect((await world.get('/sales', { as: child })).status).to.equal(200)
+      await world.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [root.key_id])
+      await eventually(async () => (await world.get('/sales', { as: child })).status === 401, 1_000)
+      expectError(await world.get('/sales', { as: child }), 401, 'AUTH_API_KEY_REVOKED')
+    })
+  })
+
+  describe('tiers', () => {
+    for (const { path, tiers } of ROUTES)
+      for (const tier of TIERS) {
+        const isAllowed = tiers.includes(tier)
+        it(`${path} is ${isAllowed ? 'open to' : 'closed to'} ${tier}`, async () => {
+          for (const root of ['', '/v1']) {
+            const answer = await world.get(root + path, { as: tier })
+            if (isAllowed) expect(answer.status, answer.text.slice(0, 300)).to.equal(200)
+            else expectError(answer, 403, 'FORBIDDEN_TIER')
+          }
+        })
+      }
+
+    it('have their page sizes', async () => {
+      expectError(await world.get('/prices?limit=101', { as: 'free' }), 422, 'VALIDATION_ERROR')
+      expect((await world.get('/prices?limit=100', { as: 'free' })).status).to.equal(200)
+      for (const as of ['starter', 'pro', 'quant'] as const) {
+        expect((await world.get('/prices?limit=1000', { as })).status).to.equal(200)
+        expectError(await world.get('/prices?limit=1001', { as }), 422, 'VALIDATION_ERROR')
+      }
+      expectError(await world.get('/sales?limit=101', { as: 'pro' }), 422, 'VALIDATION_ERROR')
+    })
+
+    it('have their candles', async () => {
+      const path = (parameters: string) => `/prices/candles?item_id=${world.items.full.item_id}&${parameters}`
+      for (const as of ['free', 'starter'] as const) {
+        for (const parameters of [
+          'interval=1h',
+          'interval=5m',
+          'fill=true',
+          'start=2026-01-01',
+          'end=2026-01-01',
+          'lookback=48h',
+        ]) {
+          expectError(await world.get(path(parameters), { as }), 403, 'FORBIDDEN_TIER')
+        }
+        expectError(await world.get(path('lookback=31d'), { as }), 422, 'VALIDATION_ERROR')
+        expectError(await world.get(path('interval=2h'), { as }), 422, 'VALIDATION_ERROR')
+        for (const parameters of ['', 'fill=false', 'lookback=30', 'lookback=7d&interval=1d']) {
+          expect((await world.get(path(parameters), { as })).status, parameters).to.equal(200)
+        }
+      }
+    })
+  })
+
+  it('checks stand in order: key, account, tier, parameters', async () => {
+    const disabled = await keyWhere(({ account }) => [
+      'UPDATE accounts SET disabled_at = now() WHERE id = $1',
+      [account],
+    ])
+    const bad = '/sales?limit=0&cursor=x&providers=nobody'
+    expectError(await world.get(bad, { as: null }), 401, 'AUTH_INVALID_API_KEY')
+    expectError(await world.get(bad, { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
+    expectError(await world.get(bad, { as: 'free' }), 403, 'FORBIDDEN_TIER')
+    expectError(await world.get(bad, { as: 'pro' }), 422, 'VALIDATION_ERROR')
+    const candles = '/prices/candles?interval=1h&limit=x&lookback=abc'
+    expectError(await world.get(candles, { as: 'free' }), 403, 'FORBIDDEN_TIER')
+    expectError(await world.get(candles, { as: 'pro' }), 422, 'VALIDATION_ERROR')
+  })
+
+  describe('paths and methods', () => {
+    for (const path of [
+      '/',
+      '/v1',
+      '/v1/',
+      '/nothing',
+      '/v1/nothing',
+      '/v1/v1/prices',
+      '/Prices',
+      '/prices/nothing',
+      '/v1prices',
+      '/prices%2Fcandles',
+      '/r',
+      '/r/provider_01',
+    ])
+      it(`${path} is no path`, async () => expectError(await world.get(path), 404, 'NOT_FOUND'))
+
+    it('one slash at the end does no harm', async () => {
+      expect((await world.get('/v1/fx/')).status).to.equal(200)
+    })
+
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
+      it(`${method} is refused with what would do`, async () => {
+        for (const { path } of [...ROUTES, { path: '/r/provider_01/1' }]) {
+          const answer = await world.get(`/v1${path}`, { method })
+          expectError(answer, 405, 'METHOD_NOT_ALLOWED')
+          expect(answer.headers.get('allow')).to.equal('GET, HEAD, OPTIONS')
+        }
+      })
+
+    it('HEAD answers like GET without a body', async () => {
+      for (const { path } of ROUTES) {
+        const [head, get] = [await world.get(path, { method: 'HEAD' }), await world.get(path)]
+        expect(head.status, path).to.equal(200)
+        expect(head.text).to.equal('')
+        expect(head.headers.get('content-length')).to.equal(String(Buffer.byteLength(get.text)))
+      }
+      expect((await world.get('/fx', { method: 'HEAD', as: null })).status).to.equal(401)
+    })
+
+    it('a browser may ask from anywhere', async () => {
+      const preflight = await world.get('/v1/prices', {
+        method: 'OPTIONS',
+        as: null,
+        headers: {
+          origin: 'https://a.example',
+          'access-control-request-method': 'GET',
+          'access-control-request-headers': 'authorization',
+        },
+      })
+      expect([preflight.status, preflight.text]).to.deep.equal([204, ''])
+      expect(preflight.headers.get('access-control-allow-origin')).to.equal('*')
+      expect(preflight.headers.get('access-control-allow-methods')).to.equal('GET, HEAD, OPTIONS')
+      expect(preflight.headers.get('access-control-allow-headers')).to.match(/authorization/i)
+      const answer = await world.get('/v1/prices?limit=1', { headers: { origin: 'https://a.example' } })
+      expect(answer.headers.get('access-control-allow-origin')).to.equal('*')
+      expect(answer.headers.get('access-control-expose-headers')).to.match(/x-request-id/i)
+    })
+
+    for (const path of ['/prices%', '/%zz', '/v1/fx%ff', '/fx?a=%', '/prices?market_hash_name=%E0%A4%A', '/r/%c3%28/1'])
+      it(`${path} cannot be decoded`, async () => expectError(await rawGet(path), 400, 'BAD_REQUEST'))
+
+    it('parameters that no page names are ignored', async () => {
+      const plain = await world.get('/v1/fx')
+      expect((await world.get('/v1/fx?token=x&token=y&__proto__=1&limit=-5')).text).to.equal(plain.text)
+      expect((await world.get('/prices?limit=3&colour=red')).status).to.equal(200)
+    })
+  })
+
+  /** fetch would repair some of these paths. */
+  const rawGet = (path: string): Promise<Answer> =>
+    new Promise((resolve, reject) => {
+      const { hostname, port } = new URL(world.roles.baseUrl)
+      const options = { hostname, port, path, headers: { authorization: `Bearer ${world.keys.quant}` } }
+      httpRequest(options, response => {
+        let text = ''
+        response.setEncoding('utf8').on('data', chunk => {
+          text += chunk
+        })
+        response.on('end', () => {
+          const headers = new Headers(response.headers as Record<string, string>)
+          resolve({ status: response.statusCode ?? 0, headers, text, body: JSON.parse(text) })
+        })
+      })
+        .on('error', reject)
+        .end()
+    })
+
+  describe('every answer', () => {
+    it('carries a request id: the own one of the client where it is harmless, else a new one', async () => {
+      const ask = (id: string) => world.get('/fx', { headers: { 'x-request-id': id } })
+      expect((await ask('client-7.a_B')).headers.get('x-request-id')).to.equal('client-7.a_B')
+      for (const id of ['x'.repeat(65), 'a b', '<script>', 'a;b', '{"a":1}']) {
+        expect((await ask(id)).headers.get('x-request-id')).to.match(/^[0-9a-f-]{36}$/)
+      }
+      const ids = await Promise.all(
+        ['/fx', '/fx', '/nothing', '/prices?limit=x', '/r/provider_01/1'].map(
+          async path => (await world.get(path)).headers.get('x-request-id') as string,
+        ),
+      )
+      expect(new Set(ids).size).to.equal(5)
+    })
+
+    it('tells nothing of what made it and may be neither sniffed nor framed', async () => {
+      for (const path of ['/fx', '/nothing', '/prices?limit=x']) {
+        const { headers } = await world.get(path)
+        expect(headers.has('x-powered-by')).to.equal(false)
+        expect(headers.has('etag')).to.equal(false)
+        expect(headers.get('x-content-type-options')).to.equal('nosniff')
+        expect(headers.get('content-security-policy')).to.include("frame-ancestors 'none'")
+        expect(headers.get('cache-control')).to.include('no-store')
+      }
+    })
+
+    it('is the same under /v1 and at the root', async () => {
+      for (const path of ['/prices?limit=5', '/items/metadata', '/fx', '/bids?limit=0', '/prices/candles']) {
+        expect((await world.get(`/v1${path}`)).text, path).to.equal((await world.get(path)).text)
+      }
+    })
+  })
+
+  describe('the redirect', () => {
+    it("leads to the row's own URL, else to the marketplace's page of the item, without a key", async () => {
+      const own = world.rows.find(row => row.side === 'ask' && row.url !== null)
+      const template = world.rows.find(
+        row => row.side === 'ask' && row.url === null && row.itemId === world.items.full.item_id,
+      )
+      if (!own || !template) throw new Error('the market has no such rows')
+      const first = await world.get(`/v1/r/${own.provider}/${own.itemId}`, { as: null })
+      expect([first.status, first.headers.get('location')]).to.deep.equal([302, new URL(own.url as string).href])
+      const second = await world.get(`/r/${template.provider}/${template.itemId}`, { as: null })
+      expect(second.status).to.equal(302)
+      expect(second.headers.get('location')).to.match(/^https:\/\/[^/]+\/.*AK-47/)
+    })
+
+    it('never leaves the web, whatever a provider sent', async () => {
+      const row = world.rows.find(one => one.side === 'ask' && one.itemId === world.items.full.item_id)
+      if (!row) throw new Error('the market has no such row')
+      for (const url of [
+        'javascript:alert(1)',
+        'file:///etc/passwd',
+        'https://',
+        '//evil.example',
+        'http://a\r\nSet-Cookie: x=1',
+      ]) {
+        await world.write({ rows: [{ ...row, url }] })
+        const { status, headers } = await world.get(`/r/${row.provider}/${row.itemId}`, { as: null })
+        expect(status, url).to.equal(302)
+        expect(headers.get('location'), url).to.match(/^https:\/\/[a-z0-9.-]+\/[^\r\n]*$/)
+        expect(headers.get('location'), url).not.to.include('evil')
+        expect(headers.has('set-cookie')).to.equal(false)
+      }
+      await world.write({ rows: [row] })
+    })
+
+    it('knows no other providers and items', async () => {
+      expectError(await world.get('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
+      for (const id of ['2000000000', 'x', '-1', '1.5', '99999999999999999999']) {
+        expectError(await world.get(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')
+      }
+    })
+  })
+
+  it('the log has a line for each answer, and no key, query or header in any', async () => {
+    const file = join(tmpdir(), `marketlog-api-log-${process.pid}-${Date.now()}.jsonl`)
+    const log = openLog({ level: 'trace', name: 'test', descriptor: openSync(file, 'a') })
+    const roles = await startRoles([startApi], { config: platform.config, log })
+    const answers: Response[] = []
+    for (const path of [
+      '/v1/prices?limit=2&market_hash_name=secret-name',
+      '/fx',
+      '/nothing?token=secret-token',
+      '/sales?limit=x',
+      '/r/provider_01/1',
+    ]) {
+      const headers = { authorization: `Bearer ${world.keys.quant}`, cookie: 'secret-cookie' }
+      const answer = await fetch(roles.baseUrl + path, { headers, redirect: 'manual' })
+      await answer.body?.cancel()
+      answers.push(answer)
+    }
+    await roles.stop()
+    const text = readFileSync(file, 'utf8')
+    rmSync(file)
+    const lines = text
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+      .filter(line => line.msg === 'answered')
+    expect(lines.map(({ request_id, status }) => [request_id, status])).to.deep.equal(
+      answers.map(answer => [answer.headers.get('x-request-id'), answer.status]),
+    )
+    expect(lines.map(line => line.route)).to.deep.equal(['/prices', '/fx', 'none', '/sales', '/r/:provider/:item_id'])
+    for (const secret of ['secret-', ...Object.values(world.keys)]) expect(text).not.to.include(secret)
+  })
+})
