@@ -36,6 +36,8 @@ export interface Following {
   caughtUp: Promise<void>
   /** Resolves after the signal, rejects when the broker is lost for good. */
   closed: Promise<void>
+  /** Why records may be late: the last fetches failed. Undefined while all is well. */
+  trouble(): string | undefined
 }
 
 const FETCH_TRIES = 30
@@ -57,13 +59,15 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
   caughtUp.promise.catch(() => undefined)
   const isCaughtUp = (): boolean =>
     partitions.every(partition => (next.get(partition) ?? 0) >= (ends.get(partition) ?? 0))
-  const closed = run(reader, topic, name, next, options, () => {
+  let trouble: string | undefined
+  const closed = run(reader, name, topic, next, options, problem => {
+    trouble = problem
     if (isCaughtUp()) caughtUp.resolve()
   }).catch(error => {
     caughtUp.reject(error)
     throw error
   })
-  return { caughtUp: caughtUp.promise, closed }
+  return { caughtUp: caughtUp.promise, closed, trouble: () => trouble }
 }
 
 async function firstOffset(
@@ -80,16 +84,16 @@ async function firstOffset(
 
 async function run(
   reader: RangeReader,
-  topic: TopicKey,
   name: string,
+  topic: TopicKey,
   next: Map<number, number>,
   options: FollowOptions,
-  afterFetch: () => void,
+  afterFetch: (trouble: string | undefined) => void,
 ): Promise<void> {
   const waitMs = options.waitMs ?? FETCH_WAIT_MS
   let failures = 0
   try {
-    afterFetch()
+    afterFetch(undefined)
     while (!options.signal.aborted) {
       let fetched: Awaited<ReturnType<RangeReader['fetch']>>
       try {
@@ -98,6 +102,7 @@ async function run(
       } catch (error) {
         if (options.signal.aborted) return
         if (++failures >= FETCH_TRIES) throw error
+        afterFetch(error instanceof Error ? error.message : String(error))
         await delay(Math.min(2_000, 50 * 2 ** failures))
         continue
       }
@@ -105,7 +110,7 @@ async function run(
         found.map(record => ({ topic, partition, ...record, key: record.key?.toString() ?? null })),
       )
       if (records.length > 0) await options.onRecords(records)
-      afterFetch()
+      afterFetch(undefined)
     }
   } finally {
     await reader.close()

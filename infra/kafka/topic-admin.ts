@@ -4,6 +4,7 @@
  * For the set-up step alone. Invariant: an existing topic is never deleted or given fewer
  * partitions; a catalogue that asks for another number is refused, because keys would move.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
@@ -22,7 +23,7 @@ export async function setUpTopics(kafka: KafkaConnection, replicas = 1): Promise
     const missing = named.filter(topic => !existing.has(topic.name))
     if (missing.length > 0) {
       await admin.createTopics({
-        waitForLeaders: true,
+        waitForLeaders: false,
         topics: missing.map(topic => ({
           topic: topic.name,
           numPartitions: topic.partitions,
@@ -30,10 +31,14 @@ export async function setUpTopics(kafka: KafkaConnection, replicas = 1): Promise
           configEntries: settingsOf(topic),
         })),
       })
+      await waitForLeaders(
+        admin,
+        missing.map(topic => topic.name),
+      )
     }
     const kept = named.filter(topic => existing.has(topic.name))
-    await refuseOtherPartitions(admin, kept)
     if (kept.length > 0) {
+      await refuseOtherPartitions(admin, kept)
       await admin.alterConfigs({
         validateOnly: false,
         resources: kept.map(topic => ({
@@ -58,6 +63,25 @@ export async function deleteTopics(kafka: KafkaConnection): Promise<void> {
     if (own.length > 0) await admin.deleteTopics({ topics: own })
   } finally {
     await admin.disconnect()
+  }
+}
+
+const LEADER_LIMIT_MS = 30_000
+const LEADER_POLL_MS = 50
+
+/** The client's own wait gives up when the broker, busy with many partitions, does not know a topic yet. */
+async function waitForLeaders(admin: Admin, names: string[]): Promise<void> {
+  const limit = Date.now() + LEADER_LIMIT_MS
+  for (;;) {
+    try {
+      const { topics } = await admin.fetchTopicMetadata({ topics: names })
+      if (topics.every(({ partitions }) => partitions.length > 0 && partitions.every(({ leader }) => leader >= 0)))
+        return
+    } catch (error) {
+      if (Date.now() > limit) throw error
+    }
+    if (Date.now() > limit) throw new Error(`no leader for all of ${names.join(', ')} after ${LEADER_LIMIT_MS} ms`)
+    await delay(LEADER_POLL_MS)
   }
 }
 

@@ -92,7 +92,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     },
   )
   return {
-    unavailable: () => ended,
+    unavailable: () => ended ?? (following.trouble() === undefined ? undefined : 'the log does not answer'),
     async stop() {
       clearInterval(timer)
       ending.abort()

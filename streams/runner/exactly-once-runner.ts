@@ -20,11 +20,11 @@ import { openTransactionalProducer, type TransactionalProducer } from '#infra/ka
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type BookPositionStored, bookPositionStored } from '#schemas/events/book-state.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { batchLoop } from './batch-loop.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
-import { isGroupError, rethrowUnlessGroupError } from './group-errors.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { openSetAside, type SetAside } from './set-aside.ts'
-import { openPatience, openSlots, whileTicking } from './slots.ts'
+import { openSlots, whileTicking } from './slots.ts'
 
 /** One input partition of a processor. */
 export interface PartitionProcessor {
@@ -81,43 +81,22 @@ export async function runProcessor(
     reader: await openRangeReader(kafka, [...spec.inputs, spec.changelog].map(kafka.topicName)),
     aside: openSetAside({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
   }
-  const batchSeconds = context.metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', [
-    'group',
-  ])
-  const taken = context.metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const slots = openSlots<Slot>(async (topic, partition) => {
     const startedAt = performance.now()
     const slot = await openSlot(runner, topic, partition)
     log.info({ topic, partition, next: slot.next, ms: Math.round(performance.now() - startedAt) }, 'partition restored')
     return slot
   }, log)
-  const patience = openPatience(Date.now)
   const member = await joinGroup(
     kafka,
     { group: spec.group, topics: spec.inputs, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
-    {
-      assigned: partitions => slots.replace(partitions),
-      async batch(batch, tick) {
-        await tick()
-        const end = batchSeconds.startTimer({ group: spec.group })
-        try {
-          const slot = await slots.get(batch.topic, batch.partition, tick)
-          const answer = await process(runner, slot, batch, tick)
-          patience.succeeded()
-          taken.inc({ group: spec.group }, batch.messages.length)
-          return answer
-        } catch (error) {
-          log.warn({ error, partition: batch.partition }, 'a transaction did not go through; the batch is tried again')
-          await slots.drop(batch.topic, batch.partition)
-          if (isGroupError(error)) throw error
-          await whileTicking(delay(patience.failed(error)), tick)
-          return 'again'
-        } finally {
-          end()
-        }
-      },
-      passed: (topic, partition, next, commit) => commit(topic, partition, next).catch(rethrowUnlessGroupError),
-    },
+    batchLoop({
+      group: spec.group,
+      log,
+      metrics: context.metrics,
+      slots,
+      process: (slot, batch, tick) => process(runner, slot, batch, tick),
+    }),
   )
   return {
     name: spec.group,

@@ -10,15 +10,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type BatchAnswer, type Commit, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
+import { type Commit, joinGroup, type MessageBatch } from '#infra/kafka/group-consumer.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { batchLoop, type ProcessBatch } from './batch-loop.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
-import { isGroupError, rethrowUnlessGroupError } from './group-errors.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { openSetAside, type SetAside } from './set-aside.ts'
-import { openPatience, openSlots, whileTicking } from './slots.ts'
+import { openSlots, whileTicking } from './slots.ts'
 
 /** One partition of a view. */
 export interface PartitionSink {
@@ -51,30 +51,19 @@ interface Slot {
 
 /** Joins the group and keeps the view up to date until stopped. */
 export async function runSink(context: RoleContext, kafka: KafkaConnection, spec: SinkSpec): Promise<RunningRole> {
+  const { group } = spec
+  const { metrics } = context
   await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))
   const publisher = await openPublisher(kafka, 'runner')
-  const log = context.log.child({ group: spec.group })
-  const aside = openSetAside({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log })
-  const batchSeconds = context.metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', [
-    'group',
-  ])
-  const taken = context.metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
+  const log = context.log.child({ group })
+  const aside = openSetAside({ group, codec: kafka.codec, metrics, log })
   const slots = openSlots<Slot>(async (topic, partition) => {
     const sink = await spec.open(topic, partition)
     return { sink, next: sink.position, sought: undefined, close: () => sink.close() }
   }, log)
-  const patience = openPatience(Date.now)
-
-  const write = async (slot: Slot, batch: MessageBatch, tick: Tick, commit: Commit): Promise<BatchAnswer> => {
-    if (slot.next !== undefined && batch.first > slot.next && slot.sought !== slot.next) {
-      slot.sought = slot.next
-      return slot.next
-    }
-    if (slot.next !== undefined && batch.next <= slot.next) {
-      // The group stands behind the view: after a rebuild, or when its owner died between write and commit.
-      await commit(batch.topic, batch.partition, slot.next)
-      return slot.next
-    }
+  const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
+    const elsewhere = await offsetElsewhere(slot, batch, commit)
+    if (elsewhere !== undefined) return elsewhere
     const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
@@ -86,33 +75,11 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   }
   const member = await joinGroup(
     kafka,
-    { group: spec.group, topics: spec.topics, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
-    {
-      assigned: partitions => slots.replace(partitions),
-      async batch(batch, tick, commit) {
-        await tick()
-        const end = batchSeconds.startTimer({ group: spec.group })
-        try {
-          const slot = await slots.get(batch.topic, batch.partition, tick)
-          const answer = await write(slot, batch, tick, commit)
-          patience.succeeded()
-          taken.inc({ group: spec.group }, batch.messages.length)
-          return answer
-        } catch (error) {
-          if (isGroupError(error)) throw error
-          log.warn({ error, partition: batch.partition }, 'a batch could not be written; it is tried again')
-          await slots.drop(batch.topic, batch.partition)
-          await whileTicking(delay(patience.failed(error)), tick)
-          return 'again'
-        } finally {
-          end()
-        }
-      },
-      passed: (topic, partition, next, commit) => commit(topic, partition, next).catch(rethrowUnlessGroupError),
-    },
+    { group, topics: spec.topics, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
+    batchLoop({ group, log, metrics, slots, process: write }),
   )
   return {
-    name: spec.group,
+    name: group,
     ready: async () => slots.state(),
     async stop() {
       await member.leave()
@@ -120,6 +87,19 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
       await publisher.close()
     },
   }
+}
+
+/** Where to read instead, when the batch does not begin where the view ends. */
+async function offsetElsewhere(slot: Slot, batch: MessageBatch, commit: Commit): Promise<number | undefined> {
+  if (slot.next === undefined) return undefined
+  if (batch.first > slot.next && slot.sought !== slot.next) {
+    slot.sought = slot.next
+    return slot.next
+  }
+  if (batch.next > slot.next) return undefined
+  // The group stands behind the view: after a rebuild, or when its owner died between write and commit.
+  await commit(batch.topic, batch.partition, slot.next)
+  return slot.next
 }
 
 /** Applies a batch's records in order, up to its end or to one that must wait. */

@@ -1,0 +1,53 @@
+/**
+ * What both runners do with a batch beside their own work: the slot, the clock, the counters and the
+ * patience with failures.
+ *
+ * Invariant: an error drops the partition's slot, so nothing that a failed attempt left in memory is
+ * used again; an error of the group goes on to the client, which joins again.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { BatchAnswer, Commit, GroupHandler, MessageBatch, Tick } from '#infra/kafka/group-consumer.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { isGroupError, rethrowUnlessGroupError } from './group-errors.ts'
+import { openPatience, type Slots, whileTicking } from './slots.ts'
+
+/** The runner's own work on a batch. */
+export type ProcessBatch<S> = (slot: S, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
+
+/** Handles the batches of a group with a runner's own work. */
+export function batchLoop<S extends { close(): Promise<void> }>(options: {
+  group: string
+  log: Log
+  metrics: Metrics
+  slots: Slots<S>
+  process: ProcessBatch<S>
+}): GroupHandler {
+  const { group, log, metrics, slots } = options
+  const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
+  const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
+  const patience = openPatience(Date.now)
+  return {
+    assigned: partitions => slots.replace(partitions),
+    async batch(batch, tick, commit) {
+      await tick()
+      const end = seconds.startTimer({ group })
+      try {
+        const slot = await slots.get(batch.topic, batch.partition, tick)
+        const answer = await options.process(slot, batch, tick, commit)
+        patience.succeeded()
+        taken.inc({ group }, batch.messages.length)
+        return answer
+      } catch (error) {
+        log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
+        await slots.drop(batch.topic, batch.partition)
+        if (isGroupError(error)) throw error
+        await whileTicking(delay(patience.failed(error)), tick)
+        return 'again'
+      } finally {
+        end()
+      }
+    },
+    passed: (topic, partition, next, commit) => commit(topic, partition, next).catch(rethrowUnlessGroupError),
+  }
+}
