@@ -27,6 +27,8 @@ export async function readHealth(
   prefix: string,
   keys: readonly string[],
 ): Promise<Map<string, ProviderHealth>> {
+  // The client would let the request wait until it is connected again.
+  if (redis.status !== 'ready') throw new Error('Redis is not connected')
   const texts = await redis.hmget(healthKey(prefix), ...keys)
   const found = keys.flatMap((key, i): [string, ProviderHealth][] => {
     const text = texts[i]

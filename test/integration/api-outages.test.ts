@@ -1,0 +1,117 @@
+/**
+ * What still answers when a server is gone, with which code the rest refuses, and that all of it comes back.
+ */
+import { expect } from 'chai'
+import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { start as startApi } from '#services/api/main.ts'
+import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
+import { eventually, within } from '#test/harness/eventually.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+/** Beyond the tries that the Redis client makes by itself. */
+const REDIS_TRIES = 24
+
+describe('outages', () => {
+  const platform = useServers()
+  const wires: Record<'redis' | 'clickhouse' | 'postgres', Wire> = {} as never
+  let world: ApiWorld
+  let roles: StartedRoles
+
+  before('a service whose servers can be cut off', async function () {
+    this.timeout(120_000)
+    world = await openApiWorld(platform, 5)
+    const { servers } = platform.config
+    wires.redis = await layWire(servers.redis)
+    wires.clickhouse = await layWire(servers.clickhouseReadOnly)
+    wires.postgres = await layWire(servers.postgres)
+    roles = await platform.startRoles([startApi], {
+      servers: {
+        ...servers,
+        redis: wires.redis.url,
+        clickhouseReadOnly: wires.clickhouse.url,
+        postgres: wires.postgres.url,
+      },
+    })
+    await roles.ready()
+  })
+  after('end of the service', async () => {
+    await roles.stop()
+    await world.close()
+    for (const wire of Object.values(wires)) await wire.close()
+  })
+
+  async function ask(path: string): Promise<[status: number, code: string | undefined]> {
+    const answer = await fetch(roles.baseUrl + path, { headers: { authorization: `Bearer ${world.keys.quant}` } })
+    const body = (await answer.json()) as { code?: string }
+    return [answer.status, body.code]
+  }
+  const becomes = (path: string, status: number, code?: string) =>
+    eventually(
+      async () => {
+        expect(await ask(path)).to.deep.equal([status, code])
+        return true
+      },
+      20_000,
+      `${path} to answer ${status}`,
+    )
+  const isReady = async () => (await fetch(`${roles.baseUrl}/readyz`)).status === 200
+  const item = () => `item_id=${world.items.full.item_id}`
+
+  for (const isLong of [false, true])
+    it(`of Redis${isLong ? ', longer than its client tries' : ''}: prices and bids are unavailable, the catalog is not`, async function () {
+      this.timeout(60_000)
+      await becomes(`/prices?${item()}`, 200)
+      await wires.redis.cut()
+      await becomes(`/prices?${item()}`, 503, 'PRICES_INDEX_UNAVAILABLE')
+      expect(await ask('/prices?limit=5')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
+      expect(await ask(`/bids?${item()}`)).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
+      expect(await within(ask('/providers'), 1_000, 'a refusal')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+      expect(await ask('/items?limit=1')).to.deep.equal([200, undefined])
+      expect(await ask(`/prices/history?${item()}`)).to.deep.equal([200, undefined])
+      expect(await ask('/fx')).to.deep.equal([200, undefined])
+      if (isLong)
+        await eventually(() => wires.redis.attempts() >= REDIS_TRIES, 30_000, 'the client to have given up once')
+      await wires.redis.mend()
+      await becomes(`/prices?${item()}`, 200)
+      await becomes('/providers', 200)
+      await eventually(isReady, 5_000, 'readiness')
+    })
+
+  it('of ClickHouse: records are unavailable, live prices are not', async () => {
+    await wires.clickhouse.cut()
+    for (const path of [`/prices/candles?${item()}`, `/prices/history?${item()}`, '/sales']) {
+      await becomes(path, 503, 'SERVICE_UNAVAILABLE')
+    }
+    expect(await ask(`/prices?${item()}`)).to.deep.equal([200, undefined])
+    await wires.clickhouse.mend()
+    for (const path of [`/prices/candles?${item()}`, '/sales']) await becomes(path, 200)
+  })
+
+  it('of Postgres: a known key passes for a moment, then nobody does', async () => {
+    await becomes('/fx', 200)
+    await wires.postgres.cut()
+    expect(await ask('/fx')).to.deep.equal([200, undefined])
+    await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
+    const redirect = await fetch(`${roles.baseUrl}/r/provider_01/${world.items.full.item_id}`, { redirect: 'manual' })
+    expect(redirect.status, 'the redirect needs no key').to.equal(302)
+    await wires.postgres.mend()
+    await becomes('/fx', 200)
+  })
+
+  it('of the exchange rates: dollars go on, all else is unavailable', async () => {
+    const key = fxCurrentKey(platform.namespace)
+    const table = (await world.redis.get(key)) as string
+    await world.redis.del(key)
+    await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
+    expect(await ask(`/prices?${item()}&currency=EUR`)).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    expect(await ask(`/prices?${item()}&currency=USD`)).to.deep.equal([200, undefined])
+    expect(await ask(`/prices?${item()}&currency=eur`)).to.deep.equal([422, 'VALIDATION_ERROR'])
+    await world.redis.set(key, table)
+    await becomes(`/prices?${item()}&currency=EUR`, 200)
+    await becomes('/prices?currency=ZZZ', 422, 'VALIDATION_ERROR')
+  })
+
+  it('none of them ends the process', () => expect(roles.failures).to.deep.equal([]))
+})
