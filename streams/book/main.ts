@@ -2,23 +2,12 @@
  * The role `book`: market.quotes and market.bids in; market.book-changes, market.refreshes,
  * market.quarantine and the changelog market.book out, exactly once.
  *
- * Wires the pure step to the runner: encodes what the step says and picks the partitions. Sole
- * writer of those four topics.
+ * Wires the processor to the runner. Sole writer of those four topics.
  */
-
-import type { Codec } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { bookChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
-import { refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
-import { type PartitionProcessor, runProcessor } from '#streams/runner/exactly-once-runner.ts'
-import { refreshRecord, restore, rowRecord } from './changelog.ts'
-import { type Books, bookOf, type Effects, openFrom, type ResolveItem, step } from './step.ts'
-
-type Emit = (record: Outgoing & { partition: number }) => void
+import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
+import { changelogPartition, openBook } from './processor.ts'
 
 /** Starts the book. */
 export const start: StartRole = async context => {
@@ -31,68 +20,4 @@ export const start: StartRole = async context => {
     changelogPartition,
     open: (topic, partition) => openBook(kafka.codec, topic, changelogPartition(topic, partition), catalog.idOf),
   })
-}
-
-/** Asks take the first half of the changelog's partitions, bids the second, so each has one writer. */
-const changelogPartition = (topic: TopicKey, partition: number): number =>
-  topic === 'bids' ? PROVIDER_PARTITIONS + partition : partition
-
-function openBook(codec: Codec, topic: TopicKey, changelog: number, resolve: ResolveItem): PartitionProcessor {
-  const side: Side = topic === 'bids' ? 'bid' : 'ask'
-  const books: Books = new Map()
-  return {
-    restore: (key, _event, value) => restore(books, side, key, value),
-    openFrom: () => openFrom(books),
-    step({ partition, offset, event, value }, emit) {
-      const { outcome, effects } = step(books, side, { partition, offset }, event, value, resolve)
-      if (effects.judged) emitEffects(codec, changelog, books, topic, effects, emit)
-      else for (const change of effects.changes) emitChange(codec, changelog, change, emit)
-      return outcome
-    },
-  }
-}
-
-function emitEffects(
-  codec: Codec,
-  changelog: number,
-  books: Books,
-  topic: TopicKey,
-  effects: Effects,
-  emit: Emit,
-): void {
-  const { changes, marked, judged, quarantined } = effects
-  for (const change of changes) emitChange(codec, changelog, change, emit)
-  if (marked) {
-    const value = codec.encode(refreshMarked, marked)
-    for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
-      emit({ topic: 'bookChanges', partition, key: `refresh|${marked.provider}`, value })
-    }
-  }
-  if (quarantined) {
-    const value = codec.encode(refreshQuarantined, { ...quarantined, source_topic: topics[topic].name })
-    emit({ topic: 'quarantine', partition: 0, key: quarantined.provider, value })
-  }
-  if (judged) {
-    emit({ topic: 'refreshes', partition: 0, key: judged.provider, value: codec.encode(refreshJudged, judged) })
-    emit(refreshRecord(codec, changelog, bookOf(books, judged.side, judged.provider)))
-  }
-}
-
-function emitChange(codec: Codec, changelog: number, change: Effects['changes'][number], emit: Emit): void {
-  const key = String(change.item_id)
-  const partition = itemPartition(change.item_id, key)
-  emit({ topic: 'bookChanges', partition, key, value: codec.encode(bookChanged, change) })
-  emit(rowRecord(codec, changelog, change))
-}
-
-const partitions: number[] = []
-
-/** Hashing a key costs ten times as much as looking its partition up, and ids are dense. */
-function itemPartition(itemId: number, key: string): number {
-  let partition = partitions[itemId]
-  if (partition === undefined) {
-    partition = partitionOf(key, ITEM_PARTITIONS)
-    partitions[itemId] = partition
-  }
-  return partition
 }
