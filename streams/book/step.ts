@@ -180,9 +180,15 @@ function push(
   if (rate === undefined) return refuse({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
   const itemId = resolve(seen.market_hash_name, seen.phase)
   if (itemId === undefined) return refuse(unresolved(seen))
-  if (seen.observed_at < (book.seenAt[itemId] ?? 0)) return refuse({ kind: 'skip', reason: 'stale' })
+  // What a refresh withdrew has no row to tell its age, but is as old as the refresh at least.
+  const knownAt = Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt)
+  if (seen.observed_at < knownAt) return refuse({ kind: 'skip', reason: 'stale' })
   const row = { itemId, price: seen.price ?? 0, quantity: seen.quantity, url: seen.url }
-  const changed = applyPushed(book, row, { currency, rate, seenAt: seen.observed_at, source })
+  const occasion = { currency, rate, seenAt: seen.observed_at, source }
+  const changed = unlessTooLarge(() => applyPushed(book, row, occasion))
+  if (changed === TOO_LARGE) {
+    return refuse({ kind: 'deadLetter', reason: TOO_LARGE, detail: `${seen.price} ${currency}` })
+  }
   return { outcome: OK, effects: changed ? { ...NO_EFFECTS, changes: [changed] } : NO_EFFECTS }
 }
 
@@ -198,12 +204,12 @@ function complete(
   const counts = { unresolved: book.open?.unresolved ?? 0, rejected: book.open?.rejected ?? 0 }
   const { verdict, reason, comparison } = judge(book, completed, rate)
   if (verdict === 'applied' && rate) {
-    const changes = applyOrRefuse(book, completed, rate, source)
-    if (changes === undefined) {
+    const changes = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
+    if (changes === TOO_LARGE) {
       dropStaged(book)
       return {
         outcome: OK,
-        effects: { ...NO_EFFECTS, judged: verdictOf(book, completed, 'failed', 'amount_too_large', [], counts) },
+        effects: { ...NO_EFFECTS, judged: verdictOf(book, completed, 'failed', TOO_LARGE, [], counts) },
       }
     }
     remember(book, completed, null)
@@ -218,16 +224,14 @@ function complete(
   return { outcome: OK, effects: { ...NO_EFFECTS, judged, quarantined } }
 }
 
-function applyOrRefuse(
-  book: ProviderBook,
-  completed: RefreshCompleted,
-  rate: Rate,
-  source: Source,
-): BookChanged[] | undefined {
+const TOO_LARGE = 'amount_too_large'
+
+/** Micro-dollars beyond 2^53 are a fault of the record that brings them, not of the book. */
+function unlessTooLarge<T>(apply: () => T): T | typeof TOO_LARGE {
   try {
-    return applyRefresh(book, completed, rate, source)
+    return apply()
   } catch (error) {
-    if (error instanceof RangeError) return undefined
+    if (error instanceof RangeError) return TOO_LARGE
     throw error
   }
 }

@@ -1,0 +1,187 @@
+/**
+ * When the book holds a refresh back, and when it believes it (DESIGN.md, "Events and time").
+ */
+import { expect } from 'chai'
+import { at, type Entry, type InputRecord, play, refresh, told, verdictsOf } from '#test/fixtures/book-inputs.ts'
+
+const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
+  Array.from({ length: count }, (_, place) => at(place + 1, price(place + 1)))
+const hundred = items(100)
+const tenLeft = hundred.slice(0, 10)
+/** The first `count` of a hundred items at 100 times their price. */
+const glitch = (count: number): Entry[] => items(100, item => (item <= count ? item * 10_000 : item * 100))
+
+const claims: { name: string; given: InputRecord[]; then: string[]; changes: number }[] = [
+  {
+    name: 'a refresh that lost 90 percent of the items is held back',
+    given: [...refresh(1, hundred), ...refresh(2, tenLeft)],
+    then: ['applied', 'quarantined collapsed'],
+    changes: 100,
+  },
+  {
+    name: 'a second one like it in a row is the new truth',
+    given: [...refresh(1, hundred), ...refresh(2, tenLeft), ...refresh(3, tenLeft)],
+    then: ['applied', 'quarantined collapsed', 'applied collapsed'],
+    changes: 190,
+  },
+  {
+    name: 'exactly half gone is believed',
+    given: [...refresh(1, hundred), ...refresh(2, hundred.slice(50))],
+    then: ['applied', 'applied'],
+    changes: 150,
+  },
+  {
+    name: 'one more than half gone is held back',
+    given: [...refresh(1, hundred), ...refresh(2, hundred.slice(51))],
+    then: ['applied', 'quarantined collapsed'],
+    changes: 100,
+  },
+  {
+    name: 'as many new items do not hide that the old are gone',
+    given: [
+      ...refresh(1, hundred),
+      ...refresh(
+        2,
+        items(100).map(({ price }, place) => at(place + 200, price ?? 0)),
+      ),
+    ],
+    then: ['applied', 'quarantined collapsed'],
+    changes: 100,
+  },
+  {
+    name: 'a good refresh in between forgets the suspicion',
+    given: [...refresh(1, hundred), ...refresh(2, tenLeft), ...refresh(3, hundred), ...refresh(4, tenLeft)],
+    then: ['applied', 'quarantined collapsed', 'applied', 'quarantined collapsed'],
+    changes: 100,
+  },
+  {
+    name: 'an incomplete refresh in between does not forget it',
+    given: [
+      ...refresh(1, hundred),
+      ...refresh(2, tenLeft),
+      ...refresh(3, hundred, { lost: [5] }),
+      ...refresh(4, tenLeft),
+    ],
+    then: ['applied', 'quarantined collapsed', 'incomplete count_mismatch', 'applied collapsed'],
+    changes: 190,
+  },
+  {
+    name: '60 percent of the prices at 100 times themselves are held back',
+    given: [...refresh(1, hundred), ...refresh(2, glitch(60))],
+    then: ['applied', 'quarantined glitch'],
+    changes: 100,
+  },
+  {
+    name: 'a second glitch like it in a row is the new truth',
+    given: [...refresh(1, hundred), ...refresh(2, glitch(60)), ...refresh(3, glitch(60))],
+    then: ['applied', 'quarantined glitch', 'applied glitch'],
+    changes: 160,
+  },
+  {
+    name: 'exactly half of the prices moved is believed',
+    given: [...refresh(1, hundred), ...refresh(2, glitch(50))],
+    then: ['applied', 'applied'],
+    changes: 150,
+  },
+  {
+    name: 'every price moved by exactly 80 percent is believed',
+    given: [
+      ...refresh(1, hundred),
+      ...refresh(
+        2,
+        items(100, item => item * 180),
+      ),
+      ...refresh(
+        3,
+        items(100, item => item * 36),
+      ),
+    ],
+    then: ['applied', 'applied', 'applied'],
+    changes: 300,
+  },
+  {
+    name: 'prices that fell by more than 80 percent are as suspect as those that rose',
+    given: [
+      ...refresh(1, hundred),
+      ...refresh(
+        2,
+        items(100, item => item * 19),
+      ),
+    ],
+    then: ['applied', 'quarantined glitch'],
+    changes: 100,
+  },
+  {
+    name: 'a collapse after a glitch is another suspicion and held back as well',
+    given: [...refresh(1, hundred), ...refresh(2, glitch(60)), ...refresh(3, tenLeft)],
+    then: ['applied', 'quarantined glitch', 'quarantined collapsed'],
+    changes: 100,
+  },
+  {
+    name: 'a refresh that repeats the time of a quarantined one is stale',
+    given: [...refresh(1, hundred), ...refresh(2, tenLeft), ...refresh(2, tenLeft)],
+    then: ['applied', 'quarantined collapsed', 'stale not_newer'],
+    changes: 100,
+  },
+]
+
+describe('book quarantine', () => {
+  for (const { name, given, then, changes } of claims) {
+    it(name, () => {
+      const played = play(given)
+      expect(verdictsOf(played)).to.deep.equal(then)
+      expect(played.changes).to.have.length(changes)
+      expect(played.quarantined).to.have.length(then.filter(verdict => verdict.startsWith('quarantined')).length)
+    })
+  }
+
+  it('names what was compared and where the records stand', () => {
+    const { quarantined } = play([...refresh(1, hundred), ...refresh(2, glitch(60).slice(0, 90))])
+    expect(quarantined[0]).to.deep.equal({
+      side: 'ask',
+      provider: 'p',
+      refresh_id: 'r2',
+      observed_at: 2,
+      reason: 'glitch',
+      items_before: 100,
+      items_now: 90,
+      moved: 60,
+      compared: 90,
+      source_partition: 3,
+      first_offset: 101,
+      last_offset: 191,
+    })
+  })
+})
+
+describe('book in another currency', () => {
+  const euros = (price: (item: number) => number) => refresh(2, items(100, price), { currency: 'EUR', rate: '0.5' })
+
+  it('compares in dollars: a hundred times the number at a hundredth of the worth is no glitch', () => {
+    const played = play([
+      ...refresh(1, hundred),
+      ...refresh(
+        2,
+        items(100, item => item * 10_000),
+        { currency: 'JPY', rate: '100' },
+      ),
+    ])
+    expect(verdictsOf(played)).to.deep.equal(['applied', 'applied'])
+  })
+
+  it('compares in dollars: the same number at twice the worth is one', () => {
+    expect(verdictsOf(play([...refresh(1, hundred), ...euros(item => item * 100)]))).to.deep.equal([
+      'applied',
+      'quarantined glitch',
+    ])
+  })
+
+  it('updates every row once it is believed, the number that stayed the same included', () => {
+    const { changes } = play([
+      ...refresh(1, [at(1, 100), at(2, 100)]),
+      ...refresh(2, [at(1, 100), at(2, 120)], { currency: 'EUR', rate: '0.8' }),
+    ])
+    expect(told(changes.slice(2))).to.deep.equal(['updated 1 100x1', 'updated 2 120x1'])
+    expect(changes[2]).to.include({ currency: 'EUR', price_micro_usd: 1_250_000, previous_micro_usd: 1_000_000 })
+  })
+})

@@ -1,0 +1,352 @@
+/**
+ * The book's step, claim by claim: what a refresh may change and what it must leave.
+ */
+import { expect } from 'chai'
+import { formatInstant } from '#schemas/values/instant.ts'
+import {
+  at,
+  begun,
+  type Entry,
+  failed,
+  type InputRecord,
+  play,
+  refresh,
+  told,
+  verdictsOf,
+} from '#test/fixtures/book-inputs.ts'
+
+const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
+  Array.from({ length: count }, (_, place) => at(place + 1, price(place + 1)))
+const ten = items(10)
+
+interface Claim {
+  name: string
+  given: InputRecord[]
+  when: InputRecord[]
+  /** Changes told from `when` on. */
+  then: string[]
+  verdicts: string[]
+}
+
+/** What `when` leads to after `given`. */
+function consequence({ given, when }: Claim) {
+  const before = play(given)
+  const all = play([...given, ...when])
+  return {
+    changes: told(all.changes.slice(before.changes.length)),
+    verdicts: verdictsOf(all).slice(before.judged.length),
+  }
+}
+
+const claims: Claim[] = [
+  {
+    name: 'a first refresh adds all that it lists, by ascending item',
+    given: [],
+    when: refresh(1, [at(7, 70), at(3, 30, { quantity: 2 })]),
+    then: ['added 3 30x2', 'added 7 70x1'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'observations alone change nothing until their refresh completes',
+    given: refresh(1, ten),
+    when: begun(
+      2,
+      items(10, () => 5),
+    ),
+    then: [],
+    verdicts: [],
+  },
+  {
+    name: 'a completed refresh withdraws what it no longer lists',
+    given: refresh(1, ten),
+    when: refresh(2, ten.slice(1)),
+    then: ['removed 1'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a refresh that lists the same again changes nothing and is applied all the same',
+    given: refresh(1, ten),
+    when: refresh(2, ten),
+    then: [],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'price and quantity, each alone, make an update',
+    given: refresh(1, [at(1, 100), at(2, 200)]),
+    when: refresh(2, [at(1, 101), at(2, 200, { quantity: 3 })]),
+    then: ['updated 1 101x1', 'updated 2 200x3'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'an interrupted refresh withdraws nothing, nor does what follows it take its entries over',
+    given: refresh(1, ten),
+    when: [...begun(2, ten.slice(0, 3)), ...refresh(3, ten)],
+    then: [],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a second attempt at the same refresh starts again at index 0 and counts alone',
+    given: refresh(1, ten),
+    when: [...begun(2, ten.slice(0, 4)), ...refresh(2, ten.slice(1))],
+    then: ['removed 1'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a refresh of which an entry was lost is incomplete and changes nothing',
+    given: refresh(1, ten),
+    when: refresh(
+      2,
+      items(10, () => 5),
+      { lost: [4] },
+    ),
+    then: [],
+    verdicts: ['incomplete count_mismatch'],
+  },
+  {
+    name: 'a refresh of which the first entries were lost is incomplete',
+    given: refresh(1, ten),
+    when: refresh(2, ten, { lost: [0, 1] }),
+    then: [],
+    verdicts: ['incomplete no_observations'],
+  },
+  {
+    name: 'a refresh of which the last entries were lost is incomplete',
+    given: refresh(1, ten),
+    when: refresh(2, ten, { lost: [9] }),
+    then: [],
+    verdicts: ['incomplete count_mismatch'],
+  },
+  {
+    name: 'an incomplete refresh does not count as judged: the same time may come again, whole',
+    given: [...refresh(1, ten), ...refresh(2, ten, { lost: [4] })],
+    when: refresh(2, ten.slice(1)),
+    then: ['removed 1'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a refresh as old as the last judged one is stale',
+    given: refresh(2, ten),
+    when: refresh(2, ten.slice(1)),
+    then: [],
+    verdicts: ['stale not_newer'],
+  },
+  {
+    name: 'a refresh older than the last judged one is stale',
+    given: refresh(2, ten),
+    when: refresh(1, ten.slice(1)),
+    then: [],
+    verdicts: ['stale not_newer'],
+  },
+  {
+    name: 'a failed fetch leaves the book and forgets what was staged',
+    given: refresh(1, ten),
+    when: [...begun(2, ten.slice(0, 3)), failed(2, 'truncated')],
+    then: [],
+    verdicts: ['failed truncated'],
+  },
+  {
+    name: 'entries of a refresh after its failure belong to nothing',
+    given: [...refresh(1, ten), ...begun(2, ten.slice(0, 3)), failed(2)],
+    when: refresh(2, ten, { lost: [0, 1, 2] }),
+    then: [],
+    verdicts: ['incomplete no_observations'],
+  },
+  {
+    name: 'the first refresh may be empty',
+    given: [],
+    when: refresh(1, []),
+    then: [],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'an empty refresh of a provider that listed something has collapsed',
+    given: refresh(1, ten),
+    when: refresh(2, []),
+    then: [],
+    verdicts: ['quarantined collapsed'],
+  },
+  {
+    name: 'a second empty refresh in a row withdraws all',
+    given: [...refresh(1, ten.slice(0, 2)), ...refresh(2, [])],
+    when: refresh(3, []),
+    then: ['removed 1', 'removed 2'],
+    verdicts: ['applied collapsed'],
+  },
+  {
+    name: 'an item listed twice counts with the lower ask',
+    given: [],
+    when: refresh(1, [at(1, 120, { quantity: 5 }), at(1, 110, { quantity: 2 }), at(1, 130)]),
+    then: ['added 1 110x2'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'an item listed twice at one price counts with all its listings',
+    given: [],
+    when: refresh(1, [at(1, 110, { quantity: 2 }), at(1, 110, { quantity: 3 })]),
+    then: ['added 1 110x5'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'added quantities end at the largest that an event can hold',
+    given: [],
+    when: refresh(1, [at(1, 110, { quantity: 2 ** 31 - 1 }), at(1, 110, { quantity: 3 })]),
+    then: [`added 1 110x${2 ** 31 - 1}`],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a moved exchange rate alone changes nothing',
+    given: refresh(1, ten, { currency: 'EUR', rate: '0.9' }),
+    when: refresh(2, ten, { currency: 'EUR', rate: '0.8' }),
+    then: [],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'an amount beyond 2^53 micro-dollars fails its refresh and leaves the book',
+    given: refresh(1, [at(1, 100)], { currency: 'XAU', rate: '0.0001' }),
+    when: refresh(2, [at(1, 110), at(2, 10 ** 12)], { currency: 'XAU', rate: '0.0001' }),
+    then: [],
+    verdicts: ['failed amount_too_large'],
+  },
+  {
+    name: 'an amount beyond 2^53 micro-dollars does not keep the next refresh out',
+    given: [
+      ...refresh(1, [at(1, 100)], { currency: 'XAU', rate: '0.0001' }),
+      ...refresh(2, [at(1, 110), at(2, 10 ** 12)], { currency: 'XAU', rate: '0.0001' }),
+    ],
+    when: refresh(3, [at(1, 120)], { currency: 'XAU', rate: '0.0001' }),
+    then: ['updated 1 120x1'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a refresh without a usable rate fails',
+    given: refresh(1, ten),
+    when: refresh(2, ten, { rate: '0' }),
+    then: [],
+    verdicts: ['failed unusable_rate'],
+  },
+  {
+    name: 'a refresh completed in another currency than that of its entries fails',
+    given: refresh(1, ten),
+    when: [...begun(2, ten), ...refresh(2, ten, { currency: 'EUR', rate: '0.9' }).slice(-1)],
+    then: [],
+    verdicts: ['failed currency_mismatch'],
+  },
+]
+
+describe('book step', () => {
+  for (const claim of claims) {
+    it(claim.name, () => expect(consequence(claim)).to.deep.equal({ changes: claim.then, verdicts: claim.verdicts }))
+  }
+
+  it('bids keep the higher of two', () => {
+    const { changes } = play(refresh(1, [at(1, 110), at(1, 130, { quantity: 2 }), at(1, 120)]), 'bid')
+    expect(told(changes)).to.deep.equal(['added 1 130x2'])
+  })
+
+  it('providers do not touch one another', () => {
+    const records = [
+      ...begun(1, [at(1, 10)], { provider: 'p' }),
+      ...refresh(2, [at(1, 20)], { provider: 'q' }),
+      ...refresh(1, [at(1, 10)], { provider: 'p' }).slice(-1),
+    ]
+    expect(play(records).changes.map(({ provider, price }) => [provider, price])).to.deep.equal([
+      ['q', 20],
+      ['p', 10],
+    ])
+  })
+
+  it('a change tells both currencies, the rate, what it replaces, and the record that caused it', () => {
+    const time = Date.UTC(2026, 2, 3)
+    const url = 'https://market.example/1'
+    const records = [
+      ...refresh(time, [at(1, 100, { quantity: 4 })], { currency: 'EUR', rate: '0.8' }),
+      ...refresh(time + 1, [at(1, 120, { url })], { currency: 'EUR', rate: '0.9', id: formatInstant(time + 1) }),
+    ]
+    expect(play(records).changes[1]).to.deep.equal({
+      side: 'ask',
+      provider: 'p',
+      item_id: 1,
+      change: 'updated',
+      price: 120,
+      currency: 'EUR',
+      price_micro_usd: 1_333_333,
+      usd_rate: '0.9',
+      quantity: 1,
+      previous_micro_usd: 1_250_000,
+      previous_quantity: 4,
+      seen_at: time + 1,
+      refresh_id: '2026-03-03T00:00:00.001Z',
+      url,
+      source_partition: 3,
+      source_offset: 3,
+      source_index: 0,
+    })
+  })
+
+  it('a marker names the refresh, its time and its last record', () => {
+    expect(play([...refresh(1, ten), ...refresh(2, ten)]).marked[1]).to.deep.equal({
+      side: 'ask',
+      provider: 'p',
+      refresh_id: 'r2',
+      last_updated: 2,
+      source_partition: 3,
+      source_offset: 21,
+    })
+  })
+
+  it('no marker is told of a refresh that was not applied', () => {
+    const refused = [...refresh(1, ten), ...refresh(2, []), ...refresh(1, ten), ...refresh(3, ten, { lost: [1] })]
+    expect(play([...refused, failed(4)]).marked).to.have.length(1)
+  })
+
+  it('a verdict counts the changes, what was set aside, and the book after it', () => {
+    const more = [at(1, 150), at(2, 200, { quantity: 2 }), at('unknown', 5), { name: 'no price' }, at(11, 7), at(5, -3)]
+    const { judged } = play([
+      ...refresh(1, ten.slice(0, 3), { currency: 'EUR', rate: '0.5' }),
+      ...refresh(2, more, { currency: 'EUR', rate: '0.5' }),
+    ])
+    const { added, updated, removed, unresolved, rejected, ...totals } = judged[1] ?? expect.fail('no verdict')
+    expect({ added, updated, removed, unresolved, rejected }).to.deep.equal({
+      added: 1,
+      updated: 2,
+      removed: 1,
+      unresolved: 1,
+      rejected: 2,
+    })
+    expect(totals).to.include({ unique_items: 3, total_offers: 4, total_value: 557, total_value_usd: 1114 })
+  })
+})
+
+describe('book step sets aside', () => {
+  const setAside = (entry: Entry) => play(refresh(1, [at(1, 100), entry])).setAside
+
+  it('a name that the catalog does not know, with its phase', () => {
+    expect(setAside(at('☆ Unheard-of', 5, { phase: 'Phase 9' }))).to.deep.equal([
+      { kind: 'unresolved', name: '☆ Unheard-of', phase: 'Phase 9', provider: 'p', observedAt: 1 },
+    ])
+  })
+
+  const letters: { name: string; entry: Entry; reason: string }[] = [
+    { name: 'a price of 0', entry: at(2, 0), reason: 'price_out_of_range' },
+    { name: 'a negative price', entry: at(2, -1), reason: 'price_out_of_range' },
+    { name: 'a price beyond 10^13', entry: at(2, 10 ** 13 + 1), reason: 'price_out_of_range' },
+    { name: 'a quantity of 0', entry: at(2, 5, { quantity: 0 }), reason: 'quantity_out_of_range' },
+    { name: 'a quantity beyond 2^31 - 1', entry: at(2, 5, { quantity: 2 ** 31 }), reason: 'quantity_out_of_range' },
+    { name: 'another currency within a refresh', entry: at(2, 5, { currency: 'EUR' }), reason: 'currency_mismatch' },
+    { name: 'an entry that ingest rejected', entry: { name: '2' }, reason: 'price_missing' },
+  ]
+  for (const { name, entry, reason } of letters) {
+    it(`${name}, and the rest of its refresh is applied`, () => {
+      const { setAside: aside, changes, judged } = play(refresh(1, [at(1, 100), entry]))
+      expect(aside).to.have.length(1)
+      expect(aside[0]).to.include({ kind: 'deadLetter', reason })
+      expect(told(changes)).to.deep.equal(['added 1 100x1'])
+      expect(judged[0]).to.include({ verdict: 'applied', rejected: 1, unresolved: 0 })
+    })
+  }
+
+  it('an entry of no open refresh', () => {
+    const [, second] = begun(1, [at(1, 1), at(2, 2)])
+    expect(play(second ? [second] : []).setAside).to.deep.equal([{ kind: 'skip', reason: 'no_refresh_open' }])
+  })
+})
