@@ -284,6 +284,39 @@ describe('GET /prices and /bids', () => {
       await world.write({ rows })
     })
 
+    it('never mixes them within a page of the listing either', async () => {
+      const [provider] = world.providers as [Provider]
+      const all = rowsOf('ask', row => row.provider === provider.key)
+      // One partition alone changes, so that every answer must show it before or after.
+      const partition = place(world.items.full.item_id)
+      const moving = all.filter(row => place(row.itemId) === partition)
+      const staying = all.filter(row => place(row.itemId) !== partition)
+      const idsOf = (rows: ModelRow[]) => rows.map(row => row.itemId).join()
+      const states = [idsOf(all), idsOf(staying)]
+      let isWriting = true
+      const writing = (async () => {
+        for (let n = 0; n < 60; n++) {
+          await world.write(n % 2 === 0 ? { removed: moving } : { rows: moving })
+          // A market that never rests would force pages to be taken as they are.
+          for (let reads = 0; reads < 4; reads++) await world.get('/prices?limit=1')
+        }
+        isWriting = false
+      })()
+      const seen = new Set<string>()
+      const read = async () => {
+        while (isWriting) {
+          const { body } = await world.get(`/prices?providers=${provider.key}&limit=1000`)
+          const ids = body.items.map((entry: { item_id: number }) => entry.item_id)
+          expect(states).to.include(ids.join())
+          expect(body.pagination.total).to.equal(ids.length)
+          seen.add(ids.join())
+        }
+      }
+      await Promise.all([writing, read(), read()])
+      expect(seen.size).to.equal(2)
+      await world.write({ rows: moving })
+    })
+
     it('follows a rebuild into its generation without an empty answer', async () => {
       const rows = itemRows()
       const partition = place(world.items.full.item_id)

@@ -64,8 +64,14 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
 
 /** An item has 41 rows of about 250 bytes when decoded and serialised: 2,000 items stay below 32 MB. */
 const ITEMS_KEPT = 2_000
-/** A partition is flushed a few times a second and read in a millisecond, so a second attempt is rare. */
+/** Tries for a generation that stays: a rebuild changes it once. */
 const ATTEMPTS = 4
+/**
+ * Tries for counts and rows of one moment. Partitions are flushed some 20 times a second and a page takes about
+ * 2 ms, so one try in three fails at worst; the last takes the rows as they are, since a page that a busy
+ * market keeps from being exact is of more use than none.
+ */
+const PAGE_ATTEMPTS = 8
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 /** Opens the live view of a namespace; `keysOf` are all provider keys of a side. */
@@ -132,8 +138,13 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
     throw unavailable(side)
   }
 
-  /** Undefined when the partition has moved on since it was counted. */
-  async function readSegment(side: Side, segment: Segment, counts: Counts): Promise<LiveEntry[] | undefined> {
+  /** Undefined when the partition has moved on since it was counted, or at least to another generation. */
+  async function readSegment(
+    side: Side,
+    segment: Segment,
+    counts: Counts,
+    mayHaveMoved: boolean,
+  ): Promise<LiveEntry[] | undefined> {
     const { partition, provider, start, stop } = segment
     const held = heads[partition]
     const answer = await scripts.page({
@@ -146,8 +157,8 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
       provider,
     })
     if (answer === null) return missing(partition, side)
-    if (answer.stamp !== counts.stamp) return undefined
     const head = headOf(partition, held, answer)
+    if (mayHaveMoved ? head.generation !== counts.generation : head.stamp !== counts.stamp) return undefined
     const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
     const entries: LiveEntry[] = []
     for (let i = 0; i + 1 < parts.length; i += 2) {
@@ -182,10 +193,12 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
       }),
     listing: (side, providers, offset, limit) =>
       guarded(side, async () => {
-        for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+        for (let attempt = 1; attempt <= PAGE_ATTEMPTS; attempt++) {
           const counts = await Promise.all(PARTITIONS.map(partition => countsOf(side, partition)))
           const { segments, total } = locate(counts, providers, offset, limit)
-          const read = segments.map(segment => readSegment(side, segment, counts[segment.partition] as Counts))
+          const read = segments.map(segment =>
+            readSegment(side, segment, counts[segment.partition] as Counts, attempt === PAGE_ATTEMPTS),
+          )
           const pages = await Promise.all(read)
           if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
         }
