@@ -97,7 +97,7 @@ export const topics = {
   },
   book: {
     name: 'market.book',
-    key: 'row|provider|item_id, refresh|provider, position',
+    key: 'row|provider|item_id, withdrawn|provider|item_id, refresh|provider, position',
     events: [bookRowStored, bookRefreshStored, bookPositionStored],
     partitions: 2 * PROVIDER_PARTITIONS,
     retention: { policy: 'compact' },

@@ -1,9 +1,10 @@
 /**
  * The changelog of `book` (market.book, compacted): what it needs to start again where it stopped.
  *
- * Keys: `row|<provider>|<item_id>`, `refresh|<provider>`, `position`. Partition: the input's own
- * for asks, the number of ask partitions + the input's own for bids, so each partition has one
- * writer. Invariant: written in the same transaction as the changes it accounts for.
+ * Keys: `row|<provider>|<item_id>`, `withdrawn|<provider>|<item_id>` (a row of price 0), `refresh|<provider>`,
+ * `position`. Partition: the input's own for asks, the number of ask partitions + the input's own for
+ * bids, so each partition has one writer. Invariant: written in the same transaction as the changes it
+ * accounts for.
  */
 import { defineEvent, optional } from './event.ts'
 

@@ -1,7 +1,8 @@
 /**
  * The book's changelog: how its state is written to market.book and read back.
  *
- * Pure but for the encoder it is given. Keys: `row|<provider>|<item_id>` and `refresh|<provider>`.
+ * Pure but for the encoder it is given. Keys: `row|<provider>|<item_id>`, `refresh|<provider>`, and
+ * `withdrawn|<provider>|<item_id>` for what a pushing provider took back, whose age no refresh tells.
  * Invariant: restoring what was written yields the books as they were at the last transaction, but
  * for the refreshes under way, which the runner reads from the input again.
  */
@@ -38,6 +39,24 @@ export function rowRecord(codec: Codec, partition: number, change: BookChanged):
   }
 }
 
+/**
+ * The changelog record that keeps the time of a pushed withdrawal, beside the tombstone of its row: an older
+ * observation that comes after it must not bring the row back. A row that is listed again outdates it.
+ */
+export function withdrawnRecord(
+  codec: Codec,
+  partition: number,
+  change: BookChanged,
+): Outgoing & { partition: number } {
+  const { provider, item_id, currency, seen_at } = change
+  const value = codec.encode(bookRowStored, {
+    ...{ price: 0, currency, price_micro_usd: 0, quantity: 0 },
+    seen_at,
+    url: null,
+  })
+  return { topic: 'book', partition, key: `withdrawn|${provider}|${item_id}`, value }
+}
+
 /** The changelog record of a provider's last judged refresh. */
 export function refreshRecord(codec: Codec, partition: number, book: ProviderBook): Outgoing & { partition: number } {
   const stored: BookRefreshStored = {
@@ -62,7 +81,7 @@ export function restore(books: Books, side: Side, key: string, value: unknown): 
     book.lastObservedAt = stored.observed_at
     book.suspect = stored.suspect
     book.currency = stored.currency
-  } else if (kind === 'row') {
+  } else if (kind === 'row' || kind === 'withdrawn') {
     const row = value as BookRowStored | null
     if (row) book.currency = row.currency
     setRow(

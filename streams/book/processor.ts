@@ -13,7 +13,7 @@ import { refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judge
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
-import { refreshRecord, restore, rowRecord } from './changelog.ts'
+import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
 import { type Books, bookOf, type Effects, openFrom, type ResolveItem, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
@@ -69,6 +69,7 @@ function emitChange(codec: Codec, changelog: number, change: Effects['changes'][
   const partition = itemPartition(change.item_id, key)
   emit({ topic: 'bookChanges', partition, key, value: codec.encode(bookChanged, change) })
   emit(rowRecord(codec, changelog, change))
+  if (change.change === 'removed' && change.refresh_id === null) emit(withdrawnRecord(codec, changelog, change))
 }
 
 const partitions: number[] = []
