@@ -99,7 +99,8 @@ export async function upForeground(directory: RunDirectory, environment: Environ
       environment,
       directory,
       signal: stop.signal,
-      report: report => (tell ?? (told => show(progress, told as Report)))(report),
+      // Once the starter has left, this process's own output is the platform's log.
+      report: report => (tell === undefined || isLive ? show(progress, report) : tell(report)),
       onLive: ({ platform }) => {
         isLive = true
         progress.note(`live at ${platform.base_url}`)
