@@ -154,7 +154,6 @@ function carriedIn(sources: CandleSources, start: Instant): Map<string, Standing
   for (const ask of sources.standing) if (ask.at < start) carried.set(ask.provider, ask)
   for (const [provider, { opening }] of after) {
     if (opening.standing) carried.set(provider, { provider, ...opening })
-    else carried.delete(provider)
   }
   for (const [provider, { closing }] of before) carried.set(provider, { provider, ...closing })
   return carried

@@ -50,8 +50,7 @@ export function foldChange(batch: LiveBatch, change: BookChanged): void {
       url: change.url,
     }),
   )
-  const isListedInBatch = batch[side].listings.get(provider)?.get(itemId)
-  if (change.change === 'added' || isListedInBatch === false) setListing(batch[side], itemId, provider, true)
+  if (change.change === 'added') setListing(batch[side], itemId, provider, true)
 }
 
 /** Folds a row of the book's own changelog into a batch; null takes it out. */

@@ -66,6 +66,18 @@ describe('history in ClickHouse', function () {
     expect(await daysIn('item_id <= 30')).to.deep.equal(daysOf(log))
   })
 
+  it('keeps two changes of a provider that pushes them within a millisecond', async () => {
+    const item = { provider: 'pusher', itemId: 66, seenAt: startMs + 7 }
+    const row = { micro: 20_000, quantity: 2 }
+    const log = [changeOf({ ...item, after: row }), changeOf({ ...item, before: row, after: { ...row, quantity: 1 } })]
+    await write(
+      openHistorySink(clickhouse.batcher),
+      log.map((change, offset) => changeRecord(change, offset, 4)),
+    )
+    await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.changes FINAL`)
+    expect(await changesIn('partition = 4')).to.have.length(2)
+  })
+
   it('closes a day that ends in a withdrawal at its last price, unlisted', async () => {
     const item = { provider: 'a', itemId: 77 }
     const [low, high] = [

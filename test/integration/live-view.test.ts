@@ -80,6 +80,18 @@ describe('live view sink', () => {
     }
   })
 
+  it('takes more rows of one provider at once than one call of the script may hold', async () => {
+    const log = Array.from({ length: 9_000 }, (_, itemId) =>
+      changeOf({ provider: 'a', itemId, after: { micro: 10_000, quantity: 1 }, seenAt: 1 }),
+    )
+    await write(
+      await open('many.'),
+      log.map((change, offset) => changeRecord(change, offset)),
+    )
+    const { rows, listed } = await readTables(redis, place('many.').prefix)
+    expect([rows.size, listed.length]).to.deep.equal([9_000, 9_000])
+  })
+
   it('refuses an owner that was paused while another took over, and writes nothing of it', async () => {
     const row = (itemId: number, seenAt: number) =>
       changeOf({ provider: 'a', itemId, after: { micro: 10_000, quantity: 1 }, seenAt })

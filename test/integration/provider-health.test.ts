@@ -72,6 +72,7 @@ describe('views of single records', () => {
         sink = await openHealthSink(redis, prefix)
       }
       expect(Number(await redis.get(healthNextKey(prefix)))).to.equal(at)
+      expect((await openHealthSink(redis, prefix)).position).to.equal(at)
     }
     expect(await healthIn(prefix)).to.deep.equal(expected)
   })
@@ -97,11 +98,12 @@ describe('views of single records', () => {
       rates: { USD: '1', EUR: `0.9${index}`, BTC: '0.0000123456789012345678' },
     }))
     const records = tables.map((table, offset) => recordOf('FxRatesPublished', table, offset, 'fx'))
-    await write(await openFxSink(redis, clickhouse.batcher, prefix), records)
+    const sink = await openFxSink(redis, clickhouse.batcher, prefix)
+    for (let at = 0; at < records.length; at += 6) await write(sink, records.slice(at, at + 6))
     await redis.del(fxCurrentKey(prefix))
     const again = await openFxSink(redis, clickhouse.batcher, prefix)
     expect(again.position, 'an incomplete view begins anew').to.equal(0)
-    await write(again, records)
+    for (let at = 0; at < records.length; at += 20) await write(again, records.slice(at, at + 20))
     const newest = tables.toSorted((a, b) => a.as_of - b.as_of)
     const current: FxCurrent = JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')
     expect(current).to.deep.equal({ as_of: newest.at(-1)?.as_of, rates: newest.at(-1)?.rates })

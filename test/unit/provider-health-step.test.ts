@@ -44,7 +44,7 @@ describe('provider health', () => {
   it('lets bids count as failing and as seen, but not decide totals or completion', () => {
     const asks = judged('applied')
     const bids = [judged('failed', { side: 'bid' }), judged('applied', { side: 'bid', unique_items: 1 })]
-    const failed = judged('failed', { side: 'bid' })
+    const failed = judged('failed', { side: 'bid', unique_items: 1 })
     expect(fold([asks, ...bids, failed, failed])).to.include({
       ...{ consecutive_failures: 2, unique_items: 10, last_completed_at: asks.observed_at },
       ...{ last_checked_at: failed.observed_at },
