@@ -14,7 +14,7 @@ import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#sc
 import { partitionOf } from '#schemas/values/partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
-import { type Books, bookOf, type Effects, openFrom, type ResolveItem, step } from './step.ts'
+import { type Books, bookOf, type Effects, openFrom, type ResolveItem, restage, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
 
@@ -29,6 +29,9 @@ export function openBook(codec: Codec, topic: TopicKey, changelog: number, resol
   return {
     restore: (key, _event, value) => restore(books, side, key, value),
     openFrom: () => openFrom(books),
+    rebuild({ partition, offset, event, value }) {
+      restage(books, side, { partition, offset }, event, value, resolve)
+    },
     step({ partition, offset, event, value }, emit) {
       const { outcome, effects } = step(books, side, { partition, offset }, event, value, resolve)
       if (effects.judged) emitEffects(codec, changelog, books, topic, effects, emit)

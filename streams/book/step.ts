@@ -3,9 +3,8 @@
  *
  * Pure: state, record and lookups are arguments, time is in the record. Observations are staged and
  * say nothing; RefreshCompleted judges the refresh whole and tells its changes, marker and verdict.
- * Invariant: an unfinished refresh withdraws nothing, and reading a stretch of the input a second
- * time after its effects stand changes nothing, since nothing as old as the last judged refresh is
- * judged again.
+ * Invariant: an unfinished refresh withdraws nothing, and `restage`, which reads a stretch of the input
+ * a second time after its effects stand, changes nothing but what is staged.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
@@ -60,6 +59,23 @@ export function step(
     default:
       return { outcome: { kind: 'skip', reason: 'other_event' }, effects: NO_EFFECTS }
   }
+}
+
+/**
+ * Takes a record again whose effects stand in the books already: only the refreshes under way are staged
+ * anew. Judging or pushing a second time would be against a book that has moved on since.
+ */
+export function restage(
+  books: Books,
+  side: Side,
+  source: Source,
+  event: string,
+  value: unknown,
+  resolve: ResolveItem,
+): void {
+  const { provider, refresh_id } = value as { provider: string; refresh_id?: string | null }
+  if (event === 'RefreshCompleted' || event === 'RefreshFailed') dropStaged(bookOf(books, side, provider))
+  else if (refresh_id !== null) step(books, side, source, event, value, resolve)
 }
 
 /** The oldest input offset that an open refresh still needs. */
@@ -197,8 +213,8 @@ function complete(
   completed: RefreshCompleted,
   source: Source,
 ): { outcome: Outcome; effects: Effects } {
-  // Another refresh began and never completed: it says nothing of this one.
-  if (book.open !== undefined && book.open.id !== completed.refresh_id) dropStaged(book)
+  // Another refresh began and never completed, or this one's last attempt had no entry to begin with.
+  if (book.open !== undefined && (book.open.id !== completed.refresh_id || completed.count === 0)) dropStaged(book)
   const rate = parseCached(completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
   const counts = { unresolved: book.open?.unresolved ?? 0, rejected: book.open?.rejected ?? 0 }

@@ -30,6 +30,8 @@ import { openSlots, whileTicking } from './slots.ts'
 export interface PartitionProcessor {
   /** Takes a changelog record at start; null removes the key. */
   restore(key: string, event: string | null, value: unknown): void
+  /** Takes an input record again whose effects stand already; rebuilds what is under way and nothing else. */
+  rebuild(record: StreamRecord): void
   /** Takes an input record; what it emits goes into the batch's transaction. */
   step(record: StreamRecord, emit: (record: Outgoing & { partition: number }) => void): Outcome
   /** The first input offset that state alone does not cover; undefined when all is covered. */
@@ -164,7 +166,7 @@ async function rebuild(
       if (!isDecoded(decoded)) return
       const { event, value: decodedValue } = decoded
       const place = { topic, partition, offset, key: key?.toString() ?? null }
-      processor.step({ ...place, event, value: decodedValue, raw: value }, () => undefined)
+      processor.rebuild({ ...place, event, value: decodedValue, raw: value })
     }
     const decoded = decodeNow(kafka.codec, value)
     if (decoded === undefined) return decodeSlowly(kafka.codec, value).then(take)

@@ -85,6 +85,23 @@ describe('book restart', () => {
     expect(runBook(records, [{ at: 2, uncommitted: 0 }])).to.deep.equal(runBook(records))
   })
 
+  it('used to withdraw a row again that a later observation had brought, when it read its input anew', () => {
+    const cut = begun(1, [at(1, 100)])
+    const records = [...cut, pushed(2, 6, null, { provider: 'q' }), pushed(1, 6, 101, { provider: 'q' })]
+    const next = pushed(3, 6, 102, { provider: 'q' })
+    expect(runBook([...records, next], [{ at: 3, uncommitted: 0 }])).to.deep.equal(runBook([...records, next]))
+  })
+
+  it('used to judge an empty second attempt another way after a restart', () => {
+    const records = [
+      ...begun(1, [at(1, 100)], { provider: 'q' }),
+      ...begun(1, [at(1, 100)]),
+      ...refresh(1, [], { provider: 'q' }),
+      ...refresh(1, [], { provider: 'q' }),
+    ]
+    expect(runBook(records, [{ at: 3, uncommitted: 0 }])).to.deep.equal(runBook(records))
+  })
+
   it('a killed and restored book says what one says that runs on, and keeps the same state', () => {
     fc.assert(
       fc.property(input, kills, (records, places) => {

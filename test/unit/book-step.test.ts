@@ -92,6 +92,13 @@ const claims: Claim[] = [
     verdicts: ['applied'],
   },
   {
+    name: 'used to be judged one way at first and another way after a restart: an attempt without entries counts alone',
+    given: refresh(1, []),
+    when: [...begun(2, ten), ...refresh(2, [])],
+    then: [],
+    verdicts: ['applied'],
+  },
+  {
     name: 'a refresh of which an entry was lost is incomplete and changes nothing',
     given: refresh(1, ten),
     when: refresh(
