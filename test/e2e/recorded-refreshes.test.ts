@@ -20,7 +20,7 @@ const LIMIT_MS = 240_000
 const HOUR_MS = 3_600_000
 const NAMES = 1_200
 const PAGE = 1_000
-const SAMPLE = 12
+const SAMPLE = 25
 const INTERVALS_MS = { '5m': 300_000, '1h': HOUR_MS, '1d': 24 * HOUR_MS }
 
 /** Half up, as the specification's minor units of a dollar. */
@@ -44,9 +44,9 @@ describe('recorded refreshes', function () {
     feed = await openSse(`${base_url}/v1/feed/prices?providers=provider_02`, { key: keys.quant })
     await feed.event(({ event }) => event === 'ready', 10_000)
     const now = Math.floor(Date.now() / 1000) * 1000
-    await publish('provider_02', 'ask', now - 6 * HOUR_MS, 1)
-    await publish('provider_05', 'ask', now - 6 * HOUR_MS + 600_000, 1.07)
-    await publish('provider_02', 'bid', now - 6 * HOUR_MS, 0.8)
+    await publish('provider_02', 'ask', { from: now - 6 * HOUR_MS, factor: 1, currency: 'USD' })
+    await publish('provider_05', 'ask', { from: now - 6 * HOUR_MS + 600_000, factor: 7.07, currency: 'CNY' })
+    await publish('provider_02', 'bid', { from: now - 6 * HOUR_MS, factor: 0.8, currency: 'EUR' })
     expect((await place.command(['lag', '--wait', '--timeout', '120'])).code).to.equal(0)
     expected = foldRefreshes(await refreshesOf(place.platform()))
     sample = random.shuffle([...rows('ask', 'provider_02').keys()]).slice(0, SAMPLE)
@@ -59,14 +59,18 @@ describe('recorded refreshes', function () {
   })
 
   /** Real refreshes, an hour and a half apart, at times that all views still keep; some names come and go. */
-  async function publish(provider: string, side: 'ask' | 'bid', from: number, factor: number): Promise<void> {
+  async function publish(
+    provider: string,
+    side: 'ask' | 'bid',
+    { from, factor, currency }: { from: number; factor: number; currency: string },
+  ): Promise<void> {
     const dir = join(place.runDir, `${provider}-${side}`)
     mkdirSync(dir)
     for (const [at, refresh] of readRefreshes().slice(0, 4).entries()) {
       const names = Object.entries(refresh.prices).slice(at * 20, at * 20 + NAMES)
       const prices = Object.fromEntries(names.map(([name, price]) => [name, Math.max(1, Math.round(price * factor))]))
       const refreshed_at = instant(from + at * 1.5 * HOUR_MS)
-      const file = gzipSync(JSON.stringify({ ...refresh, refreshed_at, prices }))
+      const file = gzipSync(JSON.stringify({ ...refresh, currency, refreshed_at, prices }))
       writeFileSync(join(dir, `${refreshed_at.replaceAll(':', '-')}.json.gz`), file)
     }
     const { code, stderr } = await place.command([
