@@ -321,6 +321,15 @@ describe('GET /prices and /bids', () => {
       const rows = itemRows()
       const partition = place(world.items.full.item_id)
       const expected = JSON.stringify(rows.map(row => entryOf(row)))
+      const unlink = async (generation: number) => {
+        const keys = world.providers.map(({ key }) => listingKey(partition, generation, 'ask', key, platform.namespace))
+        const own = itemKey(partition, generation, 'ask', world.items.full.item_id, platform.namespace)
+        await world.redis.unlink(own, ...keys)
+      }
+      await world.get(path())
+      await world.write({ rows: world.rows, generation: 9 })
+      await unlink(3)
+      expect(JSON.stringify((await world.get(path())).body.items)).to.equal(expected)
       let isSwitching = true
       const read = async () => {
         while (isSwitching) {
@@ -332,12 +341,7 @@ describe('GET /prices and /bids', () => {
       const switching = (async () => {
         for (let generation = 10; generation < 20; generation++) {
           await world.write({ rows: world.rows, generation })
-          const old = generation === 10 ? 3 : generation - 1
-          const keys = world.providers.map(({ key }) => listingKey(partition, old, 'ask', key, platform.namespace))
-          await world.redis.unlink(
-            itemKey(partition, old, 'ask', world.items.full.item_id, platform.namespace),
-            ...keys,
-          )
+          await unlink(generation - 1)
           await world.get('/prices?limit=5')
         }
         isSwitching = false
