@@ -53,6 +53,7 @@ export function step(
     case 'ObservationRejected':
       return { outcome: reject(book, value as ObservationRejected, source), effects: NO_EFFECTS }
     case 'RefreshCompleted':
+      forgetOverdue(books, source)
       return complete(book, value as RefreshCompleted, source)
     case 'RefreshFailed':
       return fail(book, value as RefreshFailed)
@@ -74,6 +75,7 @@ export function restage(
   resolve: ResolveItem,
 ): void {
   const { provider, refresh_id } = value as { provider: string; refresh_id?: string | null }
+  if (event === 'RefreshCompleted') forgetOverdue(books, source)
   if (event === 'RefreshCompleted' || event === 'RefreshFailed') dropStaged(bookOf(books, side, provider))
   else if (refresh_id !== null) step(books, side, source, event, value, resolve)
 }
@@ -85,6 +87,18 @@ export function openFrom(books: Books): number | undefined {
     if (open && (from === undefined || open.firstOffset < from)) from = open.firstOffset
   }
   return from
+}
+
+/**
+ * Records that a restart may have to read again: two seconds' worth. A refresh that was cut for good would
+ * otherwise hold the place from which every restart reads, until the log no longer goes back so far.
+ */
+const OPEN_FOR_RECORDS = 1_000_000
+
+function forgetOverdue(books: Books, { offset }: Source): void {
+  for (const book of books.values()) {
+    if (book.open && offset - book.open.firstOffset > OPEN_FOR_RECORDS) dropStaged(book)
+  }
 }
 
 /** A provider's side of the book, created when first met. */

@@ -6,6 +6,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { type Books, openFrom, step } from '#streams/book/step.ts'
 import {
   at,
   begun,
@@ -15,6 +16,7 @@ import {
   pushed,
   type RefreshMembers,
   refresh,
+  resolveNumber,
 } from '#test/fixtures/book-inputs.ts'
 import { type Kill, runBook } from '#test/fixtures/book-processor.ts'
 
@@ -100,6 +102,18 @@ describe('book restart', () => {
       ...refresh(1, [], { provider: 'q' }),
     ]
     expect(runBook(records, [{ at: 3, uncommitted: 0 }])).to.deep.equal(runBook(records))
+  })
+
+  it('used to read from a refresh that was cut for good at every restart: after a million records it is forgotten', () => {
+    const books: Books = new Map()
+    const feed = (offset: number, records: readonly InputRecord[]) => {
+      for (const { event, value } of records) step(books, 'ask', { partition: 0, offset }, event, value, resolveNumber)
+    }
+    feed(10, begun(1, [at(1, 100)], { provider: 'gone' }))
+    feed(1_000_010, refresh(1, [at(1, 100)]))
+    expect(openFrom(books)).to.equal(10)
+    feed(1_000_011, refresh(2, [at(1, 100)]))
+    expect(openFrom(books)).to.equal(undefined)
   })
 
   it('a killed and restored book says what one says that runs on, and keeps the same state', () => {
