@@ -1,0 +1,123 @@
+/**
+ * The open partitions of a group member: one current slot each, and patience with bounds.
+ */
+import { expect } from 'chai'
+import { openLog } from '#infra/runtime/log.ts'
+import { openPatience, openSlots, whileTicking } from '#streams/runner/slots.ts'
+import { eventually } from '#test/harness/eventually.ts'
+
+interface Slot {
+  name: string
+  close(): Promise<void>
+}
+
+/** Slots that tell what was opened and closed; `gate` holds openings back. */
+function watchedSlots(gate: (name: string) => Promise<void> = async () => undefined) {
+  const opened: string[] = []
+  const closed: string[] = []
+  const slots = openSlots<Slot>(
+    async (topic, partition) => {
+      const name = `${topic}/${partition}#${opened.length}`
+      opened.push(name)
+      await gate(name)
+      return { name, close: async () => void closed.push(name) }
+    },
+    openLog({ level: 'silent', name: 'test' }),
+  )
+  return { slots, opened, closed }
+}
+
+const noTick = async () => undefined
+
+describe('runner slots', () => {
+  it('are opened for every assigned partition at once, before any record comes', async () => {
+    const { slots, opened } = watchedSlots()
+    expect(slots.state()).to.equal('joining its group')
+    slots.replace([
+      { topic: 'quotes', partition: 0 },
+      { topic: 'bids', partition: 3 },
+    ])
+    expect(opened).to.deep.equal(['quotes/0#0', 'bids/3#1'])
+    expect(slots.state()).to.equal('opening 2 of 2 partitions')
+    await eventually(() => slots.state() === undefined, 1_000)
+  })
+
+  it('are dropped with their generation, and those that were still opening are closed once open', async () => {
+    const held = Promise.withResolvers<void>()
+    const { slots, closed } = watchedSlots(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
+    slots.replace([{ topic: 'quotes', partition: 0 }])
+    slots.replace([{ topic: 'quotes', partition: 0 }])
+    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+    held.resolve()
+    await eventually(() => closed.length === 1, 1_000)
+    expect(closed).to.deep.equal(['quotes/0#0'])
+    expect(slots.peek('quotes', 0)?.name).to.equal('quotes/0#1')
+  })
+
+  it('are opened anew after a drop, and closed before that', async () => {
+    const { slots, closed } = watchedSlots()
+    slots.replace([{ topic: 'quotes', partition: 0 }])
+    await slots.get('quotes', 0, noTick)
+    await slots.drop('quotes', 0)
+    expect(closed).to.deep.equal(['quotes/0#0'])
+    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+  })
+
+  it('hand the failure of an opening to who waits for it, and open again after a drop', async () => {
+    let failures = 1
+    const { slots } = watchedSlots(async () => {
+      if (failures-- > 0) throw new Error('away')
+    })
+    slots.replace([{ topic: 'quotes', partition: 0 }])
+    const refused = await slots.get('quotes', 0, noTick).catch(error => error)
+    expect(refused).to.be.instanceOf(Error).with.property('message', 'away')
+    await slots.drop('quotes', 0)
+    expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+  })
+})
+
+describe('runner waits', () => {
+  it('tell the group every second that they live', async () => {
+    const work = Promise.withResolvers<string>()
+    let ticks = 0
+    const waiting = whileTicking(work.promise, async () => {
+      if (++ticks === 2) work.resolve('done')
+    })
+    expect(await waiting).to.equal('done')
+    expect(ticks).to.equal(2)
+  })
+
+  it('end at once when the group refuses the sign of life', async () => {
+    const refusal = await whileTicking(new Promise(() => undefined), async () => {
+      throw new Error('rebalancing')
+    }).catch(error => error.message)
+    expect(refusal).to.equal('rebalancing')
+  })
+})
+
+describe('runner patience', () => {
+  it('pauses longer with every failure, up to five seconds', () => {
+    const patience = openPatience(() => 0)
+    const pauses = Array.from({ length: 7 }, () => patience.failed(new Error('away')))
+    expect(pauses).to.deep.equal([200, 400, 800, 1_600, 3_200, 5_000, 5_000])
+  })
+
+  it('starts anew after a success', () => {
+    let now = 0
+    const patience = openPatience(() => now)
+    patience.failed(new Error('away'))
+    patience.succeeded()
+    now = 11 * 60_000
+    expect(patience.failed(new Error('away'))).to.equal(200)
+  })
+
+  it('hands the error on after ten minutes of nothing but failures', () => {
+    let now = 0
+    const patience = openPatience(() => now)
+    patience.failed(new Error('away'))
+    now = 10 * 60_000
+    patience.failed(new Error('away'))
+    now += 1
+    expect(() => patience.failed(new Error('still away'))).to.throw('still away')
+  })
+})
