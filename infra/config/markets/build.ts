@@ -31,8 +31,8 @@ const base = JSON.parse(gunzipSync(readFileSync(baseUrl)).toString()) as { price
 write('demo', {
   base: BASE,
   seed: SEED,
-  items: 4_000,
-  backfill: { days: 3, refreshes_per_day: 8 },
+  items: 1_500,
+  backfill: { days: 3, refreshes_per_day: 4 },
   feeds: feedsAt({ coverage: { least: 0.5, most: 0.95 }, speedUp: 5, salesPerDay: 1_000 }),
 })
 write('full', {
