@@ -30,17 +30,13 @@ clean: $(INSTALLED) ## stop and wipe all data
 	@exec $(MARKETLOG) clean
 
 test: $(INSTALLED) ## all tests: unit, contract, integration, e2e, fault
-	@exec mocha 'test/{unit,contract,integration,e2e,fault}/**/*.test.ts'
+	@exec npm test --silent
 
 check: $(INSTALLED) ## types, lint, boundaries, tidiness, compatibility of event schemas
-	@tsc -p .
-	@biome check --error-on-warnings
-	@node infra/checks/main.ts boundaries
-	@node infra/checks/main.ts tidy
-	@node infra/checks/main.ts schemas
+	@exec npm run --silent check
 
 bench: $(INSTALLED) ## measure against limits in the same run; writes .run/bench.json
-	@exec node test/bench/main.ts
+	@exec npm run --silent bench
 
 fault: $(INSTALLED) ## the long fault tests: fifty kills, ten frozen processes
 	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
