@@ -1,5 +1,5 @@
 /**
- * What the parameters of a query string are made of.
+ * What the parameters of a query string and the members of a body are made of.
  *
  * Pure. A parameter arrives as a text, or as an array of texts when it was repeated; each schema here
  * turns that into its value. Invariant: a single-valued parameter that came twice is a violation
@@ -64,13 +64,17 @@ export const decimal = (bounds: { min: number; max: number }) => {
 export const boolean = () =>
   z.preprocess(reading(readBoolean, 'bool_parsing', 'Input should be true or false'), z.boolean())
 
-/** A text that is neither empty nor carries a NUL. */
+/** A member of a body that may be left out; null equals leaving it out. */
+export const optional = <T extends z.ZodType>(one: T) => one.nullish().transform(value => value ?? undefined)
+
+/** A text that is neither empty nor carries a NUL or half a surrogate pair. */
 export const text = (longest = 200) =>
   z
     .string()
     .min(1)
     .max(longest)
     .refine(value => !value.includes('\0'), violates('value_error', 'Text must not contain a NUL character'))
+    .refine(value => value.isWellFormed(), violates('value_error', 'Text must not contain a lone surrogate'))
 
 /** A repeatable parameter: one text or several. */
 export const repeated = <T extends z.ZodType>(one: T) =>
@@ -92,6 +96,9 @@ export const time = () =>
       violates('datetime_parsing', 'Input should be YYYY-MM-DD, YYYY-MM-DDThh:mm:ss or an ISO 8601 time'),
     )
 
+/** What amounts are told in where no currency is asked for. */
+export const DEFAULT_CURRENCY = 'USD'
+
 /** A currency code that the FX table lists. */
 export const currency = (isKnown: (code: string) => boolean) =>
   z
@@ -103,7 +110,7 @@ export const currency = (isKnown: (code: string) => boolean) =>
         expected: 'a currency code that GET /fx lists',
       }),
     )
-    .default('USD')
+    .default(DEFAULT_CURRENCY)
 
 /** The parameters that choose an item; `item_id` takes precedence over the two others. */
 export const itemSelector = {

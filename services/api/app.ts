@@ -13,6 +13,7 @@ import { openGuard } from './guard.ts'
 import type { ApiParts } from './parts.ts'
 import { localsOf, type Observe, openObserver, sendEmpty } from './reply.ts'
 import { decodePercent, requestIdOf } from './request.ts'
+import { addBatchRoutes } from './routes/batches.ts'
 import { addCandlesRoute } from './routes/candles.ts'
 import { addCatalogRoutes } from './routes/catalog.ts'
 import { addHistoryRoute } from './routes/history.ts'
@@ -46,6 +47,7 @@ function routesOf(parts: ApiParts): Router {
   const router = Router({ caseSensitive: true })
   const allow = openGuard(parts.keys)
   addListingRoutes(router, allow, parts)
+  addBatchRoutes(router, allow, parts)
   addCandlesRoute(router, allow, parts)
   addHistoryRoute(router, allow, parts)
   addSalesRoute(router, allow, parts)
@@ -65,19 +67,31 @@ function receive(observe: Observe, now: () => number): RequestHandler {
   }
 }
 
-/** Every route here answers GET and HEAD; a browser asks with OPTIONS whether it may. */
+/** A known path refuses every other method and says which it takes; a browser asks with OPTIONS whether it may. */
 function refuseOtherMethods(router: Router): void {
-  const allowed = ['Allow', 'GET, HEAD, OPTIONS']
-  const paths = new Set(router.stack.flatMap(layer => layer.route?.path ?? []))
-  router.all([...paths], (request, response) => {
-    if (request.method !== 'OPTIONS') {
-      throw new ApiError('METHOD_NOT_ALLOWED', `This path answers GET, not ${request.method}.`, { headers: allowed })
-    }
-    sendEmpty(response, 204, [
-      ...allowed,
-      ...['Access-Control-Allow-Methods', 'GET, HEAD, OPTIONS'],
-      ...['Access-Control-Allow-Headers', 'Authorization, X-Request-Id'],
-      ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
-    ])
-  })
+  const methods = new Map<string, Set<string>>()
+  for (const { route } of router.stack) {
+    if (!route) continue
+    const taken = methods.get(route.path) ?? new Set()
+    for (const { method } of route.stack) taken.add(method.toUpperCase())
+    methods.set(route.path, taken)
+  }
+  for (const [path, taken] of methods) {
+    if (taken.has('GET')) taken.add('HEAD')
+    const allowed = [...taken].sort().join(', ')
+    router.all(path, (request, response) => {
+      const allow = ['Allow', `${allowed}, OPTIONS`]
+      if (request.method !== 'OPTIONS') {
+        throw new ApiError('METHOD_NOT_ALLOWED', `This path answers ${allowed}, not ${request.method}.`, {
+          headers: allow,
+        })
+      }
+      sendEmpty(response, 204, [
+        ...allow,
+        ...['Access-Control-Allow-Methods', `${allowed}, OPTIONS`],
+        ...['Access-Control-Allow-Headers', 'Authorization, Content-Type, X-Request-Id'],
+        ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
+      ])
+    })
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * Writes the entries of GET /prices and GET /bids as JSON text.
+ * Writes the entries of GET /prices and GET /bids, and the quotes of batch lookups, as JSON text.
  *
  * Pure but for its memory: constant parts (an item's members, a provider's link) are escaped once, and the
  * members of a row that depend on the row alone are kept on it (ListedRow.serialised), so that an unchanged
@@ -25,6 +25,8 @@ export interface AnswerCurrency {
 export interface ListingWriter {
   /** The entries as a JSON array; those whose item or provider is unknown here are left out. */
   write(entries: readonly LiveEntry[], currency: AnswerCurrency, withUrl: boolean): string
+  /** The entries of one item as a JSON array of quotes, which name neither item nor link. */
+  writeQuotes(entries: readonly LiveEntry[], currency: AnswerCurrency): string
   /** Where a provider sells an item: the row's own URL where it is a usable one, else by the provider's template. */
   urlOf(provider: Provider, item: CatalogItem, row: LiveRow | undefined): string
 }
@@ -37,14 +39,14 @@ export interface ListingSources {
 }
 
 const INSTANTS_KEPT = 20_000
-/** Texts kept on a row: US dollars with and without URL, and two more currencies. */
+/** Texts kept on a row: US dollars with and without URL, as a quote, and one more currency. */
 const VARIANTS_KEPT = 4
 
 /** What a row's text depends on beside the row. */
 interface Variant {
   name: string
   currency: AnswerCurrency
-  withUrl: boolean
+  members: 'quote' | 'entry' | 'entry with url'
 }
 
 /** Opens the writer of a side. */
@@ -81,45 +83,56 @@ export function openListingWriter(side: Side, sources: ListingSources): ListingW
   const urlOf = (provider: Provider, item: CatalogItem, row: LiveRow | undefined): string =>
     usableUrl(row?.url ?? null) ?? marketplaceUrl(provider, item)
 
+  /** Price and quantity of a row and all up to the value of `last_updated`; `links` stand between. */
+  const rowText = (row: LiveRow, currency: AnswerCurrency, links: string): string => {
+    const [amount, decimal] = amounts(row, currency)
+    const price =
+      side === 'bid'
+        ? `"highest_bid":${amount},"highest_bid_decimal":"${decimal}","num_bids":${row.quantity},`
+        : `"lowest_ask":${amount},"lowest_ask_decimal":"${decimal}","quantity":${row.quantity},`
+    return `${price}${links}"timestamp":"${instantText(row.seenAt)}","last_updated":"`
+  }
+
   /** All of an entry but the value of `last_updated`, or undefined when its item or provider is unknown. */
-  const opening = (entry: LiveEntry, currency: AnswerCurrency, withUrl: boolean): string | undefined => {
+  const opening = (entry: LiveEntry, { currency, members }: Variant): string | undefined => {
     const { itemId, listed } = entry
     const { provider: key, row } = listed
     const item = itemText(itemId)
     const provider = sources.providerOf(key)
     if (item === undefined || !provider) return undefined
-    const [amount, decimal] = amounts(row, currency)
+    if (members === 'quote') return `{"provider":"${key}",${rowText(row, currency, '')}`
     const start = `{"provider":"${key}",${item}`
-    const end = `"timestamp":"${instantText(row.seenAt)}","last_updated":"`
-    if (side === 'bid') {
-      return `${start}"highest_bid":${amount},"highest_bid_decimal":"${decimal}","num_bids":${row.quantity},${end}`
-    }
+    if (side === 'bid') return start + rowText(row, currency, '')
     const link = `"link":${ascii(`${sources.baseUrl}/r/${key}/${itemId}`)},`
-    const url = withUrl ? `"url":${ascii(urlOf(provider, sources.itemOf(itemId) as CatalogItem, row))},` : ''
-    return `${start}"lowest_ask":${amount},"lowest_ask_decimal":"${decimal}","quantity":${row.quantity},${link}${url}${end}`
+    if (members === 'entry') return start + rowText(row, currency, link)
+    const url = `"url":${ascii(urlOf(provider, sources.itemOf(itemId) as CatalogItem, row))},`
+    return start + rowText(row, currency, link + url)
   }
 
   const keptOpening = (entry: LiveEntry, asked: Variant): string | undefined => {
     const { serialised } = entry.listed
     for (const { variant, text } of serialised) if (variant === asked.name) return text
-    const text = opening(entry, asked.currency, asked.withUrl)
+    const text = opening(entry, asked)
     if (text === undefined) return undefined
     if (serialised.length >= VARIANTS_KEPT) serialised.shift()
     serialised.push({ variant: asked.name, text })
     return text
   }
 
+  const listText = (entries: readonly LiveEntry[], currency: AnswerCurrency, members: Variant['members']): string => {
+    const asked = { name: `${currency.code} ${currency.rate.text} ${members}`, currency, members }
+    let text = ''
+    for (const entry of entries) {
+      const start = keptOpening(entry, asked)
+      if (start !== undefined) text += `${text === '' ? '' : ','}${start}${instantText(entry.lastUpdatedAt)}"}`
+    }
+    return `[${text}]`
+  }
+
   return {
     urlOf,
-    write(entries, currency, withUrl) {
-      const asked = { name: `${currency.code} ${currency.rate.text} ${withUrl}`, currency, withUrl }
-      let text = ''
-      for (const entry of entries) {
-        const start = keptOpening(entry, asked)
-        if (start !== undefined) text += `${text === '' ? '' : ','}${start}${instantText(entry.lastUpdatedAt)}"}`
-      }
-      return `[${text}]`
-    },
+    write: (entries, currency, withUrl) => listText(entries, currency, withUrl ? 'entry with url' : 'entry'),
+    writeQuotes: (entries, currency) => listText(entries, currency, 'quote'),
   }
 }
 

@@ -58,13 +58,24 @@ function tell(issue: Issue, input: unknown): Told {
     case 'too_big':
       return tellTooBig(issue)
     case 'invalid_type':
-      return issue.expected === 'string'
-        ? { type: 'string_type', msg: 'Input should be a text', ctx: {} }
-        : { type: 'value_error', msg: `Input should be of type ${issue.expected}`, ctx: { expected: issue.expected } }
+      return TYPES[issue.expected] ?? tellType(issue.expected)
     default:
       return { type: 'value_error', msg: issue.message, ctx: {} }
   }
 }
+
+const TYPES: Record<string, Told> = {
+  string: { type: 'string_type', msg: 'Input should be a text', ctx: {} },
+  number: { type: 'int_parsing', msg: 'Input should be a whole number', ctx: {} },
+  int: { type: 'int_parsing', msg: 'Input should be a whole number', ctx: {} },
+  boolean: { type: 'bool_parsing', msg: 'Input should be true or false', ctx: {} },
+}
+
+const tellType = (expected: string): Told => ({
+  type: 'value_error',
+  msg: `Input should be of type ${expected}`,
+  ctx: { expected },
+})
 
 function tellTooSmall(issue: z.core.$ZodIssueTooSmall): Told {
   const least = Number(issue.minimum)

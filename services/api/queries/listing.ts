@@ -133,7 +133,7 @@ function arrange(
 }
 
 /** One entry per provider: the best price of all phases, their quantities together, under the finish's own id. */
-function mergePhases(side: Side, entries: readonly LiveEntry[], finishId: number): LiveEntry[] {
+export function mergePhases(side: Side, entries: readonly LiveEntry[], finishId: number): LiveEntry[] {
   const byProvider = Map.groupBy(entries, entry => entry.listed.provider)
   const merged = [...byProvider].map(([provider, phasesOf]) => {
     const rows = phasesOf.map(entry => entry.listed)
