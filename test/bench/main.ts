@@ -16,10 +16,11 @@ import type { Bench, BenchContext, Entry } from './bench.ts'
 import { book } from './benches/book.ts'
 import { candles, history } from './benches/clickhouse.ts'
 import { liveView } from './benches/live-view.ts'
+import { prices } from './benches/prices.ts'
 import { keepResults, showResults } from './report.ts'
-import { openStage, type Stage } from './stage.ts'
+import { FULL_SIZE, openStage, QUICK_SIZE, type Stage } from './stage.ts'
 
-const BENCHES: readonly Bench[] = [book, liveView, history, candles]
+const BENCHES: readonly Bench[] = [book, liveView, prices, history, candles]
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
 
@@ -66,7 +67,13 @@ async function run({ only, quick = false }: Options): Promise<number> {
       const context: BenchContext = {
         ...{ isQuick: quick, log, say, signal: stop.signal },
         stage: () => {
-          stage ??= openStage({ addresses, logs: join(root, 'bench-logs'), isQuick: quick, log, say })
+          stage ??= openStage({
+            addresses,
+            logs: join(root, 'bench-logs'),
+            size: quick ? QUICK_SIZE : FULL_SIZE,
+            log,
+            say,
+          })
           return stage
         },
       }

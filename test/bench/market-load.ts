@@ -5,11 +5,13 @@
  * Writes market.quotes. Invariant: a refresh moves exactly the asked share of its prices (rounded), each by so
  * little that it is never held back as a glitch, and refreshes of a provider are in time order.
  */
+import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
+import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
@@ -40,6 +42,10 @@ export interface PublishedRound {
 /** A market that can be refreshed. */
 export interface MarketLoad {
   readonly listings: readonly Listing[]
+  /** Ids of the items that a listing names, in its order. */
+  readonly itemIds: readonly number[]
+  /** Publishes the exchange rates that the refreshes are converted by. */
+  publishRates(): Promise<void>
   /** Publishes one refresh of each listing, one after the other; `share` of its prices move. */
   publish(listings: readonly Listing[], share: number): Promise<PublishedRound>
   close(): Promise<void>
@@ -86,6 +92,9 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
   const outlet = openOutlet(kafka.codec, publisher)
   return {
     listings,
+    itemIds: itemIdsOf(names),
+    publishRates: () =>
+      publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates.event) }]),
     async publish(chosen, share) {
       const round: PublishedRound = { records: 0, observations: 0, moved: 0, refreshes: [] }
       for (const listing of chosen) {
@@ -104,6 +113,15 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
     },
     close: () => publisher.close(),
   }
+}
+
+function itemIdsOf(names: readonly string[]): number[] {
+  const ids = new Map(
+    loadCatalog()
+      .filter(({ phase }) => phase === null)
+      .map(({ market_hash_name, item_id }) => [market_hash_name, item_id]),
+  )
+  return names.map(name => ids.get(name)).filter(id => id !== undefined)
 }
 
 /** Moves a share of a listing's prices by one hundredth, another stretch of them each time; returns how many. */

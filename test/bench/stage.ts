@@ -32,22 +32,24 @@ export interface Stage extends Place {
   reached(group: string, topic: TopicKey, ends: readonly number[], limitMs: number): Promise<void>
 }
 
-const FULL: MarketSize = { providers: 41, items: 30_000 }
-const QUICK: MarketSize = { providers: 8, items: 5_000 }
+/** The market that all bars are about. */
+export const FULL_SIZE: MarketSize = { providers: 41, items: 30_000 }
+/** Enough to see that a benchmark works. */
+export const QUICK_SIZE: MarketSize = { providers: 8, items: 5_000 }
+
 /** Short, since it is part of what is measured; a look costs the broker one request. */
 const LAG_POLL_MS = 25
 const LOAD_LIMIT_MS = 300_000
 
 /** How a stage is set. */
 export interface StageOptions extends PlaceOptions {
-  isQuick: boolean
+  size: MarketSize
   say(text: string): void
 }
 
 /** Loads the market and waits until the book holds it. */
 export async function openStage(options: StageOptions): Promise<Stage> {
-  const { log, say } = options
-  const size = options.isQuick ? QUICK : FULL
+  const { log, say, size } = options
   say('setting a namespace up')
   const place = await openPlace(options)
   const closers: (() => Promise<void>)[] = [() => place.close()]
@@ -67,6 +69,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     closers.push(() => market.close())
     const judged = await watchJudged(kafka)
     closers.push(() => judged.close())
+    await market.publishRates()
     await place.role('book')
     const total = (size.providers * size.items).toLocaleString('en')
     say(`loading the market: ${size.providers} providers, ${total} asks`)

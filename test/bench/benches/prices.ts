@@ -1,0 +1,73 @@
+/**
+ * GET /prices by item, all 41 rows, against a bare Express route that sends the same bytes.
+ *
+ * Once for a few items that are asked for again and again, once for more items than the query service
+ * keeps in memory. 32 kept connections, both servers in processes of their own, the market at rest.
+ */
+
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import type { Bench, Entry } from '../bench.ts'
+import { ratioEntry } from '../entry.ts'
+import { measureRoute } from '../http-turns.ts'
+import type { RoleProcess } from '../role-process.ts'
+import type { Stage } from '../stage.ts'
+
+const BAR = 0.6
+const CATCH_UP_LIMIT_MS = 240_000
+const READY_LIMIT_MS = 60_000
+const SPREADS = [
+  { name: 'some items', items: 500 },
+  { name: 'many items', items: 8_000 },
+]
+
+/** Requests a second. */
+export const prices: Bench = {
+  name: 'prices',
+  about: 'requests a second of GET /prices by item, against bare Express with the same bytes',
+  async run(context) {
+    const stage = await context.stage()
+    const process = await serveApi(stage, text => context.say(text))
+    const headers = { authorization: `Bearer ${await newKey(stage)}` }
+    const listed = stage.market.itemIds
+    const entries: Entry[] = []
+    for (const { name, items } of SPREADS) {
+      const step = Math.max(1, Math.floor(listed.length / items))
+      const values = listed
+        .filter((_, each) => each % step === 0)
+        .slice(0, items)
+        .map(String)
+      const route = { baseUrl: process.baseUrl, headers, path: '/prices', parameter: 'item_id', values }
+      const turns = await measureRoute(context, { process, ...route })
+      entries.push(
+        ratioEntry({ name: `GET /prices, ${name}: against bare Express`, unit: 'requests/s' }, turns.rate, BAR),
+        ratioEntry({ name: `GET /prices, ${name}: CPU of a request, beside bare Express`, unit: 'us' }, turns.cpu),
+        ratioEntry({ name: `GET /prices, ${name}: p50, beside bare Express`, unit: 'ms' }, turns.p50Ms),
+        ratioEntry({ name: `GET /prices, ${name}: p99, beside bare Express`, unit: 'ms' }, turns.p99Ms),
+      )
+    }
+    return entries
+  },
+}
+
+/** Starts what the query service rests on, then itself. */
+async function serveApi(stage: Stage, say: (text: string) => void): Promise<RoleProcess> {
+  await stage.role('fx')
+  await stage.role('live-view')
+  say('the live view is catching up')
+  await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
+  const api = await stage.role('api')
+  await api.ready(READY_LIMIT_MS)
+  return api
+}
+
+async function newKey({ config, log }: Stage): Promise<string> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: 1 })
+  try {
+    return (await createAccountWithKey(database, { tier: 'quant', name: 'bench' })).key
+  } finally {
+    await database.close()
+  }
+}

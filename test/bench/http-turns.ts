@@ -1,0 +1,78 @@
+/**
+ * Loads a route of the platform and a bare Express route that sends the same bytes, in turns.
+ *
+ * Invariant: both get the same requests in the same order from the same client.
+ */
+import type { BenchContext } from './bench.ts'
+import type { Turn } from './entry.ts'
+import { type HttpTarget, type LoadResult, loadFor } from './http-load.ts'
+import type { RoleProcess } from './role-process.ts'
+import { startYardstick } from './yardstick.ts'
+import type { ServeRequest, Serving } from './yardsticks/bare-express.ts'
+
+/** What the turns measured. */
+export interface HttpTurns {
+  /** Requests a second. */
+  rate: Turn[]
+  /** Microseconds of CPU in the server's own process, a request. */
+  cpu: Turn[]
+  p50Ms: Turn[]
+  p99Ms: Turn[]
+  /** Bytes of a body. */
+  bytes: number
+}
+
+const TURNS = 5
+const TURN_MS = 3_000
+const WARM_UP_MS = 2_000
+const EXPRESS = new URL('./yardsticks/bare-express.ts', import.meta.url)
+
+/** One slice of load on one server. */
+type Slice = LoadResult & { cpuUs: number }
+
+/** A route of the platform, and the process that serves it. */
+export interface RouteUnderLoad extends ServeRequest {
+  process: RoleProcess
+}
+
+/** Measures a route that is told by one query parameter which answer to give. */
+export async function measureRoute(context: BenchContext, measured: RouteUnderLoad): Promise<HttpTurns> {
+  const { process, ...route } = measured
+  const express = startYardstick(EXPRESS)
+  try {
+    context.say(`keeping ${route.values.length} answers`)
+    const serving = await express.ask<Serving>('serve', route)
+    const paths = route.values.map(value => `${route.path}?${route.parameter}=${encodeURIComponent(value)}`)
+    const ours: HttpTarget = { baseUrl: route.baseUrl, paths, headers: route.headers }
+    const bare: HttpTarget = { ...ours, baseUrl: serving.baseUrl }
+    const count = context.isQuick ? 2 : TURNS
+    context.say('warming up')
+    for (const target of [ours, bare]) await loadFor(target, WARM_UP_MS)
+    const ourCpu = async (): Promise<number> => (await process.figures()).cpuSeconds
+    const bareCpu = (): Promise<number> => express.ask<number>('cpuSeconds', null)
+    const pairs: [Slice, Slice][] = []
+    for (let turn = 0; turn < count; turn++) {
+      context.signal.throwIfAborted()
+      context.say(`turn ${turn + 1} of ${count}`)
+      pairs.push([await slice(ours, ourCpu), await slice(bare, bareCpu)])
+      context.log.info({ turn, pair: pairs.at(-1) }, 'route')
+    }
+    const turnsOf = (figure: keyof Slice): Turn[] =>
+      pairs.map(([value, against]) => ({ value: value[figure], against: against[figure] }))
+    return {
+      rate: turnsOf('requestsPerSecond'),
+      p50Ms: turnsOf('p50Ms'),
+      p99Ms: turnsOf('p99Ms'),
+      bytes: serving.bytes,
+    }
+  } finally {
+    await express.stop()
+  }
+}
+
+async function slice(target: HttpTarget, cpuSeconds: () => Promise<number>): Promise<Slice> {
+  const before = await cpuSeconds()
+  const load = await loadFor(target, TURN_MS)
+  const cpuUs = (((await cpuSeconds()) - before) / load.requests) * 1e6
+  return { ...load, cpuUs }
+}
