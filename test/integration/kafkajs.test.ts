@@ -1,0 +1,227 @@
+/**
+ * The corrections of the pinned kafkajs, each against a real broker, beside the client as it comes.
+ *
+ * What a topic's transactions committed is known by the test's own book, and where a JDK is at hand Kafka's
+ * own client reads the same topics and must agree with that book. The client as it comes runs in a thread of its
+ * own and must fail: a scenario that it masters would prove nothing of the correction.
+ */
+import { expect } from 'chai'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { type KafkajsResult, runKafkajs } from '#test/fixtures/kafkajs-worker.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { findJavaReader, type JavaReader } from '#test/harness/java-reader.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+type Producer = ReturnType<ReturnType<KafkaConnection['newClient']>['producer']>
+type Transaction = Awaited<ReturnType<Producer['transaction']>>
+
+/** What is done to a partition: transaction `by` sends records, then ends. */
+type Act = { by: number; kind: 'send'; count: number } | { by: number; kind: 'commit' | 'abort' }
+
+const send = (by: number, count = 5): Act => ({ by, kind: 'send', count })
+const commit = (by: number): Act => ({ by, kind: 'commit' })
+const abort = (by: number): Act => ({ by, kind: 'abort' })
+const TRANSACTIONS = 4
+
+const scenes: { name: string; acts: Act[]; leaks?: true }[] = [
+  {
+    name: 'a transaction that is aborted after one that began later',
+    acts: [send(0), send(1), abort(1), abort(0), send(2), commit(2)],
+    leaks: true,
+  },
+  {
+    name: 'a commit within a transaction that is aborted',
+    acts: [send(0), send(1), commit(1), send(0), abort(0), send(2), commit(2)],
+  },
+  {
+    name: 'three aborted transactions that begin one after the other',
+    acts: [send(0, 1), send(1, 1), send(2, 1), send(3), abort(0), abort(2), abort(1), commit(3)],
+    leaks: true,
+  },
+  {
+    name: 'one producer that aborts and commits in turns',
+    acts: [0, 1, 2].flatMap(() => [send(0), abort(0), send(0), commit(0)]),
+  },
+  { name: 'an aborted transaction at the end', acts: [send(0), commit(0), send(1), abort(1)] },
+]
+
+/** Transactions that begin, send and end in any order. */
+function randomScene(random: SeededRandom, length: number): Act[] {
+  const open = new Set<number>()
+  const acts: Act[] = []
+  while (acts.length < length || open.size > 0) {
+    const by = random.integer(0, TRANSACTIONS - 1)
+    const isEnding = open.has(by) && (acts.length >= length || random.chance(0.4))
+    if (isEnding) acts.push(random.chance(0.5) ? commit(by) : abort(by))
+    else if (acts.length < length) acts.push(send(by, random.integer(1, 20)))
+    if (isEnding) open.delete(by)
+    else if (acts.length < length + 1) open.add(by)
+  }
+  return acts
+}
+
+describe('kafkajs as corrected', function () {
+  this.timeout(180_000)
+  const place = useServers({ setUp: false })
+  let kafka: KafkaConnection
+  let java: JavaReader | undefined
+  let producers: Producer[]
+  let groups = 0
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    java = findJavaReader()
+    const own = Array.from({ length: TRANSACTIONS }, (_, number) =>
+      kafka.newClient(`tx-${number}`).producer({
+        transactionalId: `${place.namespace}tx-${number}`,
+        idempotent: true,
+        maxInFlightRequests: 1,
+      }),
+    )
+    for (const producer of own) await producer.connect()
+    producers = own
+  })
+  after(() => Promise.all(producers.map(producer => producer.disconnect())))
+
+  /** Creates a topic of one partition. */
+  async function createTopic(name: string, settings: Record<string, string> = {}): Promise<string> {
+    const topic = `${place.namespace}${name}`
+    const admin = kafka.newClient('admin').admin()
+    await admin.connect()
+    const configEntries = Object.entries(settings).map(([key, value]) => ({ name: key, value }))
+    await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, configEntries }] })
+    await admin.disconnect()
+    return topic
+  }
+
+  /** Performs a scene; the keys that were committed, in the order of the log. */
+  async function perform(topic: string, acts: readonly Act[]): Promise<string[]> {
+    const open = new Map<number, Transaction>()
+    const written: { by: number; key: string; isCommitted: boolean }[] = []
+    for (const [number, act] of acts.entries()) {
+      const { by } = act
+      if (act.kind === 'send') {
+        const transaction = open.get(by) ?? (await (producers[by] as Producer).transaction())
+        open.set(by, transaction)
+        const keys = Array.from({ length: act.count }, (_, at) => `t${by}-${number}-${at}`)
+        const messages = keys.map(key => ({ key, value: '.'.repeat(40), partition: 0 }))
+        await transaction.send({ topic, acks: -1, messages })
+        written.push(...keys.map(key => ({ by, key, isCommitted: false })))
+      } else {
+        await open.get(by)?.[act.kind]()
+        open.delete(by)
+        for (const record of written) {
+          if (record.by !== by) continue
+          record.isCommitted ||= act.kind === 'commit'
+          record.by = -1
+        }
+      }
+    }
+    return written.filter(({ isCommitted }) => isCommitted).map(({ key }) => key)
+  }
+
+  const endOf = async (topic: string): Promise<number> => {
+    const reader = await openRangeReader(kafka, [topic])
+    return reader.end(topic, 0).finally(() => reader.close())
+  }
+
+  async function readRange(topic: string, to: number): Promise<{ offset: number; key: string }[]> {
+    const reader = await openRangeReader(kafka, [topic])
+    const records: { offset: number; key: string }[] = []
+    await reader.read({ topic, partition: 0, from: 0, to }, ({ offset, key }) => {
+      records.push({ offset, key: String(key) })
+    })
+    await reader.close()
+    return records
+  }
+
+  const readGroup = (topic: string, end: number, isCorrected: boolean, maxBytes: number): Promise<KafkajsResult> =>
+    runKafkajs({
+      ...{ kind: 'read', isCorrected, brokers: kafka.brokers, topic, end, maxBytes },
+      group: `${place.namespace}g${groups++}`,
+    })
+
+  /** Performs a scene and reads it back in every way. */
+  async function readBack(name: string, acts: readonly Act[]) {
+    const topic = await createTopic(name)
+    const committed = await perform(topic, acts)
+    const end = await endOf(topic)
+    const truth = await java?.read(kafka.brokers, topic)
+    if (truth)
+      expect(
+        truth.map(({ key }) => String(key)),
+        'the Java client',
+      ).to.deep.equal(committed)
+    for (const maxBytes of [200, 1_000, 2 ** 20]) {
+      const { keys, isAtEnd } = await readGroup(topic, end, true, maxBytes)
+      expect(isAtEnd).to.equal(true)
+      expect(keys, `the consumer, ${maxBytes} bytes a fetch`).to.deep.equal(committed)
+    }
+    expect(
+      (await readRange(topic, end)).map(({ key }) => key),
+      'the range reader',
+    ).to.deep.equal(committed)
+    return { committed, stock: await readGroup(topic, end, false, 2 ** 20) }
+  }
+
+  for (const [number, { name, acts, leaks }] of scenes.entries()) {
+    it(`shows of ${name} what was committed`, async () => {
+      const { committed, stock } = await readBack(`scene-${number}`, acts)
+      const leaked = stock.keys.filter(key => !committed.includes(key))
+      if (leaks) expect(leaked, 'the client as it comes must leak here').to.not.deep.equal([])
+    })
+  }
+
+  it('shows of transactions in random order what was committed, where the client as it comes leaks', async () => {
+    const { committed, stock } = await readBack('random', randomScene(seededRandom('transactions'), 200))
+    const leaked = stock.keys.filter(key => !committed.includes(key)).length
+    console.log(`      ${committed.length} records committed; as it comes kafkajs shows ${leaked} aborted ones besides`)
+    expect(leaked).to.be.greaterThan(0)
+  })
+
+  it('passes a batch that compaction has emptied, before which the client as it comes stays for ever', async () => {
+    const topic = await createTopic('compacted', {
+      'cleanup.policy': 'compact',
+      'segment.ms': '50',
+      'min.cleanable.dirty.ratio': '0.001',
+      'delete.retention.ms': '0',
+    })
+    await perform(topic, [send(0, 20), commit(0)])
+    const overwrite = async () => {
+      const transaction = await (producers[1] as Producer).transaction()
+      const messages = Array.from({ length: 20 }, (_, at) => ({ key: `t0-0-${at}`, value: 'later', partition: 0 }))
+      await transaction.send({ topic, acks: -1, messages })
+      await transaction.commit()
+    }
+    // The cleaner looks every 15 s, and at closed segments only: each new record closes the one before.
+    const records = await eventually(
+      async () => {
+        await overwrite()
+        const all = await readRange(topic, await endOf(topic))
+        return (all[0]?.offset ?? 0) >= 20 && all
+      },
+      90_000,
+      'the first batch to be compacted',
+    )
+    const end = await endOf(topic)
+    const corrected = await readGroup(topic, end, true, 100)
+    expect(corrected.isAtEnd).to.equal(true)
+    expect(new Set(corrected.keys)).to.deep.equal(new Set(records.map(({ key }) => key)))
+    const stock = await readGroup(topic, end, false, 100)
+    expect(stock.isAtEnd, 'the client as it comes must be stuck here').to.equal(false)
+    const truth = await java?.read(kafka.brokers, topic)
+    if (truth)
+      expect(await readRange(topic, end)).to.deep.equal(truth.map(({ offset, key }) => ({ offset, key: `${key}` })))
+  })
+
+  it('makes no timers while it is idle, where the client as it comes makes one a millisecond', async () => {
+    const job = { kind: 'idle', brokers: kafka.brokers, group: '', topic: '', end: 0, maxBytes: 0 } as const
+    const corrected = await runKafkajs({ ...job, isCorrected: true })
+    const stock = await runKafkajs({ ...job, isCorrected: false })
+    console.log(`      timers of an idle client in 300 ms: ${corrected.timers}, as it comes ${stock.timers}`)
+    expect(corrected.timers).to.be.at.most(5)
+    expect(stock.timers).to.be.at.least(50)
+  })
+})
