@@ -7,9 +7,9 @@
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { ApiError } from '../errors.ts'
-import type { AnswerCurrency } from '../listing-text.ts'
 
 /** The rates in force. */
 export interface FxTable {

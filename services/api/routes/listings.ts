@@ -5,10 +5,11 @@
  * schemas/api/listing.ts.
  */
 import type { Router } from 'express'
+import { type AnswerCurrency, ascii } from '#schemas/api/entry-text.ts'
 import { type ListingQuery, listingQuery } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { type Allow, credentialOf } from '../guard.ts'
-import { type AnswerCurrency, ascii, type ListingWriter, openListingWriter } from '../listing-text.ts'
+import { type ListingWriter, openListingWriter } from '../listing-text.ts'
 import { type ApiParts, perTier } from '../parts.ts'
 import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
 import { sendAscii } from '../reply.ts'

@@ -1,0 +1,126 @@
+/**
+ * The JSON text of price and bid entries, for listings, batch quotes and bulk snapshots alike.
+ *
+ * Pure but for its memory: an item's members and the texts of instants are written once. Invariant: the text is
+ * ASCII and equals what JSON.stringify would make of the entry (schemas/api/listing.ts, batch.ts), escapes aside;
+ * all of it up to the value of `last_updated` depends on the row alone, so a caller may keep that part.
+ * JSON.stringify of 41 entries took 30 us; this takes 20.
+ */
+import type { Side } from '../events/book-changed.ts'
+import type { CatalogItem } from '../values/catalog-item.ts'
+import { minorDigits, minorToDecimal, type Rate, toDecimal } from '../values/money.ts'
+import type { LiveRow } from '../views/live-keys.ts'
+
+/** The currency of an answer and its rate. */
+export interface AnswerCurrency {
+  code: string
+  rate: Rate
+}
+
+/** Which members an entry has: a quote names neither item nor link. */
+export type EntryMembers = 'quote' | 'entry' | 'entry with url'
+
+/** A row and what it is of. */
+export interface EntryRow {
+  itemId: number
+  provider: string
+  row: LiveRow
+}
+
+/** What the text of an entry is made of besides its row; `P` is a provider as its registry knows it. */
+export interface EntrySources<P> {
+  itemOf(itemId: number): CatalogItem | undefined
+  providerOf(key: string): P | undefined
+  /** A provider's page of an item. */
+  marketplaceUrl(provider: P, item: CatalogItem): string
+  /** Public root of the API, without a trailing slash. */
+  baseUrl: string
+}
+
+/** Writes the entries of one side. */
+export interface EntryText<P> {
+  /** All of an entry before the value of `last_updated`; undefined when its item or provider is unknown. */
+  opening(entry: EntryRow, currency: AnswerCurrency, members: EntryMembers): string | undefined
+  /** The rest of an entry. */
+  closing(lastUpdatedAt: number): string
+  /** Where a provider sells an item: the row's own URL where it is a usable one, else by the provider's template. */
+  urlOf(provider: P, item: CatalogItem, row: LiveRow | undefined): string
+}
+
+const INSTANTS_KEPT = 20_000
+
+/** Opens the writer of a side's entries. */
+export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryText<P> {
+  const itemTexts = new Map<number, string>()
+  const instants = new Map<number, string>()
+
+  const instantText = (instant: number): string => {
+    const known = instants.get(instant)
+    if (known !== undefined) return known
+    if (instants.size >= INSTANTS_KEPT) instants.clear()
+    const text = new Date(instant).toISOString()
+    instants.set(instant, text)
+    return text
+  }
+
+  /** An item's id, name and phase never change, so its text is kept for ever. */
+  const itemText = (itemId: number): string | undefined => {
+    const known = itemTexts.get(itemId)
+    if (known !== undefined) return known
+    const item = sources.itemOf(itemId)
+    if (!item) return undefined
+    const { market_hash_name, phase } = item
+    const text = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)},`
+    itemTexts.set(itemId, text)
+    return text
+  }
+
+  const urlOf: EntryText<P>['urlOf'] = (provider, item, row) =>
+    usableUrl(row?.url ?? null) ?? sources.marketplaceUrl(provider, item)
+
+  /** Price and quantity of a row and all up to the value of `last_updated`; `links` stand between. */
+  const rowText = (row: LiveRow, currency: AnswerCurrency, links: string): string => {
+    const [amount, decimal] = amounts(row, currency)
+    const price =
+      side === 'bid'
+        ? `"highest_bid":${amount},"highest_bid_decimal":"${decimal}","num_bids":${row.quantity},`
+        : `"lowest_ask":${amount},"lowest_ask_decimal":"${decimal}","quantity":${row.quantity},`
+    return `${price}${links}"timestamp":"${instantText(row.seenAt)}","last_updated":"`
+  }
+
+  return {
+    urlOf,
+    closing: lastUpdatedAt => `${instantText(lastUpdatedAt)}"}`,
+    opening({ itemId, provider: key, row }, currency, members) {
+      const item = itemText(itemId)
+      const provider = sources.providerOf(key)
+      if (item === undefined || provider === undefined) return undefined
+      if (members === 'quote') return `{"provider":"${key}",${rowText(row, currency, '')}`
+      const start = `{"provider":"${key}",${item}`
+      if (side === 'bid') return start + rowText(row, currency, '')
+      const link = `"link":${ascii(`${sources.baseUrl}/r/${key}/${itemId}`)},`
+      if (members === 'entry') return start + rowText(row, currency, link)
+      const url = `"url":${ascii(urlOf(provider, sources.itemOf(itemId) as CatalogItem, row))},`
+      return start + rowText(row, currency, link + url)
+    },
+  }
+}
+
+/** JSON text of a value with everything beyond ASCII escaped, so that a body costs no UTF-8 encoding. */
+export function ascii(value: unknown): string {
+  return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped)
+}
+
+const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+function amounts(row: LiveRow, { code, rate }: AnswerCurrency): [amount: string, decimal: string] {
+  return row.currency === code
+    ? [String(row.price), minorToDecimal(row.price)]
+    : [minorDigits(row.priceMicroUsd, rate), toDecimal(row.priceMicroUsd, rate)]
+}
+
+/** Only http and https may be told to a client or redirected to, whatever a provider sent. */
+function usableUrl(text: string | null): string | undefined {
+  if (text === null || !/^https?:\/\//i.test(text)) return undefined
+  return URL.parse(text)?.href
+}
