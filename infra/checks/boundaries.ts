@@ -16,7 +16,7 @@ const packages = (...names: string[]): string => `(^|node_modules/)(${names.join
 const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['kafkajs', '@kafkajs/[^/]+'], rooms: ['infra/kafka'] },
   { library: ['avsc'], rooms: ['infra/kafka', 'infra/checks'] },
-  { library: ['ioredis'], rooms: ['infra/redis'] },
+  { library: ['ioredis', 'rate-limiter-flexible'], rooms: ['infra/redis'] },
   { library: ['@clickhouse/[^/]+'], rooms: ['infra/clickhouse'] },
   { library: ['pg', 'node-pg-migrate'], rooms: ['infra/postgres'] },
   { library: ['prom-client', 'pino'], rooms: ['infra/runtime'] },

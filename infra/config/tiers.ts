@@ -49,7 +49,11 @@ const limits = z.strictObject({
 export type TierLimits = z.infer<typeof limits>
 
 const tiersFile = z
-  .strictObject({ free: limits, starter: limits, pro: limits, quant: limits })
+  .strictObject({
+    ...{ free: limits, starter: limits, pro: limits, quant: limits },
+    /** Requests without a valid key, per address. */
+    without_key: z.strictObject({ requests_per_minute: count.min(1) }).default({ requests_per_minute: 60 }),
+  })
   .superRefine((tiers, context) => {
     TIERS.slice(1).forEach((tier, i) => {
       const lower = TIERS[i] as Tier
@@ -66,7 +70,26 @@ const tiersFile = z
     })
   })
 
+const BUILT_IN = new URL('./tiers.json', import.meta.url)
+
 /** Loads the limits of all tiers; throws an Error that names file, member and fault. */
-export function loadTiers(file: string | URL = new URL('./tiers.json', import.meta.url)): Record<Tier, TierLimits> {
-  return readJsonFile(file, tiersFile)
+export function loadTiers(file: string | URL = BUILT_IN): Record<Tier, TierLimits> {
+  const { without_key: _, ...tiers } = readJsonFile(file, tiersFile)
+  return tiers
+}
+
+/** Loads how many requests without a valid key an address may send in a minute. */
+export function loadAddressLimit(file: string | URL = BUILT_IN): number {
+  return readJsonFile(file, tiersFile).without_key.requests_per_minute
+}
+
+/** The requests that a key may send: its tier's, or fewer where the key itself is lowered. */
+export function requestLimits(
+  { requests_per_minute, requests_per_month }: TierLimits,
+  lowered: { ratePerMinuteOverride: number | null; quotaPerMonthOverride: number | null },
+): { perMinute: number; perMonth: number } {
+  return {
+    perMinute: Math.min(lowered.ratePerMinuteOverride ?? requests_per_minute, requests_per_minute),
+    perMonth: Math.min(lowered.quotaPerMonthOverride ?? requests_per_month, requests_per_month),
+  }
 }

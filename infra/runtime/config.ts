@@ -21,6 +21,8 @@ export interface PlatformConfig {
   market: string
   /** Path of a providers file that replaces the built-in registry. */
   providersFile: string | undefined
+  /** Path of a tiers file that replaces the built-in limits. */
+  tiersFile: string | undefined
   /** Folder for what must outlive a process but is no data: group member ids. */
   stateDir: string
   logLevel: string
@@ -65,6 +67,7 @@ export function readConfig(env: Environment): PlatformConfig {
     baseUrl: (env.BASE_URL ?? `http://127.0.0.1:${port}`).replace(/\/+$/, ''),
     market: env.MARKET ?? 'demo',
     providersFile: env.MARKETLOG_PROVIDERS,
+    tiersFile: env.MARKETLOG_TIERS,
     stateDir: env.MARKETLOG_STATE_DIR ?? '.run/state',
     logLevel: env.LOG_LEVEL ?? 'info',
     fxUrl: env.FX_URL,

@@ -9,7 +9,7 @@ import express, { type Express, type RequestHandler, Router } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { ApiError, answerErrors } from './errors.ts'
-import { openGuard } from './guard.ts'
+import { type Guard, openGuard } from './guard.ts'
 import type { ApiParts } from './parts.ts'
 import { localsOf, type Observe, openObserver, sendEmpty } from './reply.ts'
 import { decodePercent, requestIdOf } from './request.ts'
@@ -33,19 +33,19 @@ export function makeApp(parts: ApiParts, options: { log: Log; metrics: Metrics }
   app.set('query parser', false)
   const now = () => performance.now()
   app.use(receive(openObserver(options.log, options.metrics, now), now))
-  const router = routesOf(parts)
+  const guard = openGuard(parts)
+  const router = routesOf(parts, guard)
   app.use('/v1', router)
   app.use(router)
-  app.use(() => {
+  app.use(guard.withoutKey, () => {
     throw new ApiError('NOT_FOUND', 'There is no such path.')
   })
   app.use(answerErrors(options.log, now))
   return app
 }
 
-function routesOf(parts: ApiParts): Router {
+function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router {
   const router = Router({ caseSensitive: true })
-  const allow = openGuard(parts.keys)
   addListingRoutes(router, allow, parts)
   addBatchRoutes(router, allow, parts)
   addCandlesRoute(router, allow, parts)
@@ -53,8 +53,8 @@ function routesOf(parts: ApiParts): Router {
   addSalesRoute(router, allow, parts)
   addCatalogRoutes(router, allow, parts)
   addProviderRoutes(router, allow, parts)
-  addRedirectRoute(router, parts)
-  refuseOtherMethods(router)
+  addRedirectRoute(router, withoutKey, parts)
+  refuseOtherMethods(router, withoutKey)
   return router
 }
 
@@ -68,7 +68,7 @@ function receive(observe: Observe, now: () => number): RequestHandler {
 }
 
 /** A known path refuses every other method and says which it takes; a browser asks with OPTIONS whether it may. */
-function refuseOtherMethods(router: Router): void {
+function refuseOtherMethods(router: Router, withoutKey: RequestHandler): void {
   const methods = new Map<string, Set<string>>()
   for (const { route } of router.stack) {
     if (!route) continue
@@ -79,7 +79,7 @@ function refuseOtherMethods(router: Router): void {
   for (const [path, taken] of methods) {
     if (taken.has('GET')) taken.add('HEAD')
     const allowed = [...taken].sort().join(', ')
-    router.all(path, (request, response) => {
+    router.all(path, withoutKey, (request, response) => {
       const allow = ['Allow', `${allowed}, OPTIONS`]
       if (request.method !== 'OPTIONS') {
         throw new ApiError('METHOD_NOT_ALLOWED', `This path answers ${allowed}, not ${request.method}.`, {

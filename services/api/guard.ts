@@ -1,39 +1,76 @@
 /**
- * What a request passes before its parameters are looked at: key, account, tier; then limits.
+ * What a request passes before its parameters are looked at: key, account, tier, limits.
  *
- * Reads the key directory. Invariant (decisions.md "Further rules"): credential 401, account 403, tier 403,
- * rate limit 429, then validation 422. The limits' place is the end of `pass`: there a credential is accepted
- * and nothing has been parsed.
+ * Reads the key directory, counts in the request meter and the address limit. Invariant (decisions.md
+ * "Further rules"): credential 401, account 403, tier 403, rate limit 429, then validation 422. Nothing passes
+ * uncounted: with a key it counts on the key, without one on its address, and when the meter cannot tell it
+ * is a 503. Every answer to a valid key carries X-RateLimit-*.
  */
-import type { RequestHandler, Response } from 'express'
-import type { Tier } from '#infra/config/tiers.ts'
+import type { Request, RequestHandler, Response } from 'express'
+import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer, KeyDirectory } from '#infra/postgres/key-directory.ts'
+import type { AddressLimit } from '#infra/redis/address-limit.ts'
+import { type Metered, type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
 import { ApiError } from './errors.ts'
 import { localsOf } from './reply.ts'
 
-/** Makes the handler that lets only some tiers pass. */
+/** Makes the handler that lets only some tiers pass; what passes counts against the monthly quota. */
 export type Allow = (...tiers: Tier[]) => RequestHandler
 
-/** Opens the guard on a key directory. */
-export function openGuard(keys: KeyDirectory): Allow {
-  return (...tiers) => {
-    const [lowest] = tiers
-    /** Every step throws what it refuses; limits are the step after these two. */
-    const pass = (response: Response, answer: KeyAnswer): void => {
-      const { tier } = admit(response, answer)
-      if (!tiers.includes(tier)) throw forbiddenTier(`This route is for the tier ${lowest} and above.`)
-    }
-    return (request, response, next) => {
-      const answer = keys.judge(request.headers.authorization)
-      if (answer instanceof Promise) {
-        return answer.catch(unreachable).then(judged => {
-          pass(response, judged)
-          next()
-        })
+/** The handlers that stand before routes. */
+export interface Guard {
+  allow: Allow
+  /** Stands before what needs no key: counts by address, or in the minute of a valid key. */
+  withoutKey: RequestHandler
+}
+
+/** What the guard asks. */
+export interface GuardParts {
+  keys: KeyDirectory
+  meter: RequestMeter
+  addresses: AddressLimit
+  tiers: Record<Tier, TierLimits>
+}
+
+/** Counters and live tables share a server; a client of these routes is told of the table that it asked for. */
+const LOST_INDEX: Record<string, ErrorCode> = {
+  '/prices': 'PRICES_INDEX_UNAVAILABLE',
+  '/prices/batch': 'PRICES_INDEX_UNAVAILABLE',
+  '/bids': 'BIDS_INDEX_UNAVAILABLE',
+  '/bids/batch': 'BIDS_INDEX_UNAVAILABLE',
+}
+
+/** Opens the guard. */
+export function openGuard(parts: GuardParts): Guard {
+  const { keys } = parts
+  const judge = async (request: Request): Promise<KeyAnswer> => keys.judge(request.headers.authorization)
+  return {
+    allow: (...tiers) => {
+      const [lowest] = tiers
+      const enter = async (request: Request, response: Response, answer: KeyAnswer): Promise<void> => {
+        const credential = await admit(parts, request, response, answer)
+        if (!tiers.includes(credential.tier)) {
+          await showLimits(parts, response, credential)
+          throw forbiddenTier(`This route is for the tier ${lowest} and above.`)
+        }
+        await count(parts, request, response, credential, true)
       }
-      pass(response, answer)
+      return async (request, response, next) => {
+        const answer = keys.judge(request.headers.authorization)
+        await enter(request, response, answer instanceof Promise ? await answer.catch(unreachable) : answer)
+        next()
+      }
+    },
+    async withoutKey(request, response, next) {
+      // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
+      const answer = await judge(request).catch(() => undefined)
+      if (answer?.accepted) {
+        const credential = await admit(parts, request, response, answer)
+        await count(parts, request, response, credential, false)
+      } else await chargeAddress(parts, request)
       next()
-    }
+    },
   }
 }
 
@@ -47,10 +84,56 @@ export function credentialOf(response: Response): Credential {
 /** The 403 for what a tier may not do. */
 export const forbiddenTier = (detail: string): ApiError => new ApiError('FORBIDDEN_TIER', detail)
 
-function admit(response: Response, answer: KeyAnswer): Credential {
-  if (!answer.accepted) throw new ApiError(answer.code, answer.detail, { headers: ['WWW-Authenticate', 'Bearer'] })
+async function admit(parts: GuardParts, request: Request, response: Response, answer: KeyAnswer): Promise<Credential> {
+  if (!answer.accepted) {
+    await chargeAddress(parts, request)
+    throw new ApiError(answer.code, answer.detail, { headers: ['WWW-Authenticate', 'Bearer'] })
+  }
   localsOf(response).credential = answer.credential
   return answer.credential
+}
+
+async function chargeAddress({ addresses }: GuardParts, request: Request): Promise<void> {
+  const waitSeconds = await addresses.charge(request.socket.remoteAddress)
+  if (waitSeconds === undefined) return
+  const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
+  throw new ApiError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
+}
+
+/** Counts a request on its key, or throws the 429. */
+async function count(
+  { meter, tiers }: GuardParts,
+  request: Request,
+  response: Response,
+  credential: Credential,
+  countsInMonth: boolean,
+): Promise<void> {
+  const { keyId, tier } = credential
+  const limits = requestLimits(tiers[tier], credential)
+  let metered: Metered
+  try {
+    metered = await meter.take(keyId, limits, { countsInMonth })
+  } catch (cause) {
+    const code = LOST_INDEX[request.route?.path] ?? 'SERVICE_UNAVAILABLE'
+    throw new ApiError(code, 'Requests cannot be counted at the moment; try again with a growing delay.', { cause })
+  }
+  localsOf(response).rateHeaders = rateHeaders(tier, limits, metered)
+  if (metered.refusedBy === undefined) return
+  const headers = ['Retry-After', String(metered.retryAfterSeconds)]
+  if (metered.refusedBy === 'minute') {
+    const detail = `This key may send ${limits.perMinute} requests a minute; wait as Retry-After says.`
+    throw new ApiError('RATE_LIMIT_EXCEEDED', detail, { headers })
+  }
+  const detail = `This key has used up its ${limits.perMonth} requests of the month.`
+  throw new ApiError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
+}
+
+/** A refusal by tier comes before the limits and counts nothing; it only tells them, where they can be told. */
+async function showLimits({ meter, tiers }: GuardParts, response: Response, credential: Credential): Promise<void> {
+  const { keyId, tier } = credential
+  const limits = requestLimits(tiers[tier], credential)
+  const metered = await meter.read(keyId, limits).catch(() => undefined)
+  if (metered) localsOf(response).rateHeaders = rateHeaders(tier, limits, metered)
 }
 
 function unreachable(cause: unknown): never {

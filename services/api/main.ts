@@ -1,15 +1,17 @@
 /**
  * The role `api`: opens what the routes read, mounts them on the process's HTTP host, and closes it all.
  *
- * Reads Redis, ClickHouse and Postgres; never reads Kafka but for the catalog that the process shares, and
- * writes no view. Invariant: a lost dependency is a 503 on the routes that need it while the others answer on.
+ * Reads Redis, ClickHouse and Postgres; never reads Kafka but for the catalog that the process shares. Counts
+ * requests in Redis and writes no view. Invariant: a lost dependency is a 503 on the routes that need it while the others answer on.
  */
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { loadTiers } from '#infra/config/tiers.ts'
+import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
@@ -42,8 +44,10 @@ export const start: StartRole = async context => {
   const parts: ApiParts = {
     catalog,
     registry,
-    tiers: loadTiers(),
+    tiers: loadTiers(config.tiersFile),
     keys: openKeyDirectory(postgres),
+    meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
+    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
     live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
     redis,
     prefix: config.namespace,

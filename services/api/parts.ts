@@ -8,7 +8,9 @@ import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KeyDirectory } from '#infra/postgres/key-directory.ts'
+import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
@@ -19,6 +21,8 @@ export interface ApiParts {
   registry: ProviderRegistry
   tiers: Record<Tier, TierLimits>
   keys: KeyDirectory
+  meter: RequestMeter
+  addresses: AddressLimit
   live: LiveView
   redis: Redis
   /** Of all Redis keys. */

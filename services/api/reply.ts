@@ -16,6 +16,8 @@ export interface RequestLocals {
   /** Monotonic, milliseconds. */
   startedAt: number
   credential?: Credential
+  /** X-RateLimit-*, name and value in turn; a route whose limits are others replaces them. */
+  rateHeaders?: readonly string[]
   observe: Observe
 }
 
@@ -24,11 +26,14 @@ export type Observe = (response: Response, answer: { status: number; bytes: numb
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 
+const EXPOSED =
+  'X-Request-Id, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-RateLimit-Tier'
+
 /** Sent with every answer. The API shows no page, so nothing may be loaded, framed or sniffed. */
 const FIXED_HEADERS = [
   ...['X-Content-Type-Options', 'nosniff', 'Referrer-Policy', 'no-referrer'],
   ...['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
-  ...['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', 'X-Request-Id, Retry-After'],
+  ...['Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', EXPOSED],
 ]
 
 /** Sends a JSON text, or its bytes; `headers` are name and value in turn. */
@@ -47,17 +52,20 @@ export function sendAscii(response: Response, status: number, text: string): voi
 }
 
 function writeHead(response: Response, status: number, bytes: number, headers: readonly string[]): void {
+  const { requestId, rateHeaders = [] } = localsOf(response)
   response.writeHead(status, [
     ...['Content-Type', JSON_TYPE, 'Content-Length', String(bytes)],
-    ...['X-Request-Id', localsOf(response).requestId, 'Cache-Control', 'private, no-store'],
+    ...['X-Request-Id', requestId, 'Cache-Control', 'private, no-store'],
     ...FIXED_HEADERS,
+    ...rateHeaders,
     ...headers,
   ])
 }
 
 /** Sends a status without a body. */
 export function sendEmpty(response: Response, status: number, headers: readonly string[]): void {
-  response.writeHead(status, ['X-Request-Id', localsOf(response).requestId, ...FIXED_HEADERS, ...headers])
+  const { requestId, rateHeaders = [] } = localsOf(response)
+  response.writeHead(status, ['X-Request-Id', requestId, ...FIXED_HEADERS, ...rateHeaders, ...headers])
   response.end()
   localsOf(response).observe(response, { status, bytes: 0 })
 }

@@ -24,7 +24,7 @@ const KEY_CONNECTIONS = 2
 export const start: StartRole = async context => {
   const { config, log } = context
   const registry = loadProviders(config.providersFile)
-  const tiers = loadTiers()
+  const tiers = loadTiers(config.tiersFile)
   const metrics = openFeedMetrics(context.metrics)
   const catalog = await context.catalog()
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))

@@ -193,7 +193,7 @@ describe('batch lookups', () => {
 
   it('a body of another type, in another coding or too large is refused by its own status', async () => {
     const authorization = `Bearer ${world.keys.quant}`
-    const send = (headers: Record<string, string>, body: BodyInit) =>
+    const send = (headers: Record<string, string>, body: RequestInit['body']) =>
       post('/prices/batch', '', { headers: { authorization, ...headers }, body })
     const body = `{"item_ids":[${world.items.full.item_id}]}`
     for (const type of [

@@ -6,6 +6,7 @@ import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
+import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -27,6 +28,7 @@ describe('outages', () => {
     wires.clickhouse = await layWire(servers.clickhouseReadOnly)
     wires.postgres = await layWire(servers.postgres)
     roles = await platform.startRoles([startApi], {
+      tiersFile: writeRoomyTiers(platform.config.stateDir),
       servers: {
         ...servers,
         redis: wires.redis.url,
@@ -60,7 +62,7 @@ describe('outages', () => {
   const item = () => `item_id=${world.items.full.item_id}`
 
   for (const isLong of [false, true])
-    it(`of Redis${isLong ? ', longer than its client tries' : ''}: prices and bids are unavailable, the catalog is not`, async function () {
+    it(`of Redis${isLong ? ', longer than its client tries' : ''}: nothing is let through uncounted`, async function () {
       this.timeout(60_000)
       await becomes(`/prices?${item()}`, 200)
       await wires.redis.cut()
@@ -68,9 +70,9 @@ describe('outages', () => {
       expect(await ask('/prices?limit=5')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
       expect(await ask(`/bids?${item()}`)).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
       expect(await within(ask('/providers'), 1_000, 'a refusal')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
-      expect(await ask('/items?limit=1')).to.deep.equal([200, undefined])
-      expect(await ask(`/prices/history?${item()}`)).to.deep.equal([200, undefined])
-      expect(await ask('/fx')).to.deep.equal([200, undefined])
+      for (const path of ['/items?limit=1', `/prices/history?${item()}`, '/fx', '/nothing']) {
+        expect(await ask(path), `${path} cannot be counted`).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+      }
       if (isLong)
         await eventually(() => wires.redis.attempts() >= REDIS_TRIES, 30_000, 'the client to have given up once')
       await wires.redis.mend()

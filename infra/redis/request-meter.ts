@@ -1,0 +1,166 @@
+/**
+ * Counts the requests of a key against its minute and its calendar month.
+ *
+ * Reads and writes two counters per key, both in the key's hash tag. One script looks at both and counts in
+ * both or in neither, so any number of processes together admit exactly as many requests as the limits say, and a
+ * request that is refused uses up nothing. A minute begins with its first request and ends 60 s later by
+ * Redis' own clock; months are UTC. Requests of one key that arrive in one turn of the event loop share a
+ * call. Rejects when Redis cannot tell: nothing is admitted uncounted.
+ *
+ * Rejected: two limiters of rate-limiter-flexible side by side (address-limit.ts uses one). Each counts by itself,
+ * so a request refused for its minute would still cost a request of the month, and each is a call of its own.
+ */
+import type { Redis } from './redis.ts'
+
+/** What a key may use. */
+export interface RequestLimits {
+  perMinute: number
+  perMonth: number
+}
+
+/** Whether a request may pass, and what is left. */
+export interface Metered {
+  /** Undefined when admitted, else the limit that it would have exceeded. */
+  refusedBy: 'minute' | 'month' | undefined
+  /** Requests left in the month. */
+  remaining: number
+  /** Unix time in seconds at which the month ends. */
+  resetAt: number
+  /** Seconds until a refused request may be tried again, at least 1. */
+  retryAfterSeconds: number
+}
+
+/** Counts requests. */
+export interface RequestMeter {
+  /** Counts a request if it may pass; one that is exempt from the monthly quota counts in its minute alone. */
+  take(keyId: string, limits: RequestLimits, options: { countsInMonth: boolean }): Promise<Metered>
+  /** What a key has left; counts nothing. */
+  read(keyId: string, limits: RequestLimits): Promise<Metered>
+}
+
+/** Requests that wait for one call. */
+interface Batch {
+  keyId: string
+  limits: RequestLimits
+  countsInMonth: boolean
+  waiting: PromiseWithResolvers<Metered>[]
+}
+
+interface Month {
+  name: string
+  startsAt: number
+  endsAt: number
+}
+
+const MINUTE_MS = 60_000
+/** A month's counter outlives it for as long as the clocks of two processes may differ. */
+const MONTH_KEPT_SECONDS = 86_400
+
+const SCRIPT = `
+local wanted, perMinute, perMonth, countsInMonth = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+local minute = tonumber(redis.call('GET', KEYS[1]) or '0')
+local month = tonumber(redis.call('GET', KEYS[2]) or '0')
+local admitted = math.min(wanted, math.max(perMinute - minute, 0))
+if countsInMonth then admitted = math.min(admitted, math.max(perMonth - month, 0)) end
+if admitted > 0 then
+  redis.call('INCRBY', KEYS[1], admitted)
+  if minute == 0 then redis.call('PEXPIRE', KEYS[1], ${MINUTE_MS}) end
+  if countsInMonth then
+    redis.call('INCRBY', KEYS[2], admitted)
+    if month == 0 then redis.call('EXPIREAT', KEYS[2], ARGV[5]) end
+  end
+end
+return {admitted, month, redis.call('PTTL', KEYS[1])}`
+
+type Run = (...parts: (string | number)[]) => Promise<[admitted: number, monthBefore: number, minuteLeftMs: number]>
+
+/** Key of a key's requests of a month (`2026-03`). */
+export const monthKey = (keyId: string, month: string, prefix = ''): string => `${prefix}{requests:${keyId}}:${month}`
+
+/** Key of a key's requests of the minute that runs. */
+export const minuteKey = (keyId: string, prefix = ''): string => `${prefix}{requests:${keyId}}:minute`
+
+/** Opens the meter of a namespace; `now` is the wall clock in milliseconds. */
+export function openRequestMeter(redis: Redis, options: { prefix: string; now: () => number }): RequestMeter {
+  const { prefix, now } = options
+  redis.defineCommand('meterRequests', { numberOfKeys: 2, lua: SCRIPT })
+  const run = (redis as unknown as { meterRequests: Run }).meterRequests.bind(redis)
+  const open = new Map<string, Batch>()
+  let current = monthOf(now())
+
+  async function call({ keyId, limits, countsInMonth }: Batch, wanted: number) {
+    // A connection that is being made again would let requests wait.
+    if (redis.status !== 'ready') throw new Error('Redis does not answer')
+    const at = now()
+    if (at < current.startsAt || at >= current.endsAt) current = monthOf(at)
+    const { name, endsAt } = current
+    const keys = [minuteKey(keyId, prefix), monthKey(keyId, name, prefix)] as const
+    const args = [wanted, limits.perMinute, limits.perMonth, countsInMonth ? 1 : 0]
+    const [admitted, monthBefore, minuteLeftMs] = await run(...keys, ...args, endsAt / 1000 + MONTH_KEPT_SECONDS)
+    const resetAt = endsAt / 1000
+    const leftBefore = Math.max(limits.perMonth - monthBefore, 0)
+    const isMonthUsedUp = countsInMonth && leftBefore <= admitted
+    const remaining = Math.max(leftBefore - (countsInMonth ? admitted : 0), 0)
+    const waitMs = isMonthUsedUp ? endsAt - at : minuteLeftMs
+    const refused: Metered = {
+      ...{ refusedBy: isMonthUsedUp ? 'month' : 'minute', remaining, resetAt },
+      retryAfterSeconds: Math.max(Math.ceil(waitMs / 1000), 1),
+    }
+    return { admitted, leftBefore, refused }
+  }
+
+  async function send(batch: Batch): Promise<void> {
+    const { waiting, countsInMonth } = batch
+    try {
+      const { admitted, leftBefore, refused } = await call(batch, waiting.length)
+      waiting.forEach(({ resolve }, i) => {
+        if (i >= admitted) resolve(refused)
+        else {
+          const remaining = countsInMonth ? leftBefore - i - 1 : leftBefore
+          resolve({ refusedBy: undefined, remaining, resetAt: refused.resetAt, retryAfterSeconds: 0 })
+        }
+      })
+    } catch (error) {
+      for (const { reject } of waiting) reject(error)
+    }
+  }
+
+  return {
+    take(keyId, limits, { countsInMonth }) {
+      const name = `${keyId} ${limits.perMinute} ${limits.perMonth} ${countsInMonth}`
+      let batch = open.get(name)
+      if (!batch) {
+        const opened: Batch = { keyId, limits, countsInMonth, waiting: [] }
+        open.set(name, opened)
+        setImmediate(() => {
+          open.delete(name)
+          void send(opened)
+        })
+        batch = opened
+      }
+      const wanted = Promise.withResolvers<Metered>()
+      batch.waiting.push(wanted)
+      return wanted.promise
+    },
+    async read(keyId, limits) {
+      const { refused } = await call({ keyId, limits, countsInMonth: false, waiting: [] }, 0)
+      return { ...refused, refusedBy: undefined }
+    },
+  }
+}
+
+/** The rate-limit headers of an answer, name and value in turn. */
+export const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
+  ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
+  ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
+]
+
+function monthOf(instant: number): Month {
+  const date = new Date(instant)
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]
+  return {
+    name: date.toISOString().slice(0, 7),
+    startsAt: Date.UTC(year, month, 1),
+    endsAt: Date.UTC(year, month + 1, 1),
+  }
+}

@@ -1,0 +1,270 @@
+/**
+ * Rate limits and quotas: exact under concurrency and over two API processes, told by headers, in the order of checks.
+ */
+import { expect } from 'chai'
+import { loadTiers, type Tier } from '#infra/config/tiers.ts'
+import { hashOfKey, newKeyText } from '#infra/postgres/key-text.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
+import { errorReply } from '#schemas/api/error.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const CLIENTS = 64
+const START_LIMIT_MS = 60_000
+
+interface Reply {
+  status: number
+  code: string | undefined
+  headers: Headers
+}
+
+/** A key and its id. */
+interface Key {
+  text: string
+  id: string
+}
+
+describe('rate limits and quotas', () => {
+  const platform = useServers()
+  const tiers = loadTiers()
+  let world: ApiWorld
+  let roots: string[]
+
+  before('two API processes on one market', async function () {
+    this.timeout(180_000)
+    world = await openApiWorld(platform, 5)
+    const processes = await Promise.all([platform.spawnRole('api'), platform.spawnRole('api')])
+    roots = await Promise.all(processes.map(one => one.baseUrl(START_LIMIT_MS)))
+  })
+  after('end of the market', () => world.close())
+
+  async function rootKey(tier: Tier): Promise<Key> {
+    const made = await createAccountWithKey(world.database, { tier })
+    return { text: made.key, id: made.key_id }
+  }
+
+  async function childKey(lowered: { quota?: number; rate?: number }): Promise<Key> {
+    const root = await createAccountWithKey(world.database, { tier: 'quant' })
+    const text = newKeyText('child')
+    const [row] = await world.database.rows<{ id: string }>(
+      `INSERT INTO api_keys (account_id, kind, root_key_id, hash, name,
+         quota_requests_per_month_override, rate_requests_per_minute_override)
+       VALUES ($1, 'child', $2, decode($3, 'hex'), 'one', $4, $5) RETURNING id`,
+      [root.account_id, root.key_id, hashOfKey(text), lowered.quota ?? null, lowered.rate ?? null],
+    )
+    return { text, id: row?.id as string }
+  }
+
+  async function ask(key: Key | null, path = '/fx', root = 0, headers: Record<string, string> = {}): Promise<Reply> {
+    const answer = await fetch((roots[root] as string) + path, {
+      headers: { ...(key && { authorization: `Bearer ${key.text}` }), ...headers },
+      redirect: 'manual',
+    })
+    const text = await answer.text()
+    const code = answer.ok || text === '' ? undefined : errorReply.parse(JSON.parse(text)).code
+    return { status: answer.status, code, headers: answer.headers }
+  }
+
+  /** `count` requests by 64 clients that never pause, on both processes in turn. */
+  async function storm(key: Key | null, count: number, path?: string): Promise<Reply[]> {
+    const replies: Reply[] = []
+    let sent = 0
+    const client = async () => {
+      while (sent < count) {
+        sent += 1
+        replies.push(await ask(key, path, sent % roots.length))
+      }
+    }
+    await Promise.all(Array.from({ length: CLIENTS }, client))
+    return replies
+  }
+
+  const admitted = (replies: readonly Reply[]) => replies.filter(({ status }) => status === 200)
+  const refused = (replies: readonly Reply[]) => replies.filter(({ status }) => status === 429)
+  const thisMonth = () => new Date().toISOString().slice(0, 7)
+  const monthCount = async (key: Key) =>
+    Number(await world.redis.get(monthKey(key.id, thisMonth(), platform.namespace)))
+
+  for (const [tier, count] of [
+    ['quant', 420],
+    ['free', 100],
+  ] as const)
+    it(`64 clients of one ${tier} key get its requests of a minute, and not one more or fewer`, async function () {
+      this.timeout(60_000)
+      const key = await rootKey(tier)
+      const { requests_per_minute: perMinute, requests_per_month: perMonth } = tiers[tier]
+      for (const window of [1, 2]) {
+        const replies = await storm(key, count)
+        expect(replies).to.have.length(count)
+        expect(admitted(replies)).to.have.length(perMinute)
+        expect(refused(replies)).to.have.length(count - perMinute)
+        for (const { code, headers } of refused(replies)) {
+          expect(code).to.equal('RATE_LIMIT_EXCEEDED')
+          expect(Number(headers.get('retry-after'))).to.be.within(1, 60)
+        }
+        // Each admitted request took another of the month's, and the refused ones none.
+        const left = admitted(replies).map(({ headers }) => Number(headers.get('x-ratelimit-remaining')))
+        const highest = perMonth - (window - 1) * perMinute - 1
+        expect(left.sort((a, b) => b - a)).to.deep.equal(Array.from({ length: perMinute }, (_, i) => highest - i))
+        expect(await monthCount(key)).to.equal(window * perMinute)
+        const life = await world.redis.pttl(minuteKey(key.id, platform.namespace))
+        expect(life).to.be.within(1, 60_000)
+        // As if its time were over; the next request begins a window of its own.
+        await world.redis.pexpire(minuteKey(key.id, platform.namespace), 0)
+      }
+    })
+
+  it('64 clients get the last requests of a month, and not one more or fewer', async () => {
+    const key = await childKey({ quota: 77 })
+    const replies = await storm(key, 150)
+    expect(admitted(replies)).to.have.length(77)
+    const now = new Date()
+    const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) / 1000
+    for (const { code, headers } of refused(replies)) {
+      expect(code).to.equal('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
+      expect(headers.get('x-ratelimit-remaining')).to.equal('0')
+      expect(headers.get('x-ratelimit-limit')).to.equal('77')
+      expect(Number(headers.get('x-ratelimit-reset'))).to.equal(end)
+      expect(Number(headers.get('retry-after'))).to.be.within(
+        Math.max(end - Date.now() / 1000 - 5, 1),
+        end - now.getTime() / 1000 + 5,
+      )
+    }
+    expect(refused(replies)).to.have.length(150 - 77)
+    expect(await monthCount(key)).to.equal(77)
+  })
+
+  it('a child key is lowered by its own record and never raised', async () => {
+    const lowered = await storm(await childKey({ rate: 7 }), 40)
+    expect(admitted(lowered)).to.have.length(7)
+    const raised = await storm(await childKey({ rate: 5_000, quota: 90_000_000 }), 320)
+    expect(admitted(raised)).to.have.length(tiers.quant.requests_per_minute)
+    expect(raised[0]?.headers.get('x-ratelimit-limit')).to.equal(String(tiers.quant.requests_per_month))
+  })
+
+  it('keys count each for itself', async () => {
+    const [one, other] = [await childKey({ rate: 3 }), await childKey({ rate: 3 })]
+    for (const key of [one, other]) expect(admitted(await storm(key, 10))).to.have.length(3)
+  })
+
+  it('checks stand in order, and only what passes them counts', async () => {
+    const key = await rootKey('free')
+    const perMinute = tiers.free.requests_per_minute
+    for (const path of ['/sales', '/bids', '/sales?limit=x'])
+      expect((await ask(key, path)).code).to.equal('FORBIDDEN_TIER')
+    expect(await monthCount(key)).to.equal(0)
+    expect((await ask(key, '/prices?limit=x')).code).to.equal('VALIDATION_ERROR')
+    expect((await ask(key, '/prices?item_id=999999999')).code).to.equal('ITEM_NOT_FOUND')
+    expect(await monthCount(key)).to.equal(2)
+    expect((await ask(key, '/nothing')).code).to.equal('NOT_FOUND')
+    expect(await monthCount(key), 'a path that is none costs of the minute alone').to.equal(2)
+    for (let i = 3; i < perMinute; i++) expect((await ask(key)).status).to.equal(200)
+    expect((await ask(key, '/prices?limit=x')).code).to.equal('RATE_LIMIT_EXCEEDED')
+    expect((await ask(key, '/nothing')).code).to.equal('RATE_LIMIT_EXCEEDED')
+    expect((await ask(key, '/sales')).code).to.equal('FORBIDDEN_TIER')
+  })
+
+  it('every answer to a valid key tells its quota, and no other answer does', async () => {
+    const key = await rootKey('pro')
+    const names = ['limit', 'remaining', 'reset', 'tier'].map(name => `x-ratelimit-${name}`)
+    const told = ({ headers }: Reply) => names.map(name => headers.get(name))
+    const now = new Date()
+    const reset = String(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) / 1000)
+    const limit = tiers.pro.requests_per_month
+    const paths: [path: string, status: number, used: number][] = [
+      ['/fx', 200, 1],
+      ['/prices?limit=x', 422, 2],
+      ['/market/nothing', 404, 2],
+      ['/v1/prices?limit=2', 200, 3],
+      ['/items?limit=1', 200, 4],
+      ['/prices/batch', 405, 4],
+    ]
+    for (const [path, status, used] of paths) {
+      const reply = await ask(key, path)
+      expect([reply.status, ...told(reply)], path).to.deep.equal([
+        status,
+        String(limit),
+        String(limit - used),
+        reset,
+        'pro',
+      ])
+    }
+    const starter = await rootKey('starter')
+    const denied = await ask(starter, '/sales')
+    const quota = String(tiers.starter.requests_per_month)
+    expect([denied.status, ...told(denied)]).to.deep.equal([403, quota, quota, reset, 'starter'])
+    const preflight = await ask(key, '/v1/fx')
+    for (const name of names)
+      expect(preflight.headers.get('access-control-expose-headers')?.toLowerCase()).to.include(name)
+    for (const path of ['/fx', '/nothing']) expect(told(await ask(null, path)), path).to.deep.equal(Array(4).fill(null))
+  })
+
+  it('an address gets 60 requests a minute without a valid key, whatever it asks for', async () => {
+    const keys = await world.redis.keys(`${platform.namespace}address-requests*`)
+    if (keys.length > 0) await world.redis.del(...keys)
+    const unknown = { text: newKeyText('root'), id: '' }
+    const asked = await Promise.all(
+      Array.from({ length: 90 }, (_, i) => {
+        const paths = ['/fx', '/nothing', `/r/provider_01/${world.items.full.item_id}`]
+        return ask(i % 2 === 0 ? null : unknown, paths[i % 3], i % 2)
+      }),
+    )
+    const late = refused(asked)
+    expect(late.length).to.be.within(30, 32)
+    for (const { code, headers } of late) {
+      expect(code).to.equal('RATE_LIMIT_EXCEEDED')
+      expect(Number(headers.get('retry-after'))).to.be.within(1, 60)
+    }
+    expect((await ask(await rootKey('free'))).status, 'a valid key does not count on its address').to.equal(200)
+  })
+})
+
+describe('request meter', () => {
+  const platform = useServers({ setUp: false })
+  let redis: Redis
+  let clock = 0
+  let meter: RequestMeter
+  before('a meter with a clock of its own', async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'meter', log: platform.log })
+    meter = openRequestMeter(redis, { prefix: platform.namespace, now: () => clock })
+  })
+  after('end of the meter', () => closeRedis(redis))
+
+  const limits = { perMinute: 100, perMonth: 5 }
+
+  it('begins a month anew in UTC and tells when it ends', async () => {
+    clock = Date.UTC(2096, 11, 31, 23, 59, 59, 999)
+    for (let i = 0; i < 5; i++) await meter.take('a', limits, { countsInMonth: true })
+    const over = await meter.take('a', limits, { countsInMonth: true })
+    expect(over).to.deep.equal({
+      refusedBy: 'month',
+      remaining: 0,
+      resetAt: Date.UTC(2097, 0, 1) / 1000,
+      retryAfterSeconds: 1,
+    })
+    clock += 1
+    const next = await meter.take('a', limits, { countsInMonth: true })
+    expect(next).to.deep.include({ refusedBy: undefined, remaining: 4, resetAt: Date.UTC(2097, 1, 1) / 1000 })
+  })
+
+  it('counts what is exempt from the quota in the minute alone, also when the month is used up', async () => {
+    for (let i = 0; i < 6; i++) await meter.take('b', limits, { countsInMonth: true })
+    const exempt = await Promise.all(
+      Array.from({ length: 99 }, () => meter.take('b', limits, { countsInMonth: false })),
+    )
+    expect(exempt.filter(one => one.refusedBy === undefined)).to.have.length(95)
+    expect(exempt.filter(one => one.refusedBy === 'minute')).to.have.length(4)
+    expect(await meter.read('b', limits)).to.deep.include({ refusedBy: undefined, remaining: 0 })
+  })
+
+  it('lets a counter of a month end some time after its month', async () => {
+    clock = Date.now()
+    await meter.take('c', limits, { countsInMonth: true })
+    const life = await redis.pttl(monthKey('c', new Date(clock).toISOString().slice(0, 7), platform.namespace))
+    const date = new Date(clock)
+    const left = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) - clock
+    expect(life).to.be.within(left + 86_400_000 - 60_000, left + 86_400_000 + 60_000)
+  })
+})
