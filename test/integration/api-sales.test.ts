@@ -147,7 +147,8 @@ describe('GET /sales', () => {
     it(`where ${query}`, async () => {
       const expected = recordsOf(sale => isShown(sale) && fits(sale))
       expect(await pages(query)).to.deep.equal(expected)
-      expect(await pages(`${query}&limit=11`)).to.deep.equal(expected)
+      const aFifth = Math.ceil((expected.length + 1) / 5)
+      expect(await pages(`${query}&limit=${aFifth}`)).to.deep.equal(expected)
     })
 
   it('keeps its pages while sales are added', async () => {

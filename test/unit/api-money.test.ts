@@ -87,6 +87,20 @@ describe('money', () => {
     )
   })
 
+  it('rounds halves up where a double cannot tell that it is a half', () => {
+    const odd = (max: number) => fc.nat(Math.floor(max / 2)).map(n => 2 * n + 1)
+    fc.assert(
+      fc.property(odd(99_999_999), odd(9_999), fc.integer({ min: 1, max: 8 }), (digits, times, places) => {
+        // micro x rate / 10^4 is digits x times / 2, and both are odd.
+        const amount = 5 * 10 ** (3 + places) * times
+        const rate = rateOf(withPoint(BigInt(digits), places))
+        const exact = (BigInt(digits) * BigInt(times) + 1n) / 2n
+        expect(minorDigits(amount, rate)).to.equal(exact.toString())
+      }),
+      RUNS,
+    )
+  })
+
   it('switches places exactly at 1', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1_000_000 }), fc.integer({ min: -2, max: 2 }), (scale, step) => {

@@ -48,6 +48,10 @@ describe('a query string', () => {
     )
   })
 
+  it('may write spaces as plus signs', () => {
+    expect({ ...rawQuery(requestOf('?q=a+b%20c%2Bd&+x+=+')) }).to.deep.equal({ q: 'a b c+d', ' x ': ' ' })
+  })
+
   for (const query of ['?a=%', '?a=%zz', '?%f=1', '?a=%ff', '?a=%ed%a0%80', '?a=%c0%80'])
     it(`that cannot be decoded is a bad request: ${query}`, () => {
       expect(() => rawQuery(requestOf(query)))
