@@ -1,0 +1,325 @@
+/**
+ * All 41 providers at full size, about 1.2 million live asks: what REST, ClickHouse and SSE say is
+ * what an independent fold of the refresh files says, for every row.
+ *
+ * Roles run as processes of their own; the files go in through ingest's own door, provider after
+ * provider, so the log holds them far out of time order. PROVIDERS and REFRESHES make it smaller.
+ * Run by `make full`; it takes minutes and gigabytes, so the test command does not include it.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { CANDLE_INTERVALS, type CandleInterval, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
+import { type CandlePartRow, candlePartOf, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { publishRecorded } from '#services/ingest/publish-recorded.ts'
+import { modelCandles } from '#test/fixtures/candle-model.ts'
+import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { type Feed, writeFeed } from './market-files.ts'
+
+const LIMIT_MS = 30 * 60_000
+const HOUR_MS = 3_600_000
+const PROVIDERS = Number(process.env.PROVIDERS ?? 41)
+const REFRESHES = Number(process.env.REFRESHES ?? 3)
+/** Items whose candles and history are also asked for over HTTP; all of them are compared in the tables. */
+const ASKED_OVER_HTTP = 100
+const AT_ONCE = 16
+
+const cents = (micro: number): number => Math.floor((micro + 5_000) / 10_000)
+const instant = (at: number): string => new Date(at).toISOString()
+const UNENDING = new AbortController().signal
+
+/** Units of a currency per US dollar, as the package prints it. */
+function packagedRate(currency: string): string {
+  if (currency === 'USD') return '1'
+  const file = new URL('../../node_modules/@fawazahmed0/currency-api/v1/currencies/usd.json', import.meta.url)
+  const found = new RegExp(`"${currency.toLowerCase()}":\\s*([0-9.eE+-]+)`).exec(
+    readFileSync(fileURLToPath(file), 'utf8'),
+  )
+  if (!found?.[1]) throw new Error(`the package knows no ${currency}`)
+  return found[1]
+}
+
+/** Runs work on many values, some at once. */
+async function forAll<T>(values: readonly T[], work: (value: T) => Promise<void>): Promise<void> {
+  const waiting = values[Symbol.iterator]()
+  const worker = async (): Promise<void> => {
+    for (const value of waiting) await work(value)
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+}
+
+describe(`${PROVIDERS} providers at full size`, function () {
+  this.timeout(LIMIT_MS)
+  const place = useServers()
+  let dir: string
+  let expected: Expected
+  let feed: SseClient
+  let api: SpawnedRole
+  let baseUrl: string
+  let key: string
+  let itemIds: number[]
+  let changesOf: Map<number, Expected['changes']>
+  const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 5 * HOUR_MS
+
+  before(async function () {
+    this.timeout(LIMIT_MS)
+    dir = mkdtempSync(join(tmpdir(), 'marketlog-full-'))
+    for (const role of ['fx', 'book', 'live-view', 'candles', 'history', 'provider-health']) await place.spawnRole(role)
+    api = await place.spawnRole('api', { MARKETLOG_TIERS: unlimitedTiers(dir) })
+    const gateway = await place.spawnRole('feed')
+    key = await quantKey()
+    baseUrl = await api.baseUrl(60_000)
+    feed = await openSse(`${await gateway.baseUrl(60_000)}/v1/feed/prices`, { key })
+    await feed.event(({ event }) => event === 'ready', 20_000)
+    expected = foldRefreshes(await publishMarket())
+    changesOf = Map.groupBy(expected.changes, ({ item_id }) => item_id)
+    itemIds = [...changesOf.keys()].sort((a, b) => a - b)
+    await allViewsCaughtUp()
+    const rows = [...expected.books.values()].reduce((sum, book) => sum + book.size, 0)
+    console.log(`      ${rows} live asks of ${itemIds.length} items, ${expected.changes.length} changes expected`)
+  })
+
+  after(() => {
+    feed?.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  async function publishMarket(): Promise<GivenRefresh[]> {
+    const ids = new Map(
+      loadCatalog()
+        .filter(({ phase }) => phase === null)
+        .map(item => [item.market_hash_name, item.item_id]),
+    )
+    const feeds: Feed[] = loadProviders()
+      .all.slice(0, PROVIDERS)
+      .map(({ key: provider, default_currency: currency }) => ({ provider, currency, usdRate: packagedRate(currency) }))
+    const plan = {
+      feeds,
+      refreshes: readRefreshes().slice(0, REFRESHES),
+      startMs,
+      stepMs: 1.5 * HOUR_MS,
+      itemOf: (name: string) => ids.get(name),
+    }
+    const given: GivenRefresh[] = []
+    for (const [rank, each] of feeds.entries()) {
+      const folder = join(dir, each.provider)
+      given.push(...writeFeed(plan, each, rank, folder))
+      const say = (): void => undefined
+      await publishRecorded(place.config, place.log, {
+        provider: each.provider,
+        dir: folder,
+        side: 'ask',
+        say,
+        signal: UNENDING,
+      })
+    }
+    return given
+  }
+
+  async function quantKey(): Promise<string> {
+    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
+    const database = openDatabase(url, { name: 'full', log: place.log, connections: 1 })
+    const created = await createAccountWithKey(database, { tier: 'quant' })
+    await database.close()
+    return created.key
+  }
+
+  async function allViewsCaughtUp(): Promise<void> {
+    const wanted = expected.changes.length
+    const reader = openReader(place.config.servers.clickhouse, {
+      database: databaseName(place.namespace),
+      name: 'full',
+    })
+    const hasAll = async (): Promise<boolean> => {
+      const [count] = await reader.rows<{ n: number }>(
+        `SELECT uniqExact(partition, offset) AS n FROM ${reader.database}.changes`,
+      )
+      const [candles] = await reader.rows<{ n: number }>(
+        `SELECT count() AS n FROM (SELECT item_id, provider FROM ${reader.database}.candle_standing GROUP BY 1, 2)`,
+      )
+      const keys = new Set(expected.changes.map(({ item_id, provider }) => `${item_id} ${provider}`)).size
+      return count?.n === wanted && candles?.n === keys
+    }
+    await eventually(hasAll, 15 * 60_000, 'all changes in ClickHouse')
+    const last = [...expected.refreshedAt].at(-1)
+    await eventually(
+      async () => {
+        const { status, body } = await get('/prices', { providers: last?.[0].split('|')[1] ?? '', limit: 1 })
+        return status === 200 && body.items[0]?.last_updated === instant(last?.[1] ?? 0)
+      },
+      5 * 60_000,
+      'the last refresh in the live view',
+    )
+    await reader.close()
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: each test narrows the answer by what it asserts.
+  async function get(path: string, query: Record<string, string | number>): Promise<{ status: number; body: any }> {
+    const parameters = new URLSearchParams(
+      Object.fromEntries(Object.entries(query).map(([name, value]) => [name, String(value)])),
+    )
+    const response = await fetch(`${baseUrl}/v1${path}?${parameters}`, { headers: { authorization: `Bearer ${key}` } })
+    return { status: response.status, body: await response.json() }
+  }
+
+  it('GET /prices answers every item as the fold has it', async () => {
+    const wanted = new Map<number, string[]>()
+    for (const [book, rows] of expected.books) {
+      const provider = book.split('|')[1] ?? ''
+      const updated = instant(expected.refreshedAt.get(bookKey('ask', provider)) ?? 0)
+      for (const [itemId, row] of rows) {
+        const line = [provider, cents(row.price_micro_usd), row.quantity, instant(row.seen_at), updated].join(' ')
+        wanted.set(itemId, [...(wanted.get(itemId) ?? []), line])
+      }
+    }
+    let compared = 0
+    await forAll(itemIds, async item_id => {
+      const { status, body } = await get('/prices', { item_id, limit: 1000 })
+      expect(status, `item ${item_id}`).to.equal(200)
+      const got = body.items.map((row: Record<string, unknown>) =>
+        [row.provider, row.lowest_ask, row.quantity, row.timestamp, row.last_updated].join(' '),
+      )
+      expect(got.sort(), `item ${item_id}`).to.deep.equal((wanted.get(item_id) ?? []).sort())
+      compared += got.length
+    })
+    console.log(`      ${compared} rows compared`)
+    expect(compared).to.be.greaterThan(PROVIDERS * 1_000)
+  })
+
+  for (const interval of Object.keys(CANDLE_INTERVALS) as CandleInterval[]) {
+    it(`the candles of ${interval} are those of a fold moment by moment, for every item`, async () => {
+      const intervalMs = CANDLE_INTERVALS[interval].ms
+      const reader = openReader(place.config.servers.clickhouse, {
+        database: databaseName(place.namespace),
+        name: 'full',
+      })
+      const window = { start: startMs - 48 * HOUR_MS, end: startMs + 48 * HOUR_MS, intervalMs }
+      const edge = (at: number): number => Math.floor(at / intervalMs) * (intervalMs / 1000)
+      let candles = 0
+      await forAll(itemIds, async item_id => {
+        const params = { interval_s: intervalMs / 1000, item_id, start_s: edge(window.start), end_s: edge(window.end) }
+        const rows = await reader.rows<CandlePartRow>(selectCandleParts(reader.database), params)
+        const standing = await reader.rows<StandingAsk>(selectCandleStanding(reader.database), params)
+        const composed = composeCandles({ parts: rows.map(candlePartOf), standing }, window)
+        const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
+        expect(composed.candles, `item ${item_id}`).to.deep.equal(model)
+        candles += model.length
+      })
+      await reader.close()
+      console.log(`      ${candles} candles compared`)
+    })
+  }
+
+  it('GET /prices/candles and /prices/history say the same over HTTP', async () => {
+    const sample = seededRandom('items asked over HTTP').shuffle(itemIds).slice(0, ASKED_OVER_HTTP)
+    const names = new Map(loadProviders().all.map(({ key: provider, display_name }) => [provider, display_name]))
+    await forAll(sample, async item_id => {
+      const own = changesOf.get(item_id) ?? []
+      for (const interval of Object.keys(CANDLE_INTERVALS) as CandleInterval[]) {
+        const { body } = await get('/prices/candles', { item_id, interval, start: instant(startMs - 24 * HOUR_MS) })
+        const model = modelCandles(own as BookChanged[], CANDLE_INTERVALS[interval].ms)
+        const wanted = model.map(({ t, o, h, l, c, v, q }) => [t / 1000, cents(o), cents(h), cents(l), cents(c), v, q])
+        const got = body.data.map((candle: Record<string, number>) =>
+          ['t', 'o', 'h', 'l', 'c', 'v', 'q'].map(name => candle[name]),
+        )
+        expect(got, `item ${item_id} ${interval}`).to.deep.equal(wanted)
+      }
+      const { body } = await get('/prices/history', { item_id, limit: 1000 })
+      const wanted = own
+        .filter(({ change }) => change !== 'removed')
+        .map(each =>
+          [instant(each.seen_at), names.get(each.provider), cents(each.price_micro_usd ?? 0), each.quantity].join(' '),
+        )
+      const got = body.items.map((row: Record<string, unknown>) =>
+        [row.time, row.provider, row.price, row.quantity].join(' '),
+      )
+      expect(got.sort(), `item ${item_id}`).to.deep.equal(wanted.sort())
+    })
+  })
+
+  it('the stored history holds every change once', async () => {
+    const reader = openReader(place.config.servers.clickhouse, {
+      database: databaseName(place.namespace),
+      name: 'full',
+    })
+    await forAll(itemIds, async item_id => {
+      const rows = await reader.rows<Record<string, unknown>>(
+        `SELECT provider, toUnixTimestamp64Milli(seen_at) AS at, toString(change) AS kind, price, price_micro_usd, quantity,
+         previous_quantity FROM ${reader.database}.changes FINAL WHERE item_id = {item_id:UInt32}`,
+        { item_id },
+      )
+      const got = rows.map(row =>
+        [row.provider, row.at, row.kind, row.price, row.price_micro_usd, row.quantity, row.previous_quantity].join(' '),
+      )
+      const wanted = (changesOf.get(item_id) ?? []).map(each =>
+        [
+          each.provider,
+          each.seen_at,
+          each.change,
+          each.price,
+          each.price_micro_usd,
+          each.quantity,
+          each.previous_quantity,
+        ].join(' '),
+      )
+      expect(got.sort(), `item ${item_id}`).to.deep.equal(wanted.sort())
+    })
+    await reader.close()
+  })
+
+  it('a feed that was open meanwhile told each change once', async () => {
+    const isComplete = (): boolean => heard().length >= expected.changes.length
+    await eventually(isComplete, 120_000, 'the last event')
+    expect(feed.hasEnded()).to.equal(false)
+    const wanted = expected.changes.map(({ provider, seen_at, item_id, change, price_micro_usd: micro, quantity }) =>
+      [provider, instant(seen_at), item_id, change, micro === null ? '' : cents(micro), quantity].join(' '),
+    )
+    const got = heard().sort()
+    wanted.sort()
+    expect(got.length).to.equal(wanted.length)
+    expect(got.findIndex((line, at) => line !== wanted[at])).to.equal(-1)
+  })
+
+  function heard(): string[] {
+    return feed.events
+      .filter(({ event }) => event === 'prices.changed')
+      .flatMap(({ data }) => {
+        const { provider, seen_at, items } = data as {
+          provider: string
+          seen_at: string
+          items: Record<string, unknown>[]
+        }
+        return items.map(item => [provider, seen_at, item.item_id, item.change, item.price, item.qty].join(' '))
+      })
+  }
+})
+
+/** The tiers with limits that 32,000 requests a minute do not reach. */
+function unlimitedTiers(dir: string): string {
+  const tiers = JSON.parse(
+    readFileSync(fileURLToPath(new URL('../../infra/config/tiers.json', import.meta.url)), 'utf8'),
+  )
+  const file = join(dir, 'tiers.json')
+  for (const tier of Object.values(tiers as Record<string, Record<string, unknown>>)) {
+    tier.requests_per_minute = 100_000_000
+    tier.requests_per_month = 1_000_000_000
+  }
+  writeFileSync(file, JSON.stringify(tiers))
+  return file
+}
