@@ -61,6 +61,7 @@ export async function measureRoute(context: BenchContext, measured: RouteUnderLo
       pairs.map(([value, against]) => ({ value: value[figure], against: against[figure] }))
     return {
       rate: turnsOf('requestsPerSecond'),
+      cpu: turnsOf('cpuUs'),
       p50Ms: turnsOf('p50Ms'),
       p99Ms: turnsOf('p99Ms'),
       bytes: serving.bytes,

@@ -16,11 +16,14 @@ import type { Bench, BenchContext, Entry } from './bench.ts'
 import { book } from './benches/book.ts'
 import { candles, history } from './benches/clickhouse.ts'
 import { liveView } from './benches/live-view.ts'
+import { memory } from './benches/memory.ts'
 import { prices } from './benches/prices.ts'
+import { restart } from './benches/restart.ts'
+import { visibility } from './benches/visibility.ts'
 import { keepResults, showResults } from './report.ts'
 import { FULL_SIZE, openStage, QUICK_SIZE, type Stage } from './stage.ts'
 
-const BENCHES: readonly Bench[] = [book, liveView, prices, history, candles]
+const BENCHES: readonly Bench[] = [book, liveView, prices, history, candles, visibility, restart, memory]
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
 

@@ -42,6 +42,8 @@ export interface PublishedRound {
 /** A market that can be refreshed. */
 export interface MarketLoad {
   readonly listings: readonly Listing[]
+  /** Makes listings of providers that the market does not have, of `items` items in US dollars each. */
+  smallListings(keys: readonly string[], items: number): Listing[]
   /** Ids of the items that a listing names, in its order. */
   readonly itemIds: readonly number[]
   /** Publishes the exchange rates that the refreshes are converted by. */
@@ -77,21 +79,21 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
   const rates = await packagedRates(loadCurrencies())(never)
   const entries = await recordedEntries(size.items)
   const names = entries.map(([name]) => name)
+  const list = (provider: string, currency: string, order: number, items: number): Listing => ({
+    provider,
+    currency,
+    names: items < names.length ? names.slice(0, items) : names,
+    prices: entries.slice(0, items).map(([, price], item) => price + 2 + ((item * 7 + order) % 5)),
+    refreshes: 0,
+    observedAt: 0,
+  })
   const listings = loadProviders()
     .all.slice(0, size.providers)
-    .map(
-      ({ key, default_currency }, order): Listing => ({
-        provider: key,
-        currency: default_currency,
-        names,
-        prices: entries.map(([, price], item) => price + 2 + ((item * 7 + order) % 5)),
-        refreshes: 0,
-        observedAt: 0,
-      }),
-    )
+    .map(({ key, default_currency }, order) => list(key, default_currency, order, names.length))
   const outlet = openOutlet(kafka.codec, publisher)
   return {
     listings,
+    smallListings: (keys, items) => keys.map((key, order) => list(key, 'USD', order, items)),
     itemIds: itemIdsOf(names),
     publishRates: () =>
       publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates.event) }]),

@@ -16,17 +16,20 @@ import { setUp } from '#services/cli/set-up.ts'
 import { addressVariables } from '#services/cli/settle-environment.ts'
 import { removeNamespace } from '#test/harness/remove-namespace.ts'
 import { type RoleProcess, startRoleProcess } from './role-process.ts'
+import { writeUnlimitedTiers } from './unlimited-tiers.ts'
 
 /** A namespace on the servers and the processes in it. */
 export interface Place {
   readonly config: PlatformConfig
   readonly log: Log
-  /** The running process of a role, started when there is none; resolves when it listens. */
-  role(name: RoleName, env?: Record<string, string>): Promise<RoleProcess>
-  /** Starts a second process of a role, or one after the first was killed. */
-  startRole(name: RoleName, env?: Record<string, string>): Promise<RoleProcess>
-  /** Stops a role's process, if it runs. */
-  stopRole(name: RoleName): Promise<void>
+  /** The running process of a role alone, started when there is none; resolves when it listens. */
+  role(name: RoleName): Promise<RoleProcess>
+  /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
+  start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<RoleProcess>
+  /** Stops the process of a name, if it runs. */
+  stop(name: string): Promise<void>
+  /** Stops every process. */
+  stopAll(): Promise<void>
   /** Stops every process and removes the namespace. */
   close(): Promise<void>
 }
@@ -51,28 +54,29 @@ export async function openPlace({ addresses, log, logs }: PlaceOptions): Promise
     HOST: '127.0.0.1',
     PORT: '0',
     MARKET: 'empty',
+    MARKETLOG_TIERS: writeUnlimitedTiers(stateDir),
   }
   const config = readConfig(environment)
   await setUp(config, log)
-  const running = new Map<RoleName, RoleProcess>()
-  const started: RoleProcess[] = []
-  const startRole: Place['startRole'] = async (name, env = {}) => {
-    const process = await startRoleProcess({ role: name, environment: { ...environment, ...env }, logs })
+  const running = new Map<string, RoleProcess>()
+  const start: Place['start'] = async (name, roles, env = {}) => {
+    const process = await startRoleProcess({ name, roles, environment: { ...environment, ...env }, logs })
     running.set(name, process)
-    started.push(process)
     return process
   }
+  const stop = async (name: string): Promise<void> => {
+    const process = running.get(name)
+    running.delete(name)
+    await process?.stop()
+  }
+  const stopAll = async (): Promise<void> => {
+    await Promise.all([...running.keys()].map(stop))
+  }
   return {
-    config,
-    log,
-    startRole,
-    role: async (name, env) => running.get(name) ?? startRole(name, env),
-    async stopRole(name) {
-      await running.get(name)?.stop()
-      running.delete(name)
-    },
+    ...{ config, log, start, stop, stopAll },
+    role: async name => running.get(name) ?? start(name, [name]),
     async close() {
-      await Promise.all(started.map(process => process.stop()))
+      await stopAll()
       await removeNamespace(config, log)
       rmSync(stateDir, { recursive: true, force: true })
     },

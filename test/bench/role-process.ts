@@ -18,14 +18,14 @@ export interface ProcessFigures {
   residentMib: number
 }
 
-/** A role that runs as a process. */
+/** A role, or several, that run as a process. */
 export interface RoleProcess {
-  readonly role: RoleName
+  readonly name: string
   readonly baseUrl: string
   figures(): Promise<ProcessFigures>
   /** The sum of a metric over all of its series. */
   metric(name: string): Promise<number>
-  /** Resolves when the role says that it is ready. */
+  /** Resolves when every role says that it is ready. */
   ready(limitMs: number): Promise<void>
   /** Ends the process with SIGKILL. */
   kill(): Promise<void>
@@ -34,7 +34,8 @@ export interface RoleProcess {
 
 /** How a role is started. */
 export interface RoleStart {
-  role: RoleName
+  name: string
+  roles: readonly RoleName[]
   environment: Record<string, string>
   /** Folder of its log. */
   logs: string
@@ -47,11 +48,11 @@ const STOP_LIMIT_MS = 30_000
 const LOG_LINES_SHOWN = 15
 const MIB = 2 ** 20
 
-/** Starts a role; resolves when its process listens. */
-export async function startRoleProcess({ role, environment, logs }: RoleStart): Promise<RoleProcess> {
-  const logFile = join(logs, `${role}.log`)
+/** Starts a process; resolves when its process listens. */
+export async function startRoleProcess({ name, roles, environment, logs }: RoleStart): Promise<RoleProcess> {
+  const logFile = join(logs, `${name}.log`)
   const log = openSync(logFile, 'a')
-  const child = spawn(process.execPath, [MAIN, 'run', '--set-up-done', role], {
+  const child = spawn(process.execPath, [MAIN, 'run', '--set-up-done', ...roles], {
     env: { PATH: process.env.PATH, ...environment },
     stdio: ['ignore', log, log, 'ipc'],
   })
@@ -60,18 +61,18 @@ export async function startRoleProcess({ role, environment, logs }: RoleStart): 
   const listening = new Promise<number>((resolve, reject) => {
     child.once('error', reject)
     child.once('message', message => resolve((message as { port: number }).port))
-    void ended.then(() => reject(new Error(`${role} ended:\n${endOf(logFile)}`)))
+    void ended.then(() => reject(new Error(`${name} ended:\n${endOf(logFile)}`)))
   })
   // It may also end later, when nobody waits for its port any more.
   listening.catch(() => undefined)
   const end = async (signal: NodeJS.Signals): Promise<void> => {
     child.kill(signal)
-    await within(ended, STOP_LIMIT_MS, `${role} to end`).catch(() => child.kill('SIGKILL'))
+    await within(ended, STOP_LIMIT_MS, `${name} to end`).catch(() => child.kill('SIGKILL'))
     await ended
   }
   try {
-    const baseUrl = `http://127.0.0.1:${await within(listening, LISTENING_LIMIT_MS, `${role} to listen`)}`
-    return { role, baseUrl, ...figuresOf(role, baseUrl), kill: () => end('SIGKILL'), stop: () => end('SIGTERM') }
+    const baseUrl = `http://127.0.0.1:${await within(listening, LISTENING_LIMIT_MS, `${name} to listen`)}`
+    return { name, baseUrl, ...figuresOf(name, baseUrl), kill: () => end('SIGKILL'), stop: () => end('SIGTERM') }
   } catch (error) {
     await end('SIGKILL')
     throw error
@@ -81,7 +82,7 @@ export async function startRoleProcess({ role, environment, logs }: RoleStart): 
 const endOf = (logFile: string): string =>
   readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-LOG_LINES_SHOWN).join('\n')
 
-function figuresOf(role: RoleName, baseUrl: string): Pick<RoleProcess, 'figures' | 'metric' | 'ready'> {
+function figuresOf(name: string, baseUrl: string): Pick<RoleProcess, 'figures' | 'metric' | 'ready'> {
   const ask = (path: string) => fetch(baseUrl + path, { signal: AbortSignal.timeout(REQUEST_LIMIT_MS) })
   const scrape = async (): Promise<string> => (await ask('/metrics')).text()
   return {
@@ -92,7 +93,7 @@ function figuresOf(role: RoleName, baseUrl: string): Pick<RoleProcess, 'figures'
         residentMib: sumOf(text, 'process_resident_memory_bytes') / MIB,
       }
     },
-    metric: async name => sumOf(await scrape(), name),
+    metric: async metric => sumOf(await scrape(), metric),
     ready: async limitMs => {
       const isReady = async (): Promise<true> => {
         const answer = await ask('/readyz')
@@ -100,7 +101,7 @@ function figuresOf(role: RoleName, baseUrl: string): Pick<RoleProcess, 'figures'
         if (!answer.ok) throw new Error(text)
         return true
       }
-      await eventually(isReady, limitMs, `${role} to be ready`)
+      await eventually(isReady, limitMs, `${name} to be ready`)
     },
   }
 }

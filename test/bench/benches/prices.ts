@@ -5,9 +5,7 @@
  * keeps in memory. 32 kept connections, both servers in processes of their own, the market at rest.
  */
 
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { newKey } from '../api-access.ts'
 import type { Bench, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import { measureRoute } from '../http-turns.ts'
@@ -60,14 +58,4 @@ async function serveApi(stage: Stage, say: (text: string) => void): Promise<Role
   const api = await stage.role('api')
   await api.ready(READY_LIMIT_MS)
   return api
-}
-
-async function newKey({ config, log }: Stage): Promise<string> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'bench', log, connections: 1 })
-  try {
-    return (await createAccountWithKey(database, { tier: 'quant', name: 'bench' })).key
-  } finally {
-    await database.close()
-  }
 }

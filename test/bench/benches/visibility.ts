@@ -1,0 +1,137 @@
+/**
+ * From an observation to the clients' eyes, at 5,000 observations a second on top of the whole market.
+ *
+ * 20 providers of 250 items refresh once a second each, 50 ms apart; every price moves every time, so all 5,000
+ * are changes. Roles share processes as `make up` arranges them. REST: one price of each refresh is asked for
+ * until it shows. Feed: every change counts. The clock starts at the time that the observation carries,
+ * before it is published.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { loadProviders } from '#infra/config/providers.ts'
+import { GROUPS } from '#services/cli/roles.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { newKey } from '../api-access.ts'
+import type { Bench, BenchContext, Entry } from '../bench.ts'
+import { figureEntry } from '../entry.ts'
+import type { Listing } from '../market-load.ts'
+import type { Stage } from '../stage.ts'
+import { percentile } from '../statistics.ts'
+import { untilVisible, watchFeed } from '../visibility-watch.ts'
+
+const BAR_S = 1
+const PROVIDERS = 20
+const ITEMS = 250
+const OBSERVATIONS_PER_SECOND = 5_000
+const SECONDS = 20
+const WARM_UP_SECONDS = 5
+const SHOW_LIMIT_MS = 30_000
+const CATCH_UP_LIMIT_MS = 300_000
+
+/** Seconds from observation to visible. */
+export const visibility: Bench = {
+  name: 'visibility',
+  about: 'seconds from observation to visible in REST and on the feed, at 5,000 observations a second',
+  async run(context) {
+    const stage = await context.stage()
+    const keys = Array.from({ length: PROVIDERS }, (_, each) => `small_${String(each + 1).padStart(2, '0')}`)
+    const baseUrl = await startPlatform(context, stage, keys)
+    const key = await newKey(stage)
+    const listings = stage.market.smallListings(keys, ITEMS)
+    const { refreshes } = await stage.market.publish(listings, 1)
+    await stage.judged.applied(refreshes, SHOW_LIMIT_MS)
+    context.say('warming up')
+    await run(stage, { baseUrl, key, listings, seconds: WARM_UP_SECONDS })
+    const seconds = context.isQuick ? WARM_UP_SECONDS : SECONDS
+    context.say(`${seconds} s of ${OBSERVATIONS_PER_SECOND} observations a second`)
+    const entries = entriesOf(await run(stage, { baseUrl, key, listings, seconds }))
+    await stage.stopAll()
+    return entries
+  },
+}
+
+/** What a run saw. */
+interface Seen {
+  observationsPerSecond: number
+  restMs: number[]
+  feedMs: readonly number[]
+}
+
+function entriesOf({ observationsPerSecond, restMs, feedMs }: Seen): Entry[] {
+  const seconds = (name: string, ms: readonly number[], share: number, bar: number | null): Entry =>
+    figureEntry({ name: `observation to visible ${name}`, unit: 's' }, percentile(ms, share) / 1000, bar)
+  return [
+    figureEntry({ name: 'observations published while visibility was measured', unit: '1/s' }, observationsPerSecond),
+    seconds('in REST: p50', restMs, 0.5, null),
+    seconds('in REST: p99', restMs, 0.99, BAR_S),
+    seconds('on the feed: p50', feedMs, 0.5, null),
+    seconds('on the feed: p99', feedMs, 0.99, BAR_S),
+  ]
+}
+
+/** Starts all roles but ingest, whose place this benchmark takes; resolves with the API's address. */
+async function startPlatform(context: BenchContext, stage: Stage, keys: readonly string[]): Promise<string> {
+  await stage.stopAll()
+  const env = { MARKETLOG_PROVIDERS: providersFile(stage, keys) }
+  let baseUrl = ''
+  for (const { name, roles } of GROUPS) {
+    if (roles.includes('ingest')) continue
+    context.say(`starting ${roles.join(', ')}`)
+    const process = await stage.start(name, roles, env)
+    await process.ready(CATCH_UP_LIMIT_MS)
+    if (roles.includes('api')) baseUrl = process.baseUrl
+  }
+  for (const group of ['live-view', 'history', 'candles']) {
+    context.say(`${group} is catching up`)
+    await stage.reached(group, 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
+  }
+  return baseUrl
+}
+
+/** The registry with the small providers in it. */
+function providersFile({ config }: Stage, keys: readonly string[]): string {
+  const { all } = loadProviders()
+  const [template] = all
+  const small = keys.map((key, each) => ({ ...template, key, display_name: key, code: `SMALL${each}` }))
+  const path = join(config.stateDir, 'providers.json')
+  writeFileSync(path, JSON.stringify({ providers: [...all, ...small] }))
+  return path
+}
+
+async function run(
+  stage: Stage,
+  { baseUrl, key, listings, seconds }: { baseUrl: string; key: string; listings: readonly Listing[]; seconds: number },
+): Promise<Seen> {
+  const feed = await watchFeed(
+    baseUrl,
+    key,
+    listings.map(({ provider }) => provider),
+  )
+  const { itemIds } = stage.market
+  const refreshesPerSecond = OBSERVATIONS_PER_SECOND / ITEMS
+  const count = refreshesPerSecond * seconds
+  const probes: Promise<number>[] = []
+  const published: Promise<unknown>[] = []
+  const startedAt = performance.now()
+  for (let refresh = 0; refresh < count; refresh++) {
+    await pause(Math.max(0, startedAt + (refresh * 1000) / refreshesPerSecond - performance.now()))
+    const listing = listings[refresh % listings.length]
+    if (listing === undefined) break
+    published.push(handled(stage.market.publish([listing], 1)))
+    const probe = { provider: listing.provider, itemId: itemIds[refresh % ITEMS] ?? 0, observedAt: listing.observedAt }
+    probes.push(handled(untilVisible(baseUrl, key, probe, SHOW_LIMIT_MS)))
+  }
+  await Promise.all(published)
+  const observationsPerSecond = (count * ITEMS * 1000) / (performance.now() - startedAt)
+  const restMs = await Promise.all(probes)
+  await eventually(() => feed.latenciesMs.length >= count * ITEMS, SHOW_LIMIT_MS, 'every change on the feed')
+  feed.close()
+  return { observationsPerSecond, restMs, feedMs: feed.latenciesMs }
+}
+
+/** The same promise, whose failure may be looked at later. */
+function handled<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => undefined)
+  return work
+}
