@@ -13,8 +13,8 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
 import { ApiError } from '../errors.ts'
-import { type ItemRows, type ListedRow, listedRow, openRowStore } from './live-rows.ts'
-import { bindLiveScripts, SEPARATOR, type Stamped } from './live-scripts.ts'
+import { type ItemRows, type ListedRow, listedRow, openRowStore, type RowStore } from './live-rows.ts'
+import { bindLiveScripts, type LiveScripts, SEPARATOR, type Stamped } from './live-scripts.ts'
 
 /** A provider's live row for an item. */
 export interface LiveEntry {
@@ -74,104 +74,26 @@ const ATTEMPTS = 4
 const PAGE_ATTEMPTS = 8
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
+/** What reads share: the connection's scripts, and what was read before. */
+interface ViewState {
+  scripts: LiveScripts
+  prefix: string
+  keysOf: Record<Side, readonly string[]>
+  store: RowStore
+  heads: (Head | undefined)[]
+  counted: Record<Side, (Counts | undefined)[]>
+}
+
 /** Opens the live view of a namespace; `keysOf` are all provider keys of a side. */
 export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, readonly string[]>): LiveView {
-  const scripts = bindLiveScripts(redis)
-  const store = openRowStore(ITEMS_KEPT)
-  const heads: (Head | undefined)[] = []
-  const counted: Record<Side, (Counts | undefined)[]> = { ask: [], bid: [] }
-
-  /** The head that an answer reflects: the one that came along, or the one whose stamp still holds. */
-  const headOf = (partition: number, held: Head | undefined, answer: Stamped): Head => {
-    const newest = heads[partition]
-    if (newest?.stamp === answer.stamp) return newest
-    if (answer.head === null) return held as Head
-    const head: Head = { ...(JSON.parse(answer.head) as LiveHead), stamp: answer.stamp }
-    heads[partition] = head
-    return head
+  const state: ViewState = {
+    scripts: bindLiveScripts(redis),
+    prefix,
+    keysOf,
+    store: openRowStore(ITEMS_KEPT),
+    heads: [],
+    counted: { ask: [], bid: [] },
   }
-
-  /** Reads the items of one partition; again when a rebuild has changed the generation meanwhile. */
-  async function readItems(side: Side, partition: number, ids: readonly number[]): Promise<LiveEntry[]> {
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-      const held = heads[partition]
-      const itemKeys = held ? ids.map(id => itemKey(partition, held.generation, side, id, prefix)) : []
-      const stored = itemKeys.map(key => store.get(key))
-      const answer = await scripts.items({
-        headKey: headKey(partition, prefix),
-        headStamp: held?.stamp ?? '',
-        itemKeys,
-        itemStamps: stored.map(rows => rows?.stamp ?? ''),
-      })
-      if (answer === null) return missing(partition, side)
-      const head = headOf(partition, held, answer)
-      if (!held || head.generation !== held.generation) continue
-      return ids.flatMap((itemId, i) => {
-        const text = answer.rows[i] ?? null
-        const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
-        return rows.rows.map(listed => entryOf(side, itemId, listed, head))
-      })
-    }
-    throw unavailable(side)
-  }
-
-  async function countsOf(side: Side, partition: number): Promise<Counts> {
-    const providers = keysOf[side]
-    for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-      const held = heads[partition]
-      const before = counted[side][partition]
-      const answer = await scripts.counts({
-        headKey: headKey(partition, prefix),
-        headStamp: held?.stamp ?? '',
-        listingKeys: providers.map(provider => listingKey(partition, held?.generation ?? 0, side, provider, prefix)),
-        countStamp: before?.stamp ?? '',
-      })
-      if (answer === null) return missing(partition, side)
-      const { generation, stamp } = headOf(partition, held, answer)
-      if (generation !== held?.generation) continue
-      if (answer.counts === null) return before as Counts
-      const { counts } = answer
-      const fresh = { stamp, generation, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
-      counted[side][partition] = fresh
-      return fresh
-    }
-    throw unavailable(side)
-  }
-
-  /** Undefined when the partition has moved on since it was counted, or at least to another generation. */
-  async function readSegment(
-    side: Side,
-    segment: Segment,
-    counts: Counts,
-    mayHaveMoved: boolean,
-  ): Promise<LiveEntry[] | undefined> {
-    const { partition, provider, start, stop } = segment
-    const held = heads[partition]
-    const answer = await scripts.page({
-      headKey: headKey(partition, prefix),
-      headStamp: held?.stamp ?? '',
-      listingKey: listingKey(partition, counts.generation, side, provider, prefix),
-      start,
-      stop,
-      itemKeyPrefix: itemKey(partition, counts.generation, side, 0, prefix).slice(0, -1),
-      provider,
-    })
-    if (answer === null) return missing(partition, side)
-    const head = headOf(partition, held, answer)
-    if (mayHaveMoved ? head.generation !== counts.generation : head.stamp !== counts.stamp) return undefined
-    const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
-    const entries: LiveEntry[] = []
-    for (let i = 0; i + 1 < parts.length; i += 2) {
-      entries.push(entryOf(side, Number(parts[i]), listedRow(provider, parts[i + 1] as string), head))
-    }
-    return entries
-  }
-
-  const missing = (partition: number, side: Side): never => {
-    heads[partition] = undefined
-    throw unavailable(side)
-  }
-
   /** A connection that is being made again would let requests wait; they get their 503 at once. */
   const guarded = async <T>(side: Side, read: () => Promise<T>): Promise<T> => {
     if (redis.status !== 'ready') throw unavailable(side)
@@ -181,30 +103,136 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
       throw error instanceof ApiError ? error : unavailable(side, error)
     }
   }
-
   return {
-    ofItems: (side, itemIds) =>
-      guarded(side, async () => {
-        const [only] = itemIds
-        if (only !== undefined && itemIds.length === 1) return readItems(side, placeOf(only), itemIds)
-        const byPartition = Map.groupBy(itemIds, placeOf)
-        const read = await Promise.all([...byPartition].map(([partition, ids]) => readItems(side, partition, ids)))
-        return read.flat()
-      }),
+    ofItems: (side, itemIds) => guarded(side, () => readAllItems(state, side, itemIds)),
     listing: (side, providers, offset, limit) =>
-      guarded(side, async () => {
-        for (let attempt = 1; attempt <= PAGE_ATTEMPTS; attempt++) {
-          const counts = await Promise.all(PARTITIONS.map(partition => countsOf(side, partition)))
-          const { segments, total } = locate(counts, providers, offset, limit)
-          const read = segments.map(segment =>
-            readSegment(side, segment, counts[segment.partition] as Counts, attempt === PAGE_ATTEMPTS),
-          )
-          const pages = await Promise.all(read)
-          if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
-        }
-        throw unavailable(side)
-      }),
+      guarded(side, () => readListingPage(state, side, { providers, offset, limit })),
   }
+}
+
+async function readAllItems(state: ViewState, side: Side, itemIds: readonly number[]): Promise<LiveEntry[]> {
+  const [only] = itemIds
+  if (only !== undefined && itemIds.length === 1) return readItems(state, side, placeOf(only), itemIds)
+  const byPartition = Map.groupBy(itemIds, placeOf)
+  const read = await Promise.all([...byPartition].map(([partition, ids]) => readItems(state, side, partition, ids)))
+  return read.flat()
+}
+
+/** Reads the items of one partition; again when a rebuild has changed the generation meanwhile. */
+async function readItems(
+  state: ViewState,
+  side: Side,
+  partition: number,
+  ids: readonly number[],
+): Promise<LiveEntry[]> {
+  const { scripts, prefix, store, heads } = state
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const held = heads[partition]
+    const itemKeys = held ? ids.map(id => itemKey(partition, held.generation, side, id, prefix)) : []
+    const stored = itemKeys.map(key => store.get(key))
+    const answer = await scripts.items({
+      headKey: headKey(partition, prefix),
+      headStamp: held?.stamp ?? '',
+      itemKeys,
+      itemStamps: stored.map(rows => rows?.stamp ?? ''),
+    })
+    if (answer === null) return missing(state, partition, side)
+    const head = headOf(state, partition, held, answer)
+    if (!held || head.generation !== held.generation) continue
+    return ids.flatMap((itemId, i) => {
+      const text = answer.rows[i] ?? null
+      const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
+      return rows.rows.map(listed => entryOf(side, itemId, listed, head))
+    })
+  }
+  throw unavailable(side)
+}
+
+async function readListingPage(
+  state: ViewState,
+  side: Side,
+  page: { providers: readonly string[]; offset: number; limit: number },
+): Promise<ListingPage> {
+  for (let attempt = 1; attempt <= PAGE_ATTEMPTS; attempt++) {
+    const counts = await Promise.all(PARTITIONS.map(partition => countsOf(state, side, partition)))
+    const { segments, total } = locate(counts, page.providers, page.offset, page.limit)
+    const read = segments.map(segment =>
+      readSegment(state, side, segment, counts[segment.partition] as Counts, attempt === PAGE_ATTEMPTS),
+    )
+    const pages = await Promise.all(read)
+    if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
+  }
+  throw unavailable(side)
+}
+
+async function countsOf(state: ViewState, side: Side, partition: number): Promise<Counts> {
+  const { scripts, prefix, heads, counted } = state
+  const providers = state.keysOf[side]
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const held = heads[partition]
+    const before = counted[side][partition]
+    const answer = await scripts.counts({
+      headKey: headKey(partition, prefix),
+      headStamp: held?.stamp ?? '',
+      listingKeys: providers.map(provider => listingKey(partition, held?.generation ?? 0, side, provider, prefix)),
+      countStamp: before?.stamp ?? '',
+    })
+    if (answer === null) return missing(state, partition, side)
+    const { generation, stamp } = headOf(state, partition, held, answer)
+    if (generation !== held?.generation) continue
+    if (answer.counts === null) return before as Counts
+    const { counts } = answer
+    const fresh = { stamp, generation, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
+    counted[side][partition] = fresh
+    return fresh
+  }
+  throw unavailable(side)
+}
+
+/** Undefined when the partition has moved on since it was counted, or at least to another generation. */
+async function readSegment(
+  state: ViewState,
+  side: Side,
+  segment: Segment,
+  counts: Counts,
+  mayHaveMoved: boolean,
+): Promise<LiveEntry[] | undefined> {
+  const { scripts, prefix, heads } = state
+  const { partition, provider, start, stop } = segment
+  const held = heads[partition]
+  const answer = await scripts.page({
+    headKey: headKey(partition, prefix),
+    headStamp: held?.stamp ?? '',
+    listingKey: listingKey(partition, counts.generation, side, provider, prefix),
+    start,
+    stop,
+    itemKeyPrefix: itemKey(partition, counts.generation, side, 0, prefix).slice(0, -1),
+    provider,
+  })
+  if (answer === null) return missing(state, partition, side)
+  const head = headOf(state, partition, held, answer)
+  if (mayHaveMoved ? head.generation !== counts.generation : head.stamp !== counts.stamp) return undefined
+  const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
+  const entries: LiveEntry[] = []
+  for (let i = 0; i + 1 < parts.length; i += 2) {
+    entries.push(entryOf(side, Number(parts[i]), listedRow(provider, parts[i + 1] as string), head))
+  }
+  return entries
+}
+
+/** The head that an answer reflects: the one that came along, or the one whose stamp still holds. */
+function headOf({ heads }: ViewState, partition: number, held: Head | undefined, answer: Stamped): Head {
+  const newest = heads[partition]
+  if (newest?.stamp === answer.stamp) return newest
+  if (answer.head === null) return held as Head
+  const head: Head = { ...(JSON.parse(answer.head) as LiveHead), stamp: answer.stamp }
+  heads[partition] = head
+  return head
+}
+
+function missing({ heads }: ViewState, partition: number, side: Side): never {
+  heads[partition] = undefined
+  throw unavailable(side)
 }
 
 const placeOf = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
