@@ -11,6 +11,9 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openCandleSink } from './sink.ts'
 
+/** Compressed; some ten thousand changes of each partition, so that a fetch of all fills a batch and no more. */
+const FETCH_BYTES = 2 ** 18
+
 /** Starts the role. */
 export const start: StartRole = async context => {
   const { config, metrics } = context
@@ -22,6 +25,7 @@ export const start: StartRole = async context => {
   const running = await runSink(context, kafka, {
     group: 'candles',
     topics: ['bookChanges'],
+    maxBytesPerPartition: FETCH_BYTES,
     open: async () => openCandleSink(batcher),
   })
   return {

@@ -13,11 +13,11 @@ import { candleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
 import { unstorable } from '#schemas/views/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { type Edge, emptyBatch, foldChange, type Part, type Standing } from './step.ts'
+import { type CandleBatch, type Edge, type FoldedAsk, foldChange, type Part } from './step.ts'
 
 /** Opens the sink of one partition. */
 export function openCandleSink(batcher: Batcher): PartitionSink {
-  let batch = emptyBatch()
+  const batch: CandleBatch = new Map()
   const parts = new RowBuffer(candleParts)
   const standing = new RowBuffer(candleStanding)
   return {
@@ -35,9 +35,11 @@ export function openCandleSink(batcher: Batcher): PartitionSink {
       return OK
     },
     async flush() {
-      for (const part of batch.parts.values()) writePart(parts, part)
-      for (const row of batch.standing.values()) writeStanding(standing, row)
-      batch = emptyBatch()
+      for (const folded of batch.values()) {
+        writeStanding(standing, folded)
+        for (const part of folded.parts) writePart(parts, part)
+      }
+      batch.clear()
       await batcher.add([parts, standing])
     },
     close: async () => undefined,
@@ -69,13 +71,13 @@ function writeEdge(rows: RowBuffer, edge: Edge): void {
   rows.i64(edge.at)
 }
 
-function writeStanding(rows: RowBuffer, row: Standing): void {
-  rows.u32(row.itemId)
-  rows.text(row.provider)
-  rows.bool(row.standing)
-  rows.i64(row.micro)
-  rows.i32(row.quantity)
-  rows.i64(row.at)
-  rows.i64(row.version)
+function writeStanding(rows: RowBuffer, { itemId, provider, standing }: FoldedAsk): void {
+  rows.u32(itemId)
+  rows.text(provider)
+  rows.bool(standing.standing)
+  rows.i64(standing.micro)
+  rows.i32(standing.quantity)
+  rows.i64(standing.at)
+  rows.i64(standing.version)
   rows.endRow()
 }

@@ -21,52 +21,47 @@ export interface Part extends Omit<CandlePart, 'opening' | 'closing' | 'falls'> 
   opening: Edge
   closing: Edge
   /** Offset of a change → how many listings it took away. */
-  falls: Map<number, number>
+  falls: ReadonlyMap<number, number>
 }
 
-/** A provider's newest ask for an item. */
-export interface Standing extends Edge {
+/** What a batch says of a provider's asks for an item. */
+export interface FoldedAsk {
   itemId: number
   provider: string
+  /** The newest ask. */
+  standing: Edge
+  /** One for each bucket of each width, those of the newest changes last. */
+  parts: Part[]
 }
 
-/** What a batch of changes comes to. */
-export interface CandleBatch {
-  parts: Map<string, Part>
-  standing: Map<string, Standing>
-}
+/** What a batch of changes comes to, by item and provider. */
+export type CandleBatch = Map<string, FoldedAsk>
 
 const WIDTHS_MS = Object.values(CANDLE_INTERVALS).map(({ ms }) => ms)
-
-/** A batch without changes. */
-export const emptyBatch = (): CandleBatch => ({ parts: new Map(), standing: new Map() })
+const NO_FALLS: ReadonlyMap<number, number> = new Map()
 
 /** Folds one change of an ask into a batch. Throws when the change holds no price at all. */
 export function foldChange(batch: CandleBatch, change: BookChanged, offset: number): void {
+  const { item_id: itemId, provider } = change
   const opening = foundBy(change, offset)
   const closing = leftBy(change, offset)
-  const key = `${change.item_id}|${change.provider}`
-  const known = batch.standing.get(key)
-  if (known === undefined || known.version < offset) {
-    batch.standing.set(key, { itemId: change.item_id, provider: change.provider, ...closing })
-  }
+  const low = Math.min(opening.micro, closing.micro)
+  const high = Math.max(opening.micro, closing.micro)
   const fall = change.previous_quantity - change.quantity
+  const falls = fall > 0 ? new Map([[offset, fall]]) : NO_FALLS
+  const key = `${itemId}|${provider}`
+  let folded = batch.get(key)
+  if (folded === undefined) {
+    folded = { itemId, provider, standing: closing, parts: [] }
+    batch.set(key, folded)
+  } else if (folded.standing.version < offset) folded.standing = closing
   for (const intervalMs of WIDTHS_MS) {
     const bucket = change.seen_at - (change.seen_at % intervalMs)
-    const partKey = `${key}|${intervalMs}|${bucket}`
-    const part: Part = {
-      intervalMs,
-      itemId: change.item_id,
-      bucket,
-      provider: change.provider,
-      opening,
-      closing,
-      low: Math.min(opening.micro, closing.micro),
-      high: Math.max(opening.micro, closing.micro),
-      falls: fall > 0 ? new Map([[offset, fall]]) : new Map(),
-    }
-    const before = batch.parts.get(partKey)
-    batch.parts.set(partKey, before ? mergeParts(before, part) : part)
+    const part: Part = { intervalMs, itemId, bucket, provider, opening, closing, low, high, falls }
+    const at = folded.parts.findLastIndex(known => known.bucket === bucket && known.intervalMs === intervalMs)
+    const before = folded.parts[at]
+    if (before) folded.parts[at] = mergeParts(before, part)
+    else folded.parts.push(part)
   }
 }
 

@@ -1,9 +1,10 @@
 /**
- * The role `live-view`: market.book-changes to the live tables in Redis.
+ * The role `live-view`: market.book-changes to the live tables in Redis, and those to stored snapshots.
  *
  * Consumer group `live-view`. A partition without a usable head is built from the book's changelog before
  * it is served, and readers see no head until then. Invariant: two owners never both write a partition.
  */
+import { loadProviders } from '#infra/config/providers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
@@ -12,6 +13,10 @@ import { runSink } from '#streams/runner/sink-runner.ts'
 import { deleteLeftovers } from './leftovers.ts'
 import { openRebuilder } from './rebuild.ts'
 import { openLiveSink, readHead, writeHead } from './sink.ts'
+import { openSnapshotBuilder } from './snapshot-builder.ts'
+
+/** Compressed; some ten thousand changes, which is one write to Redis of some ten milliseconds. */
+const FETCH_BYTES = 2 ** 18
 
 /** Starts the role. */
 export const start: StartRole = async context => {
@@ -23,9 +28,15 @@ export const start: StartRole = async context => {
   const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
   const redis = await openRedis(config.servers.redis, { name: `${prefix}live-view`, log })
   const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
+  const snapshots = openSnapshotBuilder({
+    ...{ redis, log, metrics: context.metrics, baseUrl: config.baseUrl },
+    registry: config.providersFile ? loadProviders(config.providersFile) : loadProviders(),
+    catalog: context.catalog(),
+  })
   const running = await runSink(context, kafka, {
     group: 'live-view',
     topics: ['bookChanges'],
+    maxBytesPerPartition: FETCH_BYTES,
     async open(_topic, partition) {
       const place = { partition, prefix }
       const found = await readHead(redis, place)
@@ -35,7 +46,7 @@ export const start: StartRole = async context => {
         : await writeHead(redis, place, found?.text ?? null, await rebuilder.rebuild(partition))
       const deleted = await deleteLeftovers(redis, { ...place, generation: owned.head.generation })
       log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
-      return openLiveSink(redis, place, owned)
+      return openLiveSink(redis, place, owned, snapshots.open(place, owned))
     },
   })
   return {

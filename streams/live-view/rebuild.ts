@@ -134,7 +134,9 @@ async function readChanges(options: RebuilderOptions, filling: Filling): Promise
   filling.head = { ...filling.head, next: to }
 }
 
-/** Reads a range fetch by fetch; `onPage` is awaited before the next. */
+const PAGE_RECORDS = 10_000
+
+/** Reads a range page by page, at most {@link PAGE_RECORDS} records each; `onPage` is awaited before the next. */
 async function readPages(
   reader: RangeReader,
   range: Parameters<RangeReader['read']>[0],
@@ -147,7 +149,7 @@ async function readPages(
     async () => {
       const records = page
       page = []
-      await onPage(records)
+      for (let at = 0; at < records.length; at += PAGE_RECORDS) await onPage(records.slice(at, at + PAGE_RECORDS))
     },
   )
 }

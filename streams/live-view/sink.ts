@@ -14,8 +14,10 @@ import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { unstorable } from '#schemas/views/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import type { PartitionSnapshots } from './snapshot-builder.ts'
 import { emptyBatch, foldChange, foldMarker, headAfter } from './step.ts'
 import { writesOf } from './table-writer.ts'
+import { touchedBy, touchedWrites } from './touched.ts'
 
 /** A partition's head as its owner last saw it. */
 export interface OwnedHead {
@@ -45,11 +47,15 @@ export async function writeHead(
   return { head, text }
 }
 
-/** Opens the sink of a partition whose table is complete, on a connection that may be shared. */
+/**
+ * Opens the sink of a partition whose table is complete, on a connection that may be shared; `snapshots` hears of
+ * every flush.
+ */
 export function openLiveSink(
   redis: Redis,
   place: { partition: number; prefix: string },
   found: OwnedHead,
+  snapshots?: PartitionSnapshots,
 ): PartitionSink {
   const key = headKey(place.partition, place.prefix)
   let owned = found
@@ -69,13 +75,20 @@ export function openLiveSink(
     },
     async flush(next) {
       if (next < owned.head.next) throw new Fenced(key)
-      const head = headAfter(owned.head, batch, next)
-      const text = JSON.stringify(head)
-      const writes = writesOf({ ...place, generation: head.generation }, batch)
-      await writeGuarded(redis, { guard: key, expected: owned.text, value: text, writes })
-      owned = { head, text }
-      batch = emptyBatch()
+      const touched = touchedBy(batch)
+      const write = async (): Promise<OwnedHead> => {
+        const head = headAfter(owned.head, batch, next)
+        const text = JSON.stringify(head)
+        const rows = writesOf({ ...place, generation: head.generation }, batch)
+        const writes = [...rows, ...touchedWrites(place, touched, next)]
+        await writeGuarded(redis, { guard: key, expected: owned.text, value: text, writes })
+        owned = { head, text }
+        batch = emptyBatch()
+        return owned
+      }
+      if (snapshots) await snapshots.flush(write, touched)
+      else await write()
     },
-    close: async () => undefined,
+    close: async () => snapshots?.close(),
   }
 }

@@ -11,7 +11,7 @@ import {
   fillCandles,
   type StandingAsk,
 } from '#schemas/views/candle.ts'
-import { emptyBatch, foldChange, mergeParts, type Part } from '#streams/candles/step.ts'
+import { type CandleBatch, foldChange, mergeParts, type Part } from '#streams/candles/step.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
 
@@ -23,13 +23,15 @@ function stored(batches: readonly (readonly LoggedChange[])[]): { parts: Part[];
   const parts = new Map<string, Part>()
   const standing = new Map<string, StandingAsk & { version: number }>()
   for (const changes of batches) {
-    const batch = emptyBatch()
+    const batch: CandleBatch = new Map()
     for (const { change, offset } of changes) foldChange(batch, change, offset)
-    for (const [key, part] of batch.parts) {
-      const before = parts.get(key)
-      parts.set(key, before ? mergeParts(before, part) : part)
-    }
-    for (const [key, row] of batch.standing) {
+    for (const [key, folded] of batch) {
+      for (const part of folded.parts) {
+        const partKey = `${key}|${part.intervalMs}|${part.bucket}`
+        const before = parts.get(partKey)
+        parts.set(partKey, before ? mergeParts(before, part) : part)
+      }
+      const row = { provider: folded.provider, ...folded.standing }
       if ((standing.get(key)?.version ?? -1) <= row.version) standing.set(key, row)
     }
   }

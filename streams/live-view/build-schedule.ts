@@ -1,0 +1,62 @@
+/**
+ * Decides when a partition's snapshot is built: soon after it has gone quiet, and never too often.
+ *
+ * Owns one timer. A build waits until nothing was touched for a moment, since builds and a backlog want the same CPU,
+ * but not for ever; between two builds of a partition lies a second, and one build at a time runs in
+ * this process. Invariant: whatever was touched is followed by the end of a build that began later, or by a stop.
+ */
+import type { Turns } from './turns.ts'
+
+/** When builds run. */
+export interface BuildSchedule {
+  /** Something was touched. */
+  due(): void
+  /** Stops for good; resolves when a build that runs has ended. */
+  stop(): Promise<void>
+}
+
+const QUIET_MS = 200
+const LONGEST_WAIT_MS = 5_000
+const BETWEEN_BUILDS_MS = 1_000
+
+/** Opens the schedule of a partition; `build` never rejects and tells whether there is more to build. */
+export function openBuildSchedule(turns: Turns, build: () => Promise<boolean>): BuildSchedule {
+  let timer: NodeJS.Timeout | undefined
+  let dueSince: number | undefined
+  let startedAt = Number.NEGATIVE_INFINITY
+  let running: Promise<void> | undefined
+  let isStopped = false
+
+  const run = async (): Promise<void> => {
+    if (isStopped) return
+    dueSince = undefined
+    startedAt = performance.now()
+    const isMore = await build()
+    if (isMore) dueSince ??= performance.now()
+  }
+  const start = (): void => {
+    running = turns.take(run).finally(() => {
+      running = undefined
+      if (dueSince !== undefined) arm()
+    })
+  }
+  const arm = (): void => {
+    if (isStopped || running !== undefined) return
+    const now = performance.now()
+    dueSince ??= now
+    const at = Math.max(Math.min(now + QUIET_MS, dueSince + LONGEST_WAIT_MS), startedAt + BETWEEN_BUILDS_MS)
+    clearTimeout(timer)
+    timer = setTimeout(start, at - now)
+  }
+  return {
+    due() {
+      dueSince ??= performance.now()
+      arm()
+    },
+    async stop() {
+      isStopped = true
+      clearTimeout(timer)
+      await running
+    },
+  }
+}

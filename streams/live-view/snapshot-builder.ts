@@ -1,0 +1,218 @@
+/**
+ * Keeps the manifest of each partition equal to its live table, a second or so behind it.
+ *
+ * A build reads all rows of every provider that was touched since the last manifest while no flush of its partition
+ * runs, makes their segments while flushes go on, and publishes them together: a manifest is the table at one moment.
+ * When that happens is build-schedule.ts's part. What is out of date is known from the notes of the flushes, so a
+ * restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
+ * a flush never waits for more than a build's read and publication.
+ */
+import { createHash } from 'node:crypto'
+import { marketplaceUrl, type Provider, type ProviderRegistry } from '#infra/config/providers.ts'
+import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import type { LiveHead } from '#schemas/views/live-keys.ts'
+import { readTouchedField, type SnapshotManifest, touchedField } from '#schemas/views/snapshot.ts'
+import { openBuildSchedule } from './build-schedule.ts'
+import { makeSegment } from './segment.ts'
+import { type RowPage, readRowPages } from './segment-rows.ts'
+import type { OwnedHead } from './sink.ts'
+import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
+import { openTurns, type Turns } from './turns.ts'
+
+/** The snapshots of one partition, fed by the partition's sink. */
+export interface PartitionSnapshots {
+  /** Carries a flush out while nothing of its partition is read or published; `touched` is what it touches. */
+  flush(write: () => Promise<OwnedHead>, touched: readonly string[]): Promise<void>
+  close(): Promise<void>
+}
+
+/** Builds the snapshots of the partitions of a process. */
+export interface SnapshotBuilder {
+  /** Begins with a partition whose table is complete. */
+  open(place: { partition: number; prefix: string }, written: OwnedHead): PartitionSnapshots
+}
+
+/** What a builder works with. */
+export interface SnapshotOptions {
+  redis: Redis
+  registry: ProviderRegistry
+  catalog: Promise<CatalogReader>
+  /** Public root of the API, which stands in each price's link. */
+  baseUrl: string
+  log: Log
+  metrics: Metrics
+}
+
+/** Changes when the text of a line does. */
+const LINE_FORM = 1
+
+/** What all partitions of a process share. */
+interface Shared extends SnapshotOptions {
+  texts: Promise<Record<Side, EntryText<Provider>>>
+  form: string
+  /** Side and provider of everything that may be listed. */
+  fields: readonly string[]
+  turns: Turns
+  observe(build: { seconds: number; lines: number; leftOut: number }): void
+}
+
+/** Opens a builder. */
+export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
+  const { registry, catalog, baseUrl, metrics } = options
+  const buildSeconds = metrics.histogram('marketlog_snapshot_build_seconds', 'Time from rows to a published manifest.')
+  const linesBuilt = metrics.counter('marketlog_snapshot_lines_total', 'Lines written to snapshot segments.')
+  const rowsLeftOut = metrics.counter('marketlog_snapshot_unknown_items_total', 'Rows of items without a name.')
+  const texts = catalog.then(({ byId }) => {
+    const sources = { itemOf: byId, providerOf: (key: string) => registry.byKey.get(key), marketplaceUrl, baseUrl }
+    return { ask: openEntryText<Provider>('ask', sources), bid: openEntryText<Provider>('bid', sources) }
+  })
+  // Builds await it and hear of its failure; before the first one nobody does.
+  texts.catch(() => undefined)
+  const shared: Shared = {
+    ...options,
+    ...{ texts, form: formOf(registry, baseUrl), turns: openTurns() },
+    fields: [
+      ...registry.askKeys.map(key => touchedField('ask', key)),
+      ...registry.bidKeys.map(key => touchedField('bid', key)),
+    ],
+    observe({ seconds, lines, leftOut }) {
+      buildSeconds.observe(seconds)
+      linesBuilt.inc(lines)
+      rowsLeftOut.inc(leftOut)
+    },
+  }
+  return { open: (place, written) => openPartition(shared, place, written) }
+}
+
+/** Stands for all that a line is made of besides its row and what the catalog never changes. */
+function formOf({ all }: ProviderRegistry, baseUrl: string): string {
+  const providers = all.map(({ key, link_template }) => [key, link_template])
+  return createHash('sha256')
+    .update(JSON.stringify([LINE_FORM, baseUrl, providers]))
+    .digest('base64url')
+}
+
+/** The rows of the providers that are out of date, as of one moment. */
+interface StaleRows {
+  head: LiveHead
+  base: SnapshotManifest
+  pages: ReadonlyMap<string, readonly RowPage[]>
+}
+
+function openPartition(
+  shared: Shared,
+  place: { partition: number; prefix: string },
+  found: OwnedHead,
+): PartitionSnapshots {
+  const store = openSnapshotStore(shared.redis, place)
+  const exclusive = openTurns()
+  let written = found
+  let known: KnownManifest | undefined
+  /** What the known manifest shows out of date; undefined: to be read from the notes of the flushes. */
+  let stale: Set<string> | undefined
+  let isOver = false
+
+  async function readStale(): Promise<StaleRows | undefined> {
+    if (stale === undefined) {
+      const stored = await store.read()
+      // Another owner has written: its builder goes on, and this one's sink will learn of it.
+      if (stored.head !== written.text) isOver = true
+      known = stored.manifest
+      stale = staleFields(shared, stored, written.head)
+    }
+    if (isOver || stale.size === 0) return undefined
+    const { head } = written
+    const pages = new Map<string, readonly RowPage[]>()
+    for (const field of stale) {
+      const { side, provider } = readTouchedField(field)
+      const table = { ...place, generation: head.generation }
+      pages.set(field, await readRowPages(shared.redis, table, side, provider))
+    }
+    stale = new Set()
+    return { head, base: baseOf(shared, known, head), pages }
+  }
+
+  async function build(): Promise<void> {
+    const startedAt = performance.now()
+    const texts = await shared.texts
+    const rows = await exclusive.take(readStale)
+    if (!rows) return
+    const made = await makeManifest(store, texts, rows)
+    const published = await exclusive.take(async () =>
+      isOver ? undefined : store.publish(made.manifest, known, written.text),
+    )
+    known = published
+    if (published) shared.observe({ ...made, seconds: (performance.now() - startedAt) / 1000 })
+    else stale = undefined
+  }
+
+  const schedule = openBuildSchedule(shared.turns, async () => {
+    try {
+      await build()
+    } catch (error) {
+      stale = undefined
+      if (!isOver)
+        shared.log.warn({ error, partition: place.partition }, 'a snapshot could not be built; it is tried again')
+    }
+    return !isOver && stale?.size !== 0
+  })
+  schedule.due()
+  return {
+    async flush(write, touched) {
+      await exclusive.take(async () => {
+        written = await write()
+        for (const field of touched) stale?.add(field)
+      })
+      if (touched.length > 0) schedule.due()
+    },
+    async close() {
+      isOver = true
+      await schedule.stop()
+    },
+  }
+}
+
+const isCurrent = ({ form }: Shared, known: KnownManifest | undefined, { generation }: LiveHead): boolean =>
+  known?.manifest.generation === generation && known.manifest.form === form
+
+/** All that a stored manifest does not show as the table does: all there is, when it is of another table or form. */
+function staleFields(shared: Shared, { manifest, touched }: StoredSnapshot, head: LiveHead): Set<string> {
+  if (!manifest || !isCurrent(shared, manifest, head)) return new Set(shared.fields)
+  const { next } = manifest.manifest
+  return new Set([...touched].filter(([, touchedAt]) => touchedAt > next).map(([field]) => field))
+}
+
+/** The manifest that a build starts from. */
+function baseOf(shared: Shared, known: KnownManifest | undefined, head: LiveHead): SnapshotManifest {
+  if (known && isCurrent(shared, known, head)) return known.manifest
+  return { generation: head.generation, next: head.next, form: shared.form, ask: {}, bid: {} }
+}
+
+async function makeManifest(
+  store: SnapshotStore,
+  texts: Record<Side, EntryText<Provider>>,
+  { head, base, pages }: StaleRows,
+): Promise<{ manifest: SnapshotManifest; lines: number; leftOut: number }> {
+  const manifest = { ...base, next: head.next, ask: { ...base.ask }, bid: { ...base.bid } }
+  const version = await store.nextVersion()
+  const sum = { lines: 0, leftOut: 0 }
+  for (const [field, rows] of pages) {
+    const { side, provider } = readTouchedField(field)
+    const source = { text: texts[side], provider, refreshedAt: head[side][provider] ?? 0 }
+    const made = await makeSegment(source, rows)
+    sum.leftOut += made.leftOut
+    if (made.bytes.length === 0) {
+      delete manifest[side][provider]
+      continue
+    }
+    await store.storeSegment(side, provider, version, made.bytes)
+    manifest[side][provider] = { version, ...made.entry }
+    sum.lines += made.entry.lines
+  }
+  return { manifest, ...sum }
+}

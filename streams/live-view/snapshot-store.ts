@@ -1,0 +1,102 @@
+/**
+ * Reads and publishes the manifest of a partition, and stores the segments that it names.
+ *
+ * Sole writer of `snapshot:{live:<partition>}:*` but for the notes that flushes leave (touched.ts). Segments are stored
+ * with an expiry first; publishing lifts it and gives one to those that are replaced, in one step and only while
+ * head and manifest are as this owner knows them. So a killed builder leaves nothing, a fenced one publishes
+ * nothing, and what a stream has pinned stays until it can be done.
+ */
+import { publishGuarded } from '#infra/redis/guarded-publish.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { headKey } from '#schemas/views/live-keys.ts'
+import {
+  manifestKey,
+  REPLACED_SEGMENT_TTL_MS,
+  type SegmentEntry,
+  type SnapshotManifest,
+  segmentKey,
+  touchedKey,
+  versionsKey,
+} from '#schemas/views/snapshot.ts'
+
+/** What stands in Redis for a partition. */
+export interface StoredSnapshot {
+  head: string | null
+  manifest: KnownManifest | undefined
+  /** Side and provider → `next` after the last flush that touched them. */
+  touched: ReadonlyMap<string, number>
+}
+
+/** A manifest and its exact text in Redis. */
+export interface KnownManifest {
+  manifest: SnapshotManifest
+  text: string
+}
+
+/** The snapshot of one partition in Redis. */
+export interface SnapshotStore {
+  read(): Promise<StoredSnapshot>
+  /** A number that no build of this partition had. */
+  nextVersion(): Promise<number>
+  storeSegment(side: Side, provider: string, version: number, bytes: Buffer): Promise<void>
+  /** Puts a manifest in place of the known one; undefined when head or manifest are not as known. */
+  publish(
+    next: SnapshotManifest,
+    known: KnownManifest | undefined,
+    expectedHead: string,
+  ): Promise<KnownManifest | undefined>
+}
+
+const SIDES: readonly Side[] = ['ask', 'bid']
+
+/** Opens the store of a partition. */
+export function openSnapshotStore(
+  redis: Redis,
+  { partition, prefix }: { partition: number; prefix: string },
+): SnapshotStore {
+  const key = manifestKey(partition, prefix)
+  const keyOf = ({ side, provider, entry }: NamedSegment): string =>
+    segmentKey(partition, side, provider, entry.version, prefix)
+  return {
+    async read() {
+      const [head = null, text = null] = await redis.mget(headKey(partition, prefix), key)
+      const notes = Object.entries(await redis.hgetall(touchedKey(partition, prefix)))
+      return {
+        head,
+        manifest: text === null ? undefined : { manifest: JSON.parse(text) as SnapshotManifest, text },
+        touched: new Map(notes.map(([field, next]) => [field, Number(next)])),
+      }
+    },
+    nextVersion: () => redis.incr(versionsKey(partition, prefix)),
+    async storeSegment(side, provider, version, bytes) {
+      await redis.set(segmentKey(partition, side, provider, version, prefix), bytes, 'PX', REPLACED_SEGMENT_TTL_MS)
+    },
+    async publish(next, known, expectedHead) {
+      const before = new Set(known ? segmentsOf(known.manifest).map(keyOf) : [])
+      const after = new Set(segmentsOf(next).map(keyOf))
+      const text = JSON.stringify(next)
+      const isPublished = await publishGuarded(redis, {
+        guards: [
+          { key: headKey(partition, prefix), expected: expectedHead },
+          { key, expected: known?.text ?? null },
+        ],
+        key,
+        text,
+        named: [...after].filter(each => !before.has(each)),
+        replaced: [...before].filter(each => !after.has(each)),
+        replacedTtlMs: REPLACED_SEGMENT_TTL_MS,
+      })
+      return isPublished ? { manifest: next, text } : undefined
+    },
+  }
+}
+
+interface NamedSegment {
+  side: Side
+  provider: string
+  entry: SegmentEntry
+}
+
+const segmentsOf = (manifest: SnapshotManifest): NamedSegment[] =>
+  SIDES.flatMap(side => Object.entries(manifest[side]).map(([provider, entry]) => ({ side, provider, entry })))
