@@ -1,0 +1,136 @@
+/**
+ * The processors candles, history, provider-health and fx on a real log, restarted midway: each view equals
+ * a plain fold of what was published, and what was published while nobody read it.
+ */
+import { expect } from 'chai'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
+import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judged.ts'
+import { CANDLE_INTERVALS, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
+import { type CandlePartRow, candlePartOf, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { start as startCandles } from '#streams/candles/main.ts'
+import { start as startFx } from '#streams/fx/main.ts'
+import { start as startHistory } from '#streams/history/main.ts'
+import { start as startHealth } from '#streams/provider-health/main.ts'
+import { step } from '#streams/provider-health/step.ts'
+import { isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
+import { modelCandles } from '#test/fixtures/candle-model.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 60_000
+const DAY_MS = CANDLE_INTERVALS['1d'].ms
+const ITEMS = 12
+
+describe('views on a log', function () {
+  this.timeout(180_000)
+  const platform = useServers()
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  let kafka: KafkaConnection
+  let book: Publisher
+  let ingest: Publisher
+  let clickhouse: ClickhouseWriter
+  let redis: Redis
+
+  before(async () => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'test', log })
+    book = await openPublisher(kafka, 'book')
+    ingest = await openPublisher(kafka, 'ingest')
+    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    redis = await openRedis(config.servers.redis, { name: 'test', log })
+  })
+  after(async () => {
+    await book.close()
+    await ingest.close()
+    await clickhouse.close()
+    await closeRedis(redis)
+  })
+
+  const judgedOf = (index: number): RefreshJudged => ({
+    ...{ side: 'ask', provider: `provider_${index % 3}`, refresh_id: `r${index}`, observed_at: today + index },
+    ...{ verdict: index % 4 === 0 ? 'failed' : 'applied', reason: null },
+    ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0, currency: 'USD' },
+    ...{ unique_items: index, total_offers: index, total_value: index, total_value_usd: index },
+  })
+
+  const publish = async (changes: readonly BookChanged[], verdicts: readonly RefreshJudged[]) => {
+    await book.send([
+      ...changes.map(change => ({
+        topic: 'bookChanges' as const,
+        key: String(change.item_id),
+        value: kafka.codec.encode(bookChanged, change),
+      })),
+      ...verdicts.map(judged => ({
+        topic: 'refreshes' as const,
+        key: judged.provider,
+        value: kafka.codec.encode(refreshJudged, judged),
+      })),
+    ])
+    const rates = { as_of: today + verdicts.length, source: 'test', rates: { USD: '1', CNY: `7.${verdicts.length}` } }
+    await ingest.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
+    return rates
+  }
+
+  const candlesOf = async (itemId: number) => {
+    const window = { start: today - 9 * DAY_MS, end: today + 9 * DAY_MS, intervalMs: CANDLE_INTERVALS['1h'].ms }
+    const params = { interval_s: 3600, item_id: itemId, start_s: window.start / 1000, end_s: window.end / 1000 }
+    const rows = await clickhouse.rows<CandlePartRow>(selectCandleParts(clickhouse.database), params)
+    const standing = await clickhouse.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
+    return composeCandles({ parts: rows.map(candlePartOf), standing }, window).candles
+  }
+  const changesStored = async () => {
+    const [row] = await clickhouse.rows<{ rows: number }>(
+      `SELECT count() AS rows FROM ${clickhouse.database}.changes FINAL`,
+    )
+    return row?.rows
+  }
+
+  it('equal a plain fold, over a restart, with what came while they were away', async () => {
+    const random = seededRandom('views')
+    const startMs = today - 6 * DAY_MS
+    const log = randomLog(random, { records: 2_000, items: ITEMS, providers: 6, startMs }).filter(isChange)
+    const verdicts = Array.from({ length: 40 }, (_, index) => judgedOf(index))
+    const health: Record<string, StoredHealth> = {}
+    for (const judged of verdicts) health[judged.provider] = step(health[judged.provider], judged)
+    const roles = [startFx, startHealth, startHistory, startCandles]
+
+    await publish(log.slice(0, 900), verdicts.slice(0, 15))
+    const first = await platform.startRoles(roles)
+    await eventually(async () => (await changesStored()) === 900, LIMIT_MS, 'the first changes')
+    await publish(log.slice(900, 1_000), [])
+    await first.stop()
+    const rates = await publish(log.slice(1_000), verdicts.slice(15))
+    const second = await platform.startRoles(roles)
+    await eventually(async () => (await changesStored()) === log.length, LIMIT_MS, 'all changes')
+    await eventually(
+      async () => Number(await redis.get(healthNextKey(platform.namespace))) === verdicts.length,
+      LIMIT_MS,
+      'all verdicts',
+    )
+    await eventually(
+      async () => JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}').as_of === rates.as_of,
+      LIMIT_MS,
+      'the last rates',
+    )
+    for (let item = 1; item <= ITEMS; item++) {
+      const own = log.filter(({ item_id, side }) => item_id === item && side === 'ask')
+      const expected = modelCandles(own, CANDLE_INTERVALS['1h'].ms)
+      const isEqual = async () => expect(await candlesOf(item)).to.deep.equal(expected) !== undefined
+      await eventually(isEqual, LIMIT_MS, `candles of ${item}`)
+    }
+    await second.stop()
+    expect([...first.failures, ...second.failures]).to.deep.equal([])
+    const stored = Object.entries(await redis.hgetall(healthKey(platform.namespace)))
+    expect(Object.fromEntries(stored.map(([provider, text]) => [provider, JSON.parse(text)]))).to.deep.equal(health)
+  })
+})
