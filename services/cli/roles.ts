@@ -36,7 +36,8 @@ export interface RoleGroup {
 
 /** How a platform on one machine spreads its roles, in starting order. Why so: README, "Design". */
 export const GROUPS: readonly RoleGroup[] = [
-  { name: 'views', roles: ['fx', 'provider-health', 'sales', 'history', 'candles', 'live-view'] },
+  { name: 'history', roles: ['sales', 'history', 'candles'] },
+  { name: 'live', roles: ['fx', 'provider-health', 'live-view'] },
   { name: 'book', roles: ['book'] },
   { name: 'api', roles: ['api', 'feed'] },
   { name: 'ingest', roles: ['ingest'] },

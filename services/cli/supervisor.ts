@@ -58,6 +58,10 @@ export interface SuperviseOptions {
 
 const EMPTY_MARKET = 'empty'
 const POLL_MS = 200
+/** A call to the API counts against its key's limits. */
+const ASK_EVERY_MS = 2_000
+const VIEWS_OF_THE_PAST = ['candles', 'history', 'sales']
+const PATIENCE_MS = 20_000
 const WATCH_EVERY_MS = 1_000
 const STUCK_AFTER_MS = 5 * 60_000
 
@@ -191,7 +195,7 @@ async function untilReady(
   processes: readonly RoleProcess[],
   options: SuperviseOptions,
 ): Promise<void> {
-  await eventually(options.signal, 'the roles to be ready', async () => {
+  await eventually(options.signal, 'the roles to be ready', POLL_MS, async () => {
     const waiting: string[] = []
     for (const each of processes) {
       const port = each.port()
@@ -203,16 +207,22 @@ async function untilReady(
   })
 }
 
-/** Live: the views reflect what ingest has published until now, and the API lists an ask. */
+/**
+ * Live: the live view reflects what ingest has published until now, and the API lists an ask. The views of the past
+ * get a moment more, so that the first call finds all of the history, but they hold nobody up.
+ */
 async function untilLive(config: PlatformConfig, key: string, log: Log, options: SuperviseOptions): Promise<void> {
   const origin = originOf(config, config.port)
-  await eventually(options.signal, 'prices to be live', async () => {
-    await waitForViews(config, log, {
-      signal: options.signal,
-      onProgress: text => options.report({ kind: 'step', text: `filling the views: ${text}` }),
-    })
+  const onProgress = (text: string) => options.report({ kind: 'step', text: `filling the views: ${text}` })
+  await eventually(options.signal, 'prices to be live', ASK_EVERY_MS, async () => {
+    await waitForViews(config, log, { signal: options.signal, onProgress, without: VIEWS_OF_THE_PAST })
     const asks = (await countLiveAsks(origin, key)) ?? 0
     return { isDone: asks > 0, seen: 'the API lists no ask' }
+  })
+  const patience = AbortSignal.timeout(PATIENCE_MS)
+  await waitForViews(config, log, { signal: AbortSignal.any([options.signal, patience]), onProgress }).catch(error => {
+    if (options.signal.aborted || !patience.aborted) throw error
+    options.report({ kind: 'note', text: 'candles, history and sales are still catching up (`npx marketlog lag`)' })
   })
 }
 
@@ -220,6 +230,7 @@ async function untilLive(config: PlatformConfig, key: string, log: Log, options:
 async function eventually(
   signal: AbortSignal,
   what: string,
+  everyMs: number,
   ask: () => Promise<{ isDone: boolean; seen: string }>,
 ): Promise<void> {
   let last = ''
@@ -233,7 +244,7 @@ async function eventually(
     if (performance.now() - changedAt > STUCK_AFTER_MS) {
       throw new CommandFailure(`waited ${STUCK_AFTER_MS / 60_000} minutes for ${what}: ${seen}`)
     }
-    await pause(POLL_MS, undefined, { signal })
+    await pause(everyMs, undefined, { signal })
   }
 }
 

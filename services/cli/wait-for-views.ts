@@ -19,6 +19,8 @@ import { type ReadingGroup, readingGroups } from './reading-groups.ts'
 export interface WaitOptions {
   signal: AbortSignal
   onProgress?: (text: string) => void
+  /** Groups that are not waited for. */
+  without?: readonly string[]
 }
 
 /** A look at the log's ends and the groups' positions. */
@@ -106,7 +108,8 @@ async function settle(
 export async function waitForViews(config: PlatformConfig, log: Log, options: WaitOptions): Promise<void> {
   const look = await openLagLook(config, log)
   try {
-    const stages = Map.groupBy(readingGroups(), each => each.stage)
+    const awaited = readingGroups().filter(({ group }) => !options.without?.includes(group))
+    const stages = Map.groupBy(awaited, each => each.stage)
     for (const groups of stages.values()) {
       const ends = await look.ends(groups.map(each => each.topic))
       await untilReached(look, groups, ends, options)
