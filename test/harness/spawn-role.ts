@@ -38,9 +38,9 @@ export interface SpawnedRole {
   stop(): Promise<void>
 }
 
-/** Starts a role as a process; resolves when the process exists, not when the role is ready. */
+/** Starts a role, or several named with blanks between, as a process; resolves when it exists, not when it is ready. */
 export async function spawnRole(role: string, environment: Record<string, string>): Promise<SpawnedRole> {
-  const child = spawn(process.execPath, [MAIN, 'run', role, '--set-up-done'], {
+  const child = spawn(process.execPath, [MAIN, 'run', ...role.split(' '), '--set-up-done'], {
     env: { PATH: process.env.PATH ?? '', ...environment, LOG_LEVEL: 'info' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

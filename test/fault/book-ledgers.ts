@@ -1,0 +1,163 @@
+/**
+ * The book's topics beside what the reference fold asks for: one ledger for each thing that it writes.
+ *
+ * Reads Kafka only. Invariant: a ledger's entries are made of what the log holds and of what the fold says,
+ * by the same texts, and of nothing that the book computed itself.
+ */
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { BookRowStored } from '#schemas/events/book-state.ts'
+import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import type { JavaReader } from '#test/harness/java-reader.ts'
+import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
+import { givenOf, setAsideOf, urlOf, verdictsOf } from './market-records.ts'
+import { entriesOfReading, type ReadRecord, readByJava, readTopic } from './read-topic.ts'
+import type { ScriptedRefresh } from './scripted-market.ts'
+
+/** What the ledgers of a run show beside themselves. */
+export interface BookLedgers {
+  ledgers: Record<string, Ledger>
+  /** Records of transactions that a kill cut short, where the Java client could count them. */
+  aborted: number | undefined
+}
+
+/** Holds all that the book wrote against the refreshes that it was given. */
+export async function bookLedgers(
+  kafka: KafkaConnection,
+  refreshes: readonly ScriptedRefresh[],
+  java: JavaReader | undefined,
+): Promise<BookLedgers> {
+  const expected = foldRefreshes(refreshes.map(givenOf))
+  const changes = await readTopic(kafka, 'bookChanges')
+  const changelog = await readTopic(kafka, 'book')
+  const aside = setAsideOf(refreshes)
+  const ledgers: Record<string, Ledger> = {
+    'changes by item': openLedger(
+      expected.changes.map(entryOfChange),
+      changes.filter(({ event }) => event === 'BookChanged').map(({ value }) => entryOfChange(value)),
+    ),
+    'changes and markers by partition': openLedger(expectedSequence(expected), changes.map(sequenceEntry)),
+    'sources of changes': openLedger(...sourcesOnce(changes)),
+    verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka)),
+    quarantine: openLedger(quarantined(expected), await quarantineRead(kafka)),
+    'final book': openLedger(expectedRows(expected), rowsOf(changelog)),
+    unresolved: openLedger(aside.unresolved, await unresolvedRead(kafka)),
+    'dead letters': openLedger(aside.letters, await lettersRead(kafka)),
+  }
+  if (java === undefined) return { ledgers, aborted: undefined }
+  const truth = await readByJava(java, kafka, 'bookChanges')
+  const truthOfBook = await readByJava(java, kafka, 'book')
+  ledgers['changes read by the Java client'] = openLedger(truth.entries, entriesOfReading(changes))
+  ledgers['changelog read by the Java client'] = openLedger(truthOfBook.entries, entriesOfReading(changelog))
+  return { ledgers, aborted: truth.aborted + truthOfBook.aborted }
+}
+
+const urlText = (provider: string, itemId: number, price: number | null): string =>
+  price === null ? 'null' : String(urlOf(provider, itemId))
+
+/** A refresh's changes by ascending item, then its marker: in every partition, for each provider. */
+function expectedSequence(expected: Expected): LedgerEntry[] {
+  const byRefresh = Map.groupBy(
+    expected.changes,
+    change => `${bookKey(change.side, change.provider)}|${change.refresh_id}`,
+  )
+  return expected.verdicts
+    .filter(({ verdict }) => verdict === 'applied')
+    .flatMap(({ side, provider, refresh_id }) => {
+      const key = bookKey(side, provider)
+      const entries = (byRefresh.get(`${key}|${refresh_id}`) ?? []).map(change => ({
+        key: `${partitionOf(String(change.item_id), ITEM_PARTITIONS)}|${key}`,
+        what: `${entryOfChange(change).what} ${change.item_id} ${urlText(provider, change.item_id, change.price)}`,
+      }))
+      for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
+        entries.push({ key: `${partition}|${key}`, what: `marked ${refresh_id}` })
+      }
+      return entries
+    })
+}
+
+function sequenceEntry({ partition, event, value }: ReadRecord): LedgerEntry {
+  const key = `${partition}|${bookKey(value.side, value.provider)}`
+  if (event === 'RefreshMarked') return { key, what: `marked ${value.refresh_id}` }
+  return { key, what: `${entryOfChange(value).what} ${value.item_id} ${value.url}` }
+}
+
+/** Every change names a place of the input of its own, and stands in the partition of its item. */
+function sourcesOnce(changes: readonly ReadRecord[]): [LedgerEntry[], LedgerEntry[]] {
+  const told = changes
+    .filter(({ event }) => event === 'BookChanged')
+    .map(({ partition, value }) => ({
+      key: `${value.side}|${value.source_partition}`,
+      what: `${value.source_offset}.${value.source_index}`,
+      isAtHome: partition === partitionOf(String(value.item_id), ITEM_PARTITIONS),
+    }))
+  const distinct = new Map(told.map(entry => [`${entry.key} ${entry.what}`, entry]))
+  return [[...distinct.values()].filter(({ isAtHome }) => isAtHome), told]
+}
+
+const verdictsRead = async (kafka: KafkaConnection): Promise<LedgerEntry[]> =>
+  (await readTopic(kafka, 'refreshes')).map(({ value }) => {
+    const { side, provider, refresh_id, verdict, reason, added, updated, removed, unresolved, rejected } = value
+    const numbers = [added, updated, removed, unresolved, rejected].join(' ')
+    return { key: bookKey(side, provider), what: `${refresh_id} ${verdict} ${reason} ${numbers}` }
+  })
+
+const quarantined = ({ verdicts }: Expected): LedgerEntry[] =>
+  verdicts
+    .filter(({ verdict }) => verdict === 'quarantined')
+    .map(({ side, provider, refresh_id, reason }) => ({
+      key: bookKey(side, provider),
+      what: `${refresh_id} ${reason}`,
+    }))
+
+const quarantineRead = async (kafka: KafkaConnection): Promise<LedgerEntry[]> =>
+  (await readTopic(kafka, 'quarantine')).map(({ value: { side, provider, refresh_id, reason } }) => ({
+    key: bookKey(side, provider),
+    what: `${refresh_id} ${reason}`,
+  }))
+
+const rowText = ({ price, currency, price_micro_usd, quantity, seen_at }: Omit<BookRowStored, 'url'>): string =>
+  [price, currency, price_micro_usd, quantity, seen_at].join(' ')
+
+function expectedRows({ books }: Expected): LedgerEntry[] {
+  return [...books].flatMap(([key, rows]) =>
+    [...rows].map(([itemId, row]) => ({ key: `${key}|${itemId}`, what: rowText(row) })),
+  )
+}
+
+/** The rows that the changelog comes down to. */
+function rowsOf(changelog: readonly ReadRecord[]): LedgerEntry[] {
+  const rows = new Map<string, BookRowStored>()
+  for (const { partition, key, value } of changelog) {
+    const [kind, provider, itemId] = key.split('|')
+    if (kind !== 'row') continue
+    const row = `${partition < PROVIDER_PARTITIONS ? 'ask' : 'bid'}|${provider}|${itemId}`
+    if (value === undefined) rows.delete(row)
+    else rows.set(row, value)
+  }
+  return [...rows].map(([key, row]) => ({ key, what: rowText(row) }))
+}
+
+const sideOf = (topic: string): 'ask' | 'bid' => (topic === topics.quotes.name ? 'ask' : 'bid')
+
+async function unresolvedRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
+  const entries: LedgerEntry[] = []
+  for (const { value } of await readTopic(kafka, 'unresolved')) {
+    const { value: observed } = await decodeLearning(kafka.codec, value.value)
+    const key = bookKey(sideOf(value.topic), value.provider)
+    entries.push({ key, what: `${observed.refresh_id} ${value.market_hash_name}` })
+  }
+  return entries
+}
+
+async function lettersRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
+  const entries: LedgerEntry[] = []
+  for (const { value: letter } of await readTopic(kafka, 'deadLetters')) {
+    const { value } = await decodeLearning(kafka.codec, letter.value)
+    const key = bookKey(sideOf(letter.topic), value.provider)
+    entries.push({ key, what: `${value.refresh_id} ${value.index} ${value.market_hash_name}` })
+  }
+  return entries
+}

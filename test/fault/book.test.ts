@@ -1,0 +1,78 @@
+/**
+ * The book under kill: what its topics hold is what a reference fold of the same refreshes says.
+ *
+ * Two processes share the group while a scripted market is published. They are killed with SIGKILL and
+ * frozen beyond their session at random moments; then the log is drained and read by the platform's reader and,
+ * where a JDK is at hand, by Kafka's own client. Nothing may be lost, doubled, phantom or out of order.
+ */
+import { expect } from 'chai'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { findJavaReader } from '#test/harness/java-reader.ts'
+import { expectBalanced } from '#test/harness/ledger.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { bookLedgers } from './book-ledgers.ts'
+import { lagOf } from './lag.ts'
+import { startLoad } from './market-load.ts'
+import { faultScale } from './scale.ts'
+import { openScriptedMarket } from './scripted-market.ts'
+import { torment } from './torment.ts'
+
+const DRAIN_LIMIT_MS = 240_000
+
+describe('book under kill', function () {
+  const scale = faultScale()
+  this.timeout(scale.limitMs)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let look: LagLook
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    look = await openLagLook(place.config, place.log)
+  })
+  after(async () => {
+    await publisher.close()
+    await look.close()
+  })
+
+  it('loses, doubles, invents and misplaces nothing', async () => {
+    const random = seededRandom('book under kill')
+    const feeds = openScriptedMarket(randomOf(random.integer(0, 2 ** 31)), {
+      items: scale.items,
+      ...{ askProviders: 9, bidProviders: 5 },
+    })
+    const backlog = () => lagOf(look, 'book')
+    const load = startLoad({
+      ...{ feeds, publisher, backlog, codec: kafka.codec, recordsPerSecond: scale.recordsPerSecond },
+      random: randomOf(random.integer(0, 2 ** 31)),
+    })
+    const pack = torment(randomOf(random.integer(0, 2 ** 31)), {
+      ...{ role: 'book', processes: 2, kills: scale.kills, zombies: scale.zombies, pauseMs: [1_500, 6_000] },
+      start: () => place.spawnRole('book'),
+      ...{ backlog, work: 3_000 },
+    })
+    const report = await pack.done
+    const refreshes = await load.end()
+    await eventually(async () => (await backlog()) === 0, DRAIN_LIMIT_MS, 'the book to reach the end of its input')
+    await pack.stop()
+
+    const { ledgers, aborted } = await bookLedgers(kafka, refreshes, findJavaReader())
+    const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(
+      ([ending, of]) => `${of.length} ${ending}`,
+    )
+    console.log(
+      `      ${report.kills} kills and ${report.zombies} zombies in ${report.seconds} s, ${report.underLoad} of them under ` +
+        `load; ${report.endedByThemselves} ended by themselves; ${aborted ?? '?'} records of cut transactions`,
+    )
+    console.log(`      ${load.published()} records in ${refreshes.length} refreshes: ${kinds.join(', ')}`)
+    expectBalanced(ledgers)
+    expect(report).to.include({ kills: scale.kills, zombies: scale.zombies })
+    expect(report.underLoad, 'blows while records waited').to.be.greaterThan(0)
+  })
+})

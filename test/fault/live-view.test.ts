@@ -1,0 +1,113 @@
+/**
+ * The views under kill: Redis and ClickHouse hold what a reference fold of the refreshes says.
+ *
+ * A book that nobody touches feeds them. Two processes of `live-view` and two that run `history` and `candles`
+ * are killed with SIGKILL and frozen beyond their session at random moments while a scripted market is
+ * published; then the log is drained and every row of every view is held against the fold.
+ */
+import { expect } from 'chai'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
+import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
+import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { lagOf } from './lag.ts'
+import { type MarketLoad, startLoad } from './market-load.ts'
+import { givenOf } from './market-records.ts'
+import { faultScale } from './scale.ts'
+import { openScriptedMarket } from './scripted-market.ts'
+import { type Pack, type TormentReport, torment } from './torment.ts'
+import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+
+const DRAIN_LIMIT_MS = 240_000
+
+describe('views under kill', function () {
+  const scale = faultScale()
+  this.timeout(scale.limitMs)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let look: LagLook
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    look = await openLagLook(place.config, place.log)
+  })
+  after(async () => {
+    await publisher.close()
+    await look.close()
+  })
+
+  const newRandom = (random: SeededRandom) => randomOf(random.integer(0, 2 ** 31))
+
+  function publish(random: SeededRandom): MarketLoad {
+    const size = { items: scale.items, askProviders: 9, bidProviders: 5 }
+    return startLoad({
+      feeds: openScriptedMarket(newRandom(random), size),
+      ...{ publisher, codec: kafka.codec, random: newRandom(random), recordsPerSecond: scale.recordsPerSecond },
+      backlog: () => lagOf(look, 'book'),
+    })
+  }
+
+  /** Two processes of some roles, whose first role's group tells whether they have work. */
+  const pack = (random: SeededRandom, roles: string, share: number): Pack =>
+    torment(newRandom(random), {
+      ...{ role: roles, processes: 2, pauseMs: [1_500, 6_000] },
+      kills: Math.ceil(scale.kills * share),
+      zombies: Math.ceil(scale.zombies * share),
+      start: () => place.spawnRole(roles),
+      ...{ backlog: () => lagOf(look, roles.split(' ')[0] ?? ''), work: 100 },
+    })
+
+  async function drained(): Promise<void> {
+    // One after the other: what the book has yet to write, the views have yet to read.
+    for (const group of ['book', 'live-view', 'history', 'candles']) {
+      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
+    }
+  }
+
+  async function ledgersOf(expected: Expected): Promise<Record<string, Ledger>> {
+    const { servers, namespace } = place.config
+    const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+    const database = databaseName(namespace)
+    const reader = openReader(servers.clickhouseReadOnly, { database, name: 'test' })
+    try {
+      return { ...(await liveLedgers(redis, namespace, expected)), ...(await tableLedgers(reader, expected)) }
+    } finally {
+      await closeRedis(redis)
+      await reader.close()
+    }
+  }
+
+  it('lose, double, invent and misplace nothing', async () => {
+    const random = seededRandom('views under kill')
+    await place.spawnRole('book')
+    const packs = [pack(random, 'live-view', 1), pack(random, 'history candles', 0.5)]
+    const load = publish(random)
+    const reports = await Promise.all(packs.map(({ done }) => done))
+    const refreshes = await load.end()
+    await drained()
+    for (const one of packs) await one.stop()
+
+    const expected = foldRefreshes(refreshes.map(givenOf))
+    const ledgers = await ledgersOf(expected)
+    for (const report of reports) console.log(`      ${storyOf(report)}`)
+    console.log(
+      `      ${load.published()} records in ${refreshes.length} refreshes, ${expected.changes.length} changes`,
+    )
+    expectBalanced(ledgers)
+    expect(reports[0]).to.include({ kills: scale.kills, zombies: scale.zombies })
+    for (const { role, underLoad } of reports) expect(underLoad, `blows to ${role} while records waited`).to.be.above(0)
+  })
+})
+
+const storyOf = ({ role, kills, zombies, underLoad, endedByThemselves, seconds }: TormentReport): string =>
+  `${role}: ${kills} kills and ${zombies} zombies in ${seconds} s, ${underLoad} of them under load; ` +
+  `${endedByThemselves} ended by themselves`

@@ -1,0 +1,70 @@
+/**
+ * All committed records of a topic, decoded, by the platform's own range reader.
+ *
+ * Reads only. Invariant: the order is that of the log, partition after partition; a record of a partition
+ * stands at its place with its raw bytes, so that a second reader can be held against it.
+ */
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { JavaReader } from '#test/harness/java-reader.ts'
+import type { LedgerEntry } from '#test/harness/ledger.ts'
+
+/** A record with its place. */
+export interface ReadRecord {
+  partition: number
+  offset: number
+  key: string
+  raw: Buffer | null
+  /** Undefined for a tombstone. */
+  event: string | undefined
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape.
+  value: any
+}
+
+/** Reads a topic from start to end. */
+export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promise<ReadRecord[]> {
+  const name = kafka.topicName(topic)
+  const reader = await openRangeReader(kafka, [name])
+  const records: ReadRecord[] = []
+  try {
+    for (let partition = 0; partition < topics[topic].partitions; partition++) {
+      const to = await reader.stableEnd(name, partition)
+      await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, key, value: raw }) => {
+        const place = { partition, offset, key: String(key), raw }
+        if (raw === null) records.push({ ...place, event: undefined, value: undefined })
+        else records.push({ ...place, ...(await decodeLearning(kafka.codec, raw)) })
+      })
+    }
+  } finally {
+    await reader.close()
+  }
+  return records
+}
+
+/** The same reading as ledger entries: each place once, with its key and bytes. */
+export const entriesOfReading = (
+  records: readonly { partition: number; offset: number; key: Buffer | string | null; raw: Buffer | null }[],
+): LedgerEntry[] =>
+  records.map(({ partition, offset, key, raw }) => ({
+    key: String(partition),
+    what: `${offset} ${key} ${raw === null ? '-' : raw.toString('base64')}`,
+  }))
+
+/** What Kafka's own client reads of a topic, as {@link entriesOfReading} tells it, and how many records were aborted. */
+export async function readByJava(
+  java: JavaReader,
+  kafka: KafkaConnection,
+  topic: TopicKey,
+): Promise<{ entries: LedgerEntry[]; aborted: number }> {
+  const name = kafka.topicName(topic)
+  const committed = await java.read(kafka.brokers, name)
+  const all = await java.read(kafka.brokers, name, 'read_uncommitted')
+  // One client's partitions come interleaved; within each the order is the log's.
+  committed.sort((a, b) => a.partition - b.partition || a.offset - b.offset)
+  return {
+    entries: entriesOfReading(committed.map(record => ({ ...record, raw: record.value }))),
+    aborted: all.length - committed.length,
+  }
+}

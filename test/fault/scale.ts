@@ -1,0 +1,29 @@
+/**
+ * How long and how hard the fault tests strike, from the environment.
+ *
+ * `FAULT=long` (make fault) means fifty kills and ten frozen processes; KILLS, ZOMBIES and ITEMS set each by
+ * itself. Without any of them the tests are as short as a run of all tests allows.
+ */
+
+/** Sizes of a fault test. */
+export interface FaultScale {
+  kills: number
+  zombies: number
+  items: number
+  recordsPerSecond: number
+  /** Longest time that the test may take. */
+  limitMs: number
+}
+
+/** The sizes that the environment asks for. */
+export function faultScale(environment: NodeJS.ProcessEnv = process.env): FaultScale {
+  const isLong = environment.FAULT === 'long'
+  const kills = Number(environment.KILLS ?? (isLong ? 50 : 4))
+  const zombies = Number(environment.ZOMBIES ?? (isLong ? 10 : 1))
+  const items = Number(environment.ITEMS ?? (isLong ? 3_000 : 1_000))
+  for (const [name, value] of Object.entries({ KILLS: kills, ZOMBIES: zombies, ITEMS: items })) {
+    if (!Number.isInteger(value) || value < 0) throw new Error(`${name} must be a whole number, not ${value}`)
+  }
+  const limitMs = 300_000 + kills * 30_000 + zombies * 45_000
+  return { kills, zombies, items, recordsPerSecond: isLong ? 6_000 : 4_000, limitMs }
+}

@@ -1,0 +1,245 @@
+/**
+ * A market for fault tests: what several providers tell of real items, refresh by refresh, from a seed.
+ *
+ * Pure but for the recorded refreshes and the catalog that it reads. Names and prices are those of real
+ * refreshes; a feed takes over some of a later file's prices with each refresh, lists and withdraws items.
+ * Some refreshes go wrong as real ones do: cut, cut and repeated, with an entry lost, failed, stale, collapsed,
+ * with glitches, in another currency; some entries are unknown, unpriced, in the wrong currency or there twice.
+ * Invariant: the same seed and files give the same refreshes; times lie ahead of every retention.
+ */
+import { loadCatalog } from '#infra/config/catalog.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { nameKey } from '#schemas/values/item-name.ts'
+import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
+
+/** One entry of a refresh as its provider tells it. */
+export interface ScriptedEntry {
+  name: string
+  /** Undefined where the catalog has no such item. */
+  itemId: number | undefined
+  price: number
+  quantity: number
+  currency: string
+  /** Ingest could make nothing of it. */
+  isRejected: boolean
+}
+
+/** How a refresh ends: completed; completed though an entry was lost; by nothing; by a RefreshFailed. */
+export type Ending = 'completed' | 'lossy' | 'cut' | 'failed'
+
+/** A refresh as it will stand in the log. */
+export interface ScriptedRefresh {
+  side: Side
+  provider: string
+  refreshId: string
+  observedAt: number
+  currency: string
+  usdRate: string
+  entries: ScriptedEntry[]
+  ending: Ending
+}
+
+/** A provider's asks or bids. */
+export interface Feed {
+  readonly side: Side
+  readonly provider: string
+  /** What the provider tells next. */
+  next(): ScriptedRefresh
+  /** A refresh without faults, which every book believes. */
+  last(): ScriptedRefresh
+}
+
+/** How large a market is. */
+export interface MarketSize {
+  items: number
+  askProviders: number
+  bidProviders: number
+}
+
+interface Item {
+  name: string
+  itemId: number
+  /** Its price in each recorded refresh that has it. */
+  prices: readonly number[]
+}
+
+interface State {
+  readonly side: Side
+  readonly provider: string
+  readonly factor: number
+  readonly listed: Map<number, { price: number; quantity: number }>
+  currency: string
+  observedAt: number
+  refreshes: number
+  /** What the next calls give before anything new. */
+  planned: ScriptedRefresh[]
+}
+
+const FIRST_TIME = Date.UTC(2031, 0, 1)
+const MINUTE_MS = 60_000
+const RATES: Record<string, string> = { USD: '1', EUR: '0.9213', GBP: '0.7831' }
+
+type Mishap = 'cut' | 'repeated' | 'lossy' | 'failed' | 'stale' | 'collapsed' | 'glitch' | 'empty' | 'currency'
+const MISHAPS: readonly Mishap[] = [
+  ...(['cut', 'cut', 'repeated', 'repeated', 'lossy', 'failed', 'stale', 'collapsed', 'collapsed'] as const),
+  ...(['glitch', 'glitch', 'empty', 'currency'] as const),
+]
+const MISHAP_CHANCE = 0.3
+
+/** Opens the feeds of a market. */
+export function openScriptedMarket(random: SeededRandom, size: MarketSize): Feed[] {
+  const items = realItems(random, size.items)
+  const feed = (side: Side, number: number): Feed => {
+    const provider = `provider_${String(number).padStart(2, '0')}`
+    const listed = new Map<number, { price: number; quantity: number }>()
+    const state: State = {
+      ...{ side, provider, listed, planned: [] },
+      factor: 0.8 + 0.05 * number,
+      currency: random.pick(Object.keys(RATES)),
+      observedAt: FIRST_TIME + random.integer(0, 59) * MINUTE_MS,
+      refreshes: 0,
+    }
+    for (const at of items.keys()) if (random.chance(0.9)) list(random, state, items, at)
+    return {
+      ...{ side, provider },
+      next: () => state.planned.shift() ?? nextRefresh(random, state, items),
+      last: () => sound(random, state, items),
+    }
+  }
+  return [
+    ...Array.from({ length: size.askProviders }, (_, at) => feed('ask', at + 1)),
+    ...Array.from({ length: size.bidProviders }, (_, at) => feed('bid', at + 1)),
+  ]
+}
+
+/** Items of the first recorded refresh with what later ones ask for them. */
+function realItems(random: SeededRandom, count: number): Item[] {
+  const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
+  const refreshes = readRefreshes().slice(0, 12)
+  const names = random.shuffle(Object.keys(refreshes[0]?.prices ?? {}))
+  const items: Item[] = []
+  for (const name of names) {
+    const itemId = ids.get(name)
+    if (itemId === undefined) continue
+    const prices = refreshes.map(({ prices }) => prices[name]).filter(price => price !== undefined)
+    items.push({ name, itemId, prices })
+    if (items.length === count) break
+  }
+  return items
+}
+
+function list(random: SeededRandom, state: State, items: readonly Item[], at: number): void {
+  const { prices = [100] } = items[at] ?? {}
+  const price = Math.max(1, Math.round(random.pick(prices) * state.factor))
+  state.listed.set(at, { price, quantity: random.integer(1, 40) })
+}
+
+/** Takes over some prices of another recorded refresh, lists some items and withdraws some. */
+function trade(random: SeededRandom, state: State, items: readonly Item[]): void {
+  for (const at of items.keys()) {
+    const chance = random.next()
+    const row = state.listed.get(at)
+    if (row === undefined) {
+      if (chance < 0.15) list(random, state, items, at)
+    } else if (chance < 0.015) state.listed.delete(at)
+    else if (chance < 0.08) list(random, state, items, at)
+    else if (chance < 0.12) row.quantity = random.integer(1, 40)
+  }
+}
+
+function nextRefresh(random: SeededRandom, state: State, items: readonly Item[]): ScriptedRefresh {
+  // The first one is the book that mishaps are judged against.
+  if (state.refreshes === 0 || !random.chance(MISHAP_CHANCE)) return sound(random, state, items)
+  switch (random.pick(MISHAPS)) {
+    case 'cut':
+      return begunOnly(random, sound(random, state, items), 'cut')
+    case 'failed':
+      return begunOnly(random, sound(random, state, items), 'failed')
+    case 'repeated': {
+      const whole = sound(random, state, items)
+      state.planned.push(whole)
+      return begunOnly(random, whole, 'cut')
+    }
+    case 'lossy':
+      return { ...sound(random, state, items), ending: 'lossy' }
+    case 'stale': {
+      const { observedAt } = state
+      const late = sound(random, state, items)
+      state.observedAt = observedAt
+      return { ...late, observedAt, refreshId: nameOf(observedAt) }
+    }
+    case 'collapsed':
+      return twice(
+        random,
+        state,
+        ({ entries }) => ({ entries: entries.filter((_, at) => at === 0 || random.chance(0.1)) }),
+        items,
+      )
+    case 'empty':
+      return twice(random, state, () => ({ entries: [] }), items)
+    case 'glitch':
+      return twice(random, state, ({ entries }) => ({ entries: entries.map(entry => enlarged(random, entry)) }), items)
+    case 'currency':
+      state.currency = random.pick(Object.keys(RATES))
+      return sound(random, state, items)
+  }
+}
+
+/** A suspect refresh, now and then followed by a second one like it, which is then believed. */
+function twice(
+  random: SeededRandom,
+  state: State,
+  change: (refresh: ScriptedRefresh) => Partial<ScriptedRefresh>,
+  items: readonly Item[],
+): ScriptedRefresh {
+  const suspect = () => {
+    const whole = sound(random, state, items)
+    return { ...whole, ...change(whole) }
+  }
+  const first = suspect()
+  if (random.chance(0.3)) state.planned.push(suspect())
+  return first
+}
+
+const enlarged = (random: SeededRandom, entry: ScriptedEntry): ScriptedEntry =>
+  random.chance(0.75) ? { ...entry, price: entry.price * 100 } : entry
+
+function begunOnly(random: SeededRandom, whole: ScriptedRefresh, ending: 'cut' | 'failed'): ScriptedRefresh {
+  return { ...whole, ending, entries: whole.entries.slice(0, random.integer(1, whole.entries.length)) }
+}
+
+function sound(random: SeededRandom, state: State, items: readonly Item[]): ScriptedRefresh {
+  if (state.refreshes > 0) trade(random, state, items)
+  state.refreshes += 1
+  state.observedAt += random.integer(1, 90) * MINUTE_MS + random.integer(0, 59_999)
+  const { side, provider, currency, observedAt } = state
+  const rate = RATES[currency] as string
+  // Rates move with every refresh, as they do.
+  const usdRate = currency === 'USD' ? rate : `${rate}${random.integer(1, 9)}`
+  return {
+    ...{ side, provider, currency, observedAt, usdRate, refreshId: nameOf(observedAt), ending: 'completed' },
+    entries: entriesOf(random, state, items),
+  }
+}
+
+const nameOf = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
+
+function entriesOf(random: SeededRandom, state: State, items: readonly Item[]): ScriptedEntry[] {
+  const { currency } = state
+  const entries: ScriptedEntry[] = []
+  for (const at of random.shuffle([...state.listed.keys()])) {
+    const { name = '', itemId } = items[at] ?? {}
+    const { price = 1, quantity = 1 } = state.listed.get(at) ?? {}
+    const entry: ScriptedEntry = { name, itemId, price, quantity, currency, isRejected: false }
+    entries.push(entry)
+    // The first entry tells a refresh's currency, so it stays sound.
+    const chance = random.next()
+    if (chance < 0.001) entries.push({ ...entry, name: `${name} (unheard of)`, itemId: undefined })
+    else if (chance < 0.002) entries.push({ ...entry, price: -price })
+    else if (chance < 0.003) entries.push({ ...entry, currency: 'XXX' })
+    else if (chance < 0.004) entries.push({ ...entry, isRejected: true })
+    else if (chance < 0.008) entries.push({ ...entry, price: price + random.integer(0, 2), quantity: 7 })
+  }
+  return entries
+}

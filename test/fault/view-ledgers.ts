@@ -1,0 +1,165 @@
+/**
+ * The views beside what the reference fold asks for: the live tables in Redis, the tables of history and
+ * candles in ClickHouse.
+ *
+ * Reads Redis and ClickHouse only. Invariant: what a view should hold is folded here from the expected
+ * changes in the plainest way, and shares no code with the sinks.
+ */
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
+import { selectProviderDays } from '#schemas/views/clickhouse/provider-days.ts'
+import { readTables } from '#test/fixtures/live-tables.ts'
+import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import type { Expected, ExpectedChange } from '#test/harness/reference-fold.ts'
+import { urlOf } from './market-records.ts'
+
+const partitionOfItem = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
+
+/** Holds the live tables against the fold's final books. */
+export async function liveLedgers(
+  redis: Redis,
+  prefix: string,
+  { books, refreshedAt }: Expected,
+): Promise<Record<string, Ledger>> {
+  const view = await readTables(redis, prefix)
+  const rows: LedgerEntry[] = []
+  for (const [key, items] of books) {
+    const provider = key.split('|')[1] ?? ''
+    for (const [itemId, { price, currency, price_micro_usd, quantity, seen_at }] of items) {
+      const url = urlOf(provider, itemId)
+      rows.push({
+        key: `${partitionOfItem(itemId)}|${key}|${itemId}`,
+        what: [price, currency, price_micro_usd, quantity, seen_at, url].join(' '),
+      })
+    }
+  }
+  const refreshed = [...refreshedAt].flatMap(([key, at]) =>
+    Array.from({ length: ITEM_PARTITIONS }, (_, partition) => ({ key: `${partition}|${key}`, what: String(at) })),
+  )
+  return {
+    'live rows': openLedger(
+      rows,
+      [...view.rows].map(([key, row]) => ({
+        key,
+        what: [row.price, row.currency, row.priceMicroUsd, row.quantity, row.seenAt, row.url].join(' '),
+      })),
+    ),
+    'live listings': openLedger(
+      rows.map(({ key }) => ({ key, what: 'listed' })),
+      view.listed.map(key => ({ key, what: 'listed' })),
+    ),
+    'live refresh times': openLedger(
+      refreshed,
+      [...view.refreshed].map(([key, at]) => ({ key, what: String(at) })),
+    ),
+  }
+}
+
+/** Holds the tables of history and candles against the fold's changes. */
+export async function tableLedgers(reader: ClickhouseReader, { changes }: Expected): Promise<Record<string, Ledger>> {
+  const query = async (statement: string): Promise<unknown[][]> =>
+    (await reader.rows<Record<string, unknown>>(statement)).map(row => Object.values(row))
+  const { database } = reader
+  const asks = changes.filter(({ side }) => side === 'ask')
+  return {
+    'table changes': openLedger(changes.map(changeEntry), (await query(selectChanges(database))).map(entryOf(3))),
+    'table provider_days': openLedger(expectedDays(changes), (await query(selectDays(database))).map(entryOf(4))),
+    'table candle_parts': openLedger(expectedParts(asks), (await query(selectParts(database))).map(entryOf(4))),
+    'table candle_standing': openLedger(
+      expectedStanding(asks),
+      (await query(selectStanding(database))).map(entryOf(2)),
+    ),
+  }
+}
+
+/** A row as an entry: its first columns are the key. */
+const entryOf =
+  (keys: number) =>
+  (row: readonly unknown[]): LedgerEntry => ({ key: row.slice(0, keys).join('|'), what: row.slice(keys).join(' ') })
+
+const text = (value: unknown): string => (value === null ? '' : String(value))
+
+const changeEntry = (change: ExpectedChange): LedgerEntry => ({
+  key: `${change.side}|${change.provider}|${change.item_id}`,
+  what: [
+    ...[change.seen_at, change.change, text(change.price), change.currency, text(change.price_micro_usd)],
+    ...[change.usd_rate, change.quantity, text(change.previous_micro_usd), change.previous_quantity],
+  ].join(' '),
+})
+
+/** With every row of a place in the log: a record that was written twice is one row after merging. */
+const selectChanges = (database: string): string =>
+  `SELECT side, provider, item_id, toUnixTimestamp64Milli(seen_at), change, price, currency, price_micro_usd,
+  usd_rate, quantity, previous_micro_usd, previous_quantity
+  FROM ${database}.changes FINAL ORDER BY partition, offset`
+
+const DAY_MS = 86_400_000
+
+const keyOf = ({ side, provider, item_id }: ExpectedChange): string => `${side}|${provider}|${item_id}`
+
+/** How each day closed: the last price that was set that day, and how things stood at its end. */
+function expectedDays(changes: readonly ExpectedChange[]): LedgerEntry[] {
+  const days = Map.groupBy(changes, change => `${keyOf(change)}|${dayOf(change.seen_at)}`)
+  return [...days].map(([key, ofDay]) => {
+    const priced = ofDay.findLast(({ price }) => price !== null)
+    const last = ofDay.at(-1)
+    const price = priced ? [priced.price, priced.price_micro_usd, priced.currency] : ['', '', '']
+    return { key, what: [...price, last?.quantity, last?.price !== null].join(' ') }
+  })
+}
+
+const dayOf = (time: number): string => new Date(Math.floor(time / DAY_MS) * DAY_MS).toISOString().slice(0, 10)
+
+const selectDays = (database: string): string =>
+  `SELECT side, provider, item_id, day, price, price_micro_usd, currency, quantity, listed
+  FROM (${selectProviderDays(database, '1')})`
+
+/** What each provider's ask for an item did in each bucket in which it changed. */
+function expectedParts(asks: readonly ExpectedChange[]): LedgerEntry[] {
+  const entries: LedgerEntry[] = []
+  for (const { ms } of Object.values(CANDLE_INTERVALS)) {
+    const parts = Map.groupBy(asks, ask => `${ms / 1000}|${ask.item_id}|${bucketOf(ask.seen_at, ms)}|${ask.provider}`)
+    for (const [key, changes] of parts) {
+      const first = changes[0] as ExpectedChange
+      const last = changes.at(-1) as ExpectedChange
+      const stood = changes.flatMap(change => [change.previous_micro_usd, change.price_micro_usd])
+      const prices = stood.filter(micro => micro !== null)
+      const falls = changes.reduce((sum, change) => sum + Math.max(0, change.previous_quantity - change.quantity), 0)
+      const opening = [first.previous_micro_usd !== null, first.previous_micro_usd ?? first.price_micro_usd]
+      const closing = [last.price_micro_usd !== null, last.price_micro_usd ?? last.previous_micro_usd]
+      const edges = [...opening, first.previous_quantity, first.seen_at, ...closing, last.quantity, last.seen_at]
+      entries.push({ key, what: [...edges, Math.min(...prices), Math.max(...prices), falls].join(' ') })
+    }
+  }
+  return entries
+}
+
+const bucketOf = (time: number, ms: number): number => (Math.floor(time / ms) * ms) / 1000
+
+const selectParts = (database: string): string => {
+  const edge = (name: string) =>
+    ['standing', 'micro', 'quantity', 'at'].map(member => `merged_${name}.${member}`).join(', ')
+  return `SELECT interval_s, item_id, bucket_s, provider, ${edge('opening')}, ${edge('closing')},
+  merged_low, merged_high, merged_falls
+  FROM (
+    SELECT interval_s, item_id, toUnixTimestamp(bucket) AS bucket_s, provider,
+    min(opening) AS merged_opening, max(closing) AS merged_closing, min(low) AS merged_low, max(high) AS merged_high,
+    arraySum(mapValues(maxMap(falls))) AS merged_falls
+    FROM ${database}.candle_parts GROUP BY interval_s, item_id, bucket_s, provider
+  )`
+}
+
+/** Each provider's newest ask for an item, or the last one and when it went. */
+function expectedStanding(asks: readonly ExpectedChange[]): LedgerEntry[] {
+  const last = new Map(asks.map(ask => [`${ask.provider}|${ask.item_id}`, ask]))
+  return [...last].map(([key, { price_micro_usd, previous_micro_usd, quantity, seen_at }]) => ({
+    key,
+    what: [price_micro_usd !== null, price_micro_usd ?? previous_micro_usd, quantity, seen_at].join(' '),
+  }))
+}
+
+const selectStanding = (database: string): string =>
+  `SELECT provider, item_id, standing, micro, quantity, at FROM ${database}.candle_standing FINAL`
