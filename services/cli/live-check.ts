@@ -31,15 +31,18 @@ export async function countLiveAsks(origin: string, key: string): Promise<number
   return (answer.body as { pagination?: { total?: number } }).pagination?.total
 }
 
+const SAMPLE_CENTS = 500
+
 /**
- * The name of an item that sample calls can show: of the first page of bids the one with the most buy orders,
- * which has asks, bids and a history. Undefined when there are no bids.
+ * The name of an item that sample calls can show: of the first page of bids the one with the most buy orders
+ * among those of some worth, which has asks, bids and a history. Undefined when there are no bids.
  */
 export async function findSampleItem(origin: string, key: string): Promise<string | undefined> {
   const answer = await askJson(`${origin}/v1/bids?limit=1000`, { authorization: `Bearer ${key}` })
   if (answer?.status !== 200) return undefined
-  const rows = (answer.body as { items: { market_hash_name: string; num_bids: number }[] }).items
-  return rows.toSorted((one, other) => other.num_bids - one.num_bids)[0]?.market_hash_name
+  const rows = (answer.body as { items: { market_hash_name: string; highest_bid: number; num_bids: number }[] }).items
+  const rank = (row: (typeof rows)[number]) => (row.highest_bid >= SAMPLE_CENTS ? 1e9 : 0) + row.num_bids
+  return rows.toSorted((one, other) => rank(other) - rank(one))[0]?.market_hash_name
 }
 
 async function askJson(
