@@ -7,17 +7,19 @@
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
+import { openMeter } from './meter.ts'
 import { changelogPartition, openBook } from './processor.ts'
 
 /** Starts the book. */
 export const start: StartRole = async context => {
   const kafka = connectKafka({ config: context.config, role: 'book', log: context.log })
   const catalog = await context.catalog()
+  const note = openMeter(context.metrics, context.log)
   return runProcessor(context, kafka, {
     group: 'book',
     inputs: ['quotes', 'bids'],
     changelog: 'book',
     changelogPartition,
-    open: (topic, partition) => openBook(kafka.codec, topic, changelogPartition(topic, partition), catalog.idOf),
+    open: (topic, partition) => openBook(kafka.codec, topic, changelogPartition(topic, partition), catalog.idOf, note),
   })
 }

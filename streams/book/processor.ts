@@ -14,6 +14,7 @@ import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#sc
 import { partitionOf } from '#schemas/values/partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
+import type { NoteVerdict } from './meter.ts'
 import { type Books, bookOf, type Effects, openFrom, type ResolveItem, restage, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
@@ -23,7 +24,13 @@ export const changelogPartition = (topic: TopicKey, partition: number): number =
   topic === 'bids' ? PROVIDER_PARTITIONS + partition : partition
 
 /** Opens an empty book for the partition of an input topic whose changelog partition is given. */
-export function openBook(codec: Codec, topic: TopicKey, changelog: number, resolve: ResolveItem): PartitionProcessor {
+export function openBook(
+  codec: Codec,
+  topic: TopicKey,
+  changelog: number,
+  resolve: ResolveItem,
+  note: NoteVerdict,
+): PartitionProcessor {
   const side: Side = topic === 'bids' ? 'bid' : 'ask'
   const books: Books = new Map()
   return {
@@ -34,8 +41,10 @@ export function openBook(codec: Codec, topic: TopicKey, changelog: number, resol
     },
     step({ partition, offset, event, value }, emit) {
       const { outcome, effects } = step(books, side, { partition, offset }, event, value, resolve)
-      if (effects.judged) emitEffects(codec, changelog, books, topic, effects, emit)
-      else for (const change of effects.changes) emitChange(codec, changelog, change, emit)
+      if (effects.judged) {
+        note(effects.judged)
+        emitEffects(codec, changelog, books, topic, effects, emit)
+      } else for (const change of effects.changes) emitChange(codec, changelog, change, emit)
       return outcome
     },
   }

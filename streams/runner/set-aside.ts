@@ -64,6 +64,7 @@ export function openSetAside(options: { group: string; codec: Codec; metrics: Me
       if (outcome.kind === 'unresolved') {
         counter.inc({ group, outcome: 'unresolved', reason: 'unknown_name' })
         const { name, phase, provider, observedAt } = outcome
+        say('unknown_name', record, `${provider}: ${name}${phase === null ? '' : ` (${phase})`}`)
         const value = record.value ?? Buffer.alloc(0)
         return {
           topic: 'unresolved',

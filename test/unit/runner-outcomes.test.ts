@@ -75,8 +75,8 @@ describe('runner outcomes', () => {
     expect(lines[0]).to.include({ topic: 'market.quotes', offset: 17, reason: 'undecodable' })
   })
 
-  it('keep an unknown name under that name, with the raw record', async () => {
-    const { aside, counted } = open()
+  it('keep an unknown name under that name, with the raw record, count it and say so', async () => {
+    const { aside, lines, counted } = open()
     const unknown: Outcome = { kind: 'unresolved', name: 'AK-48', phase: null, provider: 'p', observedAt: 5 }
     const written = aside.recordOf(record, unknown)
     expect(written).to.include({ topic: 'unresolved', partition: 0, key: 'AK-48' })
@@ -86,6 +86,7 @@ describe('runner outcomes', () => {
       offset: 17,
     })
     expect(await counted()).to.deep.equal(['unresolved unknown_name 1'])
+    expect(lines.map(({ reason, detail }) => [reason, detail])).to.deep.equal([['unknown_name', 'p: AK-48']])
   })
 
   it('say at most five lines a second of one reason and count them all', async () => {
