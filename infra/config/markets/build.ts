@@ -31,7 +31,7 @@ const base = JSON.parse(gunzipSync(readFileSync(baseUrl)).toString()) as { price
 write('demo', {
   base: BASE,
   seed: SEED,
-  items: 1_500,
+  items: 1_000,
   backfill: { days: 3, refreshes_per_day: 4 },
   feeds: feedsAt({ coverage: { least: 0.5, most: 0.95 }, speedUp: 5, salesPerDay: 1_000 }),
 })
