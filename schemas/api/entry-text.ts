@@ -122,5 +122,8 @@ function amounts(row: LiveRow, { code, rate }: AnswerCurrency): [amount: string,
 /** Only http and https may be told to a client or redirected to, whatever a provider sent. */
 function usableUrl(text: string | null): string | undefined {
   if (text === null || !/^https?:\/\//i.test(text)) return undefined
-  return URL.parse(text)?.href
+  return URL.parse(text)?.href.replace(NOT_IN_URLS, encodeURIComponent)
 }
+
+/** What browsers leave as it is and RFC 3986 does not allow. */
+const NOT_IN_URLS = /["<>\\^`{|}]/g

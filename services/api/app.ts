@@ -16,6 +16,7 @@ import { decodePercent, requestIdOf } from './request.ts'
 import { addBatchRoutes } from './routes/batches.ts'
 import { addCandlesRoute } from './routes/candles.ts'
 import { addCatalogRoutes } from './routes/catalog.ts'
+import { addDocumentRoutes } from './routes/documents.ts'
 import { addHistoryRoute } from './routes/history.ts'
 import { addListingRoutes } from './routes/listings.ts'
 import { addProviderRoutes } from './routes/providers.ts'
@@ -35,8 +36,7 @@ export function makeApp(parts: ApiParts, options: { log: Log; metrics: Metrics }
   app.use(receive(openObserver(options.log, options.metrics, now), now))
   const guard = openGuard(parts)
   const router = routesOf(parts, guard)
-  app.use('/v1', router)
-  app.use(router)
+  for (const one of [router, documentsOf(parts, guard)]) app.use('/v1', one).use(one)
   app.use(guard.withoutKey, () => {
     throw new ApiError('NOT_FOUND', 'There is no such path.')
   })
@@ -44,7 +44,8 @@ export function makeApp(parts: ApiParts, options: { log: Log; metrics: Metrics }
   return app
 }
 
-function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router {
+/** The market-data routes: what the API's description lists. */
+export function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router {
   const router = Router({ caseSensitive: true })
   addListingRoutes(router, allow, parts)
   addBatchRoutes(router, allow, parts)
@@ -54,6 +55,14 @@ function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router {
   addCatalogRoutes(router, allow, parts)
   addProviderRoutes(router, allow, parts)
   addRedirectRoute(router, withoutKey, parts)
+  refuseOtherMethods(router, withoutKey)
+  return router
+}
+
+/** What tells about the routes. */
+function documentsOf(parts: ApiParts, { withoutKey }: Guard): Router {
+  const router = Router({ caseSensitive: true })
+  addDocumentRoutes(router, withoutKey, parts)
   refuseOtherMethods(router, withoutKey)
   return router
 }

@@ -62,10 +62,41 @@ function writeHead(response: Response, status: number, bytes: number, headers: r
   ])
 }
 
-/** Sends a status without a body. */
-export function sendEmpty(response: Response, status: number, headers: readonly string[]): void {
+/** Sends a document that anybody may read and keep for a while. */
+export function sendDocument(
+  response: Response,
+  type: string,
+  body: string | Buffer,
+  headers: readonly string[],
+): void {
+  const { requestId, rateHeaders = [], observe } = localsOf(response)
+  const bytes = Buffer.byteLength(body)
+  response.writeHead(200, [
+    ...['Content-Type', type, 'Content-Length', String(bytes), 'X-Request-Id', requestId],
+    ...['Cache-Control', 'public, max-age=300', ...FIXED_HEADERS, ...rateHeaders, ...headers],
+  ])
+  response.end(body)
+  observe(response, { status: 200, bytes })
+}
+
+/** Prepares an answer that a library writes: a page, with a policy that says what it may load. */
+export function lendPage(response: Response, policy: string): void {
+  const { requestId, rateHeaders = [], observe } = localsOf(response)
+  const headers = ['X-Request-Id', requestId, 'Cache-Control', 'private, no-store', ...FIXED_HEADERS, ...rateHeaders]
+  for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
+  response.setHeader('Content-Security-Policy', policy)
+  response.once('finish', () => observe(response, { status: response.statusCode, bytes: 0 }))
+}
+
+/** Begins an answer whose body its caller writes, ends and tells the observer of. */
+export function beginAnswer(response: Response, status: number, headers: readonly string[]): void {
   const { requestId, rateHeaders = [] } = localsOf(response)
   response.writeHead(status, ['X-Request-Id', requestId, ...FIXED_HEADERS, ...rateHeaders, ...headers])
+}
+
+/** Sends a status without a body. */
+export function sendEmpty(response: Response, status: number, headers: readonly string[]): void {
+  beginAnswer(response, status, headers)
   response.end()
   localsOf(response).observe(response, { status, bytes: 0 })
 }

@@ -1,0 +1,34 @@
+/**
+ * llms.txt: the API in one page of plain text for programs that read prose, made of the same operations.
+ *
+ * Pure. Form: llmstxt.org. Invariant: it names every operation, its tiers and its parameters, and leads to the
+ * whole description.
+ */
+import type { Operation } from './operations.ts'
+
+/** Writes the page; `baseUrl` is the public root, without a trailing slash. */
+export function llmsText(operations: readonly Operation[], baseUrl: string): string {
+  const groups = Map.groupBy(operations, ({ group }) => group)
+  const chapters = [...groups].map(
+    ([group, members]) => `## ${group}\n\n${members.map(one => lineOf(one, baseUrl)).join('\n')}`,
+  )
+  return `# marketlog
+
+> Market data of 41 marketplaces through one REST interface: asks, buy orders, sales, candles, history, catalog.
+
+Send \`Authorization: Bearer <API_KEY>\` with every request. Amounts are integers in hundredths of the currency.
+Times are ISO 8601 in UTC. Errors are JSON with \`code\` and \`detail\`; on 429 and 409 wait as \`Retry-After\` says.
+
+- [OpenAPI 3.1](${baseUrl}/v1/openapi.json): every parameter, answer and error
+- [Reference](${baseUrl}/v1/docs): the same to browse
+
+${chapters.join('\n\n')}
+`
+}
+
+function lineOf({ method, path, summary, tiers, query, body }: Operation, baseUrl: string): string {
+  const names = [query, body].flatMap(schema => (schema ? Object.keys(schema.shape) : []))
+  const access = tiers ? `tiers ${tiers.join(', ')}` : 'no key'
+  const members = names.length > 0 ? `; takes ${names.join(', ')}` : ''
+  return `- [${method.toUpperCase()} /v1${path}](${baseUrl}/v1/docs): ${summary} (${access}${members})`
+}

@@ -1,0 +1,83 @@
+/**
+ * What each parameter and body member means, for the API's description: one text and one example per name.
+ *
+ * Pure. A name means the same wherever it stands. Types, bounds and allowed values are those of the zod schemas;
+ * nothing here is checked against a request.
+ */
+
+/** The prose about a name. */
+export interface MemberNote {
+  description: string
+  example: unknown
+}
+
+/** By parameter or member name. */
+export const MEMBER_NOTES: Record<string, MemberNote> = {
+  item_id: {
+    description: 'Catalog id of one item. Takes precedence over `market_hash_name` and `phase`.',
+    example: 4940,
+  },
+  market_hash_name: {
+    description: 'Exact name of an item. Without `phase` it stands for all phases of a phased finish.',
+    example: 'AK-47 | Redline (Field-Tested)',
+  },
+  phase: { description: 'Phase of a phased finish.', example: 'Ruby' },
+  providers: {
+    description: 'Provider keys. In a query the parameter is repeated once per key. All when left out.',
+    example: ['provider_02', 'provider_12'],
+  },
+  provider: { description: 'One provider key.', example: 'provider_02' },
+  currency: { description: 'Code of the currency of amounts, one that `GET /v1/fx` lists.', example: 'EUR' },
+  limit: {
+    description:
+      'Entries of a page. Prices and bids: at most and by default 100 on free, 1000 above; sales: 100 on pro, 1000 on quant; history: 100 by default; items: all matches when left out.',
+    example: 50,
+  },
+  offset: { description: 'Entries to leave out from the start.', example: 0 },
+  cursor: { description: '`next_cursor` of the page before, sent with the same filters.', example: 'rO0ABXNyABFqYXZh' },
+  start: {
+    description:
+      'Inclusive start of the window: `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` or ISO 8601; UTC without an offset.',
+    example: '2026-03-01',
+  },
+  end: { description: 'Exclusive end of the window, written as `start` is. Now when left out.', example: '2026-03-08' },
+  lookback: {
+    description:
+      'Length of a window that ends now: `30` or `30d` for days, `48h` for hours (pro and quant). Wins over start and end.',
+    example: '7d',
+  },
+  interval: { description: 'Length of a candle. Free and starter have `1d` alone.', example: '1d' },
+  fill: { description: 'Fill empty buckets with the previous close (pro and quant).', example: false },
+  min_float: { description: 'Least float value, included.', example: 0.15 },
+  max_float: { description: 'Greatest float value, included.', example: 0.38 },
+  paint_seed: { description: 'Exact paint seed.', example: 661 },
+  stickers: {
+    description: 'Names of stickers that must all be applied; repeated once per name.',
+    example: ['Crown (Foil)'],
+  },
+  charms: { description: 'Name of a charm that must be attached.', example: "Lil' Ava" },
+  q: { description: 'Part of a name, in any case.', example: 'redline' },
+  item_type: { description: 'Type of item.', example: 'Rifle' },
+  item_subtype: { description: 'Subtype of item.', example: 'AK-47' },
+  weapon_type: { description: 'Type of weapon.', example: 'Rifle' },
+  base_name: { description: 'Base name, in any case.', example: 'AK-47' },
+  skin_name: { description: 'Name of the finish, in any case.', example: 'Redline' },
+  wear_name: { description: 'Name of the wear.', example: 'Field-Tested' },
+  collection: { description: 'Collection, in any case.', example: 'The Phoenix Collection' },
+  crates: {
+    description: 'Crates that hold the item; repeated once per crate.',
+    example: ['Operation Phoenix Weapon Case'],
+  },
+  rarity_name: { description: 'Name of the rarity.', example: 'Classified' },
+  rarity_color: { description: 'Color of the rarity, by hex text or name.', example: '#d32ce6' },
+  style_name: { description: 'Name of the finish style.', example: 'Custom Paint Job' },
+  is_stattrak: { description: 'Whether the item counts kills.', example: false },
+  is_souvenir: { description: 'Whether the item is a souvenir.', example: false },
+  format: { description: 'Suffix of the image URLs.', example: 'png' },
+  item_ids: { description: 'Catalog ids. Ids and names together at most 100.', example: [4940, 4941] },
+  market_hash_names: {
+    description:
+      'Exact names; that of a phased finish stands for its cheapest phase. Ids and names together at most 100.',
+    example: ['AK-47 | Redline (Field-Tested)'],
+  },
+}

@@ -1,0 +1,200 @@
+/**
+ * The API's description, OpenAPI 3.1, made of the operations and their zod schemas.
+ *
+ * Pure. Parameters, bodies, replies and error bodies become JSON Schema through zod's own conversion; headers and
+ * errors follow from what an operation is (key, body, tier). Invariant: nothing stands in the document that the
+ * operations do not say, so it cannot tell of a route, a parameter or a code that does not exist.
+ */
+import { z } from 'zod'
+import { ERROR_STATUS, type ErrorCode, violation } from './error.ts'
+import { MEMBER_NOTES } from './member-notes.ts'
+import type { Operation } from './operations.ts'
+import { amount } from './reply-values.ts'
+
+type Json = Record<string, unknown>
+
+/** Where the API stands, and what it is called. */
+export interface DocumentScope {
+  /** Public root, without a trailing slash. */
+  baseUrl: string
+}
+
+const VERSION = '1.0.0'
+/** Every path has it; the root alone answers as well. */
+const ROOT = '/v1'
+
+const RATE_HEADERS: Record<string, string> = {
+  'X-RateLimit-Limit': 'Requests that the key may send in a calendar month (UTC).',
+  'X-RateLimit-Remaining': 'Requests left in the month.',
+  'X-RateLimit-Reset': 'Unix time at which the month ends.',
+  'X-RateLimit-Tier': 'Tier of the key.',
+}
+const RETRY_AFTER = 'Seconds to wait, at least 1.'
+
+const ABOUT = `Market data of 41 marketplaces through one REST interface.
+
+Send your key as \`Authorization: Bearer <API_KEY>\`. Amounts are integers in hundredths of the currency, times are ISO 8601 in UTC.
+Checks stand in this order: key (401), account and tier (403), rate limit (429), parameters (422). Parameters that no operation names are ignored;
+a single-valued parameter that comes twice is a 422. On 429 and 409 wait as \`Retry-After\` says; on 503 try again with a growing delay.
+Every path answers at the root as well as below \`/v1\`.`
+
+/** Makes the document. */
+export function openApiDocument(operations: readonly Operation[], { baseUrl }: DocumentScope): Json {
+  const paths: Record<string, Json> = {}
+  for (const operation of operations) {
+    const path = ROOT + operation.path.replaceAll(/:(\w+)/g, '{$1}')
+    paths[path] = { ...paths[path], [operation.method]: describe(operation) }
+  }
+  return {
+    openapi: '3.1.0',
+    jsonSchemaDialect: 'https://json-schema.org/draft/2020-12/schema',
+    info: {
+      title: 'marketlog',
+      version: VERSION,
+      description: ABOUT,
+      license: { name: 'Proprietary', url: `${baseUrl}/docs` },
+    },
+    servers: [{ url: baseUrl }],
+    tags: [...new Set(operations.map(({ group }) => group))].map(name => ({ name })),
+    security: [{ apiKey: [] }],
+    paths,
+    components: {
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `sk_live_...`.' } },
+      schemas: { ...replySchemas(operations), Violation: schemaOf(violation, 'output') },
+    },
+  }
+}
+
+function describe(operation: Operation): Json {
+  const { id, group, summary, description, tiers, params, query, body } = operation
+  const access = tiers ? `Tiers: ${tiers.join(', ')}. Counts against the monthly quota.` : 'No key needed.'
+  return {
+    operationId: id,
+    tags: [group],
+    summary,
+    description: `${description}\n\n${access}`,
+    'x-tiers': tiers ?? [],
+    ...(tiers === undefined && { security: [] }),
+    parameters: [...parametersOf('path', params), ...parametersOf('query', query)],
+    ...(body && { requestBody: bodyOf(body) }),
+    responses: { ...successOf(operation), ...errorsOf(operation) },
+  }
+}
+
+function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): Json[] {
+  if (!schema) return []
+  const { properties = {}, required = [] } = schemaOf(schema, 'input') as { properties?: Json; required?: string[] }
+  return Object.entries(properties).map(([name, one]) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    ...noteOf(name),
+    ...((one as Json).type === 'array' && { style: 'form', explode: true }),
+    schema: one,
+  }))
+}
+
+function bodyOf(schema: z.ZodObject): Json {
+  const json = schemaOf(schema, 'input') as { properties: Record<string, Json> }
+  const properties = Object.entries(json.properties).map(([name, one]) => [
+    name,
+    { description: noteOf(name).description, ...one },
+  ])
+  const example = Object.fromEntries(Object.keys(json.properties).map(name => [name, noteOf(name).example]))
+  const described = { ...json, properties: Object.fromEntries(properties) }
+  return { required: true, content: { 'application/json': { schema: described, example } } }
+}
+
+function noteOf(name: string): { description: string; example: unknown } {
+  const note = MEMBER_NOTES[name]
+  if (!note) throw new Error(`schemas/api/member-notes.ts has no note for ${name}`)
+  return note
+}
+
+function successOf({ reply, tiers }: Operation): Json {
+  const { status, description, name, isStream, headers = {}, example } = reply
+  const schema = { $ref: `#/components/schemas/${name}` }
+  const type = isStream ? 'application/x-ndjson' : 'application/json'
+  const success = {
+    description,
+    headers: headersOf({ ...(tiers && RATE_HEADERS), ...headers }),
+    ...(name !== undefined && { content: { [type]: { schema, example } } }),
+  }
+  const unchanged = { description: 'The snapshot that If-None-Match names is the current one.', headers: headersOf({}) }
+  return { [status]: success, ...(isStream && { 304: unchanged }) }
+}
+
+/** What any operation of its kind may refuse with, beside its own errors. */
+function codesOf({ errors, tiers, body, query }: Operation): ErrorCode[] {
+  const codes: ErrorCode[] = ['BAD_REQUEST', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...errors]
+  if (tiers) codes.push('AUTH_INVALID_API_KEY', 'AUTH_API_KEY_REVOKED', 'AUTH_ACCOUNT_DISABLED')
+  if (tiers) codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
+  if (tiers && !tiers.includes('free')) codes.push('FORBIDDEN_TIER')
+  if (body) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE')
+  if (body || query) codes.push('VALIDATION_ERROR')
+  return [...new Set(codes)]
+}
+
+function errorsOf(operation: Operation): Json {
+  const byStatus = Map.groupBy(codesOf(operation), code => ERROR_STATUS[code])
+  return Object.fromEntries([...byStatus].map(([status, codes]) => [status, errorOf(status, codes, operation)]))
+}
+
+function errorOf(status: number, codes: readonly ErrorCode[], { tiers }: Operation): Json {
+  const isViolation = codes.includes('VALIDATION_ERROR')
+  const detail = isViolation
+    ? { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/Violation' } }
+    : { type: 'string' }
+  const schema = {
+    type: 'object',
+    properties: { code: { type: 'string', enum: codes }, detail },
+    required: ['code', 'detail'],
+    additionalProperties: false,
+  }
+  const example = { code: codes[0], detail: isViolation ? [VIOLATION_EXAMPLE] : 'A sentence for people.' }
+  const isCounted = tiers !== undefined && ![400, 401, 503].includes(status)
+  const headers = {
+    ...(isCounted && RATE_HEADERS),
+    ...([409, 429].includes(status) && { 'Retry-After': RETRY_AFTER }),
+    ...(status === 401 && { 'WWW-Authenticate': 'Bearer' }),
+  }
+  return {
+    description: codes.map(code => `\`${code}\``).join(', '),
+    headers: headersOf(headers),
+    content: { 'application/json': { schema, example } },
+  }
+}
+
+const VIOLATION_EXAMPLE = {
+  type: 'less_than_equal',
+  loc: ['query', 'limit'],
+  msg: 'Input should be less than or equal to 1000',
+  input: '5000',
+  ctx: { le: 1000 },
+}
+
+const headersOf = (headers: Record<string, string>): Json =>
+  Object.fromEntries(
+    Object.entries({ 'X-Request-Id': 'Id of the request, your own where it is harmless.', ...headers }).map(
+      ([name, description]) => [name, { description, schema: { type: 'string' } }],
+    ),
+  )
+
+function replySchemas(operations: readonly Operation[]): Json {
+  const named = operations.flatMap(({ reply: { name, schema } }) => (name && schema ? [[name, schema] as const] : []))
+  return Object.fromEntries(named.map(([name, schema]) => [name, schemaOf(schema, 'output')]))
+}
+
+/** A zod schema as JSON Schema, without what would only repeat the limits of a double or the form of a date. */
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, {
+    io,
+    override: ({ zodSchema, jsonSchema }) => {
+      if (zodSchema === amount) jsonSchema.type = 'integer'
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern
+    },
+  })
+  return json
+}

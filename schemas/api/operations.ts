@@ -1,0 +1,252 @@
+/**
+ * The market-data operations of the API: what each takes, who may call it, what it answers and refuses.
+ *
+ * Pure. Sources: interface.md "Endpoints", decisions.md. Request and reply schemas are those that the routes
+ * parse with and that tests hold answers against; the API's description is made of this list and of nothing
+ * else. Invariant: one entry per operation; a contract test holds it against the routes.
+ */
+import { z } from 'zod'
+import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
+import { candlesQuery, candlesReply } from './candles.ts'
+import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
+import type { ErrorCode } from './error.ts'
+import { REPLY_EXAMPLES } from './examples.ts'
+import { historyQuery, historyReply } from './history.ts'
+import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
+import { fxReply, providersQuery, providersReply } from './providers.ts'
+import { integer, providerKey, repeated } from './query-values.ts'
+import { salesQuery, salesReply } from './sales.ts'
+
+const ALL = ['free', 'starter', 'pro', 'quant'] as const
+const STARTER = ALL.slice(1)
+const PRO = ALL.slice(2)
+
+/** One operation. */
+export interface Operation {
+  id: string
+  method: 'get' | 'post'
+  /** With `:name` for parameters, without the version. */
+  path: string
+  group: string
+  summary: string
+  description: string
+  /** Tiers that may call it; undefined where no key is needed. */
+  tiers: readonly string[] | undefined
+  params?: z.ZodObject
+  query?: z.ZodObject
+  body?: z.ZodObject
+  reply: Reply
+  /** Refusals beside those that every operation of its kind has. */
+  errors: readonly ErrorCode[]
+}
+
+/** What an operation answers when all is well. */
+export interface Reply {
+  status: 200 | 302
+  description: string
+  /** Name among the document's schemas. */
+  name?: string
+  schema?: z.ZodType
+  /** Lines of NDJSON instead of one JSON text. */
+  isStream?: boolean
+  headers?: Record<string, string>
+  example?: unknown
+}
+
+/** What the schemas of operations depend on. */
+export interface OperationScope {
+  askKeys: readonly string[]
+  bidKeys: readonly string[]
+  saleKeys: readonly string[]
+}
+
+const json = (name: string, schema: z.ZodType, description: string): Reply => ({
+  status: 200,
+  name,
+  schema,
+  description,
+  example: REPLY_EXAMPLES[name],
+})
+
+const get = (id: string, path: string, group: string) => ({ id, method: 'get' as const, path, group })
+const post = (id: string, path: string, group: string) => ({ id, method: 'post' as const, path, group })
+
+const streamOf = (name: string, schema: z.ZodType, description: string): Reply => ({
+  ...json(name, schema, description),
+  isStream: true,
+  headers: STREAM_HEADERS,
+})
+
+const MONEY =
+  'Amounts are integers in hundredths of the currency; `*_decimal` texts are exact for currencies of small value.'
+const PHASES = 'A name alone stands for all phases of a finish: per provider the best price, quantities together.'
+const STREAM_HEADERS = {
+  'X-Snapshot-Timestamp': 'Moment of the snapshot, ISO 8601.',
+  'X-Snapshot-Currency': 'Currency of all amounts: USD.',
+  'X-Snapshot-Total': 'Number of lines.',
+  ETag: 'Names the snapshot; sent as `If-None-Match`, an unchanged one is a 304 and no stream start.',
+}
+const STREAM =
+  'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers tell the stream starts of a rolling day.'
+const STREAM_ERRORS = ['STREAM_ALREADY_ACTIVE', 'RATE_LIMIT_STREAM_QUOTA_EXCEEDED'] as const
+
+/** All market-data operations. */
+export function operationsOf(scope: OperationScope): Operation[] {
+  return [...pricesOperations(scope), ...bidsOperations(scope), ...catalogOperations(scope)]
+}
+
+const isCurrency = () => true
+
+function pricesOperations({ askKeys: providers, saleKeys }: OperationScope): Operation[] {
+  return [
+    {
+      ...get('listPrices', '/prices', 'Prices'),
+      tiers: ALL,
+      summary: 'Current lowest ask per provider and item',
+      description: `${MONEY} ${PHASES} \`url\` is told on pro and quant only.`,
+      query: listingQuery({ providers, isCurrency, pageMax: 1000 }),
+      reply: json('PricesReply', pricesReply, 'A page of asks; empty when nobody lists the item.'),
+      errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
+    },
+    {
+      ...post('streamPrices', '/prices', 'Prices'),
+      tiers: PRO,
+      summary: 'All current asks as one stream',
+      description: `${STREAM} ${MONEY}`,
+      query: z.object({ providers: repeated(providerKey(providers)).optional() }),
+      reply: streamOf('PriceEntry', priceEntry, 'Price entries, one JSON object a line.'),
+      errors: [...STREAM_ERRORS, 'PRICES_INDEX_UNAVAILABLE'],
+    },
+    {
+      ...post('batchPrices', '/prices/batch', 'Prices'),
+      tiers: STARTER,
+      summary: 'Current lowest asks of up to 100 items',
+      description: `By ids, names or both. ${PHASES} ${MONEY}`,
+      body: batchBody({ providers, isCurrency }),
+      reply: json('PricesBatchReply', pricesBatchReply, 'One entry per item that anybody lists.'),
+      errors: ['PRICES_INDEX_UNAVAILABLE'],
+    },
+    {
+      ...get('listCandles', '/prices/candles', 'Prices'),
+      tiers: ALL,
+      summary: 'OHLCV candles of the best ask over all providers',
+      description:
+        'One of `item_id` and `market_hash_name` is required. Kept for 7 days (5m), 30 days (1h) and 365 days (1d).',
+      query: candlesQuery({ isCurrency, lookbackDaysMax: null }),
+      reply: json('CandlesReply', candlesReply, 'Candles, oldest first; sparse without `fill`.'),
+      errors: ['FORBIDDEN_TIER', 'ITEM_NOT_FOUND'],
+    },
+    {
+      ...get('listHistory', '/prices/history', 'Prices'),
+      tiers: PRO,
+      summary: 'Observed asks of an item, newest first',
+      description: 'One of `item_id` and `market_hash_name` is required. Reaches back 35 days; the last 14 by default.',
+      query: historyQuery({ providers, isCurrency }),
+      reply: json('HistoryReply', historyReply, 'A page of records.'),
+      errors: ['ITEM_NOT_FOUND'],
+    },
+    {
+      ...get('listSales', '/sales', 'Sales'),
+      tiers: PRO,
+      summary: 'Completed sales, newest first',
+      description: 'Without an item the sales of all items.',
+      query: salesQuery({ providers: saleKeys, isCurrency, pageMax: 1000 }),
+      reply: json('SalesReply', salesReply, 'A page of sales.'),
+      errors: ['ITEM_NOT_FOUND'],
+    },
+  ]
+}
+
+function bidsOperations({ bidKeys: providers }: OperationScope): Operation[] {
+  return [
+    {
+      ...get('listBids', '/bids', 'Bids'),
+      tiers: STARTER,
+      summary: 'Current highest buy order per provider and item',
+      description: `${MONEY} ${PHASES}`,
+      query: listingQuery({ providers, isCurrency, pageMax: 1000 }),
+      reply: json('BidsReply', bidsReply, 'A page of buy orders; empty when there is none.'),
+      errors: ['ITEM_NOT_FOUND', 'BIDS_INDEX_UNAVAILABLE'],
+    },
+    {
+      ...post('streamBids', '/bids', 'Bids'),
+      tiers: STARTER,
+      summary: 'All current buy orders as one stream',
+      description: `${STREAM} ${MONEY}`,
+      query: z.object({ providers: repeated(providerKey(providers)).optional() }),
+      reply: streamOf('BidEntry', bidEntry, 'Bid entries, one JSON object a line.'),
+      errors: [...STREAM_ERRORS, 'BIDS_INDEX_UNAVAILABLE'],
+    },
+    {
+      ...post('batchBids', '/bids/batch', 'Bids'),
+      tiers: STARTER,
+      summary: 'Current highest buy orders of up to 100 items',
+      description: `By ids, names or both. ${PHASES} ${MONEY}`,
+      body: batchBody({ providers, isCurrency }),
+      reply: json('BidsBatchReply', bidsBatchReply, 'One entry per item that has a buy order.'),
+      errors: ['BIDS_INDEX_UNAVAILABLE'],
+    },
+  ]
+}
+
+function catalogOperations({ askKeys }: OperationScope): Operation[] {
+  const params = z.object({ provider: z.string(), item_id: integer({ min: 1 }) })
+  return [
+    {
+      ...get('listItems', '/items', 'Catalog'),
+      tiers: ALL,
+      summary: 'The catalog, filtered',
+      description: 'Without `limit` all matches come in one answer.',
+      query: itemsQuery,
+      reply: json('ItemsReply', itemsReply, 'Items by ascending id.'),
+      errors: [],
+    },
+    {
+      ...get('describeItems', '/items/metadata', 'Catalog'),
+      tiers: ALL,
+      summary: 'Size of the catalog and the values of its filters',
+      description: 'Each list holds the values that at least one item has.',
+      reply: json('ItemsMetadataReply', itemsMetadataReply, 'Counts and values.'),
+      errors: [],
+    },
+    {
+      ...get('listImages', '/images', 'Catalog'),
+      tiers: ALL,
+      summary: 'Image URLs by display name',
+      description: '`format=webp` changes `.png` suffixes to `.webp`.',
+      query: imagesQuery,
+      reply: json('ImagesReply', imagesReply, 'One or more URLs per name.'),
+      errors: [],
+    },
+    {
+      ...get('listProviders', '/providers', 'Catalog'),
+      tiers: ALL,
+      summary: 'Providers with fees, features and health',
+      description: 'An object keyed by display name.',
+      query: providersQuery(askKeys),
+      reply: json('ProvidersReply', providersReply, 'Provider records.'),
+      errors: [],
+    },
+    {
+      ...get('listRates', '/fx', 'Catalog'),
+      tiers: ALL,
+      summary: 'Exchange rates to the US dollar',
+      description: 'Units of a currency per US dollar, with all digits of their source.',
+      reply: json('FxReply', fxReply, 'The rates in force.'),
+      errors: [],
+    },
+    {
+      ...get('openListing', '/r/:provider/:item_id', 'Catalog'),
+      tiers: undefined,
+      params,
+      summary: 'Redirect to the marketplace page of an item',
+      description: 'Needs no key; counts by address. This is the `link` of price entries.',
+      reply: {
+        status: 302,
+        description: 'To the marketplace.',
+        headers: { Location: 'Page of the item at the provider.' },
+      },
+      errors: ['NOT_FOUND', 'ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
+    },
+  ]
+}

@@ -1,0 +1,177 @@
+/**
+ * The API's description against the specification's table, against the routes, and against what each tier gets.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { expect } from 'chai'
+import type { RequestHandler, Router } from 'express'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadTiers, TIERS } from '#infra/config/tiers.ts'
+import { ERROR_STATUS } from '#schemas/api/error.ts'
+import { REPLY_EXAMPLES } from '#schemas/api/examples.ts'
+import { openApiDocument } from '#schemas/api/openapi.ts'
+import { operationsOf } from '#schemas/api/operations.ts'
+import { routesOf } from '#services/api/app.ts'
+import type { Guard } from '#services/api/guard.ts'
+import type { ApiParts } from '#services/api/parts.ts'
+import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const TABLE = new URL('../fixtures/market-operations.csv', import.meta.url)
+const SPECIFICATION = new URL('../../../shared/spec/operations.csv', import.meta.url)
+
+interface Row {
+  method: string
+  path: string
+  tiers: string[]
+  countsInMonth: boolean
+}
+
+/** The operations of the specification's table that this document describes. */
+const ROWS: Row[] = readFileSync(TABLE, 'utf8')
+  .trim()
+  .split('\n')
+  .slice(1)
+  .map(line => {
+    const [method = '', path = '', tiers = '', , counts] = line.split(',')
+    return { method, path, tiers: tiers.split('|'), countsInMonth: counts === 'yes' }
+  })
+
+// biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into
+const document: any = openApiDocument(operationsOf(loadProviders()), { baseUrl: 'https://api.example.com' })
+const operationAt = (method: string, path: string) =>
+  document.paths[`/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`]?.[method.toLowerCase()]
+const described = (): string[] =>
+  Object.entries(document.paths as Record<string, object>).flatMap(([path, methods]) =>
+    Object.keys(methods).map(method => `${method.toUpperCase()} ${path}`),
+  )
+
+describe('the description of the API', () => {
+  it('stands on the same table as the specification', () => {
+    if (!existsSync(SPECIFICATION)) return console.log('      (the specification is not beside the checkout)')
+    const groups = /,(group|prices|bids|sales|catalog)$/
+    const rows = readFileSync(SPECIFICATION, 'utf8')
+      .trim()
+      .split('\n')
+      .filter(line => groups.test(line))
+    expect(readFileSync(TABLE, 'utf8').trim().split('\n')).to.deep.equal(rows)
+  })
+
+  for (const { method, path, tiers } of ROWS)
+    it(`tells all about ${method} ${path}`, () => {
+      const operation = operationAt(method, path)
+      expect(operation, 'is described').to.be.an('object')
+      expect(operation['x-tiers']).to.deep.equal(tiers)
+      expect(operation.summary).to.match(/^[A-Z].{10,}/)
+      expect(operation.description).to.include(`Tiers: ${tiers.join(', ')}.`)
+      for (const parameter of operation.parameters) {
+        expect(parameter.description, parameter.name).to.match(/\w{3}/)
+        expect(parameter, parameter.name).to.have.property('example')
+        expect(parameter.schema, parameter.name).to.have.property('type')
+      }
+      const success = operation.responses[200]
+      for (const name of ['Limit', 'Remaining', 'Reset', 'Tier']) {
+        expect(success.headers).to.have.property(`X-RateLimit-${name}`)
+      }
+      for (const { example } of Object.values<{ example: unknown }>(success.content)) expect(example).to.be.an('object')
+      for (const status of [400, 401, 403, 429, 500, 503]) expect(operation.responses).to.have.property(String(status))
+      expect(operation.responses[429].headers).to.have.property('Retry-After')
+    })
+
+  it('lists the operations of the table, the redirect, and no other', () => {
+    const wanted = ROWS.map(({ method, path }) => `${method} /v1${path}`)
+    expect(described().sort()).to.deep.equal([...wanted, 'GET /v1/r/{provider}/{item_id}'].sort())
+  })
+
+  it('lists every route of the router, and the router has every one that it lists', () => {
+    const pass: RequestHandler = (_request, _response, next) => next()
+    const guard: Guard = { allow: () => pass, withoutKey: pass }
+    const catalog = { items: () => [], byId: () => undefined, version: () => '' }
+    const parts = { registry: loadProviders(), tiers: loadTiers(), catalog, fx: {}, baseUrl: '' } as unknown as ApiParts
+    const methods = new Set(['get', 'post', 'put', 'patch', 'delete'])
+    const routes = (routesOf(parts, guard) as Router).stack.flatMap(({ route }) =>
+      (route?.stack ?? [])
+        .filter(({ method }) => methods.has(method))
+        .map(({ method }) => `${method.toUpperCase()} /v1${String(route?.path).replaceAll(/:(\w+)/g, '{$1}')}`),
+    )
+    expect([...new Set(routes)].sort()).to.deep.equal(described().sort())
+  })
+
+  it('holds an example for every reply that fits its schema, and knows each error by its status', () => {
+    const check = openDescribedAnswers(document as Description)
+    for (const { method, path, reply } of operationsOf(loadProviders())) {
+      if (reply.name === undefined) continue
+      expect(REPLY_EXAMPLES, path).to.have.property(reply.name)
+      const type = reply.isStream ? 'application/x-ndjson' : 'application/json'
+      check({ method: method.toUpperCase(), path, status: 200, type, body: reply.example })
+    }
+    for (const methods of Object.values<Record<string, { responses: object }>>(document.paths)) {
+      for (const { responses } of Object.values(methods)) {
+        // biome-ignore lint/suspicious/noExplicitAny: as above
+        for (const [status, response] of Object.entries<any>(responses)) {
+          for (const code of response.content?.['application/json']?.schema?.properties?.code?.enum ?? []) {
+            expect(ERROR_STATUS[code as keyof typeof ERROR_STATUS], code).to.equal(Number(status))
+          }
+        }
+      }
+    }
+  })
+
+  it('an answer that deviates is seen', () => {
+    const check = openDescribedAnswers(document as Description)
+    const answer = { method: 'GET', path: '/fx?a=1', status: 200, type: 'application/json; charset=utf-8' }
+    check({ ...answer, body: REPLY_EXAMPLES.FxReply })
+    expect(() => check({ ...answer, body: { timestamp: 'x', rates: {} } })).to.throw('format')
+    expect(() => check({ ...answer, body: { ...(REPLY_EXAMPLES.FxReply as object), more: 1 } })).to.throw('additional')
+    expect(() => check({ ...answer, status: 418, body: {} })).to.throw('not described')
+    expect(() => check({ ...answer, type: 'text/html', body: '' })).to.throw('text/html')
+  })
+})
+
+describe('the description of the API, served', () => {
+  const platform = useServers()
+  let world: ApiWorld
+  before('a market behind the service', async function () {
+    this.timeout(120_000)
+    world = await openApiWorld(platform, 5)
+  })
+  after('end of the market', () => world.close())
+
+  for (const root of ['', '/v1'])
+    it(`stands at ${root}/openapi.json, for a page at ${root}/docs and as ${root}/llms.txt, without a key`, async () => {
+      const { status, body, headers } = await world.get(`${root}/openapi.json`, { as: null })
+      expect([status, body.openapi, body.info.version]).to.deep.equal([200, '3.1.0', '1.0.0'])
+      expect(body.servers).to.deep.equal([{ url: world.roles.baseUrl }])
+      expect(headers.get('access-control-allow-origin')).to.equal('*')
+      const page = await world.get(`${root}/docs`, { as: null })
+      expect(page.status).to.equal(200)
+      expect(page.headers.get('content-type')).to.match(/^text\/html/)
+      expect(page.text).to.include(`${root}/openapi.json`)
+      expect(page.text.match(/(src|href)="(?!\/)[^"]*"/g), 'what the page loads from elsewhere').to.equal(null)
+      const policy = page.headers.get('content-security-policy') ?? ''
+      expect(policy).to.include("default-src 'none'")
+      expect(policy).not.to.match(/https?:|\*/)
+      const script = /src="([^"]+)"/.exec(page.text)?.[1] as string
+      const loaded = await world.get(script, { as: null })
+      expect([loaded.status, loaded.headers.get('content-type')]).to.deep.equal([200, 'text/javascript; charset=utf-8'])
+      expect(loaded.text).to.include('createApiReference')
+      const plain = await world.get(script, { as: null, headers: { 'accept-encoding': 'identity' } })
+      expect(plain.headers.has('content-encoding')).to.equal(false)
+      expect(plain.text).to.equal(loaded.text)
+      const prose = await world.get(`${root}/llms.txt`, { as: null })
+      expect(prose.headers.get('content-type')).to.equal('text/plain; charset=utf-8')
+      for (const { method, path } of ROWS) expect(prose.text).to.include(`${method} /v1${path}`)
+    })
+
+  for (const { method, path, tiers } of ROWS)
+    for (const tier of TIERS) {
+      const isAllowed = tiers.includes(tier)
+      it(`${method} ${path} is ${isAllowed ? 'open to' : 'closed to'} ${tier}`, async () => {
+        for (const root of ['', '/v1']) {
+          const { status, body } = await world.get(root + path, { as: tier, method })
+          if (isAllowed) expect(status).not.to.be.oneOf([401, 403, 404, 405])
+          else expect([status, body.code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
+        }
+      })
+    }
+})
