@@ -53,9 +53,9 @@ describe('book under kill', function () {
       random: randomOf(random.integer(0, 2 ** 31)),
     })
     const pack = torment(randomOf(random.integer(0, 2 ** 31)), {
-      ...{ role: 'book', processes: 2, kills: scale.kills, zombies: scale.zombies, pauseMs: [1_500, 6_000] },
+      ...{ role: 'book', processes: 2, kills: scale.kills, zombies: scale.zombies, pauseMs: [500, 4_000] },
       start: () => place.spawnRole('book'),
-      ...{ backlog, work: 3_000 },
+      ...{ backlog, work: load.wave },
     })
     const report = await pack.done
     const refreshes = await load.end()

@@ -57,13 +57,13 @@ describe('views under kill', function () {
   }
 
   /** Two processes of some roles, whose first role's group tells whether they have work. */
-  const pack = (random: SeededRandom, roles: string, share: number): Pack =>
+  const pack = (random: SeededRandom, load: MarketLoad, roles: string, share: number): Pack =>
     torment(newRandom(random), {
-      ...{ role: roles, processes: 2, pauseMs: [1_500, 6_000] },
+      ...{ role: roles, processes: 2, pauseMs: [500, 4_000] },
       kills: Math.ceil(scale.kills * share),
       zombies: Math.ceil(scale.zombies * share),
       start: () => place.spawnRole(roles),
-      ...{ backlog: () => lagOf(look, roles.split(' ')[0] ?? ''), work: 100 },
+      ...{ backlog: () => lagOf(look, roles.split(' ')[0] ?? ''), work: load.wave },
     })
 
   async function drained(): Promise<void> {
@@ -89,8 +89,8 @@ describe('views under kill', function () {
   it('lose, double, invent and misplace nothing', async () => {
     const random = seededRandom('views under kill')
     await place.spawnRole('book')
-    const packs = [pack(random, 'live-view', 1), pack(random, 'history candles', 0.5)]
     const load = publish(random)
+    const packs = [pack(random, load, 'live-view', 1), pack(random, load, 'history candles', 0.5)]
     const reports = await Promise.all(packs.map(({ done }) => done))
     const refreshes = await load.end()
     await drained()

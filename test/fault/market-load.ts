@@ -28,6 +28,8 @@ export interface LoadOptions {
 export interface MarketLoad {
   /** Records published so far. */
   published(): number
+  /** Resolves when the next wave begins. */
+  wave(): Promise<void>
   /** Lets every feed tell one last sound refresh; resolves with all refreshes in the order of the log. */
   end(): Promise<ScriptedRefresh[]>
 }
@@ -53,6 +55,7 @@ export function startLoad(options: LoadOptions): MarketLoad {
   let published = 0
   let isEnding = false
   let waveEnd = 0
+  let nextWave = Promise.withResolvers<void>()
   let lookedAt = 0
 
   const begin = (telling: Telling, refresh: ScriptedRefresh): void => {
@@ -68,6 +71,8 @@ export function startLoad(options: LoadOptions): MarketLoad {
     if (published >= waveEnd && !isEnding) {
       const aheadMs = (published / recordsPerSecond) * 1_000 - (performance.now() - startedAt)
       if (aheadMs > 0) await pause(Math.min(aheadMs, WAVE_MS))
+      nextWave.resolve()
+      nextWave = Promise.withResolvers<void>()
       waveEnd = published + (recordsPerSecond * WAVE_MS) / 1_000
     }
     if (performance.now() - lookedAt < LOOK_EVERY_MS) return
@@ -94,6 +99,7 @@ export function startLoad(options: LoadOptions): MarketLoad {
   running.catch(() => undefined)
   return {
     published: () => published,
+    wave: () => Promise.race([nextWave.promise, running]),
     async end() {
       isEnding = true
       await running

@@ -7,6 +7,7 @@
  * member is awake; a process that ended by itself is started again and counted.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '#test/harness/eventually.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 
@@ -20,10 +21,10 @@ export interface TormentPlan {
   /** Pause before each blow, in milliseconds. */
   pauseMs: readonly [least: number, most: number]
   start(): Promise<SpawnedRole>
-  /** Records that wait for the pack, asked before each blow: only a blow under load proves something. */
+  /** Resolves when records begin to pour in: only a blow under load proves something. */
+  work(): Promise<void>
+  /** Records that wait for the pack, asked right after each blow. */
   backlog(): Promise<number>
-  /** Waiting records that keep a process busy for a while. */
-  work: number
 }
 
 /** What a pack went through. */
@@ -47,6 +48,8 @@ export interface Pack {
 
 interface Member {
   role: SpawnedRole | undefined
+  /** It has joined its group and opened its partitions. */
+  isReady: boolean
   isFrozen: boolean
 }
 
@@ -56,7 +59,11 @@ const RESTART_MS = [0, 2_500] as const
 
 /** Starts a pack and begins to torment it. */
 export function torment(random: SeededRandom, plan: TormentPlan): Pack {
-  const members: Member[] = Array.from({ length: plan.processes }, () => ({ role: undefined, isFrozen: false }))
+  const members: Member[] = Array.from({ length: plan.processes }, () => ({
+    role: undefined,
+    isReady: false,
+    isFrozen: false,
+  }))
   const ending = new AbortController()
   let endedByThemselves = 0
 
@@ -65,8 +72,10 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
     while (!ending.signal.aborted) {
       const role = await plan.start()
       member.role = role
+      markWhenReady(member, role)
       const { signal } = await role.ended
       member.role = undefined
+      member.isReady = false
       if (ending.signal.aborted) return
       if (signal !== 'SIGKILL') {
         endedByThemselves += 1
@@ -76,15 +85,22 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
     }
   }
   const keeping = members.map((member, at) => keep(member, randomOf(random.seed + at)))
+  /** A member that runs on when the work begins; the wait may outlast one that ends by itself. */
+  const victimAtWork = async (): Promise<Member> => {
+    for (;;) {
+      const victim = await oneOf(members, random.chance(EARLY_CHANCE), random, ending.signal)
+      await plan.work()
+      await pause(random.integer(...INTO_WORK_MS), undefined, { signal: ending.signal })
+      if (victim.role !== undefined) return victim
+    }
+  }
   const strike = async (): Promise<TormentReport> => {
     const startedAt = performance.now()
     const report = { role: plan.role, kills: 0, zombies: 0, underLoad: 0 }
     const thaws: Promise<void>[] = []
     for (const blow of blowsOf(random, plan)) {
       await pause(random.integer(...plan.pauseMs), undefined, { signal: ending.signal })
-      if (await hasWork(plan, ending.signal)) report.underLoad += 1
-      await pause(random.integer(...INTO_WORK_MS), undefined, { signal: ending.signal })
-      const victim = await oneOf(random, members, ending.signal)
+      const victim = await victimAtWork()
       report[blow] += 1
       if (blow === 'kills') victim.role?.kill('SIGKILL')
       else {
@@ -93,6 +109,7 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
         // Half of the time the others are struck while this one sleeps.
         if (random.chance(0.5)) await thaw
       }
+      if ((await plan.backlog()) > 0) report.underLoad += 1
     }
     await Promise.all(thaws)
     const seconds = Math.round((performance.now() - startedAt) / 1000)
@@ -118,31 +135,42 @@ function blowsOf(random: SeededRandom, { kills, zombies }: TormentPlan): ('kills
   return blows
 }
 
-const VICTIM_LIMIT_MS = 60_000
-const WORK_LIMIT_MS = 5_000
+const READY_LIMIT_MS = 120_000
 /** How far into its work a process is struck. */
-const INTO_WORK_MS = [0, 300] as const
+const INTO_WORK_MS = [0, 1_000] as const
+/** How often one is struck that may still be starting. */
+const EARLY_CHANCE = 0.15
 
-/** Waits for the next wave of records, so that most blows fall while a batch is being written. */
-async function hasWork({ backlog, work }: TormentPlan, signal: AbortSignal): Promise<boolean> {
-  const limit = performance.now() + WORK_LIMIT_MS
-  let waiting = await backlog()
-  while (waiting < work && performance.now() < limit) {
-    await pause(20, undefined, { signal })
-    waiting = await backlog()
+/** A member that runs, is awake and, unless `early`, is at work; waits for one where there is none. */
+async function oneOf(
+  members: readonly Member[],
+  early: boolean,
+  random: SeededRandom,
+  signal: AbortSignal,
+): Promise<Member> {
+  const limit = performance.now() + READY_LIMIT_MS
+  for (;;) {
+    const fit = members.filter(({ role, isReady, isFrozen }) => role !== undefined && !isFrozen && (early || isReady))
+    if (fit.length > 0) return random.pick(fit)
+    if (performance.now() > limit) throw new Error(`no process was at work within ${READY_LIMIT_MS} ms`)
+    await pause(50, undefined, { signal })
   }
-  return waiting > 0
 }
 
-/** A member that runs and is awake; waits for one where all are down. */
-async function oneOf(random: SeededRandom, members: readonly Member[], signal: AbortSignal): Promise<Member> {
-  const limit = performance.now() + VICTIM_LIMIT_MS
-  for (;;) {
-    const awake = members.filter(({ role, isFrozen }) => role !== undefined && !isFrozen)
-    if (awake.length > 0) return random.pick(awake)
-    if (performance.now() > limit) throw new Error(`no process came up again within ${VICTIM_LIMIT_MS} ms`)
-    await pause(100, undefined, { signal })
+/** Notes when a process says that it is ready; one that ends before that is never noted. */
+function markWhenReady(member: Member, role: SpawnedRole): void {
+  const isReady = async (): Promise<boolean> => {
+    if (member.role !== role) return true
+    const answer = await fetch(`${await role.baseUrl(READY_LIMIT_MS)}/readyz`, { signal: AbortSignal.timeout(5_000) })
+    await answer.body?.cancel()
+    return answer.ok
   }
+  eventually(isReady, READY_LIMIT_MS, `${role.role} to be ready`).then(
+    () => {
+      member.isReady = member.role === role
+    },
+    () => undefined,
+  )
 }
 
 async function freeze(random: SeededRandom, member: Member, signal: AbortSignal): Promise<void> {
