@@ -1,0 +1,177 @@
+/**
+ * What arrives at a socket and is no proper request: a clean refusal, an ended connection, and nothing smuggled.
+ */
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { expect } from 'chai'
+import { type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { errorReply } from '#schemas/api/error.ts'
+import { eventually, within } from '#test/harness/eventually.ts'
+
+const QUICK: HttpLimits = { idleMs: 300, headersMs: 150, requestMs: 200, checkEveryMs: 20 }
+const LIMIT_MS = 5_000
+
+describe('the HTTP host', () => {
+  let host: HttpHost
+  let port: number
+  /** What the mounted handler was given: method, URL, body. */
+  let served: string[] = []
+  let waiting: ServerResponse[] = []
+
+  const open = async (limits?: HttpLimits): Promise<void> => {
+    host = openHttpHost({ host: '127.0.0.1', port: 0, metrics: openMetrics(), limits })
+    host.mount(['/'], (request, response) => {
+      const line = `${request.method} ${request.url}`
+      let body = ''
+      request.setEncoding('utf8').on('data', text => {
+        body += text
+      })
+      request.on('end', () => {
+        served.push(body === '' ? line : `${line} ${body}`)
+        if (request.url === '/slow') waiting.push(response)
+        else response.end('done')
+      })
+    })
+    port = await host.listen()
+  }
+  beforeEach('a host', async () => {
+    served = []
+    waiting = []
+    await open()
+  })
+  afterEach('end of the host', () => host.close())
+
+  const dial = async (): Promise<{ socket: Socket; text: () => string; ended: Promise<unknown> }> => {
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.setEncoding('latin1').on('data', chunk => {
+      text += chunk
+    })
+    socket.on('error', () => undefined)
+    const ended = once(socket, 'close')
+    await once(socket, 'connect')
+    return { socket, text: () => text, ended }
+  }
+
+  /** Sends bytes and waits until the server has ended the connection. */
+  async function say(bytes: string): Promise<string> {
+    const { socket, text, ended } = await dial()
+    socket.write(bytes, 'latin1')
+    await within(ended, LIMIT_MS, 'the server to end the connection')
+    return text()
+  }
+
+  function expectRefusal(answer: string, status: number, code: string): void {
+    const [head = '', body = ''] = answer.split('\r\n\r\n')
+    expect(head.split('\r\n')[0], answer).to.match(new RegExp(`^HTTP/1.1 ${status} `))
+    expect(errorReply.parse(JSON.parse(body)).code).to.equal(code)
+    expect(head).to.match(/Connection: close/i)
+    expect(answer.match(/HTTP\/1\.1 \d/g), 'answers').to.have.length(1)
+  }
+
+  const HOST = 'Host: a\r\n'
+  const SMUGGLED = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n'
+  const malformed: [name: string, bytes: string][] = [
+    [
+      'both lengths',
+      `POST / HTTP/1.1\r\n${HOST}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`,
+    ],
+    [
+      'both lengths, the other way',
+      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n${SMUGGLED}`,
+    ],
+    [
+      'two lengths that differ',
+      `POST / HTTP/1.1\r\n${HOST}Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd${SMUGGLED}`,
+    ],
+    [
+      'two lengths that agree',
+      `POST / HTTP/1.1\r\n${HOST}Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd${SMUGGLED}`,
+    ],
+    ['a list of lengths', `POST / HTTP/1.1\r\n${HOST}Content-Length: 4, 4\r\n\r\nabcd${SMUGGLED}`],
+    ['a negative length', `POST / HTTP/1.1\r\n${HOST}Content-Length: -1\r\n\r\n${SMUGGLED}`],
+    ['a signed length', `POST / HTTP/1.1\r\n${HOST}Content-Length: +4\r\n\r\nabcd${SMUGGLED}`],
+    ['a hexadecimal length', `POST / HTTP/1.1\r\n${HOST}Content-Length: 0x4\r\n\r\nabcd${SMUGGLED}`],
+    ['an unknown coding', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n${SMUGGLED}`],
+    [
+      'a coding after chunked',
+      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n${SMUGGLED}`,
+    ],
+    ['a blank before the colon', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`],
+    ['a folded header', `GET / HTTP/1.1\r\n${HOST}X-A: b\r\n c\r\n\r\n`],
+    ['a folded first header', `GET / HTTP/1.1\r\n ${HOST}\r\n`],
+    ['a bare line feed in a header', `GET / HTTP/1.1\r\n${HOST}X-A: b\nX-B: c\r\n\r\n`],
+    ['a bare carriage return in a header', `GET / HTTP/1.1\r\n${HOST}X-A: b\rX-B: c\r\n\r\n`],
+    ['a NUL in a header', `GET / HTTP/1.1\r\n${HOST}X-A: b\0c\r\n\r\n`],
+    ['a bad size of a chunk', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n${SMUGGLED}`],
+    ['a header without a name', `GET / HTTP/1.1\r\n${HOST}: b\r\n\r\n`],
+    ['no version that is known', `GET / HTTP/9.9\r\n${HOST}\r\n`],
+    ['no HTTP', 'hello\r\n\r\n'],
+    ['a method that is none', `G(T / HTTP/1.1\r\n${HOST}\r\n`],
+    ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+    ['two hosts', `GET / HTTP/1.1\r\n${HOST}Host: b\r\n\r\n`],
+    ['two credentials', `GET / HTTP/1.1\r\n${HOST}Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n`],
+    ['two types', `POST / HTTP/1.1\r\n${HOST}Content-Type: a/b\r\nContent-Type: c/d\r\nContent-Length: 0\r\n\r\n`],
+    ['a proxied host', `CONNECT a:443 HTTP/1.1\r\n${HOST}\r\n`],
+  ]
+  for (const [name, bytes] of malformed)
+    it(`refuses ${name}`, async () => {
+      expectRefusal(await say(bytes), 400, 'BAD_REQUEST')
+      expect(served.filter(line => line.includes('smuggled'))).to.deep.equal([])
+    })
+
+  it('refuses a request that names no host', async () => {
+    expect(await say('GET / HTTP/1.1\r\nConnection: close\r\n\r\n')).to.match(/^HTTP\/1.1 400 /)
+    expect(served).to.deep.equal([])
+  })
+
+  it('refuses headers that are too large', async () => {
+    for (const bytes of [
+      `GET / HTTP/1.1\r\n${HOST}X-A: ${'a'.repeat(20_000)}\r\n\r\n`,
+      `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${HOST}\r\n`,
+      `GET / HTTP/1.1\r\n${HOST}${'X-A: b\r\n'.repeat(5_000)}\r\n`,
+    ])
+      expectRefusal(await say(bytes), 431, 'REQUEST_HEADERS_TOO_LARGE')
+    expect(served).to.deep.equal([])
+  })
+
+  it('serves requests of one connection one after the other', async () => {
+    const { socket, text } = await dial()
+    socket.write(`POST /a HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabc`)
+    socket.write(
+      `POST /b HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /c HTTP/1.1\r\n${HOST}\r\n`,
+    )
+    await eventually(() => text().match(/HTTP\/1\.1 200/g)?.length === 3, LIMIT_MS, 'three answers')
+    expect(served).to.deep.equal(['POST /a abc', 'POST /b abc', 'GET /c'])
+    socket.destroy()
+  })
+
+  it('waits for neither headers nor bodies longer than its limits, and drops an idle connection', async () => {
+    await host.close()
+    await open(QUICK)
+    expectRefusal(await say(`GET / HTTP/1.1\r\n${HOST}X-A: `), 408, 'REQUEST_TIMEOUT')
+    expectRefusal(await say(`POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\nabc`), 408, 'REQUEST_TIMEOUT')
+    const { socket, text, ended } = await dial()
+    socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
+    await within(ended, LIMIT_MS, 'the idle connection to end')
+    expect(text()).to.match(/^HTTP\/1.1 200 /)
+  })
+
+  it('drains: refuses new connections, answers what is under way, then ends its connections', async () => {
+    const [busy, idle] = [await dial(), await dial()]
+    idle.socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
+    busy.socket.write(`GET /slow HTTP/1.1\r\n${HOST}\r\n`)
+    await eventually(() => waiting.length === 1 && idle.text() !== '', LIMIT_MS, 'both requests')
+    const closed = host.close()
+    await within(idle.ended, LIMIT_MS, 'the idle connection to end')
+    const late = connect(port, '127.0.0.1')
+    const [error] = await once(late, 'error')
+    expect(error.code).to.equal('ECONNREFUSED')
+    waiting[0]?.end('late')
+    await within(closed, LIMIT_MS, 'the host to close')
+    await within(busy.ended, LIMIT_MS, 'the busy connection to end')
+    expect(busy.text()).to.match(/late/)
+  })
+})
