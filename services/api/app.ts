@@ -22,6 +22,7 @@ import { addListingRoutes } from './routes/listings.ts'
 import { addProviderRoutes } from './routes/providers.ts'
 import { addRedirectRoute } from './routes/redirect.ts'
 import { addSalesRoute } from './routes/sales.ts'
+import { addSnapshotRoutes } from './routes/snapshots.ts'
 
 const PREFLIGHT_SECONDS = 86_400
 
@@ -49,6 +50,7 @@ export function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router 
   const router = Router({ caseSensitive: true })
   addListingRoutes(router, allow, parts)
   addBatchRoutes(router, allow, parts)
+  addSnapshotRoutes(router, allow, parts)
   addCandlesRoute(router, allow, parts)
   addHistoryRoute(router, allow, parts)
   addSalesRoute(router, allow, parts)

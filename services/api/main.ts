@@ -12,6 +12,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
+import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
@@ -20,6 +21,7 @@ import { openCursors } from './cursors.ts'
 import type { ApiParts } from './parts.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
+import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
 const KEY_CHECK_LIMIT_MS = 1_500
@@ -41,6 +43,7 @@ export const start: StartRole = async context => {
     statementLimitMs: KEY_CHECK_LIMIT_MS,
   })
   const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
+  const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
   const parts: ApiParts = {
     catalog,
     registry,
@@ -48,6 +51,8 @@ export const start: StartRole = async context => {
     keys: openKeyDirectory(postgres),
     meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
+    streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
+    snapshotStreams,
     live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
     redis,
     prefix: config.namespace,
@@ -62,6 +67,7 @@ export const start: StartRole = async context => {
     name: NAME,
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
     async stop() {
+      await snapshotStreams.close()
       fx.stop()
       stopConnecting()
       await closeRedis(redis)

@@ -11,9 +11,11 @@ import type { KeyDirectory } from '#infra/postgres/key-directory.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
+import type { StreamSlots } from '#infra/redis/stream-slots.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
+import type { SnapshotStreams } from './snapshot-streams.ts'
 
 /** What the routes work with. */
 export interface ApiParts {
@@ -23,6 +25,8 @@ export interface ApiParts {
   keys: KeyDirectory
   meter: RequestMeter
   addresses: AddressLimit
+  streamSlots: StreamSlots
+  snapshotStreams: SnapshotStreams
   live: LiveView
   redis: Redis
   /** Of all Redis keys. */

@@ -15,12 +15,24 @@ export interface BuildSchedule {
   stop(): Promise<void>
 }
 
-const QUIET_MS = 200
-const LONGEST_WAIT_MS = 5_000
-const BETWEEN_BUILDS_MS = 1_000
+/** How soon and how often, in milliseconds. */
+export interface BuildPace {
+  /** A build waits until nothing was touched for so long… */
+  quietMs: number
+  /** …but not for longer than this. */
+  longestWaitMs: number
+  /** From the begin of a build to that of the next one of its partition. */
+  betweenMs: number
+}
+
+/** Soon enough for whoever reads a snapshot after a refresh, and seldom enough for a backlog. */
+export const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betweenMs: 1_000 }
 
 /** Opens the schedule of a partition; `build` never rejects and tells whether there is more to build. */
-export function openBuildSchedule(turns: Turns, build: () => Promise<boolean>): BuildSchedule {
+export function openBuildSchedule(
+  { turns, pace }: { turns: Turns; pace: BuildPace },
+  build: () => Promise<boolean>,
+): BuildSchedule {
   let timer: NodeJS.Timeout | undefined
   let dueSince: number | undefined
   let startedAt = Number.NEGATIVE_INFINITY
@@ -44,9 +56,9 @@ export function openBuildSchedule(turns: Turns, build: () => Promise<boolean>): 
     if (isStopped || running !== undefined) return
     const now = performance.now()
     dueSince ??= now
-    const at = Math.max(Math.min(now + QUIET_MS, dueSince + LONGEST_WAIT_MS), startedAt + BETWEEN_BUILDS_MS)
+    const at = Math.max(Math.min(now + pace.quietMs, dueSince + pace.longestWaitMs), startedAt + pace.betweenMs)
     clearTimeout(timer)
-    timer = setTimeout(start, at - now)
+    timer = setTimeout(start, Math.max(0, at - now))
   }
   return {
     due() {

@@ -17,7 +17,7 @@ import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { LiveHead } from '#schemas/views/live-keys.ts'
 import { readTouchedField, type SnapshotManifest, touchedField } from '#schemas/views/snapshot.ts'
-import { openBuildSchedule } from './build-schedule.ts'
+import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment } from './segment.ts'
 import { type RowPage, readRowPages } from './segment-rows.ts'
 import type { OwnedHead } from './sink.ts'
@@ -46,6 +46,8 @@ export interface SnapshotOptions {
   baseUrl: string
   log: Log
   metrics: Metrics
+  /** {@link BUILD_PACE} when left out. */
+  pace?: BuildPace
 }
 
 /** Changes when the text of a line does. */
@@ -53,6 +55,7 @@ const LINE_FORM = 1
 
 /** What all partitions of a process share. */
 interface Shared extends SnapshotOptions {
+  pace: BuildPace
   texts: Promise<Record<Side, EntryText<Provider>>>
   form: string
   /** Side and provider of everything that may be listed. */
@@ -75,7 +78,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    ...{ texts, form: formOf(registry, baseUrl), turns: openTurns() },
+    ...{ texts, form: formOf(registry, baseUrl), turns: openTurns(), pace: options.pace ?? BUILD_PACE },
     fields: [
       ...registry.askKeys.map(key => touchedField('ask', key)),
       ...registry.bidKeys.map(key => touchedField('bid', key)),
@@ -151,7 +154,7 @@ function openPartition(
     else stale = undefined
   }
 
-  const schedule = openBuildSchedule(shared.turns, async () => {
+  const schedule = openBuildSchedule(shared, async () => {
     try {
       await build()
     } catch (error) {

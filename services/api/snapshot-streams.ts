@@ -1,0 +1,173 @@
+/**
+ * Sends bulk snapshots: one stream after the other to each key, as many at once as memory allows.
+ *
+ * Reads stored segments (infra/redis/value-stream.ts) and writes to the client's socket. States of a stream: started →
+ * flowing → finished, or cut: the client hung up, took no byte for too long, the source failed, the slot was lost, or
+ * the process stops. Invariant: whatever ends a stream frees its slot at once; a body that is not whole ends in a
+ * destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
+ */
+import type { Response } from 'express'
+import type { StreamSlot } from '#infra/redis/stream-slots.ts'
+import { readValues } from '#infra/redis/value-stream.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { ContentCoding } from './content-coding.ts'
+import type { PinnedSnapshot } from './queries/snapshot.ts'
+import { beginAnswer, localsOf } from './reply.ts'
+import { bodyLength, bodyOf } from './snapshot-body.ts'
+
+/** A stream that may begin. */
+export interface SnapshotStream {
+  snapshot: PinnedSnapshot
+  coding: ContentCoding
+  slot: StreamSlot
+  /** Of the answer, but for those of its length and coding. */
+  headers: readonly string[]
+}
+
+/** The streams of a process. */
+export interface SnapshotStreams {
+  /** Whether another stream may begin. */
+  hasRoom(): boolean
+  /** Sends a snapshot; resolves when the stream has ended, however. Rejects, having sent nothing, when it cannot begin. */
+  send(response: Response, stream: SnapshotStream): Promise<void>
+  /** Lets streams finish for a while, then cuts them; resolves when all slots are free. */
+  close(): Promise<void>
+}
+
+/** What the streams work with. */
+export interface SnapshotStreamOptions {
+  redisUrl: string
+  log: Log
+  metrics: Metrics
+  /** How long a client may take no byte. */
+  stallLimitMs?: number
+}
+
+const STALL_LIMIT_MS = 60_000
+/** A stream holds up to 1.5 MiB. */
+const STREAMS_MAX = 256
+const FINISH_LIMIT_MS = 5_000
+
+/** Why a stream ended before its body did. */
+class Cut extends Error {
+  readonly outcome: 'left' | 'stalled' | 'stopped'
+
+  constructor(outcome: Cut['outcome']) {
+    super(`the stream was cut: ${outcome}`)
+    this.outcome = outcome
+  }
+}
+
+/** Opens the streams of a process. */
+export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
+  const { redisUrl, log, metrics, stallLimitMs = STALL_LIMIT_MS } = options
+  const ended = metrics.counter('api_snapshot_streams_total', 'Bulk streams that ended.', ['outcome'])
+  const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
+  const running = new Map<AbortController, Promise<void>>()
+
+  const note = (response: Response, error: unknown): void => {
+    const outcome = error === undefined ? 'finished' : error instanceof Cut ? error.outcome : 'failed'
+    ended.inc({ outcome })
+    if (outcome === 'finished' || outcome === 'left') return
+    log.warn({ err: error, request_id: localsOf(response).requestId, outcome }, 'a bulk stream was cut')
+  }
+
+  const flow = async (response: Response, stream: SnapshotStream, cut: AbortController): Promise<void> => {
+    const { snapshot, coding, slot, headers } = stream
+    const { segments } = snapshot
+    const pieces = readValues({ url: redisUrl, keys: segments.map(({ key }) => key), signal: cut.signal })
+    const body = bodyOf(segments, coding, pieces)
+    let first: IteratorResult<Buffer, void>
+    try {
+      cut.signal.throwIfAborted()
+      first = await body.next()
+    } catch (error) {
+      await slot.undo()
+      const reason = cut.signal.aborted ? cut.signal.reason : error
+      note(response, reason)
+      // Whoever has left is owed no answer.
+      if (reason instanceof Cut && reason.outcome === 'left') return
+      throw reason
+    }
+    const length = bodyLength(segments, coding)
+    const encoding = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
+    beginAnswer(response, 200, [...headers, ...encoding, 'Content-Length', String(length)])
+    response.setTimeout(stallLimitMs, () => cut.abort(new Cut('stalled')))
+    const out = openOutlet(response, cut.signal)
+    let failure: unknown
+    try {
+      for (let part = first; !part.done; part = await body.next()) await out.write(part.value)
+      await out.end()
+    } catch (error) {
+      failure = cut.signal.aborted ? cut.signal.reason : error
+      response.destroy()
+    } finally {
+      await body.return()
+      await slot.release()
+    }
+    localsOf(response).observe(response, { status: 200, bytes: out.sent() })
+    note(response, failure)
+  }
+
+  return {
+    hasRoom: () => running.size < STREAMS_MAX,
+    async send(response, stream) {
+      const cut = new AbortController()
+      const leave = (): void => cut.abort(new Cut('left'))
+      response.once('close', leave)
+      if (response.closed) leave()
+      stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
+      const flowing = flow(response, stream, cut)
+      running.set(cut, flowing)
+      active.inc()
+      try {
+        await flowing
+      } finally {
+        response.off('close', leave)
+        running.delete(cut)
+        active.dec()
+      }
+    },
+    async close() {
+      const all = Promise.allSettled(running.values())
+      const limit = setTimeout(() => {
+        for (const cut of running.keys()) cut.abort(new Cut('stopped'))
+      }, FINISH_LIMIT_MS)
+      await all
+      clearTimeout(limit)
+    },
+  }
+}
+
+/** The client's side of a stream. */
+interface Outlet {
+  /** Resolves when the system has taken all bytes, which may then be overwritten. */
+  write(bytes: Buffer): Promise<void>
+  end(): Promise<void>
+  /** Bytes taken so far. */
+  sent(): number
+}
+
+function openOutlet(response: Response, signal: AbortSignal): Outlet {
+  let bytesSent = 0
+  let waiting: PromiseWithResolvers<void> | undefined
+  // A write that the connection's end overtakes may never be told of.
+  signal.addEventListener('abort', () => waiting?.reject(signal.reason), { once: true })
+  const settled = async (begin: (done: (error?: Error | null) => void) => void): Promise<void> => {
+    signal.throwIfAborted()
+    const at = Promise.withResolvers<void>()
+    waiting = at
+    begin(error => (error ? at.reject(error) : at.resolve()))
+    await at.promise
+  }
+  return {
+    async write(bytes) {
+      const { length } = bytes
+      await settled(done => response.write(bytes, done))
+      bytesSent += length
+    },
+    end: () => settled(done => response.end(done)),
+    sent: () => bytesSent,
+  }
+}
