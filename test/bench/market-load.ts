@@ -104,7 +104,12 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
         listing.observedAt = Math.max(Date.now(), listing.observedAt + 1)
         const { provider, currency, observedAt } = listing
         const feed = { provider, side: 'ask' as const }
-        const refresh = { kind: 'refresh' as const, observedAt, currency, entries: entriesOf(listing) }
+        const refresh = {
+          kind: 'refresh' as const,
+          observedAt,
+          currency,
+          entries: entriesOf(listing.names, [...listing.prices]),
+        }
         const published = await publishRefresh(outlet, feed, refresh, rates, never)
         if (published.result !== 'completed') throw new Error(`the refresh of ${provider} was ${published.result}`)
         round.observations += published.observed
@@ -141,7 +146,8 @@ export function move(listing: Pick<Listing, 'prices' | 'refreshes'>, share: numb
   return moved
 }
 
-function* entriesOf({ names, prices }: Listing): Iterable<RawEntry> {
+/** Walked when the publisher is ready for it, when the listing may have moved on: the prices must be a copy. */
+function* entriesOf(names: readonly string[], prices: readonly number[]): Iterable<RawEntry> {
   for (const [item, name] of names.entries()) {
     yield { market_hash_name: name, price: prices[item], quantity: 1 + (item % 7) }
   }

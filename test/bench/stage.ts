@@ -9,6 +9,7 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/group-lag.ts'
+import { readingGroups } from '#services/cli/reading-groups.ts'
 import { openLagLook } from '#services/cli/wait-for-views.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
@@ -28,6 +29,8 @@ export interface Stage extends Place {
   someListings(from: number, count: number): Listing[]
   /** End offset of each partition of a topic, open transactions included. */
   ends(topic: TopicKey): Promise<number[]>
+  /** How far every group is behind, in words. */
+  lags(): Promise<string>
   /** Resolves when a group has committed up to these ends. */
   reached(group: string, topic: TopicKey, ends: readonly number[], limitMs: number): Promise<void>
 }
@@ -90,6 +93,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         Promise.all(
           Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),
         ),
+      lags: async () => describeLag((await look.look(readingGroups())).filter(({ lag }) => lag > 0)),
       reached: async (group, topic, ends, limitMs) => {
         const target = new Map([[topic, [...ends]]])
         const limit = performance.now() + limitMs
