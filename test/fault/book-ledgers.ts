@@ -11,9 +11,9 @@ import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts
 import { partitionOf } from '#schemas/values/partition.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { givenOf, setAsideOf, urlOf, verdictsOf } from './market-records.ts'
-import { entriesOfReading, type ReadRecord, readByJava, readTopic } from './read-topic.ts'
 import type { ScriptedRefresh } from './scripted-market.ts'
 
 /** What the ledgers of a run show beside themselves. */

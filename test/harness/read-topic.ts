@@ -8,8 +8,8 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import type { JavaReader } from '#test/harness/java-reader.ts'
-import type { LedgerEntry } from '#test/harness/ledger.ts'
+import type { JavaReader } from './java-reader.ts'
+import type { LedgerEntry } from './ledger.ts'
 
 /** A record with its place. */
 export interface ReadRecord {

@@ -1,0 +1,306 @@
+/**
+ * What comes in wrong ends where DESIGN.md says, the rest flows on, and a counter and a log line tell.
+ *
+ * A real `book` process reads what the recorded connector and raw records bring; its counters are read from
+ * its /metrics and its lines from its output. Every scene has a provider of its own.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { expect } from 'chai'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
+import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
+import type { DeadLettered } from '#schemas/events/set-aside.ts'
+import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { rateTable } from '#services/ingest/fx/rate-table.ts'
+import { ingestRecorded, type RecordedTotals } from '#services/ingest/ingest-recorded.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 60_000
+const HOUR_MS = 3_600_000
+const FIRST_TIME = Date.UTC(2026, 2, 3)
+const RATES = new Map([
+  ['EUR', '0.5'],
+  ['JPY', '150'],
+])
+const names = loadCatalog()
+  .filter(({ phase }) => phase === null)
+  .slice(0, 100)
+  .map(({ market_hash_name }) => market_hash_name)
+
+/** A recorded file's text: what JSON lacks may stand in `prices` as it is. */
+const fileText = (hour: number, prices: Record<string, unknown>, currency = 'USD'): string => {
+  const members = Object.entries(prices).map(([name, price]) => `${JSON.stringify(name)}: ${String(price)}`)
+  const refreshed_at = new Date(FIRST_TIME + hour * HOUR_MS).toISOString()
+  return `{"currency": "${currency}", "refreshed_at": "${refreshed_at}", "prices": {${members.join(', ')}}}`
+}
+
+const prices = (count: number, price: (place: number) => unknown = () => 1_000): Record<string, unknown> =>
+  Object.fromEntries(names.slice(0, count).map((name, place) => [name, price(place)]))
+
+const told = ({ verdict, reason }: RefreshJudged): string => (reason === null ? verdict : `${verdict} ${reason}`)
+
+describe('bad input', function () {
+  this.timeout(3 * LIMIT_MS)
+  const place = useServers()
+  const providers = loadProviders()
+  const unused = providers.all.map(({ key }) => key)
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let book: SpawnedRole
+  let folder: string
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    book = await place.spawnRole('book')
+    folder = mkdtempSync(join(tmpdir(), 'marketlog-recorded-'))
+  })
+  after(async () => {
+    await publisher.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  const nextProvider = (): string => unused.shift() ?? expect.fail('all providers are used')
+
+  /** Brings files through the recorded connector, in the order of their times. */
+  async function ingest(
+    provider: string,
+    files: readonly (string | Buffer)[],
+  ): Promise<{ totals: RecordedTotals; lines: string[] }> {
+    const dir = mkdtempSync(join(folder, provider))
+    for (const [number, file] of files.entries()) {
+      writeFileSync(join(dir, `${number}.json.gz`), typeof file === 'string' ? gzipSync(file) : file)
+    }
+    const lines: string[] = []
+    const totals = await ingestRecorded({
+      ...{ kafka, publisher, providers, provider, dir, side: 'ask' },
+      rates: rateTable(FIRST_TIME, 'test', RATES),
+      say: line => void lines.push(line),
+      signal: AbortSignal.timeout(LIMIT_MS),
+    })
+    return { totals, lines }
+  }
+
+  const of = async (topic: TopicKey, provider: string): Promise<ReadRecord[]> =>
+    (await readTopic(kafka, topic)).filter(({ value }) => value.provider === provider)
+
+  /** The verdicts on a provider's refreshes, once there are so many. */
+  const verdicts = (provider: string, count: number): Promise<RefreshJudged[]> =>
+    eventually(
+      async () => {
+        const judged = (await of('refreshes', provider)).map(({ value }): RefreshJudged => value)
+        return judged.length >= count && judged
+      },
+      LIMIT_MS,
+      `${count} verdicts on ${provider}`,
+    )
+
+  const changes = async (provider: string): Promise<BookChanged[]> =>
+    (await of('bookChanges', provider)).filter(({ event }) => event === 'BookChanged').map(({ value }) => value)
+
+  const letters = async (provider: string): Promise<DeadLettered[]> =>
+    (await readTopic(kafka, 'deadLetters')).map(({ value }) => value).filter(({ key }) => String(key) === provider)
+
+  async function counted(metric: string, labels: Record<string, string>): Promise<number> {
+    const answer = await fetch(`${await book.baseUrl(LIMIT_MS)}/metrics`)
+    const lines = (await answer.text()).split('\n').filter(line => line.startsWith(`${metric}{`))
+    const fitting = lines.filter(line =>
+      Object.entries(labels).every(([name, value]) => line.includes(`${name}="${value}"`)),
+    )
+    return fitting.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  }
+
+  /** Counter and log line of records that were set aside. */
+  async function expectSetAside(outcome: string, reason: string, atLeast: number): Promise<void> {
+    expect(await counted('marketlog_records_total', { group: 'book', outcome, reason })).to.be.at.least(atLeast)
+    await book.line(new RegExp(`"reason":"${reason}".*a record was set aside`), LIMIT_MS)
+  }
+
+  /** Counter and log line of a verdict. */
+  async function expectVerdict(provider: string, verdict: string, reason: string): Promise<void> {
+    expect(await counted('marketlog_refreshes_judged_total', { provider, verdict })).to.equal(1)
+    const words = `"provider":"${provider}","verdict":"${verdict}","reason":"${reason}"`
+    await book.line(new RegExp(`${words}.*a refresh was not applied`), LIMIT_MS)
+  }
+
+  const observation = (provider: string, index: number, name: string): Buffer =>
+    kafka.codec.encode(askObserved, {
+      ...{ provider, refresh_id: 'r1', index, market_hash_name: name, phase: null, price: 1_000, currency: 'USD' },
+      ...{ usd_rate: null, quantity: 1, url: null, observed_at: FIRST_TIME },
+    })
+
+  /** A refresh of three sound observations with foreign records in between. */
+  async function publishAround(provider: string, foreign: readonly (Buffer | null)[]): Promise<void> {
+    const completed = kafka.codec.encode(refreshCompleted, {
+      ...{ provider, refresh_id: 'r1', observed_at: FIRST_TIME, count: 3, currency: 'USD', usd_rate: '1' },
+    })
+    const [first = '', second = '', third = ''] = names
+    const sound = [observation(provider, 0, first), observation(provider, 1, second)]
+    const values = [...sound, ...foreign, observation(provider, 2, third), completed]
+    await publisher.send(values.map(value => ({ topic: 'quotes', key: provider, value })))
+  }
+
+  it('poisoned bytes become dead letters with their bytes, and the refresh around them is applied', async () => {
+    const provider = nextProvider()
+    const whole = observation(provider, 2, names[0] ?? '')
+    const poison = [
+      Buffer.from('no event at all'),
+      whole.subarray(0, 20),
+      Buffer.concat([whole, Buffer.from('more')]),
+      null,
+    ]
+    await publishAround(provider, poison)
+    expect((await verdicts(provider, 1)).map(told)).to.deep.equal(['applied'])
+    expect(await changes(provider)).to.have.length(3)
+    const found = await letters(provider)
+    expect(found.map(({ reason }) => reason)).to.deep.equal(['undecodable', 'undecodable', 'undecodable', 'empty'])
+    expect(found.map(({ value }) => value)).to.deep.equal(poison)
+    const partition = partitionOf(provider, PROVIDER_PARTITIONS)
+    expect(found.map(letter => [letter.topic, letter.partition])).to.deep.equal(
+      poison.map(() => ['market.quotes', partition]),
+    )
+    expect(new Set(found.map(({ offset }) => offset)).size).to.equal(poison.length)
+    await expectSetAside('deadLetter', 'undecodable', 3)
+    await expectSetAside('deadLetter', 'empty', 1)
+  })
+
+  it('a schema id that the registry does not know becomes a dead letter', async () => {
+    const provider = nextProvider()
+    const foreign = Buffer.from(observation(provider, 2, names[0] ?? ''))
+    foreign.writeInt32BE(2_000_000_000, 1)
+    await publishAround(provider, [foreign])
+    expect((await verdicts(provider, 1)).map(told)).to.deep.equal(['applied'])
+    expect((await letters(provider)).map(({ reason, detail }) => `${reason}: ${detail}`)).to.deep.equal([
+      'undecodable: schema id 2000000000 is unknown',
+    ])
+    await book.line(/schema id 2000000000 is unknown.*a record was set aside/, LIMIT_MS)
+  })
+
+  it('an unknown name goes to market.unresolved with its raw record', async () => {
+    const provider = nextProvider()
+    await ingest(provider, [fileText(0, { ...prices(3), 'AK-48 | Unheard-of': 5_000 })])
+    const [judged] = await verdicts(provider, 1)
+    expect(judged).to.include({ verdict: 'applied', unresolved: 1, unique_items: 3 })
+    const unresolved = await of('unresolved', provider)
+    expect(unresolved.map(({ value }) => value.market_hash_name)).to.deep.equal(['AK-48 | Unheard-of'])
+    expect(kafka.codec.decode(unresolved[0]?.value.value).value).to.include({ price: 5_000, provider })
+    await expectSetAside('unresolved', 'unknown_name', 1)
+  })
+
+  it('a refresh that lost 90 percent of the items is quarantined once; a good one after it is applied', async () => {
+    const provider = nextProvider()
+    await ingest(provider, [
+      fileText(0, prices(100)),
+      fileText(1, prices(10)),
+      fileText(
+        2,
+        prices(100, () => 1_010),
+      ),
+    ])
+    const judged = await verdicts(provider, 3)
+    expect(judged.map(told)).to.deep.equal(['applied', 'quarantined collapsed', 'applied'])
+    expect(judged[1]).to.include({ unique_items: 100 })
+    const [held] = await of('quarantine', provider)
+    expect(held?.value).to.include({ reason: 'collapsed', items_before: 100, items_now: 10 })
+    expect((await changes(provider)).filter(({ change }) => change === 'removed')).to.deep.equal([])
+    await expectVerdict(provider, 'quarantined', 'collapsed')
+  })
+
+  it('a 100x glitch over more than half of a provider is quarantined; the last good book stays', async () => {
+    const provider = nextProvider()
+    const glitch = prices(100, place => (place < 60 ? 100_000 : 1_000))
+    await ingest(provider, [fileText(0, prices(100)), fileText(1, glitch)])
+    expect((await verdicts(provider, 2)).map(told)).to.deep.equal(['applied', 'quarantined glitch'])
+    const [held] = await of('quarantine', provider)
+    expect(held?.value).to.include({ reason: 'glitch', moved: 60, compared: 100 })
+    expect(await changes(provider)).to.have.length(100)
+    await expectVerdict(provider, 'quarantined', 'glitch')
+  })
+
+  it('an unknown currency fails its refresh; the next one is applied', async () => {
+    const provider = nextProvider()
+    const files = [fileText(0, prices(3)), fileText(1, prices(3), 'ZZZ'), fileText(2, prices(2))]
+    const { totals, lines } = await ingest(provider, files)
+    expect(totals).to.include({ refreshes: 2, failed: 1 })
+    expect(lines.filter(line => line.includes('unknown_currency'))).to.have.length(1)
+    expect((await verdicts(provider, 3)).map(told)).to.deep.equal(['applied', 'failed unknown_currency', 'applied'])
+    await expectVerdict(provider, 'failed', 'unknown_currency')
+  })
+
+  it('a switch of the currency at the same worth updates every row', async () => {
+    const provider = nextProvider()
+    await ingest(provider, [
+      fileText(0, prices(10)),
+      fileText(
+        1,
+        prices(10, () => 500),
+        'EUR',
+      ),
+    ])
+    const [, second] = await verdicts(provider, 2)
+    expect(second).to.include({ verdict: 'applied', updated: 10, currency: 'EUR' })
+    const updated = (await changes(provider)).filter(({ change }) => change === 'updated')
+    for (const change of updated)
+      expect(change).to.include({ currency: 'EUR', price: 500, price_micro_usd: 10_000_000 })
+  })
+
+  it('the same numbers in a currency of another worth are quarantined as a glitch', async () => {
+    const provider = nextProvider()
+    await ingest(provider, [fileText(0, prices(10)), fileText(1, prices(10), 'JPY')])
+    expect((await verdicts(provider, 2)).map(told)).to.deep.equal(['applied', 'quarantined glitch'])
+    await expectVerdict(provider, 'quarantined', 'glitch')
+  })
+
+  it('NaN, negative and other prices that are none become dead letters; the rest of their refresh is applied', async () => {
+    const provider = nextProvider()
+    const bad = ['NaN', '-5', '0', '12.5', 'null', 'Infinity', '"12"', '1e300', '{"price": 1000, "quantity": -1}']
+    const { totals, lines } = await ingest(provider, [
+      fileText(
+        0,
+        prices(20, place => bad[place] ?? 1_000),
+      ),
+    ])
+    expect(totals).to.include({ refreshes: 1, observations: 11, rejected: 9 })
+    expect(lines.filter(line => line.includes('9 entries rejected'))).to.have.length(1)
+    const [judged] = await verdicts(provider, 1)
+    expect(judged).to.include({ verdict: 'applied', rejected: 9, added: 11, unique_items: 11 })
+    const found = await letters(provider)
+    expect(found.map(({ reason }) => reason)).to.deep.equal([
+      ...['price_not_number', 'price_not_positive', 'price_not_positive', 'price_not_integer', 'price_missing'],
+      ...['price_not_number', 'price_not_number', 'price_too_large', 'quantity_not_positive'],
+    ])
+    expect(found[0]?.detail).to.contain('NaN')
+    await expectSetAside('deadLetter', 'price_not_number', 3)
+    await expectSetAside('deadLetter', 'price_not_positive', 2)
+  })
+
+  it('a truncated file fails its refresh and withdraws nothing; the files around it are applied', async () => {
+    const provider = nextProvider()
+    const whole = gzipSync(
+      fileText(
+        1,
+        prices(100, place => 1_000 + place * 7),
+      ),
+    )
+    const files = [fileText(0, prices(100)), whole.subarray(0, whole.length - 40), fileText(2, prices(99))]
+    const { totals, lines } = await ingest(provider, files)
+    expect(totals).to.include({ refreshes: 2, failed: 1 })
+    expect(lines.filter(line => line.includes('truncated'))).to.have.length(1)
+    const judged = await verdicts(provider, 3)
+    expect(judged.map(told)).to.deep.equal(['applied', 'failed truncated', 'applied'])
+    expect(judged[1]).to.include({ unique_items: 100, removed: 0 })
+    expect((await changes(provider)).filter(({ change }) => change === 'removed')).to.have.length(1)
+    await expectVerdict(provider, 'failed', 'truncated')
+  })
+})
