@@ -10,7 +10,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type Commit, joinGroup, type MessageBatch } from '#infra/kafka/group-consumer.ts'
+import { type Commit, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -64,7 +64,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
     const elsewhere = await offsetElsewhere(slot, batch, commit)
     if (elsewhere !== undefined) return elsewhere
-    const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside)
+    const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside, tick)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
     slot.next = next
@@ -102,16 +102,21 @@ async function offsetElsewhere(slot: Slot, batch: MessageBatch, commit: Commit):
   return slot.next
 }
 
+/** Folding is synchronous: the group must hear of this member in between. */
+const RECORDS_PER_TICK = 5_000
+
 /** Applies a batch's records in order, up to its end or to one that must wait. */
 async function applyAll(
   slot: Slot,
   batch: MessageBatch,
   codec: Codec,
   aside: SetAside,
+  tick: Tick,
 ): Promise<{ records: Outgoing[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
   const records: Outgoing[] = []
-  for (const message of batch.messages) {
+  for (const [index, message] of batch.messages.entries()) {
+    if (index % RECORDS_PER_TICK === RECORDS_PER_TICK - 1) await tick()
     if (slot.next !== undefined && message.offset < slot.next) continue
     const decoded = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value ?? Buffer.alloc(0)))
     const outcome = isDecoded(decoded)

@@ -38,13 +38,19 @@ export function openSlots<S extends { close(): Promise<void> }>(
   let isAssigned = false
   const start = (topic: TopicKey, partition: number): Entry<S> => {
     const entry: Entry<S> = { opening: open(topic, partition), slot: undefined }
+    const name = nameOf(topic, partition)
+    entries.set(name, entry)
     entry.opening.then(
       slot => {
         entry.slot = slot
       },
-      error => log.debug({ error, partition }, 'a partition could not be opened'),
+      async error => {
+        log.warn({ error, topic, partition }, 'a partition could not be opened; it is tried again')
+        await delay(REOPEN_MS)
+        // A partition without records has nobody else to ask for it.
+        if (entries.get(name) === entry) start(topic, partition)
+      },
     )
-    entries.set(nameOf(topic, partition), entry)
     return entry
   }
   const closeEntry = (entry: Entry<S>): Promise<void> =>
@@ -82,6 +88,7 @@ export function openSlots<S extends { close(): Promise<void> }>(
 
 const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
+const REOPEN_MS = 2_000
 const TICK_MS = 1_000
 
 /** Waits for a promise while telling the group every second that this member lives. */
