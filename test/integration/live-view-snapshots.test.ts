@@ -1,0 +1,259 @@
+/**
+ * Snapshot manifests in a real Redis: always the live table at one moment, whatever interrupts their builder.
+ */
+import { inflateRawSync } from 'node:zlib'
+import { expect } from 'chai'
+import { loadProviders } from '#infra/config/providers.ts'
+import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { headKey } from '#schemas/views/live-keys.ts'
+import {
+  manifestKey,
+  REPLACED_SEGMENT_TTL_MS,
+  type SnapshotManifest,
+  segmentKey,
+  touchedKey,
+} from '#schemas/views/snapshot.ts'
+import { readHead } from '#streams/live-view/sink.ts'
+import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
+import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
+import { hashOf, openSnapshotMarket, QUICK_PACE, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const SIDES: readonly Side[] = ['ask', 'bid']
+const BASE_URL = 'https://api.example'
+const LIMIT_MS = 20_000
+
+describe('snapshots of the live view', function () {
+  this.timeout(60_000)
+  const platform = useServers({ setUp: false })
+  let redis: Redis
+  let count = 0
+  const opened: SnapshotMarket[] = []
+
+  before(async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+  })
+  after(() => closeRedis(redis))
+  afterEach(async () => {
+    for (const market of opened.splice(0)) await market.close()
+  })
+
+  const open = async (options: { baseUrl?: string; prefix?: string } = {}) => {
+    const prefix = options.prefix ?? `${platform.namespace}m${count++}.`
+    const { baseUrl = BASE_URL } = options
+    const market = await openSnapshotMarket({ redis, prefix, log: platform.log, baseUrl, pace: QUICK_PACE })
+    opened.push(market)
+    return { market, prefix }
+  }
+
+  const builderOptions = () => ({
+    ...{ log: platform.log, baseUrl: BASE_URL, metrics: openMetrics(), registry: loadProviders() },
+    catalog: Promise.resolve({ byId: () => undefined } as unknown as CatalogReader),
+  })
+
+  /** Every segment that a manifest names, by side and provider; checks each against what the manifest says of it. */
+  async function read(manifest: SnapshotManifest, partition: number, prefix: string): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>()
+    for (const side of SIDES) {
+      for (const [provider, entry] of Object.entries(manifest[side])) {
+        const stored = await redis.getBuffer(segmentKey(partition, side, provider, entry.version, prefix))
+        const lines: string[] = []
+        let at = 0
+        for (const [bytes, deflated] of entry.blocks) {
+          const block = (stored ?? Buffer.alloc(0)).subarray(at, at + deflated)
+          const text = inflateRawSync(block, { finishFlush: 2 }).toString()
+          expect(text.length).to.equal(bytes)
+          lines.push(...text.trimEnd().split('\n'))
+          at += deflated
+        }
+        expect(stored?.length).to.equal(at)
+        expect(lines).to.have.length(entry.lines)
+        const updated = lines.map(line => Date.parse(JSON.parse(line).last_updated))
+        expect(entry.updated).to.equal(Math.max(...updated))
+        found.set(`${side}:${provider}`, lines)
+      }
+    }
+    return found
+  }
+
+  /** A partition's moment as its manifest shows it. */
+  async function momentOf(manifest: SnapshotManifest, partition: number, prefix: string): Promise<[string, string][]> {
+    const lines = await read(manifest, partition, prefix)
+    return [...lines].map(([field, texts]): [string, string] => {
+      const plain = texts.map(text => JSON.stringify(JSON.parse(text)))
+      return [field, hashOf(plain.join('\n'))]
+    })
+  }
+
+  const sorted = (moment: Iterable<[string, string]>) => [...moment].sort()
+
+  it('show the last moment of the table, over restarts', async () => {
+    const { market, prefix } = await open()
+    for (let round = 0; round < 6; round++) {
+      for (const partition of market.partitions) await market.flush(partition, market.randomRecords(partition, 40))
+      await market.built()
+      for (const partition of market.partitions) {
+        const manifest = (await market.manifest(partition)) ?? expect.fail('no manifest')
+        const last = market.moments[partition]?.at(-1) ?? expect.fail('no moment')
+        expect(sorted(await momentOf(manifest, partition, prefix))).to.deep.equal(sorted(last))
+      }
+      if (round % 2 === 1) await market.reopen()
+    }
+  })
+
+  it('show some moment of each partition at any time, never an earlier one than before', async () => {
+    const { market, prefix } = await open()
+    await market.built()
+    const seen = market.partitions.map(() => 0)
+    const moments = market.partitions.map(() => new Set<number>())
+    const seenInAll = (): number => moments.reduce((sum, each) => sum + each.size, 0)
+    // Until many different moments were shown: the builder is at work all the while.
+    while (seenInAll() < 40) {
+      await Promise.all(market.partitions.map(each => market.flush(each, market.randomRecords(each, 5))))
+      const partition = market.random.pick(market.partitions)
+      const manifest = (await market.manifest(partition)) ?? expect.fail('no manifest')
+      const shown = JSON.stringify(sorted(await momentOf(manifest, partition, prefix)))
+      const at = market.moments[partition]?.findLastIndex(moment => JSON.stringify(sorted(moment)) === shown) ?? -1
+      expect(at, `partition ${partition} at ${manifest.next}`).to.be.at.least(seen[partition] ?? 0)
+      seen[partition] = at
+      moments[partition]?.add(at)
+    }
+  })
+
+  it('build what was touched and nothing else, over a restart too', async () => {
+    const { market } = await open()
+    const versions = async (): Promise<Record<string, number>> => {
+      const manifest = (await market.manifest(0)) ?? expect.fail('no manifest')
+      return Object.fromEntries(
+        SIDES.flatMap(side => Object.entries(manifest[side]).map(([key, { version }]) => [`${side}:${key}`, version])),
+      )
+    }
+    await market.flush(0, market.randomRecords(0, 200))
+    await market.built()
+    const before = await versions()
+    await market.reopen()
+    const records = market.randomRecords(0, 1)
+    await market.flush(0, records)
+    await market.built()
+    const after = await versions()
+    const touched = records.map(({ side, provider }) => `${side}:${provider}`)
+    const changed = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+      field => before[field] !== after[field],
+    )
+    expect(changed).to.deep.equal(touched)
+  })
+
+  it('are left as they are by a restart without a change', async () => {
+    const { market, prefix } = await open()
+    await market.flush(0, market.randomRecords(0, 50))
+    await market.built()
+    const before = await redis.mget(...market.partitions.map(partition => manifestKey(partition, prefix)))
+    await market.reopen()
+    // One that has something to build has built when the next change is in a manifest.
+    await market.flush(1, market.randomRecords(1, 1))
+    await market.built()
+    const after = await redis.mget(...market.partitions.map(partition => manifestKey(partition, prefix)))
+    expect(
+      [...after.entries()].filter(([partition, text]) => text !== before[partition]).map(([at]) => at),
+    ).to.deep.equal([1])
+  })
+
+  it('are made anew when the root of the links is another', async () => {
+    const { market, prefix } = await open()
+    await market.flush(2, market.randomRecords(2, 30))
+    await market.built()
+    await market.close()
+    const { market: other } = await open({ prefix, baseUrl: 'https://other.example' })
+    const moved = async (): Promise<boolean> => {
+      const manifest = (await other.manifest(2)) ?? expect.fail('no manifest')
+      const lines = [...(await read(manifest, 2, prefix)).values()].flat().map(line => JSON.parse(line).link)
+      return lines.filter(Boolean).every(link => link.startsWith('https://other.example/r/'))
+    }
+    await eventually(moved, LIMIT_MS, 'links to the other root')
+  })
+
+  it('keep what they replace for the streams that have pinned it, and no longer', async () => {
+    const { market, prefix } = await open()
+    for (let round = 0; round < 3; round++) {
+      await market.flush(3, market.randomRecords(3, 60))
+      await market.built()
+    }
+    const manifest = (await market.manifest(3)) ?? expect.fail('no manifest')
+    const named = new Set(
+      SIDES.flatMap(side =>
+        Object.entries(manifest[side]).map(([key, { version }]) => segmentKey(3, side, key, version, prefix)),
+      ),
+    )
+    const keys = (await redis.keys(`${prefix}snapshot:{live:3}:*:*`)).filter(
+      key => !/:(manifest|versions|touched)$/.test(key),
+    )
+    expect(keys.length).to.be.greaterThan(named.size)
+    for (const key of keys) {
+      const ttl = await redis.pttl(key)
+      if (named.has(key)) expect(ttl, key).to.equal(-1)
+      else expect(ttl, key).to.be.within(1, REPLACED_SEGMENT_TTL_MS)
+    }
+  })
+
+  it('of an owner that another has fenced off are not built', async () => {
+    const { market, prefix } = await open()
+    await market.flush(4, market.randomRecords(4, 30))
+    await market.built()
+    await market.close()
+    const before = await redis.get(manifestKey(4, prefix))
+    const { head, text } = (await readHead(redis, { partition: 4, prefix })) ?? expect.fail('no head')
+    await redis.hset(touchedKey(4, prefix), 'ask:provider_01', head.next + 1)
+    await redis.set(headKey(4, prefix), JSON.stringify({ ...head, next: head.next + 1 }))
+    const builder = openSnapshotBuilder({ ...builderOptions(), redis, pace: QUICK_PACE })
+    const other = { head: { ...head, next: 0 }, text: JSON.stringify({ ...head, next: 0 }) }
+    const fenced = builder.open({ partition: 4, prefix }, { head, text })
+    // Builds take turns, so when a later one has begun its partition the fenced one has had its turn.
+    await redis.set(headKey(0, `${prefix}later.`), other.text)
+    const later = builder.open({ partition: 0, prefix: `${prefix}later.` }, other)
+    await eventually(async () => redis.exists(manifestKey(0, `${prefix}later.`)), LIMIT_MS, 'the later build')
+    expect(await redis.get(manifestKey(4, prefix))).to.equal(before)
+    await fenced.close()
+    await later.close()
+  })
+
+  it('are published whole or not at all', async () => {
+    const prefix = `${platform.namespace}whole.`
+    const store = openSnapshotStore(redis, { partition: 0, prefix })
+    const entry = { version: 1, lines: 1, crc: 0, updated: 0, blocks: [[1, 3]] as [number, number][] }
+    const manifest = { generation: 1, next: 1, form: 'f', ask: { a: entry }, bid: {} }
+    const key = segmentKey(0, 'ask', 'a', 1, prefix)
+    await redis.set(headKey(0, prefix), 'head')
+    expect(await store.publish(manifest, undefined, 'head'), 'without its segment').to.equal(undefined)
+    await store.storeSegment('ask', 'a', 1, Buffer.from('abc'))
+    expect(await redis.pttl(key), 'not yet published').to.be.within(1, REPLACED_SEGMENT_TTL_MS)
+    expect(await store.publish(manifest, undefined, 'other'), 'under another head').to.equal(undefined)
+    const unknown = { manifest, text: JSON.stringify(manifest) }
+    expect(await store.publish(manifest, unknown, 'head'), 'over a manifest that is not there').to.equal(undefined)
+    expect(await redis.exists(manifestKey(0, prefix))).to.equal(0)
+    expect(await redis.pttl(key)).to.be.within(1, REPLACED_SEGMENT_TTL_MS)
+
+    const known = (await store.publish(manifest, undefined, 'head')) ?? expect.fail('not published')
+    expect(await redis.pttl(key)).to.equal(-1)
+    const next = { ...manifest, next: 2, ask: {} }
+    expect(await store.publish(next, undefined, 'head'), 'over a manifest that is not known').to.equal(undefined)
+    expect(await redis.pttl(key)).to.equal(-1)
+    expect(await store.publish(next, known, 'head')).to.deep.include({ manifest: next })
+    expect(await redis.pttl(key)).to.be.within(1, REPLACED_SEGMENT_TTL_MS)
+  })
+
+  it('are built again after their manifest was lost', async () => {
+    const { market, prefix } = await open()
+    await market.flush(6, market.randomRecords(6, 30))
+    await market.built()
+    await redis.del(manifestKey(6, prefix))
+    await market.flush(6, market.randomRecords(6, 1))
+    await market.built()
+    const manifest = (await market.manifest(6)) ?? expect.fail('no manifest')
+    const last = market.moments[6]?.at(-1) ?? expect.fail('no moment')
+    expect(sorted(await momentOf(manifest, 6, prefix))).to.deep.equal(sorted(last))
+  })
+})
