@@ -14,8 +14,9 @@ import { REPLY_EXAMPLES } from './examples.ts'
 import { historyQuery, historyReply } from './history.ts'
 import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
 import { fxReply, providersQuery, providersReply } from './providers.ts'
-import { integer, providerKey, repeated } from './query-values.ts'
+import { integer } from './query-values.ts'
 import { salesQuery, salesReply } from './sales.ts'
+import { snapshotQuery } from './snapshot.ts'
 
 const ALL = ['free', 'starter', 'pro', 'quant'] as const
 const STARTER = ALL.slice(1)
@@ -113,7 +114,7 @@ function pricesOperations({ askKeys: providers, saleKeys }: OperationScope): Ope
       tiers: PRO,
       summary: 'All current asks as one stream',
       description: `${STREAM} ${MONEY}`,
-      query: z.object({ providers: repeated(providerKey(providers)).optional() }),
+      query: snapshotQuery(providers),
       reply: streamOf('PriceEntry', priceEntry, 'Price entries, one JSON object a line.'),
       errors: [...STREAM_ERRORS, 'PRICES_INDEX_UNAVAILABLE'],
     },
@@ -173,7 +174,7 @@ function bidsOperations({ bidKeys: providers }: OperationScope): Operation[] {
       tiers: STARTER,
       summary: 'All current buy orders as one stream',
       description: `${STREAM} ${MONEY}`,
-      query: z.object({ providers: repeated(providerKey(providers)).optional() }),
+      query: snapshotQuery(providers),
       reply: streamOf('BidEntry', bidEntry, 'Bid entries, one JSON object a line.'),
       errors: [...STREAM_ERRORS, 'BIDS_INDEX_UNAVAILABLE'],
     },

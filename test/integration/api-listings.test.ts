@@ -9,7 +9,7 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { headKey, itemKey, listingKey } from '#schemas/views/live-keys.ts'
-import { type ApiWorld, type ModelRow, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiWorld, type ModelRow, openApiWorld, uriOf } from '#test/fixtures/api-world.ts'
 import { adaptive, hundredths, majorUnits } from '#test/fixtures/exact-amounts.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -59,7 +59,7 @@ describe('GET /prices and /bids', () => {
             lowest_ask_decimal: price[1],
             quantity: row.quantity,
             link: `${world.roles.baseUrl}/r/${row.provider}/${row.itemId}`,
-            ...(withUrl && { url: row.url ? new URL(row.url).href : marketplaceUrl(provider, item) }),
+            ...(withUrl && { url: row.url ? uriOf(row.url) : marketplaceUrl(provider, item) }),
           }
         : { highest_bid: price[0], highest_bid_decimal: price[1], num_bids: row.quantity }),
       timestamp: iso(row.seenAt),
