@@ -92,7 +92,7 @@ async function followStatus(live: LivePlatform, progress: Progress, signal: Abor
         `${lag.toLocaleString('en')} records to catch up`,
         ...(restarts > 0 ? [`${restarts} restarts`] : []),
       ]
-      const line = `live · ${parts.join(' · ')}`
+      const line = `live: ${parts.join(' · ')}`
       if (process.stderr.isTTY) progress.step(line)
       else progress.note(line)
     }

@@ -2,8 +2,8 @@
  * Says what a command is busy with, on standard error: one updating line on a terminal, plain lines in a pipe.
  *
  * Invariant: anything that takes longer than two seconds is seen, and on a pipe a short step prints nothing, so
- * that logs stay readable. cli-progress was tried first: it repeats its last line in a pipe, cannot print a note
- * above its line and restores the cursor to a place that scrolling has moved.
+ * that logs stay readable. The package cli-progress was tried first: it repeats its last line in a pipe, cannot
+ * print a note above its line and restores the cursor to a place that scrolling has moved.
  */
 
 /** Where progress is written: a stream that may be a terminal. */
@@ -43,7 +43,7 @@ function onTerminal(stream: ProgressStream): Progress {
     if (text === undefined) return
     const seconds = Math.floor((performance.now() - startedAt) / 1000)
     const line = `${FRAMES[frame++ % FRAMES.length]} ${text}${seconds >= 2 ? ` (${seconds} s)` : ''}`
-    stream.write(`${CLEAR_LINE}${line.slice(0, (stream.columns ?? 80) - 1)}`)
+    stream.write(`${CLEAR_LINE}${line.slice(0, (stream.columns || 80) - 1)}`)
   }
   return {
     step(next) {

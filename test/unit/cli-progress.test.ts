@@ -1,0 +1,57 @@
+/**
+ * What a command's progress writes to a pipe and to a terminal. The steps end at once, so no time passes.
+ */
+import { expect } from 'chai'
+import { openProgress } from '#services/cli/progress.ts'
+
+const CLEAR_LINE = '\r\u001b[K'
+
+const streamOf = (isTTY: boolean, columns?: number) => {
+  const written: string[] = []
+  /** Clearing the line reads as `<clear>`. */
+  const write = (text: string) => written.push(text.replaceAll(CLEAR_LINE, '<clear>'))
+  return { isTTY, columns, written, write }
+}
+
+describe('progress', () => {
+  it('prints nothing of short steps to a pipe, and every note', () => {
+    const stream = streamOf(false)
+    const progress = openProgress(stream)
+    progress.step('one')
+    progress.note('a note')
+    progress.step('two')
+    progress.stop()
+    expect(stream.written).to.deep.equal(['a note\n'])
+  })
+
+  it('redraws one line on a terminal and clears it at the end', () => {
+    const stream = streamOf(true, 80)
+    const progress = openProgress(stream)
+    progress.step('one')
+    progress.step('two')
+    progress.stop()
+    expect(stream.written.join('')).to.match(/^<clear>\S one<clear>\S two<clear>$/)
+  })
+
+  it('prints a note above the line and draws the line again', () => {
+    const stream = streamOf(true, 80)
+    const progress = openProgress(stream)
+    progress.step('busy')
+    progress.note('a note')
+    progress.stop()
+    expect(stream.written.join('')).to.match(/busy<clear>a note\n<clear>\S busy<clear>$/)
+  })
+
+  for (const [columns, longest] of [
+    [20, 19],
+    [0, 79],
+  ] as const) {
+    it(`never lets a line wrap on a terminal of ${columns} columns`, () => {
+      const stream = streamOf(true, columns)
+      const progress = openProgress(stream)
+      progress.step('x'.repeat(200))
+      progress.stop()
+      expect(stream.written[0]?.replace('<clear>', '')).to.have.length(longest)
+    })
+  }
+})
