@@ -21,6 +21,7 @@ const CONNECT_LIMIT_MS = 3_000
 const COMMAND_LIMIT_MS = 10_000
 const RECONNECT_TRIES = 20
 const RECONNECT_LONGEST_MS = 500
+const CONNECT_AGAIN_MS = 1_000
 
 /** Opens a connection; resolves when Redis answers on it. */
 export async function openRedis(url: string, options: RedisOptions): Promise<Redis> {
@@ -43,6 +44,19 @@ export async function openRedis(url: string, options: RedisOptions): Promise<Red
   } catch (error) {
     redis.disconnect()
     throw new Error(`Redis does not answer for ${name}: check REDIS_URL and that the server runs`, { cause: error })
+  }
+}
+
+/** Connects again for as long as it takes, for roles that answer 503 meanwhile; returns what ends that. */
+export function keepConnecting(redis: Redis): () => void {
+  let timer: NodeJS.Timeout | undefined
+  const again = () => {
+    timer = setTimeout(() => redis.connect().catch(() => undefined), CONNECT_AGAIN_MS)
+  }
+  redis.on('end', again)
+  return () => {
+    redis.off('end', again)
+    clearTimeout(timer)
   }
 }
 

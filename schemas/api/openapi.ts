@@ -130,7 +130,8 @@ function codesOf({ errors, tiers, body, query }: Operation): ErrorCode[] {
   if (tiers) codes.push('AUTH_INVALID_API_KEY', 'AUTH_API_KEY_REVOKED', 'AUTH_ACCOUNT_DISABLED')
   if (tiers) codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
   if (tiers && !tiers.includes('free')) codes.push('FORBIDDEN_TIER')
-  if (body) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE')
+  if (query) codes.push('REQUEST_HEADERS_TOO_LARGE')
+  if (body) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT')
   if (body || query) codes.push('VALIDATION_ERROR')
   return [...new Set(codes)]
 }
@@ -152,7 +153,7 @@ function errorOf(status: number, codes: readonly ErrorCode[], { tiers }: Operati
     additionalProperties: false,
   }
   const example = { code: codes[0], detail: isViolation ? [VIOLATION_EXAMPLE] : 'A sentence for people.' }
-  const isCounted = tiers !== undefined && ![400, 401, 503].includes(status)
+  const isCounted = tiers !== undefined && ![400, 401, 408, 431, 503].includes(status)
   const headers = {
     ...(isCounted && RATE_HEADERS),
     ...([409, 429].includes(status) && { 'Retry-After': RETRY_AFTER }),

@@ -1,8 +1,8 @@
 /**
  * GET /feed/prices and GET /feed/bids: from a request to an open stream, or to the error that says why not.
  *
- * Order of checks: route and method, credential (401), account (403), tier (403), connections (429),
- * parameters (422), the log (503). Invariant: a lease that was taken is given back unless the stream opened.
+ * Order of checks: route and method, credential (401), account (403), tier (403), requests and connections
+ * (429), parameters (422), the log (503). Invariant: a lease that was taken is given back unless the stream opened.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
@@ -14,6 +14,7 @@ import type { ConnectionLeases, Lease } from './connection-leases.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, parseFeedQuery } from './feed-query.ts'
 import type { Gateway } from './gateway.ts'
+import type { FeedLimits } from './request-limits.ts'
 
 /** What the handler needs. */
 export interface FeedHandlerOptions {
@@ -21,6 +22,7 @@ export interface FeedHandlerOptions {
   /** Streams that a tier may hold at once; 0: none at all. */
   connectionsOf(credential: Credential): number
   leases: ConnectionLeases
+  limits: FeedLimits
   gateway: Pick<Gateway, 'connect'>
   /** Keys that `providers` takes. */
   providerKeys: readonly string[]
@@ -77,7 +79,8 @@ async function admit(
   if (side === undefined) throw new Refusal('NOT_FOUND', 'There is no such feed; see /feed/prices and /feed/bids.')
   if (request.method !== 'GET') throw new Refusal('METHOD_NOT_ALLOWED', 'A feed takes GET alone.', { allow: 'GET' })
   const { authorization } = request.headers
-  const credential = await accepted(authorization, options)
+  const credential = await accepted(request, response, options)
+  await count(credential, response, options)
   const lease = await leaseOf(credential, options)
   try {
     const feed = requested(side, query, options.providerKeys)
@@ -102,18 +105,45 @@ function split(url: string): [path: string, query: string] {
   return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at + 1)]
 }
 
-async function accepted(authorization: string | undefined, options: FeedHandlerOptions): Promise<Credential> {
+async function accepted(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: FeedHandlerOptions,
+): Promise<Credential> {
   let answer: KeyAnswer
   try {
-    answer = await options.judge(authorization)
+    answer = await options.judge(request.headers.authorization)
   } catch (error) {
     options.log.warn({ err: error }, 'a key cannot be checked')
     throw unavailable()
   }
-  if (!answer.accepted) throw new Refusal(answer.code, answer.detail)
-  if (options.connectionsOf(answer.credential) > 0) return answer.credential
-  throw new Refusal('FORBIDDEN_TIER', `The feeds are not part of the tier ${answer.credential.tier}.`)
+  if (!answer.accepted) {
+    const waitSeconds = await options.limits.countAddress(request.socket.remoteAddress)
+    throw waitSeconds === undefined ? new Refusal(answer.code, answer.detail) : tooMany(waitSeconds)
+  }
+  const { credential } = answer
+  if (options.connectionsOf(credential) > 0) return credential
+  tell(response, await options.limits.show(credential))
+  throw new Refusal('FORBIDDEN_TIER', `The feeds are not part of the tier ${credential.tier}.`)
 }
+
+async function count(credential: Credential, response: ServerResponse, options: FeedHandlerOptions): Promise<void> {
+  const counted = await options.limits.count(credential).catch(error => {
+    options.log.warn({ err: error }, 'a connect cannot be counted')
+    throw unavailable()
+  })
+  tell(response, counted.headers)
+  if (counted.waitSeconds !== undefined) throw tooMany(counted.waitSeconds)
+}
+
+function tell(response: ServerResponse, headers: readonly string[]): void {
+  for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
+}
+
+const tooMany = (waitSeconds: number): Refusal =>
+  new Refusal('RATE_LIMIT_EXCEEDED', 'Too many requests; wait as Retry-After says.', {
+    'retry-after': String(waitSeconds),
+  })
 
 async function leaseOf(credential: Credential, options: FeedHandlerOptions): Promise<Lease> {
   const max = options.connectionsOf(credential)

@@ -2,14 +2,17 @@
  * The role `feed`: market.book-changes in, Server-Sent Events out.
  *
  * Mounts /feed and /v1/feed on the process's HTTP host, where it shares the API's origin when both run
- * in one process. Reads keys from Postgres and names from the catalog; writes nothing. Any number of
+ * in one process. Reads keys from Postgres and names from the catalog; counts connects in Redis. Any number of
  * gateway processes may run side by side; the cap on connections counts per process as yet.
  */
 import { loadProviders } from '#infra/config/providers.ts'
-import { loadTiers } from '#infra/config/tiers.ts'
+import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { openAddressLimit } from '#infra/redis/address-limit.ts'
+import { closeRedis, keepConnecting, openRedis } from '#infra/redis/redis.ts'
+import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openChangeReader } from './change-reader.ts'
@@ -17,6 +20,7 @@ import { openLocalLeases } from './connection-leases.ts'
 import { openFeedHandler } from './feed-handler.ts'
 import { openFeedMetrics } from './feed-metrics.ts'
 import { openGateway } from './gateway.ts'
+import { openFeedLimits } from './request-limits.ts'
 
 const KEY_CONNECTIONS = 2
 
@@ -30,6 +34,13 @@ export const start: StartRole = async context => {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'feed', log, connections: KEY_CONNECTIONS })
   const keys = openKeyDirectory(database)
+  const redis = await openRedis(config.servers.redis, { name: 'feed', log })
+  const stopConnecting = keepConnecting(redis)
+  const limits = openFeedLimits({
+    meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
+    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
+    tiers,
+  })
   const gateway = openGateway({
     itemOf: catalog.byId,
     judge: keys.judge,
@@ -48,6 +59,7 @@ export const start: StartRole = async context => {
     judge: keys.judge,
     connectionsOf: ({ tier }) => tiers[tier].feed_connections,
     leases: openLocalLeases(),
+    limits,
     gateway,
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
@@ -62,6 +74,8 @@ export const start: StartRole = async context => {
     async stop() {
       await gateway.stop()
       await reader.stop()
+      stopConnecting()
+      await closeRedis(redis)
       await database.close()
     },
   }

@@ -33,6 +33,8 @@ describe('feed streams', () => {
   let gateway: Gateway
   let base: string
   let reason: string | undefined
+  /** Seconds to wait when the limits are reached. */
+  let overBy: number | undefined
   let answers: Map<string, KeyAnswer | Error>
   let clients: SseClient[]
   let registry: Metrics
@@ -69,6 +71,7 @@ describe('feed streams', () => {
     clients = []
     answers = new Map()
     reason = undefined
+    overBy = undefined
     admit('k')
     registry = openMetrics()
     const metrics = openFeedMetrics(registry)
@@ -84,6 +87,11 @@ describe('feed streams', () => {
       openFeedHandler({
         ...{ judge, connectionsOf, gateway, providerKeys: KEYS, providersOf, metrics, log },
         leases: openLocalLeases(),
+        limits: {
+          count: async () => ({ headers: ['X-RateLimit-Tier', 'quant'], waitSeconds: overBy }),
+          show: async () => ['X-RateLimit-Tier', 'free'],
+          countAddress: async () => overBy,
+        },
         unavailable: () => reason,
       }),
     ).listen(0, '127.0.0.1')
@@ -96,6 +104,22 @@ describe('feed streams', () => {
     await gateway.stop()
     server.closeAllConnections()
     server.close()
+  })
+
+  it('refuses who is over its limit, and tells every valid key its own', async () => {
+    expect((await open('/feed/prices')).headers).to.include({ 'x-ratelimit-tier': 'quant' })
+    overBy = 7
+    for (const key of ['k', 'unknown']) {
+      const { status, headers, body } = await open('/feed/prices', key)
+      expect([status, headers['retry-after'], ((await body()) as { code: string }).code]).to.deep.equal([
+        429,
+        '7',
+        'RATE_LIMIT_EXCEEDED',
+      ])
+    }
+    admit('f', 'free')
+    const denied = await open('/feed/prices', 'f')
+    expect([denied.status, denied.headers['x-ratelimit-tier']]).to.deep.equal([403, 'free'])
   })
 
   it('opens with the promised headers and `ready`, and pings while idle', async () => {
