@@ -20,10 +20,10 @@ export function faultScale(environment: NodeJS.ProcessEnv = process.env): FaultS
   const isLong = environment.FAULT === 'long'
   const kills = Number(environment.KILLS ?? (isLong ? 50 : 4))
   const zombies = Number(environment.ZOMBIES ?? (isLong ? 10 : 1))
-  const items = Number(environment.ITEMS ?? (isLong ? 3_000 : 1_000))
+  const items = Number(environment.ITEMS ?? (isLong ? 2_000 : 1_000))
   for (const [name, value] of Object.entries({ KILLS: kills, ZOMBIES: zombies, ITEMS: items })) {
     if (!Number.isInteger(value) || value < 0) throw new Error(`${name} must be a whole number, not ${value}`)
   }
-  const limitMs = 300_000 + kills * 30_000 + zombies * 45_000
-  return { kills, zombies, items, recordsPerSecond: isLong ? 6_000 : 4_000, limitMs }
+  const limitMs = 600_000 + kills * 45_000 + zombies * 60_000
+  return { kills, zombies, items, recordsPerSecond: 4_000, limitMs }
 }
