@@ -109,7 +109,10 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
         // Half of the time the others are struck while this one sleeps.
         if (random.chance(0.5)) await thaw
       }
-      if ((await plan.backlog()) > 0) report.underLoad += 1
+      const waiting = await plan.backlog()
+      if (waiting > 0) report.underLoad += 1
+      const blows = report.kills + report.zombies
+      if (blows % SAY_EVERY === 0) console.log(`      ${plan.role}: ${blows} blows, ${waiting} records wait`)
     }
     await Promise.all(thaws)
     const seconds = Math.round((performance.now() - startedAt) / 1000)
@@ -135,6 +138,8 @@ function blowsOf(random: SeededRandom, { kills, zombies }: TormentPlan): ('kills
   return blows
 }
 
+/** Blows between two lines of progress. */
+const SAY_EVERY = 10
 const READY_LIMIT_MS = 120_000
 /** How far into its work a process is struck. */
 const INTO_WORK_MS = [0, 1_000] as const
