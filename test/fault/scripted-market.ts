@@ -237,7 +237,7 @@ function entriesOf(random: SeededRandom, state: State, items: readonly Item[]): 
     const chance = random.next()
     if (chance < 0.001) entries.push({ ...entry, name: `${name} (unheard of)`, itemId: undefined })
     else if (chance < 0.002) entries.push({ ...entry, price: -price })
-    else if (chance < 0.003) entries.push({ ...entry, currency: 'XXX' })
+    else if (chance < 0.003) entries.push({ ...entry, currency: 'ZZZ' })
     else if (chance < 0.004) entries.push({ ...entry, isRejected: true })
     else if (chance < 0.008) entries.push({ ...entry, price: price + random.integer(0, 2), quantity: 7 })
   }
