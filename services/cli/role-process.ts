@@ -38,6 +38,8 @@ export interface RoleProcessOptions {
   environment: Environment
   directory: RunDirectory
   say: (line: string) => void
+  /** Told when a child has started all of its roles. */
+  onListening: () => void
   /** Told when the group has failed too often to be started again. */
   onGivenUp: (error: Error) => void
 }
@@ -68,6 +70,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
       const startedAt = performance.now()
       current = launch(options, { logFile, identityFile }, heard => {
         port = heard.port
+        options.onListening()
       })
       const how = await current.ended
       port = undefined

@@ -17,7 +17,7 @@ import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishRatesOnce } from './ingest-from-outside.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
 import { provideKeys } from './provide-keys.ts'
-import { keepRunning, type RoleProcess } from './role-process.ts'
+import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
 import { GROUPS, SERVING_ROLES } from './roles.ts'
 import {
   cursorKey,
@@ -107,13 +107,18 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   if (config.market === EMPTY_MARKET) await publishRatesOnce(config, log)
   signal.throwIfAborted()
   const keys = await provideKeys(config, log, directory)
-  const processes = startGroups(options, environment, undo, lose)
-  undo.push(() => dropAnnouncements(directory))
+  let announce = (): void => {}
+  const processes = startGroups(options, environment, undo, { onGivenUp: lose, onListening: () => announce() })
+  undo.push(() => {
+    announce = () => {}
+    dropAnnouncements(directory)
+  })
   await untilReady(config, processes, options)
   if (config.market !== EMPTY_MARKET) await untilLive(config, keys.quant, log, options)
-  const platform = describe(config, keys, processes, addresses)
-  writePlatform(directory, platform)
-  return { platform, config, processes }
+  // A role that is started again has another process, and mostly another port.
+  announce = () => writePlatform(directory, describe(config, keys, processes, addresses))
+  announce()
+  return { platform: describe(config, keys, processes, addresses), config, processes }
 }
 
 /** Provides the servers and watches over them: a platform without one of them would only seem to live. */
@@ -159,7 +164,7 @@ function startGroups(
   options: SuperviseOptions,
   environment: Environment,
   undo: Undo[],
-  lose: (error: Error) => void,
+  listeners: Pick<RoleProcessOptions, 'onGivenUp' | 'onListening'>,
 ): RoleProcess[] {
   const groups = GROUPS.filter(group => environment.MARKET !== EMPTY_MARKET || group.name !== 'ingest')
   const processes = groups.map(group => {
@@ -169,7 +174,7 @@ function startGroups(
       environment: serves ? environment : { ...environment, PORT: '0', BASE_URL: baseUrlOf(environment) },
       directory: options.directory,
       say: text => options.report({ kind: 'note', text }),
-      onGivenUp: lose,
+      ...listeners,
     })
   })
   // Groups depend on the servers alone, never on each other: they may end at once.

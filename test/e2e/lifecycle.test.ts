@@ -80,15 +80,12 @@ describe('a platform on one machine', function () {
     process.kill(pid, 'SIGKILL')
     const log = join(place.runDir, 'logs', 'platform.log')
     await eventually(() => readFileSync(log, 'utf8').includes('book ended (SIGKILL)'), END_LIMIT_MS, 'the restart')
-    await eventually(
-      async () =>
-        !(await fetch(`${url}/healthz`).then(
-          () => true,
-          () => false,
-        )),
+    const again = await eventually(
+      () => [place.platform().services.book].find(book => book !== undefined && book.pid !== pid && book.url !== url),
       END_LIMIT_MS,
-      'the end of the killed process',
+      'the announcement of the new process',
     )
+    expect((await fetch(`${again.url}/healthz`)).status).to.equal(200)
     expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
   })
 
