@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { BatchAnswer, Commit, GroupHandler, MessageBatch, Tick } from '#infra/kafka/group-consumer.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { isGroupError, rethrowUnlessGroupError } from './group-errors.ts'
+import { groupErrorIn, rethrowUnlessGroupError } from './group-errors.ts'
 import { openPatience, type Slots, whileTicking } from './slots.ts'
 
 /** The runner's own work on a batch. */
@@ -40,8 +40,14 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         return answer
       } catch (error) {
         log.warn({ error, partition: batch.partition }, 'a batch did not go through; it is tried again')
-        await slots.drop(batch.topic, batch.partition)
-        if (isGroupError(error)) throw error
+        const dropped = slots.drop(batch.topic, batch.partition)
+        const groupError = groupErrorIn(error)
+        if (groupError !== undefined) {
+          // The group waits for nobody who is still opening a partition that may be another's by now.
+          dropped.catch(closing => log.debug({ error: closing }, 'closing a partition'))
+          throw groupError
+        }
+        await dropped
         await whileTicking(delay(patience.failed(error)), tick)
         return 'again'
       } finally {

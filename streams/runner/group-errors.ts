@@ -1,18 +1,24 @@
 /**
  * Tells the errors that mean "join the group again" from all others.
  *
- * The client rejoins by itself when such an error reaches it, so the runners pass them on; by code,
- * never by message text.
+ * The client joins again by itself when such an error reaches it bare; inside the wrapper that its retries put
+ * around it, it ends the consumer. So the runners unwrap them; by code, never by message text.
  */
-const GROUP_ERRORS = new Set(['REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION', 'NOT_COORDINATOR'])
+const GROUP_ERRORS = new Set([
+  'REBALANCE_IN_PROGRESS',
+  'UNKNOWN_MEMBER_ID',
+  'ILLEGAL_GENERATION',
+  'NOT_COORDINATOR_FOR_GROUP',
+])
 
-/** Whether the group, not the work, is the trouble. */
-export function isGroupError(error: unknown): boolean {
+/** The error of the group in what was thrown, itself or its cause; undefined when the work is the trouble. */
+export function groupErrorIn(error: unknown): unknown {
   const { type, cause } = error as { type?: string; cause?: { type?: string } }
-  return GROUP_ERRORS.has(type ?? '') || GROUP_ERRORS.has(cause?.type ?? '')
+  if (GROUP_ERRORS.has(type ?? '')) return error
+  return GROUP_ERRORS.has(cause?.type ?? '') ? cause : undefined
 }
 
 /** For work that a rebalance may make pointless. */
 export function rethrowUnlessGroupError(error: unknown): void {
-  if (!isGroupError(error)) throw error
+  if (groupErrorIn(error) === undefined) throw error
 }

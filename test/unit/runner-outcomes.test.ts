@@ -6,7 +6,7 @@ import { type Codec, DecodeError, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { decodeNow, decodeSlowly } from '#streams/runner/decoding.ts'
-import { isGroupError } from '#streams/runner/group-errors.ts'
+import { groupErrorIn } from '#streams/runner/group-errors.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
 import { openSetAside } from '#streams/runner/set-aside.ts'
 
@@ -127,12 +127,21 @@ describe('runner decoding', () => {
 })
 
 describe('runner group errors', () => {
-  for (const type of ['REBALANCE_IN_PROGRESS', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION']) {
+  for (const type of [
+    'REBALANCE_IN_PROGRESS',
+    'UNKNOWN_MEMBER_ID',
+    'ILLEGAL_GENERATION',
+    'NOT_COORDINATOR_FOR_GROUP',
+  ]) {
     it(`${type} means to join again, also as a cause`, () => {
-      expect(isGroupError({ type })).to.equal(true)
-      expect(isGroupError({ name: 'KafkaJSNumberOfRetriesExceeded', cause: { type } })).to.equal(true)
+      const bare = { type }
+      expect(groupErrorIn(bare)).to.equal(bare)
+      expect(groupErrorIn({ name: 'KafkaJSNonRetriableError', cause: bare })).to.equal(bare)
     })
   }
 
-  it('a fenced producer is no group error', () => expect(isGroupError({ type: 'PRODUCER_FENCED' })).to.equal(false))
+  it('a fenced producer is no group error', () => {
+    expect(groupErrorIn({ type: 'PRODUCER_FENCED' })).to.equal(undefined)
+    expect(groupErrorIn(new Error('any'))).to.equal(undefined)
+  })
 })

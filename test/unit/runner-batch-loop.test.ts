@@ -1,0 +1,64 @@
+/**
+ * What a group member does with a batch whose work fails.
+ */
+import { expect } from 'chai'
+import type { MessageBatch } from '#infra/kafka/group-consumer.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { batchLoop, type ProcessBatch } from '#streams/runner/batch-loop.ts'
+import { openSlots } from '#streams/runner/slots.ts'
+
+interface Slot {
+  close(): Promise<void>
+}
+
+const batch: MessageBatch = { topic: 'quotes', partition: 0, first: 0, next: 1, messages: [] }
+const log = openLog({ level: 'silent', name: 'test' })
+const nothing = async () => undefined
+
+function loopOf(process: ProcessBatch<Slot>, open: () => Promise<Slot> = async () => ({ close: nothing })) {
+  let opened = 0
+  const slots = openSlots<Slot>(() => {
+    opened += 1
+    return open()
+  }, log)
+  const loop = batchLoop({ group: 'g', log, metrics: openMetrics(), slots, process })
+  loop.assigned([{ topic: 'quotes', partition: 0 }])
+  return { loop, opened: () => opened }
+}
+
+describe('runner batch loop', () => {
+  it('asks for the batch again after a failure, to a slot opened anew', async () => {
+    let failures = 1
+    const { loop, opened } = loopOf(async () => {
+      if (failures-- > 0) throw new Error('the store is away')
+      return 'done'
+    })
+    expect(await loop.batch(batch, nothing, nothing)).to.equal('again')
+    expect(await loop.batch(batch, nothing, nothing)).to.equal('done')
+    expect(opened()).to.equal(2)
+  })
+
+  it('used to end the process after a freeze: an error of the group leaves the wrapper of the client', async () => {
+    const bare = Object.assign(new Error('The coordinator is not aware of this member'), { type: 'UNKNOWN_MEMBER_ID' })
+    const { loop } = loopOf(async () => {
+      throw new Error('retries', { cause: bare })
+    })
+    expect(await loop.batch(batch, nothing, nothing).catch(error => error)).to.equal(bare)
+  })
+
+  it('used to keep the group waiting: it hands an error of the group on while the slot is still opening', async () => {
+    const held = Promise.withResolvers<Slot>()
+    const { loop } = loopOf(
+      async () => 'done',
+      () => held.promise,
+    )
+    const bare = Object.assign(new Error('rebalancing'), { type: 'REBALANCE_IN_PROGRESS' })
+    let ticks = 0
+    const tick = async () => {
+      if (++ticks > 1) throw bare
+    }
+    expect(await loop.batch(batch, tick, nothing).catch(error => error)).to.equal(bare)
+    held.resolve({ close: nothing })
+  })
+})
