@@ -6,7 +6,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help demo up down clean test check bench fault
+.PHONY: help demo up down clean test check bench fault full
 
 PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 export PATH
@@ -40,6 +40,9 @@ bench: $(INSTALLED) ## measure against limits in the same run; writes .run/bench
 
 fault: $(INSTALLED) ## the long fault tests: fifty kills, ten frozen processes
 	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
+
+full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes
+	@exec mocha 'test/full/**/*.test.ts'
 
 $(INSTALLED): package-lock.json
 	@sh services/cli/install.sh

@@ -6,7 +6,7 @@
  * provider, so the log holds them far out of time order. PROVIDERS and REFRESHES make it smaller.
  * Run by `make full`; it takes minutes and gigabytes, so the test command does not include it.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -24,6 +24,7 @@ import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
 import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -81,7 +82,7 @@ describe(`${PROVIDERS} providers at full size`, function () {
     this.timeout(LIMIT_MS)
     dir = mkdtempSync(join(tmpdir(), 'marketlog-full-'))
     for (const role of ['fx', 'book', 'live-view', 'candles', 'history', 'provider-health']) await place.spawnRole(role)
-    api = await place.spawnRole('api', { MARKETLOG_TIERS: unlimitedTiers(dir) })
+    api = await place.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(dir) })
     const gateway = await place.spawnRole('feed')
     key = await quantKey()
     baseUrl = await api.baseUrl(60_000)
@@ -309,17 +310,3 @@ describe(`${PROVIDERS} providers at full size`, function () {
       })
   }
 })
-
-/** The tiers with limits that 32,000 requests a minute do not reach. */
-function unlimitedTiers(dir: string): string {
-  const tiers = JSON.parse(
-    readFileSync(fileURLToPath(new URL('../../infra/config/tiers.json', import.meta.url)), 'utf8'),
-  )
-  const file = join(dir, 'tiers.json')
-  for (const tier of Object.values(tiers as Record<string, Record<string, unknown>>)) {
-    tier.requests_per_minute = 100_000_000
-    tier.requests_per_month = 1_000_000_000
-  }
-  writeFileSync(file, JSON.stringify(tiers))
-  return file
-}
