@@ -84,8 +84,21 @@ export async function supervise(options: SuperviseOptions): Promise<void> {
     // A stop in the middle of starting is no failure of the platform.
     if (!options.signal.aborted) throw lost.signal.aborted ? lost.signal.reason : error
   } finally {
-    for (const last of undo.reverse()) await last()
+    await undoAll(undo)
   }
+}
+
+/** Undoes everything in reverse order, also what comes after a part that cannot be undone; then tells of that part. */
+async function undoAll(undo: Undo[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const last of undo.reverse()) {
+    try {
+      await last()
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  if (failures.length > 0) throw new AggregateError(failures, 'not everything could be stopped; run `make down`')
 }
 
 async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Error) => void): Promise<LivePlatform> {
