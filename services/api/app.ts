@@ -27,14 +27,14 @@ import { addSnapshotRoutes } from './routes/snapshots.ts'
 const PREFLIGHT_SECONDS = 86_400
 
 /** Makes the application of its parts. */
-export function makeApp(parts: ApiParts, options: { log: Log; metrics: Metrics }): Express {
+export function makeApp(parts: ApiParts, options: { log: Log; accessLog: Log; metrics: Metrics }): Express {
   const app = express()
   app.disable('x-powered-by')
   app.set('etag', false)
   app.set('trust proxy', false)
   app.set('query parser', false)
   const now = () => performance.now()
-  app.use(receive(openObserver(options.log, options.metrics, now), now))
+  app.use(receive(openObserver(options.accessLog, options.metrics, now), now))
   const guard = openGuard(parts)
   const router = routesOf(parts, guard)
   for (const one of [router, documentsOf(parts, guard)]) app.use('/v1', one).use(one)

@@ -11,7 +11,7 @@ import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { type AnswerCurrency, type EntryMembers, type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import type { LiveEntry } from './queries/live-view.ts'
+import type { LiveEntry } from './queries/live-rows.ts'
 
 /** Writes entries of one side. */
 export interface ListingWriter {

@@ -14,6 +14,7 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { makeApp } from './app.ts'
@@ -62,7 +63,8 @@ export const start: StartRole = async context => {
     baseUrl: config.baseUrl,
     now: Date.now,
   }
-  http.mount(['/'], makeApp(parts, { log, metrics }))
+  const accessLog = openLineLog(log)
+  http.mount(['/'], makeApp(parts, { log, accessLog: accessLog.log, metrics }))
   return {
     name: NAME,
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
@@ -73,6 +75,7 @@ export const start: StartRole = async context => {
       await closeRedis(redis)
       await clickhouse.close()
       await postgres.close()
+      accessLog.close()
     },
   }
 }

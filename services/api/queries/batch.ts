@@ -7,7 +7,7 @@
  */
 import type { BatchBody } from '#schemas/api/batch.ts'
 import { type ListingSource, mergePhases } from './listing.ts'
-import type { LiveEntry } from './live-view.ts'
+import type { LiveEntry } from './live-rows.ts'
 
 /** The answer to a batch, before it is written. */
 export interface Batch {

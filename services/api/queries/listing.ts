@@ -13,7 +13,8 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { itemNotFound } from '../errors.ts'
-import type { ListingPage, LiveEntry, LiveView } from './live-view.ts'
+import type { LiveEntry } from './live-rows.ts'
+import type { ListingPage, LiveView } from './live-view.ts'
 
 /** What a listing is read from. */
 export interface ListingSource {
@@ -73,7 +74,9 @@ async function readPage(
   const wanted =
     providers === source.providers ? found : found.filter(entry => providers.includes(entry.listed.provider))
   const entries = arrange(source, query, ids, wanted)
-  return { entries: entries.slice(offset, offset + limit), total: entries.length }
+  // An untouched array stays the one that answers are kept with.
+  const page = offset === 0 && limit >= entries.length ? entries : entries.slice(offset, offset + limit)
+  return { entries: page, total: entries.length }
 }
 
 /** The ids that a query names; undefined when it names none. Throws the 404 for what the catalog does not know. */

@@ -18,17 +18,27 @@ export interface ListedRow {
   readonly serialised: { variant: string; text: string }[]
 }
 
+/** A provider's live row for an item. */
+export interface LiveEntry {
+  itemId: number
+  listed: ListedRow
+  /** When the provider was last refreshed, in milliseconds. */
+  lastUpdatedAt: number
+}
+
 /** The rows of an item as of a stamp. */
 export interface ItemRows {
   stamp: string
-  text: string
-  rows: readonly ListedRow[]
+  readonly text: string
+  readonly rows: readonly ListedRow[]
+  /** What was made of the rows last; whoever made it decides whether it still holds. */
+  entries?: readonly LiveEntry[]
 }
 
 /** A bounded store of item rows by key. */
 export interface RowStore {
   get(key: string): ItemRows | undefined
-  /** Keeps an item's rows as of a stamp and returns them; rows whose text is unchanged stay the same objects. */
+  /** Keeps an item's rows as of a stamp and returns them; whatever text is unchanged stays the same object. */
   put(key: string, stamp: string, text: string): ItemRows
 }
 
@@ -55,12 +65,15 @@ export function openRowStore(capacity: number): RowStore {
     },
     put(key, stamp, text) {
       const before = items.get(key)
-      const rows = before?.text === text ? before.rows : decodeRows(text, before?.rows ?? [])
+      if (before?.text === text) {
+        before.stamp = stamp
+        return touch(key, before)
+      }
       if (!before && items.size >= capacity) {
         const [oldest] = items.keys()
         if (oldest !== undefined) items.delete(oldest)
       }
-      return touch(key, { stamp, text, rows })
+      return touch(key, { stamp, text, rows: decodeRows(text, before?.rows ?? []) })
     },
   }
 }

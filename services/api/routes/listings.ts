@@ -12,7 +12,7 @@ import { type Allow, credentialOf } from '../guard.ts'
 import { type ListingWriter, openListingWriter } from '../listing-text.ts'
 import { type ApiParts, perTier } from '../parts.ts'
 import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
-import { sendAscii } from '../reply.ts'
+import { send } from '../reply.ts'
 import { parse } from '../request.ts'
 
 /** Adds both routes. */
@@ -26,29 +26,58 @@ export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts):
     const query = parse(asks.query[tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing({ ...parts, side: 'ask', providers: registry.askKeys, catalog }, query)
-    sendAscii(response, 200, listingText(asks.writer, listing, query, currency, tier === 'pro' || tier === 'quant'))
+    send(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
   })
 
   router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
     const query = parse(bids.query[credentialOf(response).tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing({ ...parts, side: 'bid', providers: registry.bidKeys, catalog }, query)
-    sendAscii(response, 200, listingText(bids.writer, listing, query, currency, false))
+    send(response, 200, bids.body(listing, query, currency, false))
   })
 }
 
 function openSide(parts: ApiParts, side: Side) {
   const { catalog, registry, fx, baseUrl } = parts
   const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
+  const writer = openListingWriter(side, {
+    itemOf: id => catalog.byId(id),
+    providerOf: key => registry.byKey.get(key),
+    baseUrl,
+  })
   return {
     query: perTier(parts, limits =>
       listingQuery({ providers, isCurrency: code => fx.isCurrency(code), pageMax: limits.list_page_max }),
     ),
-    writer: openListingWriter(side, {
-      itemOf: id => catalog.byId(id),
-      providerOf: key => registry.byKey.get(key),
-      baseUrl,
-    }),
+    body: keepingBodies(writer),
+  }
+}
+
+type Body = (listing: Listing, query: ListingQuery, currency: AnswerCurrency, withUrl: boolean) => Buffer
+
+/** Bodies kept with the entries of an item: by id and by name, with and without URL, or another currency. */
+const BODIES_KEPT = 2
+
+/**
+ * Writes bodies, and keeps those of single items for as long as their entries are: most items are at rest between
+ * two requests, and handing out kept bytes costs what a bare Express route costs.
+ */
+function keepingBodies(writer: ListingWriter): Body {
+  const kept = new WeakMap<readonly unknown[], { name: string; body: Buffer }[]>()
+  return (listing, query, currency, withUrl) => {
+    const { entries, filters } = listing
+    const write = () => Buffer.from(listingText(writer, listing, query, currency, withUrl), 'latin1')
+    const isOfOneItem = filters.item_id !== undefined || filters.market_hash_name !== undefined
+    if (!isOfOneItem || filters.requested_providers || query.offset > 0) return write()
+    const { item_id = '', market_hash_name = '', phase = '' } = filters
+    const name = [currency.code, currency.rate.text, withUrl, query.limit, item_id, market_hash_name, phase].join('\0')
+    const bodies = kept.get(entries) ?? []
+    const known = bodies.find(one => one.name === name)
+    if (known) return known.body
+    const body = write()
+    if (bodies.push({ name, body }) > BODIES_KEPT) bodies.shift()
+    kept.set(entries, bodies)
+    return body
   }
 }
 
