@@ -83,7 +83,11 @@ async function publish(
 
 /** The changes that the refresh files call for: provider → item → texts in order. */
 function expectedChanges(refreshes: RecordedRefresh[]): Map<number, string[]> {
-  const ids = new Map(loadCatalog().filter(item => item.phase === null).map(item => [item.market_hash_name, item.item_id]))
+  const ids = new Map(
+    loadCatalog()
+      .filter(item => item.phase === null)
+      .map(item => [item.market_hash_name, item.item_id]),
+  )
   const changes = new Map<number, string[]>()
   let standing = new Map<number, number>()
   for (const refresh of refreshes) {
