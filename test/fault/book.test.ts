@@ -53,7 +53,14 @@ describe('book under kill', function () {
       random: randomOf(random.integer(0, 2 ** 31)),
     })
     const pack = torment(randomOf(random.integer(0, 2 ** 31)), {
-      ...{ role: 'book', processes: 2, kills: scale.kills, zombies: scale.zombies, pauseMs: [500, 4_000] },
+      ...{
+        role: 'book',
+        processes: 2,
+        kills: scale.kills,
+        zombies: scale.zombies,
+        pauseMs: [500, 4_000],
+        intoWorkMs: [0, 700],
+      },
       start: () => place.spawnRole('book'),
       ...{ backlog, work: load.wave },
     })

@@ -23,6 +23,8 @@ export interface TormentPlan {
   start(): Promise<SpawnedRole>
   /** Resolves when records begin to pour in: only a blow under load proves something. */
   work(): Promise<void>
+  /** How far into its work a process is struck, in milliseconds. */
+  intoWorkMs: readonly [least: number, most: number]
   /** Records that wait for the pack, asked right after each blow. */
   backlog(): Promise<number>
 }
@@ -79,7 +81,7 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
       if (ending.signal.aborted) return
       if (signal !== 'SIGKILL') {
         endedByThemselves += 1
-        console.log(`      ${plan.role} ended by itself: ${role.lines().slice(-3).join('\n      ')}`)
+        console.log(`      ${plan.role} ended by itself: ${role.lines().at(-1)?.slice(0, 400)}`)
       }
       await pause(restarts.integer(...RESTART_MS))
     }
@@ -90,7 +92,7 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
     for (;;) {
       const victim = await oneOf(members, random.chance(EARLY_CHANCE), random, ending.signal)
       await plan.work()
-      await pause(random.integer(...INTO_WORK_MS), undefined, { signal: ending.signal })
+      await pause(random.integer(...plan.intoWorkMs), undefined, { signal: ending.signal })
       if (victim.role !== undefined) return victim
     }
   }
@@ -141,8 +143,6 @@ function blowsOf(random: SeededRandom, { kills, zombies }: TormentPlan): ('kills
 /** Blows between two lines of progress. */
 const SAY_EVERY = 10
 const READY_LIMIT_MS = 120_000
-/** How far into its work a process is struck. */
-const INTO_WORK_MS = [0, 1_000] as const
 /** How often one is struck that may still be starting. */
 const EARLY_CHANCE = 0.15
 
