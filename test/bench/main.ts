@@ -80,7 +80,7 @@ async function run({ only, quick = false }: Options): Promise<number> {
           return stage
         },
       }
-      entries.push(...(await bench.run(context)))
+      entries.push(...(await untilStopped(bench.run(context), stop.signal)))
       progress.note(`${bench.name}: ${bench.about} (${((performance.now() - startedAt) / 1000).toFixed(0)} s)`)
     }
   } catch (error) {
@@ -96,4 +96,13 @@ async function run({ only, quick = false }: Options): Promise<number> {
   keepResults(root, entries)
   showResults(process.stdout, entries)
   return entries.every(({ holds }) => holds) ? 0 : EXIT_MISSED
+}
+
+/** The result of work, or the signal's reason: what the work still waits for is taken away right after. */
+function untilStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+  // Whichever comes second has nobody who waits for it.
+  for (const one of [promise, work]) one.catch(() => undefined)
+  return Promise.race([work, promise])
 }

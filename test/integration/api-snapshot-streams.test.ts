@@ -1,0 +1,146 @@
+/**
+ * The ends of a bulk stream that its client does not wish for: a stall, a lost slot, a process that stops.
+ */
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { deflateRawSync } from 'node:zlib'
+import { expect } from 'chai'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { openStreamSlots, type StreamSlots } from '#infra/redis/stream-slots.ts'
+import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
+import type { PinnedSnapshot } from '#services/api/queries/snapshot.ts'
+import { openSnapshotStreams, type SnapshotStreams } from '#services/api/snapshot-streams.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 20_000
+const BLOCK_BYTES = 400_000
+/** More than all buffers between the service and a client that reads nothing. */
+const BLOCKS = 100
+
+describe('a bulk stream', () => {
+  const platform = useServers({ setUp: false })
+  let redis: Redis
+  let slots: StreamSlots
+  let snapshot: PinnedSnapshot
+  let streams: SnapshotStreams
+  let metrics: Metrics
+  let server: Server
+  let answered: Promise<void>
+  const clients: Socket[] = []
+
+  before(async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    slots = openStreamSlots(redis, { prefix: platform.namespace })
+    const block = deflateRawSync(Buffer.alloc(BLOCK_BYTES, 'x'), { finishFlush: 3 })
+    const key = `${platform.namespace}segment`
+    await redis.set(key, block)
+    const entry = {
+      version: 1,
+      lines: 1,
+      crc: 0,
+      updated: 0,
+      blocks: [[BLOCK_BYTES, block.length]] as [number, number][],
+    }
+    const segments = Array.from({ length: BLOCKS }, () => ({ key, entry }))
+    snapshot = { segments, lines: BLOCKS, updatedAt: 0, name: 'x' }
+  })
+  after(() => closeRedis(redis))
+
+  beforeEach(async () => {
+    metrics = openMetrics()
+    const { log, config } = platform
+    streams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics, stallLimitMs: 400 })
+    server = createServer((_request, plain) => {
+      const response = plain as Parameters<SnapshotStreams['send']>[0]
+      response.locals = { requestId: 'r', startedAt: 0, observe: () => undefined }
+      answered = slots.start('subject', 1_000).then(async start => {
+        if (start.kind !== 'started') throw new Error(start.kind)
+        await streams.send(response, { snapshot, coding: 'identity', slot: start.slot, headers: [] })
+      })
+    })
+    await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
+  })
+  afterEach(async () => {
+    for (const client of clients.splice(0)) client.destroy()
+    await streams.close()
+    await new Promise(resolve => server.close(resolve))
+  })
+
+  /** A client that has asked and reads when told to. */
+  async function ask(): Promise<Socket> {
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    clients.push(client)
+    client.pause()
+    client.write('POST / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await eventually(
+      async () => outcomes('api_snapshot_streams').then(text => text.includes(' 1')),
+      LIMIT_MS,
+      'a stream',
+    )
+    return client
+  }
+
+  const outcomes = async (name: string): Promise<string> => (await metrics.registry.getSingleMetricAsString(name)) ?? ''
+
+  /** Reads until the connection ends; resolves with the number of bytes. */
+  const drain = (client: Socket): Promise<number> =>
+    new Promise(resolve => {
+      let bytes = 0
+      client.on('data', chunk => {
+        bytes += chunk.length
+      })
+      client.on('error', () => resolve(bytes))
+      client.on('close', () => resolve(bytes))
+    })
+
+  const isFree = async (): Promise<boolean> => {
+    const start = await slots.start('subject', 1_000)
+    if (start.kind !== 'started') return false
+    await start.slot.undo()
+    return true
+  }
+
+  it('is cut when its client takes no byte for too long, and not while it takes a few', async () => {
+    const client = await ask()
+    // Reads less than there is room for, several times as long as the limit of a stall.
+    const until = performance.now() + 1_600
+    let bytes = 0
+    while (performance.now() < until) {
+      const chunk: Buffer | null = client.read(65_536)
+      bytes += chunk?.length ?? 0
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    expect(bytes).to.be.lessThan(BLOCKS * BLOCK_BYTES)
+    expect(await isFree()).to.equal(false)
+    client.pause()
+    await answered
+    expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="stalled"} 1')
+    expect(await isFree()).to.equal(true)
+    expect(bytes + (await drain(client))).to.be.lessThan(BLOCKS * BLOCK_BYTES)
+  })
+
+  it('is cut when its slot is lost', async () => {
+    const short = openStreamSlots(redis, { prefix: platform.namespace, leaseMs: 150 })
+    const before = slots
+    slots = short
+    const client = await ask()
+    slots = before
+    await redis.set(`${platform.namespace}{stream:subject}:lease`, 'another', 'PX', 60_000)
+    await answered
+    expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="failed"} 1')
+    expect(await drain(client)).to.be.lessThan(BLOCKS * BLOCK_BYTES)
+    await redis.del(`${platform.namespace}{stream:subject}:lease`)
+  })
+
+  it('may finish when the process stops, and is cut when it does not', async () => {
+    const reading = await ask()
+    const bytes = drain(reading)
+    reading.resume()
+    await streams.close()
+    expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="finished"} 1')
+    reading.end()
+    expect(await bytes).to.be.greaterThan(BLOCKS * BLOCK_BYTES)
+    expect(await isFree()).to.equal(true)
+  })
+})
