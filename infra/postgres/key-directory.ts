@@ -14,8 +14,9 @@ import type { Tier } from '../config/tiers.ts'
 import { hashOfKey, isKeyText } from './key-text.ts'
 import type { Database } from './pool.ts'
 
-/** An accepted key. */
+/** An accepted key, or a session, which acts as its account's active root key. */
 export interface Credential {
+  kind: 'key' | 'session'
   keyId: string
   accountId: string
   tier: Tier
@@ -160,6 +161,7 @@ function answerOf(row: KeyRow): KeyAnswer {
   return {
     accepted: true,
     credential: {
+      kind: 'key',
       keyId: row.id,
       accountId: row.account_id,
       tier: row.tier,

@@ -2,9 +2,9 @@
  * What a request passes before its parameters are looked at: key, account, tier, limits.
  *
  * Reads the key directory, counts in the request meter and the address limit. Invariant (decisions.md
- * "Further rules"): credential 401, account 403, tier 403, rate limit 429, then validation 422. Nothing passes
- * uncounted: with a key it counts on the key, without one on its address, and when the meter cannot tell it
- * is a 503. Every answer to a valid key carries X-RateLimit-*.
+ * "Further rules"): credential 401, account 403, tier and kind of key 403, rate limit 429, then validation 422.
+ * Nothing passes uncounted: with a key it counts on the key, without one on its address, and when the meter
+ * cannot tell it is a 503. Every answer to a valid key carries X-RateLimit-*.
  */
 import type { Request, RequestHandler, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
@@ -15,12 +15,17 @@ import type { ErrorCode } from '#schemas/api/error.ts'
 import { ApiError } from './errors.ts'
 import { localsOf } from './reply.ts'
 
-/** Makes the handler that lets only some tiers pass; what passes counts against the monthly quota. */
+/** Makes the handler that lets only some tiers pass. */
 export type Allow = (...tiers: Tier[]) => RequestHandler
 
 /** The handlers that stand before routes. */
 export interface Guard {
+  /** Any API key; counts against the monthly quota. */
   allow: Allow
+  /** Any API key, or a session JWT, which acts as its account's active root key; exempt from the monthly quota. */
+  account: Allow
+  /** What manages keys: a root key or a session JWT; a child key is a 403. Exempt from the monthly quota. */
+  management: Allow
   /** Stands before what needs no key: counts by address, or in the minute of a valid key. */
   withoutKey: RequestHandler
 }
@@ -41,27 +46,41 @@ const LOST_INDEX: Record<string, ErrorCode> = {
   '/bids/batch': 'BIDS_INDEX_UNAVAILABLE',
 }
 
+/** How a handler of the guard differs from another. */
+interface Rule {
+  countsInMonth: boolean
+  refusesChildKeys: boolean
+}
+
 /** Opens the guard. */
 export function openGuard(parts: GuardParts): Guard {
   const { keys } = parts
   const judge = async (request: Request): Promise<KeyAnswer> => keys.judge(request.headers.authorization)
-  return {
-    allow: (...tiers) => {
+  const rule =
+    ({ countsInMonth, refusesChildKeys }: Rule): Allow =>
+    (...tiers) => {
       const [lowest] = tiers
       const enter = async (request: Request, response: Response, answer: KeyAnswer): Promise<void> => {
         const credential = await admit(parts, request, response, answer)
-        if (!tiers.includes(credential.tier)) {
+        const refusal = tiers.includes(credential.tier)
+          ? refusesChildKeys && !credential.isRootKey && forbiddenChildKey()
+          : forbiddenTier(`This route is for the tier ${lowest} and above.`)
+        if (refusal) {
           await showLimits(parts, response, credential)
-          throw forbiddenTier(`This route is for the tier ${lowest} and above.`)
+          throw refusal
         }
-        await count(parts, request, response, credential, true)
+        await count(parts, request, response, credential, countsInMonth)
       }
       return async (request, response, next) => {
         const answer = keys.judge(request.headers.authorization)
         await enter(request, response, answer instanceof Promise ? await answer.catch(unreachable) : answer)
         next()
       }
-    },
+    }
+  return {
+    allow: rule({ countsInMonth: true, refusesChildKeys: false }),
+    account: rule({ countsInMonth: false, refusesChildKeys: false }),
+    management: rule({ countsInMonth: false, refusesChildKeys: true }),
     async withoutKey(request, response, next) {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
       const answer = await judge(request).catch(() => undefined)
@@ -83,6 +102,9 @@ export function credentialOf(response: Response): Credential {
 
 /** The 403 for what a tier may not do. */
 export const forbiddenTier = (detail: string): ApiError => new ApiError('FORBIDDEN_TIER', detail)
+
+const forbiddenChildKey = (): ApiError =>
+  new ApiError('FORBIDDEN_CHILD_KEY', 'A child key manages no keys; use the root key or a session.')
 
 async function admit(parts: GuardParts, request: Request, response: Response, answer: KeyAnswer): Promise<Credential> {
   if (!answer.accepted) {

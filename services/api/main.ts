@@ -43,6 +43,8 @@ export const start: StartRole = async context => {
     log,
     statementLimitMs: KEY_CHECK_LIMIT_MS,
   })
+  // The write sides wait for locks, which must not keep the check of keys waiting.
+  const writes = openDatabase(databaseUrl(config.servers.postgres, database), { name: 'api-writes', log })
   const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
   const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
   const parts: ApiParts = {
@@ -59,6 +61,7 @@ export const start: StartRole = async context => {
     prefix: config.namespace,
     clickhouse,
     fx,
+    database: writes,
     cursors: openCursors(config.cursorKey),
     baseUrl: config.baseUrl,
     now: Date.now,
@@ -75,6 +78,7 @@ export const start: StartRole = async context => {
       await closeRedis(redis)
       await clickhouse.close()
       await postgres.close()
+      await writes.close()
       accessLog.close()
     },
   }

@@ -8,6 +8,7 @@ import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KeyDirectory } from '#infra/postgres/key-directory.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
@@ -33,6 +34,8 @@ export interface ApiParts {
   prefix: string
   clickhouse: ClickhouseReader
   fx: FxReader
+  /** Of the write sides: accounts, keys, alerts, webhooks, portfolios. */
+  database: Database
   cursors: Cursors
   /** Public root of the API, without a trailing slash. */
   baseUrl: string

@@ -84,7 +84,7 @@ describe('the description of the API', () => {
 
   it('lists every route of the router, and the router has every one that it lists', () => {
     const pass: Guard['withoutKey'] = (_request, _response, next) => next()
-    const guard: Guard = { allow: () => pass, withoutKey: pass }
+    const guard: Guard = { allow: () => pass, account: () => pass, management: () => pass, withoutKey: pass }
     const catalog = { items: () => [], byId: () => undefined, version: () => '' }
     const parts = { registry: loadProviders(), tiers: loadTiers(), catalog, fx: {}, baseUrl: '' } as unknown as ApiParts
     const methods = new Set(['get', 'post', 'put', 'patch', 'delete'])

@@ -114,6 +114,7 @@ describe('accounts and keys', () => {
       expect(first).to.deep.equal({
         accepted: true,
         credential: {
+          kind: 'key',
           keyId: key_id,
           accountId: account_id,
           tier: 'starter',
