@@ -4,7 +4,7 @@
  * Pure. Form: llmstxt.org. Invariant: it names every operation, its tiers and its parameters, and leads to the
  * whole description.
  */
-import type { Operation } from './operations.ts'
+import type { Operation } from './operation.ts'
 
 /** Writes the page; `baseUrl` is the public root, without a trailing slash. */
 export function llmsText(operations: readonly Operation[], baseUrl: string): string {

@@ -8,7 +8,7 @@
 import { z } from 'zod'
 import { ERROR_STATUS, type ErrorCode, violation } from './error.ts'
 import { MEMBER_NOTES } from './member-notes.ts'
-import type { Operation } from './operations.ts'
+import type { Access, Operation } from './operation.ts'
 import { amount } from './reply-values.ts'
 
 type Json = Record<string, unknown>
@@ -65,9 +65,15 @@ export function openApiDocument(operations: readonly Operation[], { baseUrl }: D
   }
 }
 
+const ACCESS: Record<Access, string> = {
+  key: 'Counts against the monthly quota.',
+  account: 'Takes an API key or a session; exempt from the monthly quota.',
+  management: 'Takes the root key or a session, no child key; exempt from the monthly quota.',
+}
+
 function describe(operation: Operation): Json {
   const { id, group, summary, description, tiers, params, query, body } = operation
-  const access = tiers ? `Tiers: ${tiers.join(', ')}. Counts against the monthly quota.` : 'No key needed.'
+  const access = tiers ? `Tiers: ${tiers.join(', ')}. ${ACCESS[operation.access ?? 'key']}` : 'No key needed.'
   return {
     operationId: id,
     tags: [group],
@@ -125,14 +131,15 @@ function successOf({ reply, tiers }: Operation): Json {
 }
 
 /** What any operation of its kind may refuse with, beside its own errors. */
-function codesOf({ errors, tiers, body, query }: Operation): ErrorCode[] {
+function codesOf({ errors, tiers, access = 'key', params, body, query }: Operation): ErrorCode[] {
   const codes: ErrorCode[] = ['BAD_REQUEST', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...errors]
   if (tiers) codes.push('AUTH_INVALID_API_KEY', 'AUTH_API_KEY_REVOKED', 'AUTH_ACCOUNT_DISABLED')
-  if (tiers) codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
+  if (tiers && access === 'key') codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
+  if (access === 'management') codes.push('FORBIDDEN_CHILD_KEY')
   if (tiers && !tiers.includes('free')) codes.push('FORBIDDEN_TIER')
   if (query) codes.push('REQUEST_HEADERS_TOO_LARGE')
   if (body) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT')
-  if (body || query) codes.push('VALIDATION_ERROR')
+  if (body || query || (tiers && params)) codes.push('VALIDATION_ERROR')
   return [...new Set(codes)]
 }
 

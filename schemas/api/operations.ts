@@ -1,5 +1,5 @@
 /**
- * The market-data operations of the API: what each takes, who may call it, what it answers and refuses.
+ * The operations of the API: those of market data, and the lists of the other areas.
  *
  * Pure. Sources: interface.md "Endpoints", decisions.md. Request and reply schemas are those that the routes
  * parse with and that tests hold answers against; the API's description is made of this list and of nothing
@@ -9,68 +9,13 @@ import { z } from 'zod'
 import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
 import { candlesQuery, candlesReply } from './candles.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
-import type { ErrorCode } from './error.ts'
-import { REPLY_EXAMPLES } from './examples.ts'
 import { historyQuery, historyReply } from './history.ts'
 import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
+import { ALL, get, json, type Operation, type OperationScope, PRO, post, type Reply, STARTER } from './operation.ts'
 import { fxReply, providersQuery, providersReply } from './providers.ts'
 import { integer } from './query-values.ts'
 import { salesQuery, salesReply } from './sales.ts'
 import { snapshotQuery } from './snapshot.ts'
-
-const ALL = ['free', 'starter', 'pro', 'quant'] as const
-const STARTER = ALL.slice(1)
-const PRO = ALL.slice(2)
-
-/** One operation. */
-export interface Operation {
-  id: string
-  method: 'get' | 'post'
-  /** With `:name` for parameters, without the version. */
-  path: string
-  group: string
-  summary: string
-  description: string
-  /** Tiers that may call it; undefined where no key is needed. */
-  tiers: readonly string[] | undefined
-  params?: z.ZodObject
-  query?: z.ZodObject
-  body?: z.ZodObject
-  reply: Reply
-  /** Refusals beside those that every operation of its kind has. */
-  errors: readonly ErrorCode[]
-}
-
-/** What an operation answers when all is well. */
-export interface Reply {
-  status: 200 | 302
-  description: string
-  /** Name among the document's schemas. */
-  name?: string
-  schema?: z.ZodType
-  /** Lines of NDJSON instead of one JSON text. */
-  isStream?: boolean
-  headers?: Record<string, string>
-  example?: unknown
-}
-
-/** What the schemas of operations depend on. */
-export interface OperationScope {
-  askKeys: readonly string[]
-  bidKeys: readonly string[]
-  saleKeys: readonly string[]
-}
-
-const json = (name: string, schema: z.ZodType, description: string): Reply => ({
-  status: 200,
-  name,
-  schema,
-  description,
-  example: REPLY_EXAMPLES[name],
-})
-
-const get = (id: string, path: string, group: string) => ({ id, method: 'get' as const, path, group })
-const post = (id: string, path: string, group: string) => ({ id, method: 'post' as const, path, group })
 
 const streamOf = (name: string, schema: z.ZodType, description: string): Reply => ({
   ...json(name, schema, description),
@@ -91,7 +36,7 @@ const STREAM =
   'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers tell the stream starts of a rolling day.'
 const STREAM_ERRORS = ['STREAM_ALREADY_ACTIVE', 'RATE_LIMIT_STREAM_QUOTA_EXCEEDED'] as const
 
-/** All market-data operations. */
+/** All operations. */
 export function operationsOf(scope: OperationScope): Operation[] {
   return [...pricesOperations(scope), ...bidsOperations(scope), ...catalogOperations(scope)]
 }

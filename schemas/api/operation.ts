@@ -1,0 +1,93 @@
+/**
+ * What one operation of the API is: what it takes, who may call it, what it answers and refuses.
+ *
+ * Pure. The areas list their operations with these words (`<area>-operations.ts`), operations.ts joins the lists.
+ * Invariant: request and reply schemas are those that routes parse with and that tests hold answers against.
+ */
+import type { z } from 'zod'
+import type { ErrorCode } from './error.ts'
+import { REPLY_EXAMPLES } from './examples.ts'
+
+/** All tiers; the others leave out the lower ones. */
+export const ALL = ['free', 'starter', 'pro', 'quant'] as const
+
+/** Starter and above. */
+export const STARTER = ALL.slice(1)
+
+/** Pro and above. */
+export const PRO = ALL.slice(2)
+
+/** Quant alone. */
+export const QUANT = ALL.slice(3)
+
+/**
+ * Which credential an operation takes: `key` any API key, counted in the month; `account` the same or a session,
+ * exempt from the month; `management` a root key or a session, exempt from the month.
+ */
+export type Access = 'key' | 'account' | 'management'
+
+/** One operation. */
+export interface Operation {
+  id: string
+  method: 'get' | 'post' | 'patch' | 'delete'
+  /** With `:name` for parameters, without the version. */
+  path: string
+  group: string
+  summary: string
+  description: string
+  /** Tiers that may call it; undefined where no key is needed. */
+  tiers: readonly string[] | undefined
+  /** `key` unless told. */
+  access?: Access
+  params?: z.ZodObject
+  query?: z.ZodObject
+  body?: z.ZodObject
+  reply: Reply
+  /** Refusals beside those that every operation of its kind has. */
+  errors: readonly ErrorCode[]
+}
+
+/** What an operation answers when all is well. */
+export interface Reply {
+  status: 200 | 201 | 204 | 302
+  description: string
+  /** Name among the document's schemas. */
+  name?: string
+  schema?: z.ZodType
+  /** Lines of NDJSON instead of one JSON text. */
+  isStream?: boolean
+  headers?: Record<string, string>
+  example?: unknown
+}
+
+/** What the schemas of operations depend on. */
+export interface OperationScope {
+  askKeys: readonly string[]
+  bidKeys: readonly string[]
+  saleKeys: readonly string[]
+}
+
+const method =
+  <M extends Operation['method']>(name: M) =>
+  (id: string, path: string, group: string) => ({ id, method: name, path, group })
+
+/** Name, method, path and group of a GET. */
+export const get = method('get')
+
+/** Name, method, path and group of a POST. */
+export const post = method('post')
+
+/** Name, method, path and group of a PATCH. */
+export const patch = method('patch')
+
+/** Name, method, path and group of a DELETE. */
+export const remove = method('delete')
+
+/** A JSON answer whose example stands in examples.ts. */
+export const json = (name: string, schema: z.ZodType, description: string, status: 200 | 201 = 200): Reply => ({
+  status,
+  name,
+  schema,
+  description,
+  example: REPLY_EXAMPLES[name],
+})
