@@ -42,7 +42,7 @@ fault: $(INSTALLED) ## the long fault tests: fifty kills, ten frozen processes
 	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
 
 full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes
-	@exec mocha 'test/full/**/*.test.ts'
+	@exec mocha --node-option max-old-space-size=12288 'test/full/**/*.test.ts'
 
 $(INSTALLED): package-lock.json
 	@sh services/cli/install.sh

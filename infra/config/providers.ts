@@ -98,18 +98,63 @@ function hasKnownVariables(template: string): boolean {
 /**
  * The marketplace's URL of an item: its template expanded as RFC 6570 does for simple (`{x}`) and
  * query (`{?x,y}`) expressions. Values are percent-encoded; a null phase leaves its part out.
+ *
+ * A listing shows thousands of them, so a template is taken apart once and an item's values are encoded once.
  */
 export function marketplaceUrl(entry: Provider, item: LinkTarget): string {
+  const values = encodedValues(item)
+  let url = ''
+  for (const { literal, isQuery, names } of templateParts(entry.link_template)) {
+    url += literal
+    let separator = isQuery ? '?' : ''
+    for (const name of names) {
+      const value = values[name]
+      if (value === null) continue
+      url += isQuery ? `${separator}${name}=${value}` : separator + value
+      separator = isQuery ? '&' : ','
+    }
+  }
+  return url
+}
+
+type Encoded = Record<keyof LinkTarget, string | null>
+
+/** A piece of a template: a text, and the variables of the expression after it. */
+interface TemplatePart {
+  literal: string
+  isQuery: boolean
+  names: readonly (keyof LinkTarget)[]
+}
+
+const partsOf = new Map<string, readonly TemplatePart[]>()
+const encodedOf = new WeakMap<LinkTarget, Encoded>()
+
+function templateParts(template: string): readonly TemplatePart[] {
+  const known = partsOf.get(template)
+  if (known) return known
+  const parts: TemplatePart[] = []
+  let from = 0
+  for (const match of template.matchAll(EXPRESSION)) {
+    const names = (match[2] ?? '').split(',') as (keyof LinkTarget)[]
+    parts.push({ literal: template.slice(from, match.index), isQuery: match[1] === '?', names })
+    from = match.index + match[0].length
+  }
+  parts.push({ literal: template.slice(from), isQuery: false, names: [] })
+  partsOf.set(template, parts)
+  return parts
+}
+
+function encodedValues(item: LinkTarget): Encoded {
+  const known = encodedOf.get(item)
+  if (known) return known
   const encode = (text: string) => encodeURIComponent(text).replace(/[!'()*]/g, percent)
-  return entry.link_template.replace(EXPRESSION, (_, query: string, list: string) => {
-    const pairs = list
-      .split(',')
-      .map(name => [name, item[name as keyof LinkTarget]] as const)
-      .filter(([, value]) => value !== null)
-    if (query === '') return pairs.map(([, value]) => encode(String(value))).join(',')
-    const parts = pairs.map(([name, value]) => `${name}=${encode(String(value))}`)
-    return parts.length === 0 ? '' : `?${parts.join('&')}`
-  })
+  const values: Encoded = {
+    item_id: String(item.item_id),
+    market_hash_name: encode(item.market_hash_name),
+    phase: item.phase === null ? null : encode(item.phase),
+  }
+  encodedOf.set(item, values)
+  return values
 }
 
 const percent = (character: string): string => `%${character.charCodeAt(0).toString(16).toUpperCase()}`

@@ -53,6 +53,7 @@ const INSTANTS_KEPT = 20_000
 export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryText<P> {
   const itemTexts = new Map<number, string>()
   const instants = new Map<number, string>()
+  const linkStarts = new Map<string, string>()
 
   const instantText = (instant: number): string => {
     const known = instants.get(instant)
@@ -72,6 +73,15 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
     const { market_hash_name, phase } = item
     const text = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)},`
     itemTexts.set(itemId, text)
+    return text
+  }
+
+  /** The tracked link of a provider up to the item's id. */
+  const linkStart = (key: string): string => {
+    const known = linkStarts.get(key)
+    if (known !== undefined) return known
+    const text = `"link":${ascii(`${sources.baseUrl}/r/${key}/`).slice(0, -1)}`
+    linkStarts.set(key, text)
     return text
   }
 
@@ -98,7 +108,7 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
       if (members === 'quote') return `{"provider":"${key}",${rowText(row, currency, '')}`
       const start = `{"provider":"${key}",${item}`
       if (side === 'bid') return start + rowText(row, currency, '')
-      const link = `"link":${ascii(`${sources.baseUrl}/r/${key}/${itemId}`)},`
+      const link = `${linkStart(key)}${itemId}",`
       if (members === 'entry') return start + rowText(row, currency, link)
       const url = `"url":${ascii(urlOf(provider, sources.itemOf(itemId) as CatalogItem, row))},`
       return start + rowText(row, currency, link + url)
@@ -108,8 +118,12 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
 
 /** JSON text of a value with everything beyond ASCII escaped, so that a body costs no UTF-8 encoding. */
 export function ascii(value: unknown): string {
+  if (typeof value === 'string' && NEEDS_NO_ESCAPE.test(value)) return `"${value}"`
   return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped)
 }
+
+/** Printable ASCII but for the quote and the backslash. */
+const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
 
 const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 
