@@ -5,6 +5,8 @@
  * schemas, producers (which refuse a topic that they do not own) and the documentation. Invariant:
  * one writer per topic; `market.book` has one partition per partition of the book's two inputs.
  */
+import { alertRuleChanged } from './events/alert-rule-changed.ts'
+import { alertTriggered } from './events/alert-triggered.ts'
 import { bookChanged, refreshMarked } from './events/book-changed.ts'
 import { bookPositionStored, bookRefreshStored, bookRowStored } from './events/book-state.ts'
 import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
@@ -157,6 +159,25 @@ export const topics = {
     retention: kept(3650, 1),
     writer: 'ingest',
     readers: ['fx'],
+  },
+  alertRules: {
+    name: 'accounts.alert-rules',
+    // The partition is the item's, not the key's: an instance that reads an item's changes has all of its rules.
+    key: 'alert_id',
+    events: [alertRuleChanged],
+    partitions: ITEM_PARTITIONS,
+    retention: { policy: 'compact' },
+    writer: 'accounts',
+    readers: ['alert-triggers'],
+  },
+  alertsTriggered: {
+    name: 'alerts.triggered',
+    key: 'alert_id',
+    events: [alertTriggered],
+    partitions: ITEM_PARTITIONS,
+    retention: kept(35, 1),
+    writer: 'alert-triggers',
+    readers: [],
   },
 } as const satisfies Record<string, TopicDefinition>
 

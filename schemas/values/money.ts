@@ -95,6 +95,16 @@ export function toUsdText(micro: MicroUsd): string {
   return place(minorDigits(micro, USD_RATE), 2)
 }
 
+/**
+ * An amount in hundred-millionths of a currency's major unit, rounded down and up: what decimal texts of eight
+ * places are compared with exactly. Both are the same where the amount is whole.
+ */
+export function majorBounds(micro: MicroUsd, rate: Rate): { floor: bigint; ceiling: bigint } {
+  const numerator = BigInt(micro) * rate.numerator * 100n
+  const floor = numerator / rate.denominator
+  return { floor, ceiling: floor * rate.denominator === numerator ? floor : floor + 1n }
+}
+
 function exactMinor(micro: MicroUsd, rate: Rate): bigint {
   return divideHalfUp(BigInt(micro) * rate.numerator, 10_000n * rate.denominator)
 }

@@ -13,10 +13,20 @@ export interface ReadingGroup {
   stage: number
 }
 
-const WITHOUT_GROUP: readonly string[] = ['api', 'feed']
+/** Roles that read without a group: every topic, or only those named, which each of their processes follows whole. */
+const WITHOUT_GROUP: Record<string, 'every' | readonly string[]> = {
+  api: 'every',
+  feed: 'every',
+  'alert-triggers': ['market.fx'],
+}
+
+const readsInGroup = (reader: string, topic: TopicDefinition): boolean => {
+  const without = WITHOUT_GROUP[reader] ?? []
+  return without !== 'every' && !without.includes(topic.name)
+}
 
 const groupsOf = (topic: TopicDefinition): string[] =>
-  topic.retention.policy === 'compact' ? [] : topic.readers.filter(reader => !WITHOUT_GROUP.includes(reader))
+  topic.retention.policy === 'compact' ? [] : topic.readers.filter(reader => readsInGroup(reader, topic))
 
 /** Every group and topic, earliest stage first. */
 export function readingGroups(): ReadingGroup[] {

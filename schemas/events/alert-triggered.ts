@@ -1,0 +1,48 @@
+/**
+ * The condition of an alert held (alerts.triggered, keyed by alert id).
+ *
+ * Names the version of the rule that it saw. A crash or a replay may tell it twice: accounts applies it at most
+ * once, and never to a later version. Invariant: amounts are those at which the condition was decided.
+ */
+import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
+import { type AvroType, defineEvent, optional } from './event.ts'
+
+/** What made the condition be looked at: a change of the book, a change of the rule, or new exchange rates. */
+export type TriggerCause = 'book' | 'rule' | 'rates'
+
+/** The condition of an alert held. */
+export interface AlertTriggered {
+  alert_id: string
+  version: number
+  item_id: number
+  kind: AlertKind
+  /** Decimal text: the best ask in `triggered_currency`, or the spread in percent. */
+  triggered_value: string
+  /** Null for spreads. */
+  triggered_currency: string | null
+  best_ask_micro_usd: number
+  best_bid_micro_usd: number | null
+  ask_provider: string
+  bid_provider: string | null
+  cause: TriggerCause
+  /** The time of the cause: of the price, the rule's change, or the rates. */
+  caused_at: number
+}
+
+const cause: AvroType = { type: 'enum', name: 'TriggerCause', symbols: ['book', 'rule', 'rates'] }
+
+/** The condition of an alert held. */
+export const alertTriggered = defineEvent<AlertTriggered>('AlertTriggered', 1, 'The condition of an alert held.', {
+  alert_id: 'string',
+  version: 'long',
+  item_id: 'int',
+  kind: { type: 'enum', name: 'AlertTriggeredKind', symbols: [...ALERT_KINDS] },
+  triggered_value: 'string',
+  triggered_currency: optional('string'),
+  best_ask_micro_usd: 'long',
+  best_bid_micro_usd: optional('long'),
+  ask_provider: 'string',
+  bid_provider: optional('string'),
+  cause,
+  caused_at: 'long',
+})
