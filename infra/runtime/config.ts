@@ -6,6 +6,7 @@
  * the README's configuration table.
  */
 import type { ServerAddresses } from '#infra/stack/servers.ts'
+import { isSecretKey } from './sealed-box.ts'
 
 /** All settings of one process. */
 export interface PlatformConfig {
@@ -30,6 +31,16 @@ export interface PlatformConfig {
   fxUrl: string | undefined
   /** Key that signs paging cursors. */
   cursorKey: string
+  /** Key that seals stored secrets, 32 bytes in base64; undefined: nothing that needs one is offered. */
+  secretKey: string | undefined
+  /** Way out for mails, `smtp://user:password@host:587`; undefined: mails are recorded as failed. */
+  smtpUrl: string | undefined
+  /** Address that mails come from. */
+  mailFrom: string
+  /** `address:port` of destinations that webhooks may reach although they are not public; for development. */
+  webhookAllow: readonly string[]
+  /** Name servers asked for the hosts of webhooks; empty: those of the system. */
+  webhookDns: readonly string[]
 }
 
 type Environment = Record<string, string | undefined>
@@ -48,14 +59,14 @@ export function readConfig(env: Environment): PlatformConfig {
   if (!/^([a-z][a-z0-9-]{0,30}\.)?$/.test(namespace)) {
     faults.push('MARKETLOG_NAMESPACE must be empty or a lower-case word with a final dot')
   }
+  if (env.MARKETLOG_SECRET_KEY && !isSecretKey(env.MARKETLOG_SECRET_KEY)) {
+    faults.push('MARKETLOG_SECRET_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
+  }
   const clickhouse = needed('CLICKHOUSE_URL')
   const config: PlatformConfig = {
     namespace,
     servers: {
-      kafka: needed('KAFKA_BROKERS')
-        .split(',')
-        .map(broker => broker.trim())
-        .filter(Boolean),
+      kafka: listed(needed('KAFKA_BROKERS')),
       schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
       redis: needed('REDIS_URL'),
       clickhouse,
@@ -72,6 +83,11 @@ export function readConfig(env: Environment): PlatformConfig {
     logLevel: env.LOG_LEVEL ?? 'info',
     fxUrl: env.FX_URL,
     cursorKey: env.CURSOR_KEY ?? 'marketlog-cursor',
+    secretKey: env.MARKETLOG_SECRET_KEY || undefined,
+    smtpUrl: env.MARKETLOG_SMTP_URL || undefined,
+    mailFrom: env.MARKETLOG_MAIL_FROM || 'marketlog <marketlog@localhost>',
+    webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),
+    webhookDns: listed(env.MARKETLOG_WEBHOOK_DNS),
   }
   if (faults.length > 0) {
     throw new Error(
@@ -80,6 +96,12 @@ export function readConfig(env: Environment): PlatformConfig {
   }
   return config
 }
+
+const listed = (text = ''): string[] =>
+  text
+    .split(',')
+    .map(one => one.trim())
+    .filter(Boolean)
 
 /** The name of the ClickHouse and Postgres database of a namespace. */
 export function databaseName(namespace: string): string {

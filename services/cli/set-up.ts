@@ -11,6 +11,7 @@ import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
+import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
@@ -42,6 +43,7 @@ export async function setUp(
   try {
     onPart('its turn')
     await inTurn(database, async () => {
+      await run('jobs', () => setUpJobs(url, log))
       const kafka = connectKafka({ config, role: 'setup', log })
       await run('topics', () => setUpTopics(kafka))
       await run('schemas', () => registerSchemas({ url: config.servers.schemaRegistry, namespace: config.namespace }))

@@ -1,0 +1,102 @@
+/**
+ * Tells live takers of jobs from dead ones, and frees the jobs of the dead.
+ *
+ * graphile-worker marks a job with the id of the pool that took it and gives it free after four hours. Here
+ * each pool also holds an advisory lock of the session named after that id: Postgres drops it the moment the process
+ * dies. Invariant: a job is freed only when nobody holds its taker's lock. A process whose session
+ * broke while it lives may see its job run twice, which tasks must bear; the session is opened again.
+ */
+import { Client } from 'pg'
+import type { Log } from '../runtime/log.ts'
+
+/** The pools of this process, and the eye on those of others. */
+export interface JobOwners {
+  /** Declares a pool of this process alive. */
+  claim(poolId: string): Promise<void>
+  /** Gives up a pool that has ended, so that what it still holds becomes free. */
+  disown(poolId: string): void
+  unavailable(): string | undefined
+  close(): Promise<void>
+}
+
+const LOOK_EVERY_MS = 3_000
+const CONNECT_LIMIT_MS = 5_000
+const QUERY_LIMIT_MS = 5_000
+
+/** A peer that vanished without a word is noticed within a minute. */
+const SESSION = 'SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3'
+const HOLD = 'SELECT pg_advisory_lock(hashtextextended(id, 0)) FROM unnest($1::text[]) AS id'
+const LET_GO = 'SELECT pg_advisory_unlock(hashtextextended($1, 0))'
+const FREE = `WITH takers AS MATERIALIZED (
+    SELECT DISTINCT locked_by AS id FROM graphile_worker.jobs WHERE locked_by <> ALL ($1::text[])
+  ), dead AS MATERIALIZED (
+    SELECT id FROM takers WHERE pg_try_advisory_xact_lock(hashtextextended(id, 0))
+  )
+  SELECT count(graphile_worker.force_unlock_workers(ARRAY[id]))::int AS freed FROM dead`
+
+/** Opens the session, frees what the dead hold, and keeps doing so; rejects when Postgres does not answer. */
+export async function openJobOwners(url: string, options: { name: string; log: Log }): Promise<JobOwners> {
+  const { name, log } = options
+  const own = new Set<string>()
+  let session: Client | undefined = await openSession()
+  let isClosed = false
+
+  async function openSession(): Promise<Client> {
+    const client = new Client({
+      connectionString: url,
+      application_name: `${name} job owner`,
+      connectionTimeoutMillis: CONNECT_LIMIT_MS,
+      query_timeout: QUERY_LIMIT_MS,
+      keepAlive: true,
+    })
+    const lose = () => {
+      if (session === client) session = undefined
+    }
+    client.on('error', lose).on('end', lose)
+    try {
+      await client.connect()
+      await client.query(SESSION)
+      await client.query(HOLD, [[...own]])
+      return client
+    } catch (error) {
+      client.end().catch(() => undefined)
+      throw error
+    }
+  }
+
+  async function look(): Promise<void> {
+    session ??= await openSession()
+    const { rows } = await session.query<{ freed: number }>(FREE, [[...own]])
+    const freed = rows[0]?.freed ?? 0
+    if (freed > 0) log.info({ freed }, 'jobs of dead processes are free again')
+  }
+
+  let looking: Promise<void> = look().catch(told)
+  const timer = setInterval(() => {
+    looking = looking.then(() => (isClosed ? undefined : look())).catch(told)
+  }, LOOK_EVERY_MS)
+
+  function told(error: unknown): void {
+    log.warn({ err: error }, 'the takers of jobs could not be looked at')
+  }
+
+  return {
+    async claim(poolId) {
+      own.add(poolId)
+      session ??= await openSession()
+      await session.query(HOLD, [[poolId]])
+    },
+    disown(poolId) {
+      own.delete(poolId)
+      // A session that is lost has let go by itself.
+      session?.query(LET_GO, [poolId]).catch(() => undefined)
+    },
+    unavailable: () => (session ? undefined : 'the session that owns jobs is lost'),
+    async close() {
+      isClosed = true
+      clearInterval(timer)
+      await looking
+      await session?.end().catch(() => undefined)
+    },
+  }
+}

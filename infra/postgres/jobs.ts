@@ -1,0 +1,200 @@
+/**
+ * Jobs in Postgres (graphile-worker): added inside the transaction that makes them necessary, run in the background.
+ *
+ * Reads and writes the schema graphile_worker and nothing else. States of a lane: running -> (lost) -> running | stopped;
+ * a lane that loses Postgres is started again with growing pauses and never ends the process. Invariant: a job runs
+ * at least once; one that its process took along into its death is free again as soon as another process looks
+ * (job-owners.ts), so a task must bear to be run twice. Payloads are never logged.
+ */
+import { EventEmitter } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  Logger,
+  parseCronItems,
+  type Runner,
+  run,
+  runMigrations,
+  type TaskList,
+  type WorkerEvents,
+} from 'graphile-worker'
+import { Pool } from 'pg'
+import type { Log } from '../runtime/log.ts'
+import { type JobOwners, openJobOwners } from './job-owners.ts'
+import type { Query } from './pool.ts'
+
+/** How a job is added. */
+export interface JobOptions {
+  /** Milliseconds since the epoch; at once when left out. */
+  runAt?: number
+  /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
+  key?: string
+  /** Jobs of one queue run one after the other. */
+  queue?: string
+  /** Lower runs first. */
+  priority?: number
+  /** Runs, crashes included, after which a job is given up. */
+  maxAttempts?: number
+}
+
+/** Does a job; rejects to have it run again later. The signal aborts when the process stops. */
+export type JobTask = (payload: unknown, signal: AbortSignal) => Promise<void>
+
+/** Tasks that share a number of workers, so that those of one lane never wait for those of another. */
+export interface JobLane {
+  tasks: Record<string, JobTask>
+  concurrency: number
+}
+
+/** A task that the clock adds: `match` is a crontab's five columns, UTC. */
+export interface JobClock {
+  task: string
+  match: string
+}
+
+/** Lanes that run. */
+export interface RunningJobs {
+  /** Why no job is taken at the moment; undefined when all is well. */
+  unavailable(): string | undefined
+  /** Takes no further job and waits for those under way, which hear of it by their signal. */
+  stop(): Promise<void>
+}
+
+const POLL_MS = 2_000
+const CONNECT_LIMIT_MS = 5_000
+const QUERY_LIMIT_MS = 15_000
+const RESTART_FIRST_MS = 500
+const RESTART_LONGEST_MS = 15_000
+
+const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, queue_name => $3, run_at => $4, max_attempts => $5,
+  job_key => $6, priority => $7)`
+
+/** Adds a job within the transaction of `query`: it exists when that commits, and not otherwise. */
+export async function addJob(query: Query, task: string, payload: object, options: JobOptions = {}): Promise<void> {
+  const { runAt, queue = null, maxAttempts = null, key = null, priority = null } = options
+  const at = runAt === undefined ? null : new Date(runAt)
+  await query(ADD_JOB, [task, JSON.stringify(payload), queue, at, maxAttempts, key, priority])
+}
+
+/** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
+export async function setUpJobs(url: string, log: Log): Promise<void> {
+  await runMigrations({ connectionString: url, logger: openLogger(log) })
+}
+
+/** Runs jobs of a database until stopped; rejects when Postgres does not answer at the start. */
+export async function runJobs(options: {
+  url: string
+  /** Shown in pg_stat_activity. */
+  name: string
+  lanes: readonly JobLane[]
+  clocks?: readonly JobClock[]
+  log: Log
+  connections?: number
+}): Promise<RunningJobs> {
+  const { url, name, lanes, clocks = [], log, connections = 10 } = options
+  const ending = new AbortController()
+  const pool = openPool(url, name, connections, log)
+  const owners = await openJobOwners(url, { name, log }).catch(async error => {
+    await pool.end()
+    throw error
+  })
+  const running = lanes.map((lane, order) =>
+    keepLane({ lane, clocks: order === 0 ? clocks : [], pool, owners, log, signal: ending.signal }),
+  )
+  return {
+    unavailable: () => running.map(lane => lane.unavailable()).find(Boolean) ?? owners.unavailable(),
+    async stop() {
+      ending.abort()
+      await Promise.all(running.map(lane => lane.ended))
+      await owners.close()
+      await pool.end()
+    },
+  }
+}
+
+interface LaneOptions {
+  lane: JobLane
+  clocks: readonly JobClock[]
+  pool: Pool
+  owners: JobOwners
+  log: Log
+  signal: AbortSignal
+}
+
+/** Keeps a lane running: the library ends it when it cannot tell Postgres how a job went. */
+function keepLane(options: LaneOptions): { unavailable(): string | undefined; ended: Promise<void> } {
+  const { signal, log } = options
+  let runner: Runner | undefined
+  const keep = async (): Promise<void> => {
+    for (let pauseMs = RESTART_FIRST_MS; !signal.aborted; pauseMs = Math.min(pauseMs * 2, RESTART_LONGEST_MS)) {
+      try {
+        runner = await startLane(options)
+        const stop = () => void runner?.stop().catch(() => undefined)
+        signal.addEventListener('abort', stop, { once: true })
+        if (signal.aborted) stop()
+        pauseMs = RESTART_FIRST_MS
+        await runner.promise.finally(() => signal.removeEventListener('abort', stop))
+      } catch (error) {
+        log.warn({ err: error }, 'a lane of jobs ended and is started again')
+      }
+      runner = undefined
+      await pause(pauseMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+  return { unavailable: () => (runner ? undefined : 'jobs cannot be taken from Postgres'), ended: keep() }
+}
+
+async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOptions): Promise<Runner> {
+  const events: WorkerEvents = new EventEmitter()
+  let claimed: Promise<void> = Promise.resolve()
+  events.on('pool:create', ({ workerPool }) => {
+    claimed = owners.claim(workerPool.id)
+    const disown = () => owners.disown(workerPool.id)
+    workerPool.promise.then(disown, disown)
+    // Whoever takes the first job waits for it and meets its error.
+    claimed.catch(() => undefined)
+  })
+  const taskList: TaskList = Object.fromEntries(
+    Object.entries(lane.tasks).map(([name, task]) => [name, (payload: unknown) => task(payload, signal)]),
+  )
+  return run({
+    pgPool: pool,
+    taskList,
+    parsedCronItems: parseCronItems(clocks.map(({ task, match }) => ({ task, match }))),
+    concurrency: lane.concurrency,
+    noHandleSignals: true,
+    pollInterval: POLL_MS,
+    events,
+    logger: openLogger(log),
+    // Asked before each job: none is taken before its taker can be known to be alive.
+    forbiddenFlags: async () => {
+      await claimed
+      return null
+    },
+    // With a delay, even of 0, a lost connection ends the lane; without, it is an unhandled rejection.
+    preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
+  })
+}
+
+function openPool(url: string, name: string, connections: number, log: Log): Pool {
+  const pool = new Pool({
+    connectionString: url,
+    application_name: `${name} jobs`,
+    max: connections,
+    connectionTimeoutMillis: CONNECT_LIMIT_MS,
+    query_timeout: QUERY_LIMIT_MS,
+    keepAlive: true,
+  })
+  const tell = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
+  pool.on('error', tell)
+  pool.on('connect', client => void client.on('error', tell))
+  return pool
+}
+
+/** The library's lines at a level below, without what it attaches: jobs carry their payload. */
+function openLogger(log: Log): Logger {
+  return new Logger(({ label }) => (level, message) => {
+    const told = { lane: label }
+    if (level === 'error' || level === 'warning') log.warn(told, message)
+    else log.debug(told, message)
+  })
+}
