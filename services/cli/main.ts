@@ -10,7 +10,7 @@ import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
 import type { RoleName } from './roles.ts'
-import { cursorKey, prepareRunDirectory, readServers, runDirectory, TIERS } from './run-directory.ts'
+import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
 import { type Environment, settleEnvironment } from './settle-environment.ts'
 
@@ -21,8 +21,13 @@ const directory = runDirectory(environment)
 function connect({ lives = false, serves = false } = {}): { config: PlatformConfig; log: Log } {
   // The addresses that a killed platform has left name nobody.
   const servers = runningSupervisor(directory) && readServers(directory)
-  if (serves) prepareRunDirectory(directory)
-  const known = { servers, stateDir: directory.state, cursorKey: serves ? cursorKey(directory) : undefined }
+  if (lives || serves) prepareRunDirectory(directory)
+  const known = {
+    servers,
+    stateDir: directory.state,
+    cursorKey: serves ? cursorKey(directory) : undefined,
+    secretKey: lives || serves ? secretKey(directory) : undefined,
+  }
   let config: PlatformConfig
   try {
     config = readConfig(settleEnvironment(environment, known, serves))

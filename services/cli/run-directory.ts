@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { readJson, replaceFile } from '#infra/stack/processes.ts'
 import type { ServerAddresses } from '#infra/stack/servers.ts'
 
@@ -50,6 +51,7 @@ export interface RunDirectory {
   platformFile: string
   keysFile: string
   cursorKeyFile: string
+  secretKeyFile: string
   logs: string
   /** Owner and processes of the running platform. */
   supervisor: string
@@ -69,6 +71,7 @@ export function runDirectory(environment: Record<string, string | undefined>): R
     platformFile: join(root, 'platform.json'),
     keysFile: join(root, 'keys.json'),
     cursorKeyFile: join(root, 'cursor-key.json'),
+    secretKeyFile: join(root, 'secret-key.json'),
     logs: join(root, 'logs'),
     supervisor: join(root, 'supervisor'),
     state: join(root, 'state'),
@@ -118,5 +121,14 @@ export function cursorKey(directory: RunDirectory): string {
   if (known !== undefined) return known
   const fresh = randomBytes(32).toString('base64url')
   replaceFile(directory.cursorKeyFile, JSON.stringify({ cursorKey: fresh }), OWNER_ONLY)
+  return fresh
+}
+
+/** The key that seals stored secrets here: made once; without it what was sealed cannot be read again. */
+export function secretKey(directory: RunDirectory): string {
+  const known = readJson<{ secretKey: string }>(directory.secretKeyFile)?.secretKey
+  if (known !== undefined) return known
+  const fresh = newSecretKey()
+  replaceFile(directory.secretKeyFile, JSON.stringify({ secretKey: fresh }), OWNER_ONLY)
   return fresh
 }

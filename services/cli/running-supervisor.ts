@@ -39,6 +39,7 @@ export async function wipePlatform(directory: RunDirectory): Promise<void> {
     directory.logs,
     directory.keysFile,
     directory.cursorKeyFile,
+    directory.secretKeyFile,
   ]) {
     rmSync(path, { recursive: true, force: true })
   }

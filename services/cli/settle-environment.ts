@@ -14,6 +14,7 @@ export interface LocalKnowledge {
   servers: ServerAddresses | undefined
   stateDir: string
   cursorKey: string | undefined
+  secretKey: string | undefined
 }
 
 /** The environment, completed; `serves` tells whether the process answers clients and so needs its known port. */
@@ -22,6 +23,7 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     ...(local.servers === undefined ? {} : addressVariables(local.servers)),
     MARKETLOG_STATE_DIR: local.stateDir,
     CURSOR_KEY: local.cursorKey,
+    MARKETLOG_SECRET_KEY: local.secretKey,
     PORT: serves ? '8080' : '0',
   }
   const settled: Environment = { ...given }

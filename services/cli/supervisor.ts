@@ -25,6 +25,7 @@ import {
   type PlatformFile,
   prepareRunDirectory,
   type RunDirectory,
+  secretKey,
   writePlatform,
   writeServers,
 } from './run-directory.ts'
@@ -169,7 +170,12 @@ async function startServers(
 /** Children get everything by environment, as any role on any machine does. */
 function platformEnvironment(options: SuperviseOptions, addresses: ServerAddresses): Environment {
   const { directory, environment } = options
-  const known = { servers: addresses, stateDir: directory.state, cursorKey: cursorKey(directory) }
+  const known = {
+    servers: addresses,
+    stateDir: directory.state,
+    cursorKey: cursorKey(directory),
+    secretKey: secretKey(directory),
+  }
   return { ...settleEnvironment(environment, known, true), ...addressVariables(addresses) }
 }
 

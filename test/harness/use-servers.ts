@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import type { ServerAddresses } from '#infra/stack/servers.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { removeNamespace } from './remove-namespace.ts'
@@ -104,6 +105,7 @@ function describePlace(addresses: ServerAddresses, stateDir: string) {
     HOST: '127.0.0.1',
     PORT: '0',
     MARKET: 'empty',
+    MARKETLOG_SECRET_KEY: newSecretKey(),
     LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
   }
   const config = readConfig(environment)

@@ -13,7 +13,7 @@ const servers = {
   clickhouseReadOnly: 'http://reader:secret@127.0.0.1:8123',
   postgres: 'postgres://127.0.0.1:5432/marketlog',
 }
-const local = { servers, stateDir: '/state', cursorKey: 'signs' }
+const local = { servers, stateDir: '/state', cursorKey: 'signs', secretKey: 'seals' }
 
 describe('the environment of a command', () => {
   it('finds the servers of a running platform and gives them to the configuration unchanged', () => {
