@@ -8,6 +8,7 @@
 import type { ErrorRequestHandler } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
+import { Refusal } from '#services/accounts/refusal.ts'
 import { localsOf, send } from './reply.ts'
 
 const REPORT_EVERY_MS = 1_000
@@ -84,6 +85,10 @@ function openReporter(log: Log, now: () => number): (failure: ApiError, requestI
 /** Express marks what it refuses itself (a path parameter that cannot be decoded) with a status. */
 function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
+  if (error instanceof Refusal) {
+    const { code, detail, retryAfterSeconds: seconds } = error
+    return new ApiError(code, detail, seconds === undefined ? {} : { headers: ['Retry-After', String(seconds)] })
+  }
   if ((error as { status?: number } | null)?.status === 400) {
     return new ApiError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })
   }

@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import { readConfig } from '#infra/runtime/config.ts'
+import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { addressVariables, settleEnvironment } from '#services/cli/settle-environment.ts'
 
 const servers = {
@@ -13,7 +14,7 @@ const servers = {
   clickhouseReadOnly: 'http://reader:secret@127.0.0.1:8123',
   postgres: 'postgres://127.0.0.1:5432/marketlog',
 }
-const local = { servers, stateDir: '/state', cursorKey: 'signs', secretKey: 'seals' }
+const local = { servers, stateDir: '/state', cursorKey: 'signs', secretKey: newSecretKey() }
 
 describe('the environment of a command', () => {
   it('finds the servers of a running platform and gives them to the configuration unchanged', () => {
