@@ -54,6 +54,18 @@ export const integer = (bounds: { min?: number; max?: number } = {}) => {
   return z.preprocess(read, number)
 }
 
+/** A whole number that is moved into its bounds instead of being refused. */
+export const clamped = (bounds: { min: number; max: number; otherwise: number }) =>
+  integer()
+    .default(bounds.otherwise)
+    .transform(value => Math.min(Math.max(value, bounds.min), bounds.max))
+
+/** `limit` and `offset` of a list whose page size is clamped. */
+export const clampedPage = (bounds: { max: number; otherwise: number }) => ({
+  limit: clamped({ min: 1, ...bounds }),
+  offset: integer({ min: 0 }).default(0),
+})
+
 /** A number between two bounds, both included. */
 export const decimal = (bounds: { min: number; max: number }) => {
   const read = reading(numberLike(NUMBER_FORM), 'float_parsing', 'Input should be a number')
@@ -75,6 +87,15 @@ export const text = (longest = 200) =>
     .max(longest)
     .refine(value => !value.includes('\0'), violates('value_error', 'Text must not contain a NUL character'))
     .refine(value => value.isWellFormed(), violates('value_error', 'Text must not contain a lone surrogate'))
+
+const UUID_FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** A UUID of any version, in small letters whatever was sent. */
+export const uuid = () =>
+  z
+    .string()
+    .refine(value => UUID_FORM.test(value), violates('uuid_parsing', 'Input should be a UUID'))
+    .transform(value => value.toLowerCase())
 
 /** A repeatable parameter: one text or several. */
 export const repeated = <T extends z.ZodType>(one: T) =>

@@ -1,5 +1,5 @@
 /**
- * Reads what a request says: its id, its query string, its validated parameters.
+ * Reads what a request says: its id, its path, its query string, its validated parameters.
  *
  * Invariant: a query that cannot be decoded is a 400, one that breaks its schema a 422 with every
  * violation; parameters that no schema names are ignored. Express' own query parser is off: it decodes
@@ -19,6 +19,13 @@ export function parse<T>(schema: z.ZodType<T>, request: IncomingMessage): T {
   const result = schema.safeParse(raw)
   if (result.success) return result.data
   throw new ApiError('VALIDATION_ERROR', violationsOf(result.error.issues, raw, 'query'))
+}
+
+/** Validates the parameters that stand in a request's path; throws the 422 that lists every violation. */
+export function parseParams<T>(schema: z.ZodType<T>, request: { params: unknown }): T {
+  const result = schema.safeParse(request.params)
+  if (result.success) return result.data
+  throw new ApiError('VALIDATION_ERROR', violationsOf(result.error.issues, request.params, 'path'))
 }
 
 /** Decodes a request's query string; throws a 400 when it cannot be decoded. */

@@ -11,8 +11,8 @@ import type { ViolationParams } from '#schemas/api/query-values.ts'
 type Issue = z.core.$ZodIssue
 type Told = Pick<Violation, 'type' | 'msg' | 'ctx'>
 
-/** All violations of a request part (`query` or `body`) whose raw value is `raw`. */
-export function violationsOf(issues: readonly Issue[], raw: unknown, part: 'query' | 'body'): Violation[] {
+/** All violations of a request part whose raw value is `raw`. */
+export function violationsOf(issues: readonly Issue[], raw: unknown, part: 'path' | 'query' | 'body'): Violation[] {
   return issues.flatMap(issue => {
     if (issue.code === 'unrecognized_keys') {
       const told: Told = { type: 'extra_forbidden', msg: 'Extra inputs are not permitted', ctx: {} }
