@@ -10,9 +10,11 @@ import { alertTriggered } from './events/alert-triggered.ts'
 import { bookChanged, refreshMarked } from './events/book-changed.ts'
 import { bookPositionStored, bookRefreshStored, bookRowStored } from './events/book-state.ts'
 import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
+import { dayClosed } from './events/day-closed.ts'
 import type { EventSchema } from './events/event.ts'
 import { feedAdvanced } from './events/feed-advanced.ts'
 import { fxRatesPublished } from './events/fx-rates-published.ts'
+import { itemSummarised, marketSummarised } from './events/market-summary.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
 import { saleObserved } from './events/sale-observed.ts'
@@ -95,7 +97,7 @@ export const topics = {
     partitions: ITEM_PARTITIONS,
     retention: kept(35, 8),
     writer: 'book',
-    readers: ['live-view', 'candles', 'history', 'feed'],
+    readers: ['live-view', 'candles', 'history', 'feed', 'market-summary'],
   },
   book: {
     name: 'market.book',
@@ -178,6 +180,24 @@ export const topics = {
     retention: kept(35, 1),
     writer: 'alert-triggers',
     readers: [],
+  },
+  dayCloses: {
+    name: 'market.day-closes',
+    key: 'market_hash_name',
+    events: [dayClosed],
+    partitions: 4,
+    retention: kept(3650, 4),
+    writer: 'ingest',
+    readers: [],
+  },
+  summaries: {
+    name: 'market.summaries',
+    key: 'item_id, summary',
+    events: [itemSummarised, marketSummarised],
+    partitions: 1,
+    retention: { policy: 'compact' },
+    writer: 'market-summary',
+    readers: ['market-summary'],
   },
 } as const satisfies Record<string, TopicDefinition>
 

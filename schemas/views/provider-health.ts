@@ -41,6 +41,20 @@ export interface StoredHealth extends ProviderHealth {
   sides: Partial<Record<Side, SideHealth>>
 }
 
+const INTERVALS_UNTIL_DOWN = 3
+const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
+const FAILURES_UNTIL_DOWN = 3
+
+/**
+ * Whether a provider is down at a time: no refresh has completed within three of its intervals (at least 15 minutes),
+ * or the last three failed (decisions.md, "Catalog"); one that was never heard of is down.
+ */
+export function isDown(refreshIntervalMs: number, health: ProviderHealth | undefined, now: Instant): boolean {
+  if (!health || health.last_completed_at === null) return true
+  if (health.consecutive_failures >= FAILURES_UNTIL_DOWN) return true
+  return now - health.last_completed_at > Math.max(INTERVALS_UNTIL_DOWN * refreshIntervalMs, SHORTEST_UNTIL_DOWN_MS)
+}
+
 /** Key of the hash: provider → JSON of {@link StoredHealth}. */
 export const healthKey = (prefix = ''): string => `${prefix}{health}:providers`
 

@@ -17,6 +17,7 @@ export interface ReadingGroup {
 const WITHOUT_GROUP: Record<string, 'every' | readonly string[]> = {
   api: 'every',
   feed: 'every',
+  'market-summary': 'every',
   'alert-triggers': ['market.fx'],
 }
 

@@ -9,17 +9,13 @@ import type { Provider } from '#infra/config/providers.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { ProviderRecord } from '#schemas/api/providers.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { healthKey, type ProviderHealth } from '#schemas/views/provider-health.ts'
+import { healthKey, isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
 
 /** What a record is made of beside the provider itself. */
 export interface RecordScope {
   now: number
   catalogItems: number
 }
-
-const INTERVALS_UNTIL_DOWN = 3
-const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
-const FAILURES_UNTIL_DOWN = 3
 
 /** Reads the health of providers by key; those without any are left out. */
 export async function readHealth(
@@ -67,8 +63,5 @@ export function providerRecordOf(
 
 /** Whether a provider is up at a time. */
 export function statusOf(provider: Provider, health: ProviderHealth | undefined, now: number): 'up' | 'down' {
-  if (!health || health.last_completed_at === null) return 'down'
-  if (health.consecutive_failures >= FAILURES_UNTIL_DOWN) return 'down'
-  const limitMs = Math.max(INTERVALS_UNTIL_DOWN * provider.refresh_interval_ms, SHORTEST_UNTIL_DOWN_MS)
-  return now - health.last_completed_at > limitMs ? 'down' : 'up'
+  return isDown(provider.refresh_interval_ms, health, now) ? 'down' : 'up'
 }

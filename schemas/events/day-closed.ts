@@ -1,0 +1,44 @@
+/**
+ * What ingest writes to market.day-closes: a provider's daily close of a name, from a history file.
+ *
+ * Such history is no refresh: it comes years late, while the provider may be live, and the book would refuse it as
+ * stale. So it has a topic of its own, which the owners of daily tables read. Invariant: a close tells the one before it in
+ * its file, so that each record can be folded by itself, in any order and any number of times.
+ */
+import { defineEvent, optional } from './event.ts'
+
+/** A provider's close of a name on a UTC day. */
+export interface DayClosed {
+  provider: string
+  market_hash_name: string
+  phase: string | null
+  /** Start of the day. */
+  day: number
+  /** Hundredths of `currency`. */
+  price: number
+  currency: string
+  /** Units of `currency` per US dollar that ingest knew. */
+  usd_rate: string
+  /** Null where the file does not tell. */
+  listings: number | null
+  /** The file's close before this one; null for the first. */
+  previous_price: number | null
+  previous_listings: number | null
+  /** The file tells nothing of later days: the close is not carried on. */
+  is_last: boolean
+}
+
+/** A provider's close of a name on a past day. */
+export const dayClosed = defineEvent<DayClosed>('DayClosed', 1, "A provider's close of a name on a past day.", {
+  provider: 'string',
+  market_hash_name: 'string',
+  phase: optional('string'),
+  day: 'long',
+  price: 'long',
+  currency: 'string',
+  usd_rate: 'string',
+  listings: optional('int'),
+  previous_price: optional('long'),
+  previous_listings: optional('int'),
+  is_last: 'boolean',
+})
