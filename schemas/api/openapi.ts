@@ -72,7 +72,7 @@ const ACCESS: Record<Access, string> = {
 }
 
 function describe(operation: Operation): Json {
-  const { id, group, summary, description, tiers, params, query, body } = operation
+  const { id, group, summary, description, tiers, params, query, isCreate } = operation
   const access = tiers ? `Tiers: ${tiers.join(', ')}. ${ACCESS[operation.access ?? 'key']}` : 'No key needed.'
   return {
     operationId: id,
@@ -81,8 +81,12 @@ function describe(operation: Operation): Json {
     description: `${description}\n\n${access}`,
     'x-tiers': tiers ?? [],
     ...(tiers === undefined && { security: [] }),
-    parameters: [...parametersOf('path', params), ...parametersOf('query', query)],
-    ...(body && { requestBody: bodyOf(body) }),
+    parameters: [
+      ...parametersOf('path', params),
+      ...parametersOf('query', query),
+      ...(isCreate ? [IDEMPOTENCY_KEY] : []),
+    ],
+    ...requestOf(operation),
     responses: { ...successOf(operation), ...errorsOf(operation) },
   }
 }
@@ -100,7 +104,29 @@ function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined):
   }))
 }
 
-function bodyOf(schema: z.ZodObject): Json {
+const IDEMPOTENCY_KEY: Json = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'Names this create: sent again within a day with the same key, it is answered as before and done once.',
+  example: '3f2c9a1e-order-17',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+}
+
+function requestOf({ body, upload, isBodyOptional = false }: Operation): Json {
+  if (body) return { requestBody: bodyOf(body, !isBodyOptional) }
+  if (!upload) return {}
+  const { field, description } = upload
+  const schema = {
+    type: 'object',
+    properties: { [field]: { type: 'string', contentMediaType: 'text/csv', description } },
+    required: [field],
+    additionalProperties: false,
+  }
+  return { requestBody: { required: true, content: { 'multipart/form-data': { schema } } } }
+}
+
+function bodyOf(schema: z.ZodObject, required: boolean): Json {
   const json = schemaOf(schema, 'input') as { properties: Record<string, Json> }
   const properties = Object.entries(json.properties).map(([name, one]) => [
     name,
@@ -108,7 +134,7 @@ function bodyOf(schema: z.ZodObject): Json {
   ])
   const example = Object.fromEntries(Object.keys(json.properties).map(name => [name, noteOf(name).example]))
   const described = { ...json, properties: Object.fromEntries(properties) }
-  return { required: true, content: { 'application/json': { schema: described, example } } }
+  return { required, content: { 'application/json': { schema: described, example } } }
 }
 
 function noteOf(name: string): { description: string; example: unknown } {
@@ -120,7 +146,7 @@ function noteOf(name: string): { description: string; example: unknown } {
 function successOf({ reply, tiers }: Operation): Json {
   const { status, description, name, isStream, headers = {}, example } = reply
   const schema = { $ref: `#/components/schemas/${name}` }
-  const type = isStream ? 'application/x-ndjson' : 'application/json'
+  const type = reply.type ?? (isStream ? 'application/x-ndjson' : 'application/json')
   const success = {
     description,
     headers: headersOf({ ...(tiers && RATE_HEADERS), ...headers }),
@@ -131,15 +157,17 @@ function successOf({ reply, tiers }: Operation): Json {
 }
 
 /** What any operation of its kind may refuse with, beside its own errors. */
-function codesOf({ errors, tiers, access = 'key', params, body, query }: Operation): ErrorCode[] {
+function codesOf(operation: Operation): ErrorCode[] {
+  const { errors, tiers, access = 'key', params, query, isCreate } = operation
+  const hasBody = operation.body !== undefined || operation.upload !== undefined
   const codes: ErrorCode[] = ['BAD_REQUEST', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...errors]
   if (tiers) codes.push('AUTH_INVALID_API_KEY', 'AUTH_API_KEY_REVOKED', 'AUTH_ACCOUNT_DISABLED')
   if (tiers && access === 'key') codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
   if (access === 'management') codes.push('FORBIDDEN_CHILD_KEY')
   if (tiers && !tiers.includes('free')) codes.push('FORBIDDEN_TIER')
   if (query) codes.push('REQUEST_HEADERS_TOO_LARGE')
-  if (body) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT')
-  if (body || query || (tiers && params)) codes.push('VALIDATION_ERROR')
+  if (hasBody) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT')
+  if (hasBody || query || isCreate || (tiers && params)) codes.push('VALIDATION_ERROR')
   return [...new Set(codes)]
 }
 
@@ -148,14 +176,14 @@ function errorsOf(operation: Operation): Json {
   return Object.fromEntries([...byStatus].map(([status, codes]) => [status, errorOf(status, codes, operation)]))
 }
 
-function errorOf(status: number, codes: readonly ErrorCode[], { tiers }: Operation): Json {
+function errorOf(status: number, codes: readonly ErrorCode[], { tiers, violationMembers }: Operation): Json {
   const isViolation = codes.includes('VALIDATION_ERROR')
   const detail = isViolation
     ? { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/Violation' } }
     : { type: 'string' }
   const schema = {
     type: 'object',
-    properties: { code: { type: 'string', enum: codes }, detail },
+    properties: { code: { type: 'string', enum: codes }, detail, ...(isViolation && membersOf(violationMembers)) },
     required: ['code', 'detail'],
     additionalProperties: false,
   }
@@ -172,6 +200,9 @@ function errorOf(status: number, codes: readonly ErrorCode[], { tiers }: Operati
     content: { 'application/json': { schema, example } },
   }
 }
+
+const membersOf = (schema: z.ZodObject | undefined): Json =>
+  schema ? (schemaOf(schema, 'output').properties as Json) : {}
 
 const VIOLATION_EXAMPLE = {
   type: 'less_than_equal',

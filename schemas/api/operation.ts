@@ -5,6 +5,7 @@
  * Invariant: request and reply schemas are those that routes parse with and that tests hold answers against.
  */
 import type { z } from 'zod'
+import type { ChildKeyScope } from './account-keys.ts'
 import type { ErrorCode } from './error.ts'
 import { REPLY_EXAMPLES } from './examples.ts'
 
@@ -42,6 +43,14 @@ export interface Operation {
   params?: z.ZodObject
   query?: z.ZodObject
   body?: z.ZodObject
+  /** Whether the body may be left out. */
+  isBodyOptional?: boolean
+  /** Instead of a JSON body: the field of a form that carries a file. */
+  upload?: { field: string; description: string }
+  /** Whether it creates something, and so takes an Idempotency-Key. */
+  isCreate?: boolean
+  /** What a 422 holds beside code and detail. */
+  violationMembers?: z.ZodObject
   reply: Reply
   /** Refusals beside those that every operation of its kind has. */
   errors: readonly ErrorCode[]
@@ -54,6 +63,8 @@ export interface Reply {
   /** Name among the document's schemas. */
   name?: string
   schema?: z.ZodType
+  /** Media type; JSON unless told. */
+  type?: string
   /** Lines of NDJSON instead of one JSON text. */
   isStream?: boolean
   headers?: Record<string, string>
@@ -65,6 +76,8 @@ export interface OperationScope {
   askKeys: readonly string[]
   bidKeys: readonly string[]
   saleKeys: readonly string[]
+  /** Bounds of child keys' limits. */
+  childKeys: ChildKeyScope
 }
 
 const method =

@@ -58,6 +58,16 @@ export function toMinor(micro: MicroUsd, rate: Rate): Minor {
   return rounded((micro * rate.approximate) / 10_000, () => exactMinor(micro, rate))
 }
 
+/** Hundredths of a currency in hundredths of another, half up: both rates are units per US dollar. */
+export function crossMinor(minor: bigint, from: Rate, to: Rate): bigint {
+  return divideHalfUp(minor * to.numerator * from.denominator, to.denominator * from.numerator)
+}
+
+/** A share of an amount, half up: amount x part / whole. */
+export function shareOf(amount: bigint, part: bigint, whole: bigint): bigint {
+  return divideHalfUp(amount * part, whole)
+}
+
 /**
  * The digits of {@link toMinor}, whatever their number: hundredths of a currency with 10^11 units to the
  * dollar pass 2^53 at a price of 1000 dollars, and a listing in it must not fail for that.

@@ -9,6 +9,7 @@ import type { ErrorRequestHandler } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
 import { Refusal } from '#services/accounts/refusal.ts'
+import { CsvRefusal, Refusal as PortfolioRefusal } from '#services/portfolios/refusal.ts'
 import { localsOf, send } from './reply.ts'
 
 const REPORT_EVERY_MS = 1_000
@@ -19,12 +20,19 @@ export class ApiError extends Error {
   readonly detail: string | Violation[]
   /** Further headers, name and value in turn. */
   readonly headers: readonly string[]
+  /** What the body holds beside code and detail. */
+  readonly members: object
 
-  constructor(code: ErrorCode, detail: string | Violation[], options: { headers?: string[]; cause?: unknown } = {}) {
+  constructor(
+    code: ErrorCode,
+    detail: string | Violation[],
+    options: { headers?: string[]; members?: object; cause?: unknown } = {},
+  ) {
     super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
     this.code = code
     this.detail = detail
     this.headers = options.headers ?? []
+    this.members = options.members ?? {}
   }
 }
 
@@ -57,7 +65,7 @@ export function answerErrors(log: Log, now: () => number): ErrorRequestHandler {
     send(
       response,
       status,
-      JSON.stringify({ code: failure.code, detail: failure.detail } as ErrorReply),
+      JSON.stringify({ code: failure.code, detail: failure.detail, ...failure.members } as ErrorReply),
       failure.headers,
     )
   }
@@ -88,6 +96,9 @@ function asApiError(error: unknown): ApiError {
   if (error instanceof Refusal) {
     const { code, detail, retryAfterSeconds: seconds } = error
     return new ApiError(code, detail, seconds === undefined ? {} : { headers: ['Retry-After', String(seconds)] })
+  }
+  if (error instanceof PortfolioRefusal) {
+    return new ApiError(error.code, error.detail, error instanceof CsvRefusal ? { members: error.members } : {})
   }
   if ((error as { status?: number } | null)?.status === 400) {
     return new ApiError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })

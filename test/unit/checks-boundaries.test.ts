@@ -81,7 +81,7 @@ describe('import rules', () => {
     {
       name: 'the api that knows the feed',
       files: { 'services/api/b.ts': "import '#services/feed/hub.ts'", 'services/feed/hub.ts': '' },
-      broken: ['api-knows-accounts-alone services/api/b.ts'],
+      broken: ['api-knows-write-sides-alone services/api/b.ts'],
     },
     {
       name: 'the composition root that starts a room',

@@ -1,0 +1,205 @@
+/**
+ * What a portfolio holds: entries that were added or imported, and what the ledger adds up to.
+ *
+ * Reads and writes portfolio_entries. Invariant: of the entries of an item at most one carries its ledger quantity, which
+ * is the sum of the item's transactions as of the last of them; units that were added otherwise stand beside it and
+ * are never touched by a transaction. An entry without any unit does not exist.
+ */
+import type { Query } from '#infra/postgres/pool.ts'
+import { Refusal } from './refusal.ts'
+import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
+
+/** Where an entry comes from. */
+export type EntrySource = 'gamestore' | 'manual' | 'csv'
+
+/** An applied sticker. */
+export interface EntrySticker {
+  name: string
+  slot: number
+  wear: number | null
+}
+
+/** An attached charm. */
+export interface EntryCharm {
+  name: string
+  pattern_id: number | null
+}
+
+/** What is known of one asset of the game's platform. */
+export interface AssetDetails {
+  gamestore_assetid: string | null
+  float_value: number | null
+  paint_seed: number | null
+  inspect_link: string | null
+  name_tag: string | null
+  stickers: EntrySticker[] | null
+  charms: EntryCharm[] | null
+}
+
+/** An entry, without what the catalog tells of its item. */
+export interface EntryRecord extends AssetDetails {
+  id: string
+  item_id: number
+  quantity: number
+  source: EntrySource
+  created_at: string
+}
+
+/** Units to add. */
+export interface NewEntry extends Partial<AssetDetails> {
+  item_id: number
+  quantity: number
+  source: EntrySource
+}
+
+const COLUMNS = `id, item_id, (added_quantity + ledger_quantity)::float8 AS quantity, source, gamestore_assetid, float_value,
+  paint_seed, inspect_link, name_tag, stickers, charms, created_at`
+
+type EntryRow = Omit<EntryRecord, 'created_at'> & { created_at: Date }
+
+const recordOf = (row: EntryRow): EntryRecord => ({ ...row, created_at: row.created_at.toISOString() })
+
+/** The entries of a portfolio in the order in which they came. */
+export async function listEntries({ database }: PortfolioStore, portfolioId: string): Promise<EntryRecord[]> {
+  const rows = await database.rows<EntryRow>(
+    `SELECT ${COLUMNS} FROM portfolio_entries WHERE portfolio_id = $1 ORDER BY sequence`,
+    [portfolioId],
+  )
+  return rows.map(recordOf)
+}
+
+/** Units of each item that a portfolio holds, by ascending item id. */
+export function listHoldings(
+  { database }: PortfolioStore,
+  portfolioId: string,
+): Promise<{ item_id: number; quantity: number }[]> {
+  return database.rows(
+    `SELECT item_id, sum(added_quantity + ledger_quantity)::float8 AS quantity FROM portfolio_entries
+    WHERE portfolio_id = $1 GROUP BY item_id ORDER BY item_id`,
+    [portfolioId],
+  )
+}
+
+/** Adds units by hand, as an entry of their own. */
+export function addEntry(store: PortfolioStore, scope: PortfolioScope, entry: NewEntry): Promise<EntryRecord> {
+  return writePortfolio(store, scope, async query => {
+    const [row] = await insertEntries(query, scope, [entry])
+    return recordOf(row as EntryRow)
+  })
+}
+
+/** Removes an entry whole; the ledger stays as it is. */
+export function removeEntry(store: PortfolioStore, scope: PortfolioScope, entryId: string): Promise<void> {
+  return writePortfolio(store, scope, async query => {
+    const rows = await query('DELETE FROM portfolio_entries WHERE id = $1 AND portfolio_id = $2 RETURNING id', [
+      entryId,
+      scope.portfolioId,
+    ])
+    if (rows.length === 0) {
+      throw new Refusal('PORTFOLIO_ENTRY_NOT_FOUND', 'This portfolio has no entry with this id; it is not the item_id.')
+    }
+  })
+}
+
+/** Adds assets of an inventory; those that the portfolio has under the same asset id are left as they are. */
+export function importAssets(
+  store: PortfolioStore,
+  scope: PortfolioScope,
+  assets: readonly NewEntry[],
+): Promise<{ imported: number; skipped: number }> {
+  return writePortfolio(store, scope, async query => {
+    const stored = await insertEntries(query, scope, assets)
+    return { imported: stored.length, skipped: assets.length - stored.length }
+  })
+}
+
+/** Writes entries and returns those that were new; stands inside a write. */
+export async function insertEntries(
+  query: Query,
+  { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
+  entries: readonly NewEntry[],
+): Promise<EntryRow[]> {
+  const column = <K extends keyof NewEntry>(name: K) => entries.map(entry => entry[name] ?? null)
+  const json = (name: 'stickers' | 'charms') => entries.map(entry => (entry[name] ? JSON.stringify(entry[name]) : null))
+  return query<EntryRow>(
+    `INSERT INTO portfolio_entries (portfolio_id, created_at, item_id, added_quantity, source, gamestore_assetid,
+      float_value, paint_seed, inspect_link, name_tag, stickers, charms)
+    SELECT $1, $2, * FROM unnest($3::int[], $4::bigint[], $5::text[], $6::text[], $7::float8[], $8::int[], $9::text[],
+      $10::text[], $11::jsonb[], $12::jsonb[])
+    ON CONFLICT (portfolio_id, gamestore_assetid) WHERE gamestore_assetid IS NOT NULL DO NOTHING
+    RETURNING ${COLUMNS}`,
+    [
+      ...[portfolioId, new Date(now), column('item_id'), column('quantity'), column('source')],
+      ...[column('gamestore_assetid'), column('float_value'), column('paint_seed'), column('inspect_link')],
+      ...[column('name_tag'), json('stickers'), json('charms')],
+    ],
+  )
+}
+
+/** Which items a write of the ledger has touched. */
+export interface LedgerTouch {
+  itemIds: readonly number[]
+  /** Those that gained units: an item that is not tracked yet becomes so. */
+  grown: readonly number[]
+  /** Of entries that come into being. */
+  source: EntrySource
+}
+
+/** Brings the entries of items to what their transactions add up to; stands inside a write of the ledger. */
+export async function followLedger(
+  query: Query,
+  { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
+  { itemIds, grown, source }: LedgerTouch,
+): Promise<void> {
+  const nets = await query<{ item_id: number; units: string }>(
+    `SELECT item_id, sum(CASE type WHEN 'buy' THEN quantity ELSE -quantity END)::bigint AS units
+    FROM portfolio_transactions WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) GROUP BY item_id`,
+    [portfolioId, itemIds],
+  )
+  const held = nets.filter(({ units }) => units !== '0')
+  const isHeld = new Set(held.map(({ item_id }) => item_id))
+  const gone = itemIds.filter(id => !isHeld.has(id))
+  if (gone.length > 0) {
+    await query(
+      `DELETE FROM portfolio_entries
+      WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) AND ledger_quantity > 0 AND added_quantity = 0`,
+      [portfolioId, gone],
+    )
+    await query(
+      'UPDATE portfolio_entries SET ledger_quantity = 0 WHERE portfolio_id = $1 AND item_id = ANY($2::int[]) AND ledger_quantity > 0',
+      [portfolioId, gone],
+    )
+  }
+  if (held.length === 0) return
+  const values = [portfolioId, held.map(({ item_id }) => item_id), held.map(({ units }) => units)]
+  const tracked = await query<{ item_id: number }>(
+    `UPDATE portfolio_entries e SET ledger_quantity = n.units FROM unnest($2::int[], $3::bigint[]) AS n (item_id, units)
+    WHERE e.portfolio_id = $1 AND e.item_id = n.item_id AND e.ledger_quantity > 0 RETURNING e.item_id`,
+    values,
+  )
+  const isTracked = new Set(tracked.map(({ item_id }) => item_id))
+  const isGrown = new Set(grown)
+  const untracked = held.filter(({ item_id }) => isGrown.has(item_id) && !isTracked.has(item_id))
+  if (untracked.length > 0) await track(query, portfolioId, new Date(now), source, untracked)
+}
+
+/** Gives the ledger's units of items to their oldest entry that is no asset, or to a new one. */
+async function track(
+  query: Query,
+  portfolioId: string,
+  now: Date,
+  source: EntrySource,
+  nets: readonly { item_id: number; units: string }[],
+): Promise<void> {
+  await query(
+    `WITH n AS (SELECT * FROM unnest($2::int[], $3::bigint[]) AS n (item_id, units)),
+    oldest AS (
+      SELECT DISTINCT ON (e.item_id) e.id, n.units FROM portfolio_entries e JOIN n ON n.item_id = e.item_id
+      WHERE e.portfolio_id = $1 AND e.gamestore_assetid IS NULL ORDER BY e.item_id, e.sequence),
+    taken AS (
+      UPDATE portfolio_entries e SET ledger_quantity = oldest.units FROM oldest WHERE e.id = oldest.id RETURNING e.item_id)
+    INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, ledger_quantity, source, created_at)
+    SELECT $1, n.item_id, 0, n.units, $4, $5 FROM n WHERE n.item_id NOT IN (SELECT item_id FROM taken)`,
+    [portfolioId, nets.map(({ item_id }) => item_id), nets.map(({ units }) => units), source, now],
+  )
+}
