@@ -36,6 +36,8 @@ export interface RequestMeter {
   take(keyId: string, limits: RequestLimits, options: { countsInMonth: boolean }): Promise<Metered>
   /** What a key has left; counts nothing. */
   read(keyId: string, limits: RequestLimits): Promise<Metered>
+  /** Requests of the month that runs, by key in the given order. */
+  monthOf(keyIds: readonly string[]): Promise<number[]>
 }
 
 /** Requests that wait for one call. */
@@ -145,6 +147,13 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     async read(keyId, limits) {
       const { refused } = await call({ keyId, limits, countsInMonth: false, waiting: [] }, 0)
       return { ...refused, refusedBy: undefined }
+    },
+    async monthOf(keyIds) {
+      if (redis.status !== 'ready') throw new Error('Redis does not answer')
+      const { name } = monthOf(now())
+      // The counters of different keys need not share a server.
+      const counts = await Promise.all(keyIds.map(keyId => redis.get(monthKey(keyId, name, prefix))))
+      return counts.map(count => Number(count ?? 0))
     },
   }
 }

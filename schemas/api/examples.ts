@@ -4,6 +4,8 @@
  * Pure. Names are those of the description's schemas.
  */
 
+import { ACCOUNT_EXAMPLES } from './account-examples.ts'
+
 const item = { item_id: 4940, market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null }
 const times = { timestamp: '2026-03-03T21:34:30.549Z', last_updated: '2026-03-03T21:40:02.000Z' }
 const asked = { lowest_ask: 2931, lowest_ask_decimal: '29.31', quantity: 14 }
@@ -87,6 +89,7 @@ const sale = {
 
 /** Schema name → an answer. */
 export const REPLY_EXAMPLES: Record<string, unknown> = {
+  ...ACCOUNT_EXAMPLES,
   PriceEntry: ask,
   BidEntry: bid,
   PricesReply: { meta: listingMeta, items: [ask], pagination },

@@ -75,6 +75,13 @@ export const MEMBER_NOTES: Record<string, MemberNote> = {
   is_souvenir: { description: 'Whether the item is a souvenir.', example: false },
   format: { description: 'Suffix of the image URLs.', example: 'png' },
   item_ids: { description: 'Catalog ids. Ids and names together at most 100.', example: [4940, 4941] },
+  id: { description: 'Id of the record.', example: '9d0c2a4e-7b1d-4f7e-8f6a-51c3f2b8e6d4' },
+  name: { description: 'Name, 1 to 100 characters.', example: 'dashboard' },
+  quota_requests_per_month_override: {
+    description: 'Requests of a calendar month, at most the tier’s.',
+    example: 50_000,
+  },
+  rate_requests_per_minute_override: { description: 'Requests of a minute, at most the tier’s.', example: 60 },
   market_hash_names: {
     description:
       'Exact names; that of a phased finish stands for its cheapest phase. Ids and names together at most 100.',

@@ -6,6 +6,7 @@
  * else. Invariant: one entry per operation; a contract test holds it against the routes.
  */
 import { z } from 'zod'
+import { accountKeyOperations } from './account-keys-operations.ts'
 import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
 import { candlesQuery, candlesReply } from './candles.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
@@ -38,7 +39,12 @@ const STREAM_ERRORS = ['STREAM_ALREADY_ACTIVE', 'RATE_LIMIT_STREAM_QUOTA_EXCEEDE
 
 /** All operations. */
 export function operationsOf(scope: OperationScope): Operation[] {
-  return [...pricesOperations(scope), ...bidsOperations(scope), ...catalogOperations(scope)]
+  return [
+    ...pricesOperations(scope),
+    ...bidsOperations(scope),
+    ...catalogOperations(scope),
+    ...accountKeyOperations(scope.childKeys),
+  ]
 }
 
 const isCurrency = () => true

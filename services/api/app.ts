@@ -13,6 +13,7 @@ import { type Guard, openGuard } from './guard.ts'
 import type { ApiParts } from './parts.ts'
 import { localsOf, type Observe, openObserver, sendEmpty } from './reply.ts'
 import { decodePercent, requestIdOf } from './request.ts'
+import { addAccountKeyRoutes } from './routes/account-keys.ts'
 import { addBatchRoutes } from './routes/batches.ts'
 import { addCandlesRoute } from './routes/candles.ts'
 import { addCatalogRoutes } from './routes/catalog.ts'
@@ -46,7 +47,8 @@ export function makeApp(parts: ApiParts, options: { log: Log; accessLog: Log; me
 }
 
 /** The market-data routes: what the API's description lists. */
-export function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router {
+export function routesOf(parts: ApiParts, guard: Guard): Router {
+  const { allow, withoutKey } = guard
   const router = Router({ caseSensitive: true })
   addListingRoutes(router, allow, parts)
   addBatchRoutes(router, allow, parts)
@@ -56,6 +58,7 @@ export function routesOf(parts: ApiParts, { allow, withoutKey }: Guard): Router 
   addSalesRoute(router, allow, parts)
   addCatalogRoutes(router, allow, parts)
   addProviderRoutes(router, allow, parts)
+  addAccountKeyRoutes(router, guard, parts)
   addRedirectRoute(router, withoutKey, parts)
   refuseOtherMethods(router, withoutKey)
   return router

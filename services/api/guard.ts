@@ -9,6 +9,7 @@
 import type { Request, RequestHandler, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer, KeyDirectory } from '#infra/postgres/key-directory.ts'
+import type { KeyUse } from '#infra/postgres/key-use.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import { type Metered, type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
@@ -36,6 +37,9 @@ export interface GuardParts {
   meter: RequestMeter
   addresses: AddressLimit
   tiers: Record<Tier, TierLimits>
+  keyUse: KeyUse
+  /** Milliseconds since the epoch. */
+  now: () => number
 }
 
 /** Counters and live tables share a server; a client of these routes is told of the table that it asked for. */
@@ -112,6 +116,7 @@ async function admit(parts: GuardParts, request: Request, response: Response, an
     throw new ApiError(answer.code, answer.detail, { headers: ['WWW-Authenticate', 'Bearer'] })
   }
   localsOf(response).credential = answer.credential
+  if (answer.credential.kind === 'key') parts.keyUse.note(answer.credential.keyId, parts.now())
   return answer.credential
 }
 

@@ -8,6 +8,7 @@ import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
+import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
@@ -45,6 +46,7 @@ export const start: StartRole = async context => {
   })
   // The write sides wait for locks, which must not keep the check of keys waiting.
   const writes = openDatabase(databaseUrl(config.servers.postgres, database), { name: 'api-writes', log })
+  const keyUse = openKeyUse(writes, log)
   const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
   const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
   const parts: ApiParts = {
@@ -52,6 +54,7 @@ export const start: StartRole = async context => {
     registry,
     tiers: loadTiers(config.tiersFile),
     keys: openKeyDirectory(postgres),
+    keyUse,
     meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
@@ -77,6 +80,7 @@ export const start: StartRole = async context => {
       stopConnecting()
       await closeRedis(redis)
       await clickhouse.close()
+      await keyUse.close()
       await postgres.close()
       await writes.close()
       accessLog.close()

@@ -8,6 +8,7 @@ import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KeyDirectory } from '#infra/postgres/key-directory.ts'
+import type { KeyUse } from '#infra/postgres/key-use.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -24,6 +25,7 @@ export interface ApiParts {
   registry: ProviderRegistry
   tiers: Record<Tier, TierLimits>
   keys: KeyDirectory
+  keyUse: KeyUse
   meter: RequestMeter
   addresses: AddressLimit
   streamSlots: StreamSlots

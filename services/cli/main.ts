@@ -120,8 +120,9 @@ program
   .command('create')
   .description('create an account and print its key, which is shown this once')
   .addOption(new Option('--tier <tier>', 'tier of the account').choices(TIERS).makeOptionMandatory())
-  .option('--name <name>', 'name of the key')
-  .action(async (options: { tier: (typeof TIERS)[number]; name?: string }) => {
+  .option('--name <name>', 'name of the account')
+  .option('--email <address>', 'e-mail address of the account, taken as verified')
+  .action(async (options: { tier: (typeof TIERS)[number]; name?: string; email?: string }) => {
     const { config, log } = connect()
     const { createKey } = await import('./provide-keys.ts')
     await createKey(config, log, options, process.stdout)

@@ -8,7 +8,7 @@ import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { completeAccount, createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type RunDirectory, readKeys, TIERS, type Tier, writeKeys } from './run-directory.ts'
 
 /** One working key of each tier, kept from earlier starts where the database still accepts them. */
@@ -23,7 +23,10 @@ export async function provideKeys(
     const keyOf = async (tier: Tier): Promise<string> => {
       const kept = known[tier]
       const answer = kept === undefined ? undefined : await accepted.judge(`Bearer ${kept}`)
-      if (kept !== undefined && answer?.accepted && answer.credential.tier === tier) return kept
+      if (kept !== undefined && answer?.accepted && answer.credential.tier === tier) {
+        await completeAccount(database, answer.credential.accountId)
+        return kept
+      }
       return (await createAccountWithKey(database, { tier, name: `${tier} of this machine` })).key
     }
     const keys = {} as Record<Tier, string>
@@ -37,7 +40,7 @@ export async function provideKeys(
 export async function createKey(
   config: PlatformConfig,
   log: Log,
-  options: { tier: Tier; name?: string },
+  options: { tier: Tier; name?: string; email?: string },
   output: NodeJS.WriteStream,
 ): Promise<void> {
   const created = await withDatabase(config, log, database => createAccountWithKey(database, options))

@@ -23,6 +23,8 @@ export interface FeedHandlerOptions {
   connectionsOf(credential: Credential): number
   leases: ConnectionLeases
   limits: FeedLimits
+  /** Hears of every accepted key. */
+  noteUse(keyId: string): void
   gateway: Pick<Gateway, 'connect'>
   /** Keys that `providers` takes. */
   providerKeys: readonly string[]
@@ -122,6 +124,7 @@ async function accepted(
     throw waitSeconds === undefined ? new Refusal(answer.code, answer.detail) : tooMany(waitSeconds)
   }
   const { credential } = answer
+  options.noteUse(credential.keyId)
   if (options.connectionsOf(credential) > 0) return credential
   tell(response, await options.limits.show(credential))
   throw new Refusal('FORBIDDEN_TIER', `The feeds are not part of the tier ${credential.tier}.`)

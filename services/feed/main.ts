@@ -9,6 +9,7 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
+import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, keepConnecting, openRedis } from '#infra/redis/redis.ts'
@@ -34,6 +35,7 @@ export const start: StartRole = async context => {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'feed', log, connections: KEY_CONNECTIONS })
   const keys = openKeyDirectory(database)
+  const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
   const stopConnecting = keepConnecting(redis)
   const limits = openFeedLimits({
@@ -60,6 +62,7 @@ export const start: StartRole = async context => {
     connectionsOf: ({ tier }) => tiers[tier].feed_connections,
     leases: openLocalLeases(),
     limits,
+    noteUse: keyId => keyUse.note(keyId, Date.now()),
     gateway,
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
@@ -76,6 +79,7 @@ export const start: StartRole = async context => {
       await reader.stop()
       stopConnecting()
       await closeRedis(redis)
+      await keyUse.close()
       await database.close()
     },
   }

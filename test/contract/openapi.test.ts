@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadTiers, TIERS } from '#infra/config/tiers.ts'
+import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
 import { REPLY_EXAMPLES } from '#schemas/api/examples.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
@@ -20,7 +21,7 @@ const TABLE = new URL('../fixtures/operations.csv', import.meta.url)
 const SPECIFICATION = new URL('../../../shared/spec/operations.csv', import.meta.url)
 
 /** Groups of the specification's table that are served; each is described whole. */
-const GROUPS = new Set(['prices', 'bids', 'sales', 'catalog'])
+const GROUPS = new Set(['prices', 'bids', 'sales', 'catalog', 'account'])
 
 /** Operations beside the table's. */
 const BEYOND = ['GET /v1/r/{provider}/{item_id}']
@@ -49,8 +50,11 @@ const ROWS: Row[] = readFileSync(TABLE, 'utf8')
   })
   .filter(({ group }) => GROUPS.has(group))
 
+/** What the description depends on. */
+const SCOPE = { ...loadProviders(), childKeys: childKeyScope(loadTiers().quant) }
+
 // biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into
-const document: any = openApiDocument(operationsOf(loadProviders()), { baseUrl: 'https://api.example.com' })
+const document: any = openApiDocument(operationsOf(SCOPE), { baseUrl: 'https://api.example.com' })
 const operationAt = (method: string, path: string) =>
   document.paths[`/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`]?.[method.toLowerCase()]
 const described = (): string[] =>
@@ -109,7 +113,7 @@ describe('the description of the API', () => {
 
   it('holds an example for every reply that fits its schema, and knows each error by its status', () => {
     const check = openDescribedAnswers(document as Description)
-    for (const { method, path, reply } of operationsOf(loadProviders())) {
+    for (const { method, path, reply } of operationsOf(SCOPE)) {
       if (reply.name === undefined) continue
       expect(REPLY_EXAMPLES, path).to.have.property(reply.name)
       const type = reply.isStream ? 'application/x-ndjson' : 'application/json'

@@ -92,6 +92,7 @@ describe('feed streams', () => {
           show: async () => ['X-RateLimit-Tier', 'free'],
           countAddress: async () => overBy,
         },
+        noteUse: () => undefined,
         unavailable: () => reason,
       }),
     ).listen(0, '127.0.0.1')

@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import { apiReference } from '@scalar/express-api-reference'
 import type { RequestHandler, Router } from 'express'
+import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { llmsText } from '#schemas/api/llms-text.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
@@ -20,8 +21,8 @@ const NONCE_BYTES = 16
 
 /** Adds the routes. */
 export function addDocumentRoutes(router: Router, withoutKey: RequestHandler, parts: ApiParts): void {
-  const { registry, baseUrl } = parts
-  const operations = operationsOf(registry)
+  const { registry, tiers, baseUrl } = parts
+  const operations = operationsOf({ ...registry, childKeys: childKeyScope(tiers.quant) })
   const description = JSON.stringify(openApiDocument(operations, { baseUrl }))
   const prose = llmsText(operations, baseUrl)
   const packed = readFileSync(new URL(SCRIPT.file, import.meta.url))
