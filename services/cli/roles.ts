@@ -11,8 +11,11 @@ const LOADERS = {
   'provider-health': () => import('#streams/provider-health/main.ts'),
   sales: () => import('#streams/sales/main.ts'),
   history: () => import('#streams/history/main.ts'),
+  'market-summary': () => import('#streams/market-summary/main.ts'),
   candles: () => import('#streams/candles/main.ts'),
   'live-view': () => import('#streams/live-view/main.ts'),
+  accounts: () => import('#services/accounts/main.ts'),
+  'alert-triggers': () => import('#streams/alert-triggers/main.ts'),
   book: () => import('#streams/book/main.ts'),
   api: () => import('#services/api/main.ts'),
   feed: () => import('#services/feed/main.ts'),
@@ -36,10 +39,10 @@ export interface RoleGroup {
 
 /** How a platform on one machine spreads its roles, in starting order. Why so: README, "Design". */
 export const GROUPS: readonly RoleGroup[] = [
-  { name: 'history', roles: ['sales', 'history', 'candles'] },
-  { name: 'live', roles: ['fx', 'provider-health', 'live-view'] },
+  { name: 'history', roles: ['sales', 'history', 'candles', 'market-summary'] },
+  { name: 'live', roles: ['fx', 'provider-health', 'live-view', 'alert-triggers'] },
   { name: 'book', roles: ['book'] },
-  { name: 'api', roles: ['api', 'feed'] },
+  { name: 'api', roles: ['api', 'feed', 'accounts'] },
   { name: 'ingest', roles: ['ingest'] },
 ]
 

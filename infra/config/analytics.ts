@@ -1,0 +1,25 @@
+/**
+ * Settings of market analytics that name providers, as data.
+ *
+ * Reads infra/config/analytics.json, writes nothing. Invariant: nothing in code knows a provider's key.
+ */
+import { z } from 'zod'
+import { readJsonFile } from './json-file.ts'
+
+const analyticsFile = z.strictObject({
+  /** The two reference providers of the external part of the liquidity score (decisions.md, "Liquidity"). */
+  liquidity: z.strictObject({
+    /** Its sales count. */
+    sales_reference: z.string(),
+    /** Its listings and the gap between its bids and asks count. */
+    listings_reference: z.string(),
+  }),
+})
+
+/** Settings of market analytics. */
+export type AnalyticsConfig = z.infer<typeof analyticsFile>
+
+/** Loads the settings; throws an Error that names member and fault. */
+export function loadAnalytics(file: string | URL = new URL('./analytics.json', import.meta.url)): AnalyticsConfig {
+  return readJsonFile(file, analyticsFile)
+}

@@ -1,0 +1,34 @@
+/**
+ * How many units of an item exist: estimates, with the source and date that they rest on.
+ *
+ * Reads infra/config/supply/estimates.json.gz, writes nothing. Invariant: an item without an estimate has none here
+ * and is left out, and counted, where supply matters; nothing stands in for it. How the file was made:
+ * infra/config/supply/build.ts.
+ */
+import { readFileSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
+import { z } from 'zod'
+
+const supplyFile = z.strictObject({
+  source: z.string(),
+  /** Days of the first and the last count. */
+  from: z.iso.date(),
+  as_of: z.iso.date(),
+  method: z.string(),
+  items: z.array(z.tuple([z.int().min(1), z.int().min(1)])),
+})
+
+/** Estimates of supply, and what they rest on. */
+export interface SupplyEstimates {
+  source: string
+  asOf: string
+  method: string
+  /** Item id → units. */
+  units: ReadonlyMap<number, number>
+}
+
+/** Loads the estimates; throws when the file is missing or not in its form. */
+export function loadSupply(file: URL = new URL('./supply/estimates.json.gz', import.meta.url)): SupplyEstimates {
+  const { source, as_of, method, items } = supplyFile.parse(JSON.parse(gunzipSync(readFileSync(file)).toString()))
+  return { source, asOf: as_of, method, units: new Map(items) }
+}

@@ -1,0 +1,41 @@
+/**
+ * A lease: of several processes that could do a work, the one that may.
+ *
+ * Writes one key with an expiry. Invariant: nobody else holds the lease while its holder renews it in time, and a
+ * holder that was killed or frozen loses it to the next who asks after the expiry. A holder that was paused may
+ * believe for a moment that it still holds it, so its writes must name {@link Lease.token} as their guard.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Redis } from './redis.ts'
+
+/** A lease on a key. */
+export interface Lease {
+  readonly key: string
+  /** What the key holds while this process holds the lease. */
+  readonly token: string
+  /** Takes or renews the lease; false when somebody else has it. */
+  hold(): Promise<boolean>
+  /** Gives it up, if it is held. */
+  release(): Promise<void>
+}
+
+const HOLD = `
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1`
+
+const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
+
+/** Opens a lease; nothing is held yet. */
+export function openLease(redis: Redis, key: string, ttlMs: number): Lease {
+  const token = randomUUID()
+  return {
+    key,
+    token,
+    hold: async () => (await redis.eval(HOLD, 1, key, token, String(ttlMs))) === 1,
+    async release() {
+      await redis.eval(RELEASE, 1, key, token)
+    },
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * The Redis keys of the market analytics views, and what their heads say.
+ *
+ * Pure. Two views: the arbitrage snapshot and the market summary. Each is some immutable values named by version,
+ * and a head that names the version to read; a replaced version stays for a time, so that whoever has read the
+ * head finds what it names. All keys share one hash tag. Sole writer: streams/market-summary.
+ */
+import type { Instant } from '../values/instant.ts'
+
+/** Why quotes of a provider take no part in arbitrage; counts of quotes. */
+export interface ExcludedQuotes {
+  stale: number
+  down: number
+  quarantined: number
+}
+
+/** What the head of the arbitrage snapshot says. */
+export interface ArbitrageHead {
+  version: string
+  /** The moment that ages and health were judged at. */
+  as_of: Instant
+  rows: number
+  /** Chunks of the rows' columns (schemas/views/arbitrage.ts). */
+  chunks: number
+  /** Provider keys by the number that rows carry. */
+  providers: string[]
+  /** Left out by provider and side. */
+  excluded: { ask: Record<string, ExcludedQuotes>; bid: Record<string, ExcludedQuotes> }
+}
+
+/** One category of an index. */
+export interface IndexGroup {
+  group: string
+  /** Dollars with two decimals. */
+  marketcap_usd: string
+  item_count: number
+  included_count: number
+  excluded_count: number
+}
+
+/** An index: the whole and its groups, largest first. */
+export interface MarketIndex {
+  total_marketcap_usd: string
+  groups: IndexGroup[]
+}
+
+/** What the head of the market summary says. */
+export interface SummaryHead {
+  version: string
+  /** The moment that the summary speaks of. */
+  as_of: Instant
+  rows: number
+  /** The rows' JSON texts, joined by commas: as they are, and as raw deflate that ends in a full flush. */
+  body: { bytes: number; crc: number; chunks: number }
+  /** By `group_by`. */
+  indexes: { item_type: MarketIndex; weapon_type: MarketIndex }
+}
+
+/** Bytes of one stored value: large ones would hold other readers of the server up. */
+export const CHUNK_BYTES = 4 * 2 ** 20
+
+/** How long a replaced version stays. */
+export const REPLACED_TTL_MS = 60_000
+
+/** Key of the JSON text of {@link ArbitrageHead}. */
+export const arbitrageHeadKey = (prefix = ''): string => `${prefix}{market}:arbitrage:head`
+
+/** Key of a chunk of the arbitrage columns. */
+export const arbitrageChunkKey = (version: string, chunk: number, prefix = ''): string =>
+  `${prefix}{market}:arbitrage:${version}:${chunk}`
+
+/** Key of the JSON text of {@link SummaryHead}. */
+export const summaryHeadKey = (prefix = ''): string => `${prefix}{market}:summary:head`
+
+/** Key of a chunk of the summary's deflated rows. */
+export const summaryChunkKey = (version: string, chunk: number, prefix = ''): string =>
+  `${prefix}{market}:summary:${version}:${chunk}`
+
+/** Key of the item ids and the end of each one's row in the text, as 32-bit numbers in turn. */
+export const summaryOffsetsKey = (version: string, prefix = ''): string =>
+  `${prefix}{market}:summary:${version}:offsets`
+
+/** Key of the lease of the one process that writes. */
+export const marketLeaseKey = (prefix = ''): string => `${prefix}{market}:writer`

@@ -1,0 +1,148 @@
+/**
+ * The whole market in memory: every provider's ask and bid of every item, as columns of numbers.
+ *
+ * Pure but for the board itself, which is changed in place. Reads nothing; seed.ts fills it from the live view and
+ * then market.book-changes keeps it. A million and a half quotes take 30 MB here and are walked in milliseconds; as
+ * objects they took ten times both. Invariant: a change is a whole value, so applying any stretch of the log
+ * again leaves the board as it is once the stretch has ended.
+ */
+import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import type { Instant } from '#schemas/values/instant.ts'
+import type { MicroUsd } from '#schemas/values/money.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+
+/** One side of the board. The quote of item slot `s` and provider `p` stands at `s * providers.length + p`. */
+export interface BoardSide {
+  readonly providers: readonly string[]
+  /** Zero where nothing is quoted; no quote costs nothing. */
+  microUsd: Float64Array
+  quantity: Int32Array
+  /** When price or quantity last changed. */
+  seenAt: Float64Array
+  /** When a provider was last refreshed, by partition: at `partition * providers.length + p`. */
+  readonly refreshedAt: Float64Array
+}
+
+/** A quote as the board keeps it. */
+export interface BoardQuote {
+  microUsd: MicroUsd
+  quantity: number
+  seenAt: Instant
+}
+
+const FIRST_SLOTS = 4_096
+
+/** The market as the log last told of it. */
+export class Board {
+  readonly sides: Readonly<Record<Side, BoardSide>>
+  readonly #slots = new Map<number, number>()
+  readonly #numbers: Readonly<Record<Side, ReadonlyMap<string, number>>>
+  #itemIds: number[] = []
+  #partitions = new Uint8Array(FIRST_SLOTS)
+  #inOrder: Uint32Array | undefined
+
+  /** `keys` are all provider keys of each side; quotes of others are left out. */
+  constructor(keys: Readonly<Record<Side, readonly string[]>>) {
+    this.sides = { ask: emptySide(keys.ask), bid: emptySide(keys.bid) }
+    this.#numbers = { ask: numbersOf(keys.ask), bid: numbersOf(keys.bid) }
+  }
+
+  /** Item slots so far. */
+  get size(): number {
+    return this.#itemIds.length
+  }
+
+  /** The item of a slot. */
+  itemId(slot: number): number {
+    return this.#itemIds[slot] as number
+  }
+
+  /** The slot of an item; undefined when nobody has ever quoted it. */
+  slotOf(itemId: number): number | undefined {
+    return this.#slots.get(itemId)
+  }
+
+  /** The partition of a slot's item. */
+  partition(slot: number): number {
+    return this.#partitions[slot] as number
+  }
+
+  /** All slots by ascending item id. */
+  inOrder(): Uint32Array {
+    this.#inOrder ??= Uint32Array.from(this.#itemIds.keys()).sort((a, b) => this.itemId(a) - this.itemId(b))
+    return this.#inOrder
+  }
+
+  /** Sets a provider's quote of an item; undefined takes it out. */
+  set(side: Side, provider: string, itemId: number, quote: BoardQuote | undefined): void {
+    const number = this.#numbers[side].get(provider)
+    if (number === undefined) return
+    const slot = this.#slots.get(itemId) ?? this.#add(itemId)
+    const columns = this.sides[side]
+    const cell = slot * columns.providers.length + number
+    columns.microUsd[cell] = quote?.microUsd ?? 0
+    columns.quantity[cell] = quote?.quantity ?? 0
+    columns.seenAt[cell] = quote?.seenAt ?? 0
+  }
+
+  /** Notes when a provider was last refreshed, as a partition of the log tells it. */
+  refreshed(side: Side, provider: string, partition: number, at: Instant): void {
+    const number = this.#numbers[side].get(provider)
+    if (number === undefined) return
+    const { refreshedAt, providers } = this.sides[side]
+    const place = partition * providers.length + number
+    if (at > (refreshedAt[place] as number)) refreshedAt[place] = at
+  }
+
+  /** Applies a change of the book. */
+  change({ side, provider, item_id, price_micro_usd: microUsd, quantity, seen_at: seenAt }: BookChanged): void {
+    this.set(side, provider, item_id, microUsd === null ? undefined : { microUsd, quantity, seenAt })
+  }
+
+  /** Applies the marker of a refresh. */
+  mark({ side, provider, last_updated }: RefreshMarked, partition: number): void {
+    this.refreshed(side, provider, partition, last_updated)
+  }
+
+  #add(itemId: number): number {
+    const slot = this.#itemIds.length
+    this.#itemIds.push(itemId)
+    this.#slots.set(itemId, slot)
+    this.#inOrder = undefined
+    if (slot >= this.#partitions.length) this.#grow()
+    this.#partitions[slot] = partitionOf(String(itemId), ITEM_PARTITIONS)
+    return slot
+  }
+
+  #grow(): void {
+    this.#partitions = grown(this.#partitions, new Uint8Array(this.#partitions.length * 2))
+    for (const side of Object.values(this.sides)) {
+      side.microUsd = grown(side.microUsd, new Float64Array(side.microUsd.length * 2))
+      side.quantity = grown(side.quantity, new Int32Array(side.quantity.length * 2))
+      side.seenAt = grown(side.seenAt, new Float64Array(side.seenAt.length * 2))
+    }
+  }
+}
+
+/** When the quote at a cell was last known to stand: its change, or the provider's last refresh. */
+export const updatedAt = (side: BoardSide, cell: number, refreshPlace: number): Instant =>
+  Math.max(side.seenAt[cell] as number, side.refreshedAt[refreshPlace] as number)
+
+function emptySide(providers: readonly string[]): BoardSide {
+  const cells = FIRST_SLOTS * providers.length
+  return {
+    providers,
+    microUsd: new Float64Array(cells),
+    quantity: new Int32Array(cells),
+    seenAt: new Float64Array(cells),
+    refreshedAt: new Float64Array(ITEM_PARTITIONS * providers.length),
+  }
+}
+
+const numbersOf = (keys: readonly string[]): ReadonlyMap<string, number> => new Map(keys.map((key, i) => [key, i]))
+
+function grown<T extends Uint8Array | Int32Array | Float64Array>(from: T, to: T): T {
+  to.set(from)
+  return to
+}

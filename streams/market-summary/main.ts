@@ -1,0 +1,157 @@
+/**
+ * The role `market-summary`: the market as a whole, as an arbitrage snapshot and a summary of every item.
+ *
+ * Reads the live view, market.book-changes, ClickHouse and provider health; writes market.summaries and the views of
+ * `{market}:*`. One process works, by a lease; others stand by. Invariant: whatever is read is read anew at each
+ * start, so a kill at any moment costs the time of a start and nothing else.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { loadAnalytics } from '#infra/config/analytics.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadSupply } from '#infra/config/supply.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import { Fenced } from '#infra/redis/guarded-write.ts'
+import { type Lease, openLease } from '#infra/redis/lease.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
+import { marketLeaseKey, summaryHeadKey } from '#schemas/views/market-keys.ts'
+import { type Analyst, openAnalyst } from './analyst.ts'
+import { Board } from './board.ts'
+import { followMarket } from './follow-market.ts'
+import { openSummaryLog } from './summary-log.ts'
+import { openViewWriter } from './view-writer.ts'
+
+const NAME = 'market-summary'
+/** A third of the 30 seconds that a snapshot may be old, so that one that fails is made good in time. */
+const ARBITRAGE_EVERY_MS = 10_000
+const SUMMARY_EVERY_MS = 120_000
+/** A killed holder is followed within this time. */
+const LEASE_MS = 15_000
+const STAND_BY_MS = 1_000
+const FAILURES_IN_A_ROW = 10
+
+/** Starts the role; it works in the background from then on. */
+export const start: StartRole = async context => {
+  const log = context.log.child({ role: NAME })
+  const stop = new AbortController()
+  const signal = AbortSignal.any([context.signal, stop.signal])
+  const work = openWork(context, log, signal)
+  let trouble: string | undefined
+  const ended = work
+    .run(reason => {
+      trouble = reason
+    })
+    .catch(error => {
+      if (!signal.aborted) context.fail(error)
+    })
+  return {
+    name: NAME,
+    ready: async () => trouble,
+    async stop() {
+      stop.abort()
+      await ended
+    },
+  }
+}
+
+function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
+  const { config } = context
+  const prefix = config.namespace
+  const run = async (tell: (trouble: string | undefined) => void): Promise<void> => {
+    const redis = await openRedis(config.servers.redis, { name: `${prefix}${NAME}`, log })
+    const database = databaseName(prefix)
+    const clickhouse = openReader(config.servers.clickhouse, { database, name: `marketlog-${NAME}` })
+    const kafka = connectKafka({ config, role: NAME, log })
+    const publisher = await openPublisher(kafka, NAME)
+    const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
+    try {
+      const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
+      const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
+      const market = await followMarket(board, { kafka, redis, prefix, log, signal })
+      if (!market) return
+      market.lost.catch(error => context.fail(error))
+      const parts = { board, redis, prefix, clickhouse, registry, analytics: loadAnalytics(), supply: loadSupply() }
+      const catalog = await context.catalog()
+      const views = openViewWriter(redis, lease, prefix)
+      const open = async (): Promise<Analyst> => {
+        const analyst = openAnalyst({ ...parts, catalog, views, log: await openSummaryLog(kafka, publisher) })
+        if ((await redis.exists(summaryHeadKey(prefix))) === 0) await analyst.restore()
+        return analyst
+      }
+      await work(whileHeld(lease, open), { log, metrics: context.metrics, signal, tell })
+    } finally {
+      await lease.release().catch(() => undefined)
+      await publisher.close()
+      await clickhouse.close()
+      await closeRedis(redis)
+    }
+  }
+  return { run }
+}
+
+/** Gives the analyst while the lease is held; whoever takes the lease over reads what the log holds by then. */
+function whileHeld(lease: Lease, open: () => Promise<Analyst>): () => Promise<Analyst | undefined> {
+  let opened: Promise<Analyst> | undefined
+  return async () => {
+    if (!(await lease.hold())) {
+      opened = undefined
+      return undefined
+    }
+    opened ??= open()
+    try {
+      return await opened
+    } catch (error) {
+      opened = undefined
+      throw error
+    }
+  }
+}
+
+interface WorkOptions {
+  log: Log
+  metrics: Metrics
+  signal: AbortSignal
+  tell(trouble: string | undefined): void
+}
+
+/** Computes both views again and again until the signal; each at its own pace, since a summary takes longer. */
+async function work(held: () => Promise<Analyst | undefined>, options: WorkOptions): Promise<void> {
+  const { log, metrics, signal, tell } = options
+  const seconds = metrics.histogram('marketlog_market_summary_seconds', 'Time to compute and write a view.', ['view'])
+  const repeat = async (
+    view: string,
+    everyMs: number,
+    compute: (analyst: Analyst) => Promise<number>,
+  ): Promise<void> => {
+    for (let failures = 0; !signal.aborted; ) {
+      const startedAt = performance.now()
+      let waitMs = STAND_BY_MS
+      try {
+        const analyst = await held()
+        if (analyst) {
+          const end = seconds.startTimer({ view })
+          const count = await compute(analyst)
+          log.debug({ view, count, seconds: end() }, 'a view was written')
+          waitMs = Math.max(0, startedAt + everyMs - performance.now())
+        }
+        failures = 0
+        tell(undefined)
+      } catch (error) {
+        if (signal.aborted) return
+        if (!(error instanceof Fenced) && ++failures >= FAILURES_IN_A_ROW) throw error
+        log.warn({ view, err: error }, 'a view of the market could not be computed; the next turn tries again')
+        tell(`the view ${view} could not be computed`)
+      }
+      await pause(waitMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+  await Promise.all([
+    repeat('arbitrage', ARBITRAGE_EVERY_MS, analyst => analyst.arbitrage(Date.now())),
+    repeat('summary', SUMMARY_EVERY_MS, analyst => analyst.summary(Date.now())),
+  ])
+}

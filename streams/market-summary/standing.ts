@@ -1,0 +1,33 @@
+/**
+ * Which providers' quotes count at a moment.
+ *
+ * Pure. A provider that is down takes no part in anything, one whose refresh is held back takes none in arbitrage
+ * (decisions.md "Analytics", "Further rules"). Invariant: a provider without a reason counts; which of its quotes
+ * are too old is judged quote by quote.
+ */
+import type { Instant } from '#schemas/values/instant.ts'
+import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
+
+/** Why a provider's quotes do not count. */
+export type Exclusion = 'down' | 'quarantined'
+
+/** What is asked of a provider. */
+export interface StandingProvider {
+  key: string
+  refresh_interval_ms: number
+}
+
+/** Provider → why its quotes do not count; those that count are left out. */
+export function excludedProviders(
+  providers: readonly StandingProvider[],
+  health: ReadonlyMap<string, ProviderHealth>,
+  asOf: Instant,
+): Map<string, Exclusion> {
+  const excluded = new Map<string, Exclusion>()
+  for (const { key, refresh_interval_ms } of providers) {
+    const known = health.get(key)
+    if (isDown(refresh_interval_ms, known, asOf)) excluded.set(key, 'down')
+    else if (known?.quarantined_reason) excluded.set(key, 'quarantined')
+  }
+  return excluded
+}
