@@ -97,7 +97,7 @@ export const topics = {
     partitions: ITEM_PARTITIONS,
     retention: kept(35, 8),
     writer: 'book',
-    readers: ['live-view', 'candles', 'history', 'feed', 'market-summary'],
+    readers: ['live-view', 'candles', 'history', 'feed', 'market-summary', 'alert-triggers'],
   },
   book: {
     name: 'market.book',
@@ -106,7 +106,7 @@ export const topics = {
     partitions: 2 * PROVIDER_PARTITIONS,
     retention: { policy: 'compact' },
     writer: 'book',
-    readers: ['book', 'live-view'],
+    readers: ['book', 'live-view', 'alert-triggers'],
   },
   refreshes: {
     name: 'market.refreshes',
@@ -160,7 +160,7 @@ export const topics = {
     partitions: 1,
     retention: kept(3650, 1),
     writer: 'ingest',
-    readers: ['fx'],
+    readers: ['fx', 'alert-triggers'],
   },
   alertRules: {
     name: 'accounts.alert-rules',
@@ -179,7 +179,7 @@ export const topics = {
     partitions: ITEM_PARTITIONS,
     retention: kept(35, 1),
     writer: 'alert-triggers',
-    readers: [],
+    readers: ['accounts'],
   },
   dayCloses: {
     name: 'market.day-closes',

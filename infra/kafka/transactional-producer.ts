@@ -24,7 +24,8 @@ export interface ConsumedUpTo {
 export interface TransactionalProducer {
   /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
   lock(tick: () => Promise<void>): Promise<void>
-  commit(records: readonly Outgoing[], upTo: ConsumedUpTo): Promise<void>
+  /** Without `upTo` the records alone, for a writer that no topic feeds. */
+  commit(records: readonly Outgoing[], upTo?: ConsumedUpTo): Promise<void>
   close(): Promise<void>
 }
 
@@ -68,17 +69,14 @@ export async function openTransactionalProducer(
         const topicMessages = groupByTopic(kafka, records.slice(start, start + RECORDS_PER_SEND), options.writers)
         await transaction.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages })
       }
-      await transaction.sendOffsets({
-        consumerGroupId: kafka.groupName(upTo.group),
-        topics: [
-          {
-            topic: kafka.topicName(upTo.topic),
-            partitions: [{ partition: upTo.partition, offset: String(upTo.next) }],
-          },
-        ],
-      })
+      if (upTo) await transaction.sendOffsets(offsetsOf(kafka, upTo))
       await transaction.commit()
     },
     close: () => producer.disconnect(),
   }
 }
+
+const offsetsOf = (kafka: KafkaConnection, { group, topic, partition, next }: ConsumedUpTo) => ({
+  consumerGroupId: kafka.groupName(group),
+  topics: [{ topic: kafka.topicName(topic), partitions: [{ partition, offset: String(next) }] }],
+})

@@ -82,6 +82,25 @@ export const MEMBER_NOTES: Record<string, MemberNote> = {
     example: 50_000,
   },
   rate_requests_per_minute_override: { description: 'Requests of a minute, at most the tier’s.', example: 60 },
+  alert_id: { description: 'Id of the alert.', example: '019515d4-8a00-7c31-9b52-6f0de1a4c733' },
+  kind: {
+    description: 'What to watch: the best ask below or above the threshold, or (ask - bid) / ask x 100 above it.',
+    example: 'price_below',
+  },
+  threshold_value: {
+    description: 'Decimal text above zero: a price in major units of `threshold_currency`, or a percentage.',
+    example: '13.50',
+  },
+  threshold_currency: {
+    description: 'Currency of a price threshold, USD when left out; spreads ignore it.',
+    example: 'EUR',
+  },
+  is_enabled: { description: 'Whether the alert waits for its condition.', example: true },
+  alerts: {
+    description: '1 to 100 alerts.',
+    example: [{ item_id: 4940, kind: 'price_below', threshold_value: '13.50', threshold_currency: 'EUR' }],
+  },
+  search: { description: 'An item id, or part of a name in any case.', example: 'redline' },
   market_hash_names: {
     description:
       'Exact names; that of a phased finish stands for its cheapest phase. Ids and names together at most 100.',

@@ -7,6 +7,7 @@
  */
 import { z } from 'zod'
 import { accountKeyOperations } from './account-keys-operations.ts'
+import { alertOperations } from './alerts-operations.ts'
 import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
 import { candlesQuery, candlesReply } from './candles.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
@@ -44,6 +45,7 @@ export function operationsOf(scope: OperationScope): Operation[] {
     ...bidsOperations(scope),
     ...catalogOperations(scope),
     ...accountKeyOperations(scope.childKeys),
+    ...alertOperations(),
   ]
 }
 

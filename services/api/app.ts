@@ -14,6 +14,7 @@ import type { ApiParts } from './parts.ts'
 import { localsOf, type Observe, openObserver, sendEmpty } from './reply.ts'
 import { decodePercent, requestIdOf } from './request.ts'
 import { addAccountKeyRoutes } from './routes/account-keys.ts'
+import { addAlertRoutes } from './routes/alerts.ts'
 import { addBatchRoutes } from './routes/batches.ts'
 import { addCandlesRoute } from './routes/candles.ts'
 import { addCatalogRoutes } from './routes/catalog.ts'
@@ -59,6 +60,7 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
   addCatalogRoutes(router, allow, parts)
   addProviderRoutes(router, allow, parts)
   addAccountKeyRoutes(router, guard, parts)
+  addAlertRoutes(router, guard, parts)
   addRedirectRoute(router, withoutKey, parts)
   refuseOtherMethods(router, withoutKey)
   return router

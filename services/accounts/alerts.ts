@@ -1,0 +1,168 @@
+/**
+ * Alerts: created, changed and deleted by their account.
+ *
+ * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, and gone; firing
+ * (trigger-applier.ts) leads from enabled to disabled. Invariant: the account's row is locked first, so it never has
+ * more enabled alerts than its tier allows; an alert is enabled only while the account has a channel; every
+ * change raises the version; another account's alert is not found.
+ */
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import type { AlertKind } from '#schemas/values/alert.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, newsOf, type StoredAlert } from './alert-rows.ts'
+import { tellLog } from './outbox.ts'
+import { Refusal } from './refusal.ts'
+
+/** An alert to be created. */
+export interface NewAlert {
+  itemId: number
+  marketHashName: string
+  phase: string | null
+  kind: AlertKind
+  thresholdValue: string
+  /** Null for spreads. */
+  thresholdCurrency: string | null
+  isEnabled: boolean
+}
+
+/** What an alert may be given; what is left out stays. */
+export interface AlertChanges {
+  thresholdValue?: string
+  /** Of no effect on spreads. */
+  thresholdCurrency?: string
+  isEnabled?: boolean
+}
+
+/** What holds for a change. */
+export interface AlertTerms {
+  /** Enabled alerts that the account may have. */
+  most: number
+  now: number
+}
+
+const newId = openUuidSource()
+
+const INSERT = `INSERT INTO alerts AS a (id, account_id, item_id, market_hash_name, phase, kind, threshold_value,
+    threshold_currency, is_enabled, version, created_at, updated_at)
+  SELECT id, $1, item_id, name, phase, kind, value, currency, enabled, 1, $2, $2
+  FROM unnest($3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[], $8::numeric[], $9::text[], $10::boolean[])
+    AS n(id, item_id, name, phase, kind, value, currency, enabled)
+  RETURNING ${ALERT_COLUMNS}`
+
+const UPDATE = `UPDATE alerts a SET threshold_value = $2::numeric, threshold_currency = $3, is_enabled = $4,
+    version = a.version + 1, updated_at = $5
+  WHERE a.id = $1 RETURNING ${ALERT_COLUMNS}`
+
+/** Creates alerts, all or none; in the order given, which their ids keep. */
+export function createAlerts(
+  database: Database,
+  accountId: string,
+  alerts: readonly NewAlert[],
+  { most, now }: AlertTerms,
+): Promise<StoredAlert[]> {
+  return database.transaction(async query => {
+    const account = await lockAccount(query, accountId)
+    const enabled = alerts.filter(({ isEnabled }) => isEnabled).length
+    if (enabled > 0) {
+      requireChannel(account)
+      await requireRoom(query, accountId, { enabled, most })
+    }
+    const ids = alerts.map(() => newId(now))
+    const rows = await query<AlertRow>(INSERT, [
+      ...[accountId, new Date(now), ids],
+      ...[alerts.map(one => one.itemId), alerts.map(one => one.marketHashName), alerts.map(one => one.phase)],
+      ...[alerts.map(one => one.kind), alerts.map(one => one.thresholdValue)],
+      ...[alerts.map(one => one.thresholdCurrency), alerts.map(one => one.isEnabled)],
+    ])
+    const created = rows.map(alertOfRow).sort((one, other) => (one.id < other.id ? -1 : 1))
+    await tellLog(query, created.map(newsOf))
+    return created
+  })
+}
+
+/** Changes an alert; enabling passes the checks of creation. */
+export function changeAlert(
+  database: Database,
+  accountId: string,
+  alertId: string,
+  { changes, most, now }: AlertTerms & { changes: AlertChanges },
+): Promise<StoredAlert> {
+  return database.transaction(async query => {
+    const account = await lockAccount(query, accountId)
+    const before = await lockAlert(query, accountId, alertId)
+    const isEnabled = changes.isEnabled ?? before.isEnabled
+    if (isEnabled && !before.isEnabled) {
+      requireChannel(account)
+      await requireRoom(query, accountId, { enabled: 1, most })
+    }
+    const currency = before.thresholdCurrency && (changes.thresholdCurrency ?? before.thresholdCurrency)
+    const values = [alertId, changes.thresholdValue ?? before.thresholdValue, currency, isEnabled, new Date(now)]
+    const [row] = await query<AlertRow>(UPDATE, values)
+    const changed = alertOfRow(row as AlertRow)
+    await tellLog(query, [newsOf(changed)])
+    return changed
+  })
+}
+
+/** Deletes an alert for good; what it told stays. */
+export function deleteAlert(database: Database, accountId: string, alertId: string): Promise<void> {
+  return database.transaction(async query => {
+    const { itemId } = await lockAlert(query, accountId, alertId)
+    await query('DELETE FROM alerts WHERE id = $1', [alertId])
+    await tellLog(query, [{ alertId, itemId, changed: null }])
+  })
+}
+
+interface AccountRow {
+  has_email: boolean
+  is_verified: boolean
+  wants_emails: boolean
+  has_webhook: boolean
+}
+
+/** Locks the account against other changes of its alerts, and tells what can reach it. */
+async function lockAccount(query: Query, accountId: string): Promise<AccountRow> {
+  const [account] = await query<AccountRow>(
+    `SELECT email IS NOT NULL AS has_email, email_verified_at IS NOT NULL AS is_verified,
+       alert_emails_off_at IS NULL AS wants_emails,
+       tier = 'quant' AND EXISTS (SELECT FROM webhooks w WHERE w.account_id = accounts.id AND w.is_active) AS has_webhook
+     FROM accounts WHERE id = $1 FOR NO KEY UPDATE`,
+    [accountId],
+  )
+  if (!account) throw new Error(`there is no account ${accountId}`)
+  return account
+}
+
+/** interface.md: a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
+function requireChannel({ has_email, is_verified, wants_emails, has_webhook }: AccountRow): void {
+  if (has_webhook || (is_verified && wants_emails)) return
+  if (has_email && !is_verified) {
+    throw new Refusal('EMAIL_NOT_VERIFIED', 'Enabled alerts need a verified e-mail address; see POST /account/email.')
+  }
+  const detail = 'Enabled alerts need a verified e-mail address with alert e-mails on, or (quant) an active webhook.'
+  throw new Refusal('NO_DELIVERY_CHANNEL', detail)
+}
+
+async function requireRoom(
+  query: Query,
+  accountId: string,
+  { enabled, most }: { enabled: number; most: number },
+): Promise<void> {
+  const [count] = await query<{ total: number }>(
+    'SELECT count(*)::int AS total FROM alerts WHERE account_id = $1 AND is_enabled',
+    [accountId],
+  )
+  const total = count?.total ?? 0
+  if (total + enabled <= most) return
+  const detail = `This tier has ${most} enabled alerts at most; ${total} are enabled. Disable or delete some first.`
+  throw new Refusal('ALERT_LIMIT_REACHED', detail)
+}
+
+async function lockAlert(query: Query, accountId: string, alertId: string): Promise<StoredAlert> {
+  const [row] = await query<AlertRow>(
+    `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.account_id = $2 FOR UPDATE`,
+    [alertId, accountId],
+  )
+  if (!row) throw new Refusal('ALERT_NOT_FOUND', 'This account has no alert with this id.')
+  return alertOfRow(row)
+}

@@ -1,0 +1,57 @@
+/**
+ * The role `alert-triggers`: market.book-changes, accounts.alert-rules and market.fx to alerts.triggered.
+ *
+ * Consumer group `alert-triggers` on the changes; whoever has a partition of them follows the same partition of the
+ * rules, and every process follows the rates. Writes nothing else: its state is restored from the log whenever a
+ * partition opens.
+ */
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { topics } from '#schemas/topics.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { openRateFeed } from './rates.ts'
+import { openRestorer } from './restore.ts'
+import { openRuleFeed } from './rule-feed.ts'
+import { openTriggerSink } from './sink.ts'
+
+const GROUP = 'alert-triggers'
+/** Small batches: what fires is sent when its batch has been folded. */
+const FETCH_BYTES = 2 ** 17
+
+/** Starts the role. */
+export const start: StartRole = async context => {
+  const { config, metrics, fail } = context
+  const log = context.log.child({ role: GROUP })
+  const kafka = connectKafka({ config, role: GROUP, log })
+  await kafka.codec.prepare([...topics.alertRules.events, ...topics.fx.events, ...topics.book.events])
+  const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
+  const publisher = await openPublisher(kafka, GROUP)
+  const rates = await openRateFeed(kafka, fail)
+  const rules = await openRuleFeed({ kafka, log, metrics, fail })
+  const restorer = openRestorer({ kafka, reader, group: GROUP })
+  const parts = { codec: kafka.codec, publisher, restorer, rules, rates, metrics, fail }
+  const running = await runSink(context, kafka, {
+    group: GROUP,
+    topics: ['bookChanges'],
+    maxBytesPerPartition: FETCH_BYTES,
+    async open(_topic, partition) {
+      const startedAt = performance.now()
+      const sink = await openTriggerSink(parts, partition)
+      const ms = Math.round(performance.now() - startedAt)
+      log.info({ partition, next: sink.position, ms }, 'the rules of a partition are open')
+      return sink
+    },
+  })
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await rules.close()
+      await rates.close()
+      await publisher.close()
+      await reader.close()
+    },
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * The exchange rates in force, followed by every process from market.fx.
+ *
+ * Reads the topic without a group, writes nothing. Invariant: the table with the latest `as_of` is in force, of two
+ * equal ones the later in the log; a table with a rate that is none is passed over whole, and the US dollar's own
+ * rate is there also before the first table. A table that was replaced while nobody ran was never in force.
+ */
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { follow } from '#infra/kafka/follower.ts'
+import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { parseRate, USD_RATE } from '#schemas/values/money.ts'
+import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
+import type { Rates } from './step.ts'
+
+/** A table of rates and the time from which it is in force. */
+export interface RateTable {
+  asOf: number
+  rates: Rates
+}
+
+/** The rates in force. */
+export interface RateFeed {
+  current(): RateTable
+  /** Tells of every new table; the answer ends that. */
+  onChange(listener: (table: RateTable) => void): () => void
+  close(): Promise<void>
+}
+
+/** Reads the rates to their end and keeps following them. */
+export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) => void): Promise<RateFeed> {
+  let current: RateTable = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
+  const listeners = new Set<(table: RateTable) => void>()
+  const stop = new AbortController()
+  const following = await follow(kafka, 'fx', {
+    from: 'start',
+    signal: stop.signal,
+    async onRecords(records) {
+      const before = current
+      for (const { value } of records) {
+        const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value ?? Buffer.alloc(0)))
+        // The role `fx` puts what cannot be read to the dead letters; here it only changes nothing.
+        const table = isDecoded(decoded) && decoded.event === 'FxRatesPublished' ? tableOf(decoded.value) : undefined
+        if (table && table.asOf >= current.asOf) current = table
+      }
+      if (current !== before) for (const listener of listeners) listener(current)
+    },
+  })
+  following.closed.catch(error => {
+    if (!stop.signal.aborted) fail(error)
+  })
+  await following.caughtUp
+  return {
+    current: () => current,
+    onChange(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    async close() {
+      stop.abort()
+      await following.closed.catch(() => undefined)
+    },
+  }
+}
+
+/** A table as it will be in force; undefined when one of its rates is none. */
+export function tableOf({ as_of, rates }: FxRatesPublished): RateTable | undefined {
+  const parsed = Object.entries(rates).map(([code, text]) => [code, parseRate(text)] as const)
+  const usable = parsed.flatMap(([code, rate]) => (rate ? [[code, rate] as const] : []))
+  if (usable.length < parsed.length || rates.USD !== '1') return undefined
+  return { asOf: as_of, rates: new Map(usable) }
+}

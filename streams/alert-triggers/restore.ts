@@ -1,0 +1,162 @@
+/**
+ * Restores the rows of a partition's items as they stood at the group's position.
+ *
+ * Reads market.book (the book's compacted changelog) and the stretch of market.book-changes from the position to the
+ * end; writes nothing. One pass over the changelog serves all partitions that ask before it begins.
+ * Invariant: the rows are those after the change before `next`, neither older nor newer.
+ *
+ * Why so: the changelog holds the rows of now. Its reading begins after the positions are known and the end of the
+ * changes is taken after it, open transactions included, so a row of the changelog is either untouched since `next` or
+ * its changes stand in the stretch - and the first of them there tells what the row was before (`previous_micro_usd`).
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Decoded } from '#infra/kafka/codec.ts'
+import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
+import type { ItemBook } from './item-book.ts'
+
+/** Where a restored partition stands. */
+export interface Restored {
+  /** The first change that the rows do not reflect. */
+  next: number
+  /** The end of the changes when the rows were restored. */
+  end: number
+}
+
+/** A partition to be restored. */
+export interface Restoring {
+  partition: number
+  book: ItemBook
+  /** Hears of every change from `next` to `end`, with the time at which the log took it. */
+  onChange(offset: number, appendedAt: number): void
+}
+
+/** Restores partitions. */
+export interface Restorer {
+  restore(one: Restoring): Promise<Restored>
+}
+
+interface RestorerOptions {
+  kafka: KafkaConnection
+  reader: RangeReader
+  group: string
+}
+
+/** Opens a restorer for the partitions of a process. */
+export function openRestorer(options: RestorerOptions): Restorer {
+  let waiting: { one: Restoring; done: PromiseWithResolvers<Restored> }[] = []
+  let running = Promise.resolve()
+  const pass = async (): Promise<void> => {
+    const wanted = waiting
+    waiting = []
+    if (wanted.length === 0) return
+    try {
+      const restored = await restoreAll(
+        options,
+        wanted.map(({ one }) => one),
+      )
+      for (const [at, { done }] of wanted.entries()) done.resolve(restored[at] as Restored)
+    } catch (error) {
+      for (const { done } of wanted) done.reject(error)
+    }
+  }
+  return {
+    restore(one) {
+      const done = Promise.withResolvers<Restored>()
+      waiting.push({ one, done })
+      // The pass begins a turn later, when the partitions of an assignment have asked.
+      running = running.then(() => nextTurn()).then(pass)
+      return done.promise
+    },
+  }
+}
+
+async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]): Promise<Restored[]> {
+  const { kafka, reader, group } = options
+  const positions = await committedOffsets(kafka, group, 'bookChanges')
+  const books = new Map(wanted.map(({ partition, book }) => [partition, book]))
+  for (let log = 0; log < topics.book.partitions; log++) await readChangelog(options, log, books)
+  const name = kafka.topicName('bookChanges')
+  const restored: Restored[] = []
+  for (const one of wanted) {
+    const start = await reader.start(name, one.partition)
+    const end = await reader.end(name, one.partition)
+    // A group without a position begins now: what changed before it existed concerns no rule.
+    const next = Math.min(end, Math.max(start, positions.get(one.partition) ?? end))
+    await undo(options, one, { next, end })
+    restored.push({ next, end })
+  }
+  return restored
+}
+
+/** Reads a partition of the changelog into the books that its items belong to. */
+async function readChangelog(
+  options: RestorerOptions,
+  log: number,
+  books: ReadonlyMap<number, ItemBook>,
+): Promise<void> {
+  const { kafka, reader } = options
+  const topic = kafka.topicName('book')
+  const side: Side = log < PROVIDER_PARTITIONS ? 'ask' : 'bid'
+  const range = { topic, partition: log, from: await reader.start(topic, log), to: await reader.end(topic, log) }
+  await reader.read(range, record => {
+    const [kind, provider = '', item = ''] = record.key?.toString().split('|') ?? []
+    const book = kind === 'row' ? books.get(itemPartition(item)) : undefined
+    if (book === undefined) return
+    const itemId = Number(item)
+    if (record.value === null) return void book.set(side, itemId, provider, null)
+    return decoded(options, record, ({ value }) => void book.set(side, itemId, provider, value.price_micro_usd))
+  })
+}
+
+/** Takes back, from the end to `next`, what the changelog already held of the stretch: each row's first change tells. */
+async function undo(options: RestorerOptions, one: Restoring, { next, end }: Restored): Promise<void> {
+  const { kafka, reader } = options
+  const { partition, book, onChange } = one
+  const undone = new Set<string>()
+  const range = { topic: kafka.topicName('bookChanges'), partition, from: next, to: end }
+  await reader.read(range, record => {
+    onChange(record.offset, record.timestamp)
+    if (record.value === null) return
+    return decoded(options, record, ({ event, value }) => {
+      if (event !== 'BookChanged') return
+      const { side, item_id, provider, previous_micro_usd } = value as BookChanged
+      const row = `${side}|${item_id}|${provider}`
+      if (undone.has(row)) return
+      undone.add(row)
+      book.set(side, item_id, provider, previous_micro_usd)
+    })
+  })
+}
+
+/** Decodes a record at once where its writer is known; what cannot be read is left to the runner's dead letters. */
+function decoded(
+  { kafka }: RestorerOptions,
+  record: LogRecord,
+  take: (decoded: Decoded) => void,
+): Promise<void> | undefined {
+  const value = record.value ?? Buffer.alloc(0)
+  const now = decodeNow(kafka.codec, value)
+  if (now === undefined) {
+    return decodeSlowly(kafka.codec, value).then(late => (isDecoded(late) ? take(late) : undefined))
+  }
+  if (isDecoded(now)) take(now)
+  return undefined
+}
+
+const partitions = new Map<string, number>()
+
+/** Hashing a key costs more than looking it up, and an item has as many rows as providers. */
+function itemPartition(item: string): number {
+  let partition = partitions.get(item)
+  if (partition === undefined) {
+    partition = partitionOf(item, ITEM_PARTITIONS)
+    partitions.set(item, partition)
+  }
+  return partition
+}

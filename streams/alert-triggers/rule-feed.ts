@@ -1,0 +1,130 @@
+/**
+ * The rules of the partitions that this process has, read to their end and then followed.
+ *
+ * Reads accounts.alert-rules, in whose partitions the rules of an item lie beside its changes; writes nothing. One
+ * loop fetches for all partitions, because fetches of one connection wait for each other. Invariant: a partition's
+ * records are handed over in their order, none left out, to the last who opened it; what cannot be read is counted,
+ * logged and passed over.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
+import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
+
+/** Hears of a rule's new state, or of its end with undefined. */
+export type OnRule = (alertId: string, changed: AlertRuleChanged | undefined) => void
+
+/** The rules of some partitions. */
+export interface RuleFeed {
+  /** Hands over all rules of a partition and then whatever follows; resolves at the end of now with the end of it. */
+  open(partition: number, onRule: OnRule): Promise<() => void>
+  close(): Promise<void>
+}
+
+interface Reading {
+  partition: number
+  next: number
+  onRule: OnRule
+}
+
+interface FeedOptions {
+  kafka: KafkaConnection
+  log: Log
+  metrics: Metrics
+  fail(error: Error): void
+}
+
+const FETCH_WAIT_MS = 100
+const IDLE_MS = 20
+const FETCH_TRIES = 60
+const RETRY_LONGEST_MS = 2_000
+
+/** Opens the feed. */
+export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
+  const { kafka, fail } = options
+  const topic = kafka.topicName('alertRules')
+  const readings = new Map<number, Reading>()
+  const ending = new AbortController()
+  const reader = await openRangeReader(kafka, [topic])
+  // Its fetches wait for records; those of the first reading must not wait behind them.
+  const follower = await openRangeReader(kafka, [topic])
+  const take = openTaker(options)
+
+  const followAll = async (): Promise<void> => {
+    let failures = 0
+    while (!ending.signal.aborted) {
+      const asked = [...readings.values()]
+      if (asked.length === 0) {
+        await pause(IDLE_MS)
+        continue
+      }
+      const fetched = await fetchAfter(follower, topic, asked).catch(async error => {
+        failures += 1
+        if (failures >= FETCH_TRIES) throw error
+        await pause(Math.min(RETRY_LONGEST_MS, 50 * 2 ** failures))
+        return undefined
+      })
+      if (fetched === undefined) continue
+      failures = 0
+      for (const { partition, records, next } of fetched) {
+        const reading = asked.find(one => one.partition === partition)
+        if (reading === undefined || readings.get(partition) !== reading) continue
+        reading.next = next
+        for (const record of records) await take(record, reading.onRule)
+      }
+    }
+  }
+  const following = followAll().catch(error => {
+    if (!ending.signal.aborted) fail(error)
+  })
+  return {
+    async open(partition, onRule) {
+      const end = await reader.end(topic, partition)
+      const range = { topic, partition, from: await reader.start(topic, partition), to: end }
+      await reader.read(range, record => take(record, onRule))
+      const reading = { partition, next: end, onRule }
+      readings.set(partition, reading)
+      return () => {
+        if (readings.get(partition) === reading) readings.delete(partition)
+      }
+    },
+    async close() {
+      ending.abort()
+      await following
+      await reader.close()
+      await follower.close()
+    },
+  }
+}
+
+async function fetchAfter(
+  reader: RangeReader,
+  topic: string,
+  readings: readonly Reading[],
+): Promise<{ partition: number; records: LogRecord[]; next: number }[]> {
+  const next = new Map(readings.map(reading => [reading.partition, reading.next]))
+  const fetched = await reader.fetch(topic, next, FETCH_WAIT_MS)
+  return fetched.map(({ partition, records }) => ({ partition, records, next: next.get(partition) ?? 0 }))
+}
+
+/** Decodes a rule's record and hands it over, at once where its writer is known. */
+function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => Promise<void> | void {
+  const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
+  return ({ key, value, offset }, onRule) => {
+    const id = key?.toString() ?? ''
+    if (value === null) return onRule(id, undefined)
+    const takeDecoded = (decoded: Awaited<ReturnType<typeof decodeSlowly>>): void => {
+      if (isDecoded(decoded) && decoded.event === 'AlertRuleChanged') onRule(id, decoded.value)
+      else {
+        unreadable.inc()
+        log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')
+      }
+    }
+    const now = decodeNow(kafka.codec, value)
+    if (now !== undefined) return takeDecoded(now)
+    return decodeSlowly(kafka.codec, value).then(takeDecoded)
+  }
+}
