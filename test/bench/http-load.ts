@@ -1,5 +1,5 @@
 /**
- * Loads an HTTP server with GETs over kept connections, one request at a time on each.
+ * Loads an HTTP server over kept connections, one request at a time on each.
  *
  * Speaks just as much HTTP as the servers here answer (a head, Content-Length, a body) and looks at nothing but
  * the status, since on a small machine the client's own work is part of what is measured: autocannon parses in
@@ -13,8 +13,14 @@ import { percentile } from './statistics.ts'
 export interface HttpTarget {
   baseUrl: string
   /** Asked in turn; every connection begins at another place. */
-  paths: readonly string[]
+  questions: readonly HttpQuestion[]
   headers: Readonly<Record<string, string>>
+}
+
+/** A GET, or a POST of a JSON text. */
+export interface HttpQuestion {
+  path: string
+  body?: string
 }
 
 /** What a load measured. */
@@ -25,13 +31,13 @@ export interface LoadResult {
   p99Ms: number
 }
 
-const CONNECTIONS = 32
+const CONNECTIONS = 64
 const HEAD_END = Buffer.from('\r\n\r\n')
 
-/** Loads a server for a time over 32 connections. */
+/** Loads a server for a time over 64 connections. */
 export async function loadFor(target: HttpTarget, ms: number): Promise<LoadResult> {
   const { hostname, port } = new URL(target.baseUrl)
-  const requests = target.paths.map(path => requestText(path, hostname, target.headers))
+  const requests = target.questions.map(question => requestText(question, hostname, target.headers))
   const latencies: number[] = []
   const startedAt = performance.now()
   const until = startedAt + ms
@@ -56,9 +62,11 @@ export async function loadFor(target: HttpTarget, ms: number): Promise<LoadResul
   }
 }
 
-function requestText(path: string, host: string, headers: Readonly<Record<string, string>>): Buffer {
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  return Buffer.from(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${lines.join('')}\r\n`)
+function requestText({ path, body }: HttpQuestion, host: string, headers: Readonly<Record<string, string>>): Buffer {
+  const content =
+    body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+  const lines = Object.entries({ host, ...headers, ...content }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return Buffer.from(`${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`)
 }
 
 function askUntil(

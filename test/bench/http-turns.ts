@@ -35,15 +35,18 @@ export interface RouteUnderLoad extends ServeRequest {
   process: RoleProcess
 }
 
-/** Measures a route that is told by one query parameter which answer to give. */
+/** Measures a route by some questions, each of which it answers the same every time. */
 export async function measureRoute(context: BenchContext, measured: RouteUnderLoad): Promise<HttpTurns> {
   const { process, ...route } = measured
   const express = startYardstick(EXPRESS)
   try {
-    context.say(`keeping ${route.values.length} answers`)
-    const serving = await express.ask<Serving>('serve', route)
-    const paths = route.values.map(value => `${route.path}?${route.parameter}=${encodeURIComponent(value)}`)
-    const ours: HttpTarget = { baseUrl: route.baseUrl, paths, headers: route.headers }
+    context.say(`keeping ${route.questions.length} answers`)
+    const questions = route.questions.map((question, asked) => ({
+      ...question,
+      path: `${question.path}${question.path.includes('?') ? '&' : '?'}asked=${asked}`,
+    }))
+    const ours: HttpTarget = { ...route, questions }
+    const serving = await express.ask<Serving>('serve', ours)
     const bare: HttpTarget = { ...ours, baseUrl: serving.baseUrl }
     const count = context.isQuick ? 2 : TURNS
     context.say('warming up')

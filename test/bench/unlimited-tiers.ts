@@ -8,7 +8,12 @@ import { join } from 'node:path'
 
 const BUILT_IN = new URL('../../infra/config/tiers.json', import.meta.url)
 const PLENTY = 1_000_000_000
-const RAISED = new Set(['requests_per_minute', 'requests_per_month'])
+const RAISED = new Set([
+  'requests_per_minute',
+  'requests_per_month',
+  'prices_stream_starts_per_day',
+  'bids_stream_starts_per_day',
+])
 
 /** Writes the file into a folder; returns its path. */
 export function writeUnlimitedTiers(folder: string): string {

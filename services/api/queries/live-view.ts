@@ -57,8 +57,10 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
   bid: { code: 'BIDS_INDEX_UNAVAILABLE', detail: 'The live bids index is temporarily unavailable.' },
 }
 
-/** An item has 41 rows of about 250 bytes when decoded and serialised: 2,000 items stay below 32 MB. */
-const ITEMS_KEPT = 2_000
+/** An item has 41 rows and one or two bodies, about 40 kB: 4,000 items stay below 160 MB. */
+const ITEMS_KEPT = 4_000
+/** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
+const MOMENT_MS = 5
 /** Tries for a generation that stays: a rebuild changes it once. */
 const ATTEMPTS = 4
 /**
@@ -81,6 +83,12 @@ interface Turn {
   answer: PromiseWithResolvers<ReadonlyMap<string, readonly LiveEntry[]>>
 }
 
+/** The stamp of a partition, and when the question was sent that it answers; monotonic. */
+interface Seen {
+  stamp: string
+  at: number
+}
+
 /** What reads share: the connection's scripts, and what was read before. */
 interface ViewState {
   redis: Redis
@@ -90,6 +98,7 @@ interface ViewState {
   keysOf: Record<Side, readonly string[]>
   store: RowStore
   heads: (Head | undefined)[]
+  seen: (Seen | undefined)[]
   counted: Record<Side, (Counts | undefined)[]>
 }
 
@@ -103,6 +112,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
     keysOf,
     store: openRowStore(ITEMS_KEPT),
     heads: [],
+    seen: [],
     counted: { ask: [], bid: [] },
   }
   /** A connection that is being made again would let requests wait; they get their 503 at once. */
@@ -124,8 +134,11 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
 async function readAllItems(state: ViewState, side: Side, itemIds: readonly number[]): Promise<readonly LiveEntry[]> {
   const [only] = itemIds
   if (only !== undefined && itemIds.length === 1) {
-    const read = await inTurn(state, placeOf(only), [{ side, itemId: only }])
-    return read.get(nameOf(side, only)) ?? []
+    const item = { side, itemId: only }
+    const partition = placeOf(only)
+    const known = justRead(state, partition, item)
+    if (known) return known
+    return (await inTurn(state, partition, [item])).get(nameOf(side, only)) ?? []
   }
   const byPartition = Map.groupBy(itemIds, placeOf)
   const read = await Promise.all(
@@ -139,6 +152,17 @@ async function readAllItems(state: ViewState, side: Side, itemIds: readonly numb
     }),
   )
   return read.flat()
+}
+
+/**
+ * The entries of an item whose partition was looked at a moment ago and stands where it stood when the item was read.
+ * Redis is so asked once in {@link MOMENT_MS} and partition for all items at rest, not once for each request.
+ */
+function justRead(state: ViewState, partition: number, item: WantedItem): readonly LiveEntry[] | undefined {
+  const [seen, head] = [state.seen[partition], state.heads[partition]]
+  if (!seen || head?.stamp !== seen.stamp || performance.now() - seen.at > MOMENT_MS) return undefined
+  const kept = state.store.get(itemKey(partition, head.generation, item.side, item.itemId, state.prefix))
+  return kept?.stamp === seen.stamp ? entriesOf(item, kept, head) : undefined
 }
 
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`
@@ -188,6 +212,7 @@ async function readItems(
       ? items.map(([, { side, itemId }]) => itemKey(partition, held.generation, side, itemId, prefix))
       : []
     const stored = itemKeys.map(key => store.get(key))
+    const askedAt = performance.now()
     const answer = await scripts.items({
       headKey: headKey(partition, prefix),
       headStamp: held?.stamp ?? '',
@@ -196,6 +221,7 @@ async function readItems(
     })
     if (answer === null) return missing(state, partition)
     const head = headOf(state, partition, held, answer)
+    state.seen[partition] = { stamp: answer.stamp, at: askedAt }
     if (!held || head.generation !== held.generation) continue
     return new Map(
       items.map(([name, item], i) => {
@@ -210,10 +236,12 @@ async function readItems(
 
 /** The entries of an item; those made before, where rows and refresh times are still the same. */
 function entriesOf({ side, itemId }: WantedItem, item: ItemRows, head: Head): readonly LiveEntry[] {
-  const { rows, entries } = item
-  if (entries?.every(entry => entry.lastUpdatedAt === lastUpdatedAt(side, entry.listed, head))) return entries
-  item.entries = rows.map(listed => entryOf(side, itemId, listed, head))
-  return item.entries
+  const before = item.made
+  if (before?.head === head) return before.entries
+  const isSame = before?.entries.every(entry => entry.lastUpdatedAt === lastUpdatedAt(side, entry.listed, head))
+  const entries = before && isSame ? before.entries : item.rows.map(listed => entryOf(side, itemId, listed, head))
+  item.made = { entries, head }
+  return entries
 }
 
 async function readListingPage(
@@ -298,8 +326,9 @@ function headOf({ heads }: ViewState, partition: number, held: Head | undefined,
   return head
 }
 
-function missing({ heads }: ViewState, partition: number): never {
+function missing({ heads, seen }: ViewState, partition: number): never {
   heads[partition] = undefined
+  seen[partition] = undefined
   throw new Error(`partition ${partition} has no live view`)
 }
 

@@ -4,7 +4,7 @@
  * Source: interface.md GET /prices, GET /bids. The answer is written as text (listing-text.ts); its schema is
  * schemas/api/listing.ts.
  */
-import type { Router } from 'express'
+import type { Response, Router } from 'express'
 import { type AnswerCurrency, ascii } from '#schemas/api/entry-text.ts'
 import { type ListingQuery, listingQuery } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -12,7 +12,7 @@ import { type Allow, credentialOf } from '../guard.ts'
 import { type ListingWriter, openListingWriter } from '../listing-text.ts'
 import { type ApiParts, perTier } from '../parts.ts'
 import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
-import { send } from '../reply.ts'
+import { send, sendAscii } from '../reply.ts'
 import { parse } from '../request.ts'
 
 /** Adds both routes. */
@@ -26,15 +26,20 @@ export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts):
     const query = parse(asks.query[tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing({ ...parts, side: 'ask', providers: registry.askKeys, catalog }, query)
-    send(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
+    sendBody(response, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
   })
 
   router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
     const query = parse(bids.query[credentialOf(response).tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing({ ...parts, side: 'bid', providers: registry.bidKeys, catalog }, query)
-    send(response, 200, bids.body(listing, query, currency, false))
+    sendBody(response, bids.body(listing, query, currency, false))
   })
+}
+
+function sendBody(response: Response, body: string | Buffer): void {
+  if (typeof body === 'string') sendAscii(response, 200, body)
+  else send(response, 200, body)
 }
 
 function openSide(parts: ApiParts, side: Side) {
@@ -53,31 +58,41 @@ function openSide(parts: ApiParts, side: Side) {
   }
 }
 
-type Body = (listing: Listing, query: ListingQuery, currency: AnswerCurrency, withUrl: boolean) => Buffer
+type Body = (listing: Listing, query: ListingQuery, currency: AnswerCurrency, withUrl: boolean) => string | Buffer
 
 /** Bodies kept with the entries of an item: by id and by name, with and without URL, or another currency. */
 const BODIES_KEPT = 2
 
+/** What a body was asked for by, and the body from the second time on. */
+interface KeptBody {
+  name: string
+  body: Buffer | undefined
+}
+
 /**
  * Writes bodies, and keeps those of single items for as long as their entries are: most items are at rest between
- * two requests, and handing out kept bytes costs what a bare Express route costs.
+ * two requests, and handing out kept bytes costs what a bare Express route costs. What is asked for only once is
+ * sent as text, since keeping it would cost more than it saves.
  */
 function keepingBodies(writer: ListingWriter): Body {
-  const kept = new WeakMap<readonly unknown[], { name: string; body: Buffer }[]>()
+  const kept = new WeakMap<readonly unknown[], KeptBody[]>()
   return (listing, query, currency, withUrl) => {
     const { entries, filters } = listing
-    const write = () => Buffer.from(listingText(writer, listing, query, currency, withUrl), 'latin1')
+    const write = () => listingText(writer, listing, query, currency, withUrl)
     const isOfOneItem = filters.item_id !== undefined || filters.market_hash_name !== undefined
     if (!isOfOneItem || filters.requested_providers || query.offset > 0) return write()
     const { item_id = '', market_hash_name = '', phase = '' } = filters
-    const name = [currency.code, currency.rate.text, withUrl, query.limit, item_id, market_hash_name, phase].join('\0')
-    const bodies = kept.get(entries) ?? []
-    const known = bodies.find(one => one.name === name)
-    if (known) return known.body
-    const body = write()
-    if (bodies.push({ name, body }) > BODIES_KEPT) bodies.shift()
-    kept.set(entries, bodies)
-    return body
+    const name = `${currency.code} ${currency.rate.text} ${withUrl} ${query.limit} ${item_id}\0${market_hash_name}\0${phase}`
+    const bodies = kept.get(entries)
+    const known = bodies?.find(one => one.name === name)
+    if (known) {
+      known.body ??= Buffer.from(write(), 'latin1')
+      return known.body
+    }
+    if (bodies) bodies.splice(0, bodies.length - BODIES_KEPT + 1)
+    if (bodies) bodies.push({ name, body: undefined })
+    else kept.set(entries, [{ name, body: undefined }])
+    return write()
   }
 }
 

@@ -2,19 +2,16 @@
  * GET /prices by item, all 41 rows, against a bare Express route that sends the same bytes.
  *
  * Once for a few items that are asked for again and again, once for more items than the query service
- * keeps in memory. 32 kept connections, both servers in processes of their own, the market at rest.
+ * keeps in memory. 64 kept connections, both servers in processes of their own, the market at rest.
  */
 
 import { newKey } from '../api-access.ts'
 import type { Bench, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import { measureRoute } from '../http-turns.ts'
-import type { RoleProcess } from '../role-process.ts'
-import type { Stage } from '../stage.ts'
+import { serveApi } from '../serve-api.ts'
 
 const BAR = 0.6
-const CATCH_UP_LIMIT_MS = 240_000
-const READY_LIMIT_MS = 60_000
 const SPREADS = [
   { name: 'some items', items: 500 },
   { name: 'many items', items: 8_000 },
@@ -32,11 +29,11 @@ export const prices: Bench = {
     const entries: Entry[] = []
     for (const { name, items } of SPREADS) {
       const step = Math.max(1, Math.floor(listed.length / items))
-      const values = listed
+      const questions = listed
         .filter((_, each) => each % step === 0)
         .slice(0, items)
-        .map(String)
-      const route = { baseUrl: process.baseUrl, headers, path: '/prices', parameter: 'item_id', values }
+        .map(itemId => ({ path: `/prices?item_id=${itemId}` }))
+      const route = { baseUrl: process.baseUrl, headers, questions }
       const turns = await measureRoute(context, { process, ...route })
       entries.push(
         ratioEntry({ name: `GET /prices, ${name}: against bare Express`, unit: 'requests/s' }, turns.rate, BAR),
@@ -47,15 +44,4 @@ export const prices: Bench = {
     }
     return entries
   },
-}
-
-/** Starts what the query service rests on, then itself. */
-async function serveApi(stage: Stage, say: (text: string) => void): Promise<RoleProcess> {
-  await stage.role('fx')
-  await stage.role('live-view')
-  say('the live view is catching up')
-  await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
-  const api = await stage.role('api')
-  await api.ready(READY_LIMIT_MS)
-  return api
 }

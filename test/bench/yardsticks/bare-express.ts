@@ -1,22 +1,21 @@
 /**
- * The limit of a GET: an Express route without anything around it that sends the same bytes.
+ * The limit of a read: an Express route without anything around it that sends the same bytes.
  *
- * Asks the platform once for every answer and keeps it as bytes. Express' own ETag is off, which makes it faster
+ * Asks the platform once for every answer and keeps it as bytes; what is POSTed is parsed as JSON. Express' own ETag is off, which makes it faster
  * by a third and so the harder limit.
  */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import express from 'express'
+import express, { type RequestHandler } from 'express'
+import type { HttpQuestion } from '../http-load.ts'
 import { answerAsYardstick } from '../yardstick.ts'
 
-/** Which answers to serve: a route's path, and the query parameter that tells them apart. */
+/** Which answers to serve: questions to one route, told apart by the query parameter `asked`. */
 export interface ServeRequest {
   baseUrl: string
   headers: Record<string, string>
-  path: string
-  parameter: string
-  values: readonly string[]
+  questions: readonly HttpQuestion[]
 }
 
 /** Where they are served. */
@@ -26,18 +25,24 @@ export interface Serving {
   bytes: number
 }
 
-async function serve({ baseUrl, headers, path, parameter, values }: ServeRequest): Promise<Serving> {
+async function serve({ baseUrl, headers, questions }: ServeRequest): Promise<Serving> {
   const bodies = new Map<string, Buffer>()
-  for (const value of values) {
-    const answer = await fetch(`${baseUrl}${path}?${parameter}=${encodeURIComponent(value)}`, { headers })
+  for (const { path, body } of questions) {
+    const sent = body === undefined ? {} : { method: 'POST', body }
+    const type = body === undefined ? undefined : { 'content-type': 'application/json' }
+    const answer = await fetch(baseUrl + path, { ...sent, headers: { ...headers, ...type } })
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`)
-    bodies.set(value, Buffer.from(await answer.arrayBuffer()))
+    bodies.set(new URL(path, baseUrl).searchParams.get('asked') ?? '', Buffer.from(await answer.arrayBuffer()))
   }
   const app = express()
   app.set('etag', false)
-  app.get(path, (request, response) => {
-    response.type('application/json').send(bodies.get(String(request.query[parameter])))
-  })
+  const [first] = questions
+  const route = new URL(first?.path ?? '/', baseUrl).pathname
+  const send: RequestHandler = (request, response) => {
+    response.type('application/json').send(bodies.get(String(request.query.asked)))
+  }
+  if (first?.body === undefined) app.get(route, send)
+  else app.post(route, express.json(), send)
   const server = createServer(app).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const sizes = [...bodies.values()].map(body => body.length).sort((a, b) => a - b)

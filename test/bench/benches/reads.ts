@@ -1,0 +1,62 @@
+/**
+ * The long reads of the API against a bare Express route that sends the same bytes: a page of 1,000 rows, a batch of
+ * 100 items, the whole catalog.
+ *
+ * The market is at rest, keys and limits are those of every request.
+ */
+import { newKey } from '../api-access.ts'
+import type { Bench, BenchContext, Entry } from '../bench.ts'
+import { ratioEntry } from '../entry.ts'
+import type { HttpQuestion } from '../http-load.ts'
+import { measureRoute } from '../http-turns.ts'
+import { serveApi } from '../serve-api.ts'
+import type { Stage } from '../stage.ts'
+
+const PAGE_ROWS = 1_000
+const PAGES = 40
+const BATCH_ITEMS = 100
+const BATCHES = 40
+
+/** Requests a second. */
+export const reads: Bench = {
+  name: 'reads',
+  about: 'pages, batches and the whole catalog, against bare Express with the same bytes',
+  async run(context) {
+    const stage = await context.stage()
+    const process = await serveApi(stage, text => context.say(text))
+    const headers = { authorization: `Bearer ${await newKey(stage)}` }
+    const entries: Entry[] = []
+    for (const [name, questions] of Object.entries(questionsOf(stage))) {
+      context.say(name)
+      const turns = await measureRoute(context as BenchContext, {
+        process,
+        baseUrl: process.baseUrl,
+        headers,
+        questions,
+      })
+      entries.push(
+        ratioEntry({ name: `${name}: against bare Express`, unit: 'requests/s' }, turns.rate),
+        ratioEntry({ name: `${name}: CPU of a request, beside bare Express`, unit: 'us' }, turns.cpu),
+        ratioEntry({ name: `${name}: p99, beside bare Express`, unit: 'ms' }, turns.p99Ms),
+      )
+    }
+    return entries
+  },
+}
+
+function questionsOf({ market }: Stage): Record<string, HttpQuestion[]> {
+  const { itemIds, listings } = market
+  const lastPage = Math.floor(listings.length / PAGE_ROWS) - 1
+  const pages = Array.from({ length: PAGES }, (_, each) => Math.floor((each * lastPage) / PAGES))
+  const batches = Array.from({ length: BATCHES }, (_, each) =>
+    Array.from({ length: BATCH_ITEMS }, (_, at) => itemIds[(each + at * 7 * BATCHES) % itemIds.length]),
+  )
+  return {
+    'GET /prices, 1,000 rows': pages.map(page => ({ path: `/prices?limit=${PAGE_ROWS}&offset=${page * PAGE_ROWS}` })),
+    'POST /prices/batch, 100 items': batches.map(item_ids => ({
+      path: '/prices/batch',
+      body: JSON.stringify({ item_ids }),
+    })),
+    'GET /items, all of them': [{ path: '/items' }],
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * POST /prices, all asks as one stream: its first byte, its throughput against a file server with the same bytes, and
+ * the memory that eight readers at once cost.
+ *
+ * Plain and gzip, in turns with the file server, one reader and the market at rest.
+ */
+import { createWriteStream, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { finished } from 'node:stream/promises'
+import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '#test/harness/eventually.ts'
+import { newKey } from '../api-access.ts'
+import type { Bench, BenchContext, Entry } from '../bench.ts'
+import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
+import type { RoleProcess } from '../role-process.ts'
+import { serveApi } from '../serve-api.ts'
+import type { Stage } from '../stage.ts'
+import { percentile } from '../statistics.ts'
+import { readStream, type StreamQuestion, timeToFirstByte } from '../stream-read.ts'
+import { startYardstick } from '../yardstick.ts'
+
+const TURNS = 5
+const STARTS = 200
+const READERS = 8
+const ROUNDS = 2
+const SAMPLE_MS = 200
+const BUILD_LIMIT_MS = 120_000
+const FIRST_BYTE_MS = 50
+const GROWTH_MIB = 64
+const MEGABYTE = 1e6
+const FILES = new URL('../yardsticks/static-files.ts', import.meta.url)
+const CODINGS = [
+  { coding: 'identity', label: 'plain', bar: 0.5 },
+  { coding: 'gzip', label: 'gzip', bar: 0.7 },
+]
+
+/** Bulk snapshots. */
+export const snapshots: Bench = {
+  name: 'snapshots',
+  about: 'POST /prices, all asks: first byte, throughput against a file server, memory of eight readers',
+  async run(context) {
+    const stage = await context.stage()
+    const process = await serveApi(stage, text => context.say(text))
+    context.say('waiting for the first snapshot')
+    const ask = questionOf(process, await newKey(stage), 'gzip')
+    await eventually(async () => (await readStream(ask)).bytes > 0, BUILD_LIMIT_MS, 'a snapshot')
+    const entries = await throughput(context, stage, process)
+    entries.push(await firstByte(context, stage, process), await memory(context, stage, process))
+    return entries
+  },
+}
+
+function questionOf({ baseUrl }: RoleProcess, key: string, coding: string): StreamQuestion {
+  const headers = { authorization: `Bearer ${key}`, 'accept-encoding': coding }
+  return { url: `${baseUrl}/v1/prices`, method: 'POST', headers }
+}
+
+async function throughput(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
+  const files = startYardstick(FILES)
+  const entries: Entry[] = []
+  try {
+    const baseUrl = await files.ask<string>('serve', folder)
+    for (const { coding, label, bar } of CODINGS) {
+      const ours = questionOf(process, await newKey(stage), coding)
+      const file = createWriteStream(join(folder, label))
+      await readStream(ours, bytes => void file.write(bytes))
+      file.end()
+      await finished(file)
+      const bare: StreamQuestion = { url: `${baseUrl}/${label}`, method: 'GET', headers: {} }
+      const turns: Turn[] = []
+      const count = context.isQuick ? 2 : TURNS
+      for (let turn = 0; turn < count; turn++) {
+        context.signal.throwIfAborted()
+        context.say(`${label}: turn ${turn + 1} of ${count}`)
+        turns.push({ value: await rateOf(ours), against: await rateOf(bare) })
+      }
+      const name = `POST /prices, all asks, ${label}: throughput, against a file server`
+      entries.push(ratioEntry({ name, unit: 'MB/s' }, turns, bar))
+    }
+    return entries
+  } finally {
+    await files.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function rateOf(question: StreamQuestion): Promise<number> {
+  const { bytes, ms } = await readStream(question)
+  return bytes / MEGABYTE / (ms / 1000)
+}
+
+async function firstByte(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry> {
+  const times: number[] = []
+  for (let start = 0; start < (context.isQuick ? STARTS / 10 : STARTS); start++) {
+    context.say(`first bytes: ${start} of ${STARTS}`)
+    // A key has one stream at a time, and the one before may still be ending.
+    times.push(await timeToFirstByte(questionOf(process, await newKey(stage), 'gzip')))
+  }
+  return figureEntry(
+    { name: 'POST /prices, all asks: first byte, p99', unit: 'ms' },
+    percentile(times, 0.99),
+    FIRST_BYTE_MS,
+  )
+}
+
+async function memory(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry> {
+  const keys = await Promise.all(Array.from({ length: READERS }, () => newKey(stage)))
+  const before = (await process.figures()).residentMib
+  let peak = before
+  let isReading = true
+  const watch = (async () => {
+    while (isReading) {
+      peak = Math.max(peak, (await process.figures()).residentMib)
+      await pause(SAMPLE_MS)
+    }
+  })()
+  for (const { coding, label } of CODINGS) {
+    for (let round = 1; round <= ROUNDS; round++) {
+      context.say(`${READERS} readers, ${label}: round ${round} of ${ROUNDS}`)
+      await Promise.all(keys.map(key => readStream(questionOf(process, key, coding))))
+    }
+  }
+  isReading = false
+  await watch
+  const name = `POST /prices, all asks: growth of memory by ${READERS} readers at once`
+  return figureEntry({ name, unit: 'MiB' }, peak - before, GROWTH_MIB)
+}
