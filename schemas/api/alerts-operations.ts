@@ -56,6 +56,14 @@ export function alertOperations(): Operation[] {
       errors: [],
     },
     {
+      ...{ ...get('listAlertEvents', '/account/alerts/events', GROUP), ...OPEN },
+      summary: 'What alerts told, newest first',
+      description: '`limit` is moved into 1 to 100. With every e-mail and webhook delivery. Kept for 90 days.',
+      query: alertEventsQuery,
+      reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),
+      errors: [],
+    },
+    {
       ...{ ...patch('changeAlert', '/account/alerts/:alert_id', GROUP), ...OPEN },
       summary: 'Change, enable or disable an alert',
       description: 'Enabling passes the checks of creation, and may fire at once. What is left out stays.',
@@ -71,14 +79,6 @@ export function alertOperations(): Operation[] {
       params: alertParams,
       reply: json('DeletedAlertReply', deletedAlertReply, 'It is gone.'),
       errors: ['ALERT_NOT_FOUND'],
-    },
-    {
-      ...{ ...get('listAlertEvents', '/account/alerts/events', GROUP), ...OPEN },
-      summary: 'What alerts told, newest first',
-      description: '`limit` is moved into 1 to 100. With every e-mail and webhook delivery. Kept for 90 days.',
-      query: alertEventsQuery,
-      reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),
-      errors: [],
     },
   ]
 }

@@ -1,0 +1,326 @@
+/**
+ * Alerts through the API, on a log and a book of the test's own: the state table of the specification row by row,
+ * and what the routes promise beside it.
+ */
+import { expect } from 'chai'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { FAN_OUT_JOB } from '#services/accounts/trigger-applier.ts'
+import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
+import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 20_000
+const USD = 1_000_000
+
+/** An account of the test and its calls. */
+interface Owner {
+  accountId: string
+  call(method: string, path: string, body?: unknown): Promise<Answer>
+  create(body: object): Promise<Answer>
+  alert(id: string): Promise<{ is_enabled: boolean; last_triggered_at: string | null }>
+  events(): Promise<Record<string, unknown>[]>
+}
+
+describe('alerts', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let world: ApiWorld
+  let market: AlertMarket
+  let itemIds: number[]
+  let used = 0
+
+  before('a service, its accounts and a book', async () => {
+    world = await openApiWorld(platform, 20)
+    market = await openAlertMarket(connectKafka({ config: platform.config, role: 'test', log: platform.log }))
+    await market.rates({ EUR: '0.5' })
+    const roles = await platform.startRoles(['accounts', 'alert-triggers'])
+    await roles.ready()
+    itemIds = world.catalog.map(item => item.item_id)
+  })
+  after(async () => {
+    await market.close()
+    await world.close()
+  })
+
+  /** An item that no test has touched. */
+  const newItem = (): number => itemIds[used++] as number
+
+  async function owner(tier: 'free' | 'starter' | 'pro' | 'quant' = 'pro', email?: string | null): Promise<Owner> {
+    const { account_id, key } = await createAccountWithKey(world.database, {
+      tier,
+      ...(email !== undefined && { email }),
+    })
+    const call: Owner['call'] = (method, path, body) =>
+      world.get(`/v1/account/alerts${path}`, {
+        ...{ as: key, method },
+        ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+      })
+    return {
+      ...{ accountId: account_id, call },
+      create: body => call('POST', '', body),
+      alert: async id => (await call('GET', '?limit=200')).body.alerts.find((one: { id: string }) => one.id === id),
+      events: async () => (await call('GET', '/events')).body.events,
+    }
+  }
+  const ask = (itemId: number, usd: number, provider = 'provider_01') =>
+    market.move([{ side: 'ask', provider, itemId, micro: Math.round(usd * USD) }])
+  const below = (itemId: number, value: string, more: object = {}) => ({
+    ...{ item_id: itemId, kind: 'price_below', threshold_value: value, ...more },
+  })
+  const jobsOf = (eventId: unknown) =>
+    world.database.rows<{ task_identifier: string }>(
+      'SELECT task_identifier FROM graphile_worker.jobs WHERE key = $1',
+      [eventId],
+    )
+
+  describe('the state table', () => {
+    it('none -> enabled: is_enabled left out or true needs a channel and counts against the cap, else 402', async () => {
+      const free = await owner('free')
+      for (let each = 0; each < 10; each++) {
+        const more = each % 2 === 0 ? {} : { is_enabled: true }
+        const { status, body } = await free.create(below(newItem(), '1', more))
+        expect([status, body.is_enabled]).to.deep.equal([201, true])
+      }
+      const refused = await free.create(below(newItem(), '1'))
+      expect([refused.status, refused.body.code]).to.deep.equal([402, 'ALERT_LIMIT_REACHED'])
+      const silent = await owner('pro', null)
+      expect((await silent.create(below(newItem(), '1'))).body.code).to.equal('NO_DELIVERY_CHANNEL')
+    })
+
+    it('none -> disabled: is_enabled false needs no channel and does not count', async () => {
+      const silent = await owner('free', null)
+      for (let each = 0; each < 12; each++) {
+        const { status, body } = await silent.create(below(newItem(), '1', { is_enabled: false }))
+        expect([status, body.is_enabled]).to.deep.equal([201, false])
+      }
+    })
+
+    it('enabled -> disabled: the market matches, an event is created and its deliveries are queued, once', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      await ask(itemId, 12)
+      const { body: alert } = await one.create(below(itemId, '10.50'))
+      await ask(itemId, 11)
+      await ask(itemId, 10.25, 'provider_02')
+      await ask(itemId, 10.2, 'provider_02')
+      await eventually(async () => (await one.alert(alert.id)).is_enabled === false, LIMIT_MS, 'the alert to fire')
+      const [event, ...others] = await one.events()
+      expect(others).to.deep.equal([])
+      expect(event).to.deep.include({
+        ...{ alert_id: alert.id, kind: 'price_below', item: alert.item, deliveries: [] },
+        ...{ triggered_value: '10.25', triggered_currency: 'USD' },
+        reason: 'The best ask of 10.25 USD at provider_02 is below 10.50 USD.',
+      })
+      expect((await one.alert(alert.id)).last_triggered_at).to.equal(event?.created_at)
+      expect(await jobsOf(event?.id)).to.deep.equal([{ task_identifier: FAN_OUT_JOB }])
+    })
+
+    it('disabled -> enabled: an update passes the checks of creation', async () => {
+      const free = await owner('free')
+      const made = await free.create(below(newItem(), '1', { is_enabled: false }))
+      const enable = () => free.call('PATCH', `/${made.body.id}`, { is_enabled: true })
+      expect((await enable()).body).to.include({ is_enabled: true, id: made.body.id })
+      await free.call('PATCH', `/${made.body.id}`, { is_enabled: false })
+      for (let each = 0; each < 10; each++) await free.create(below(newItem(), '1'))
+      expect((await enable()).body.code).to.equal('ALERT_LIMIT_REACHED')
+      await world.database.rows('UPDATE accounts SET email_verified_at = NULL WHERE id = $1', [free.accountId])
+      const unverified = await enable()
+      expect([unverified.status, unverified.body.code]).to.deep.equal([403, 'EMAIL_NOT_VERIFIED'])
+      expect((await free.alert(made.body.id)).is_enabled).to.equal(false)
+    })
+
+    it('enabled -> disabled: an update, after which nothing fires', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      const { body: alert } = await one.create(below(itemId, '10'))
+      const { body: other } = await one.create(below(itemId, '5'))
+      expect((await one.call('PATCH', `/${alert.id}`, { is_enabled: false })).body.is_enabled).to.equal(false)
+      await ask(itemId, 4)
+      await eventually(async () => (await one.events()).length > 0, LIMIT_MS, 'the other alert to fire')
+      expect((await one.events()).map(event => event.alert_id)).to.deep.equal([other.id])
+    })
+
+    it('enabled -> disabled: after its delivery an alert stays disabled until it is enabled again', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      await ask(itemId, 9)
+      const { body: alert } = await one.create(below(itemId, '10'))
+      const fired = (count: number) =>
+        eventually(async () => (await one.events()).length === count, LIMIT_MS, `event ${count}`)
+      await fired(1)
+      await ask(itemId, 12)
+      await ask(itemId, 8)
+      const { body: witness } = await one.create(below(itemId, '8.5'))
+      await fired(2)
+      expect((await one.alert(alert.id)).is_enabled).to.equal(false)
+      expect((await one.events()).map(event => event.alert_id)).to.deep.equal([witness.id, alert.id])
+      await one.call('PATCH', `/${alert.id}`, { is_enabled: true })
+      await fired(3)
+      expect((await one.events())[0]?.alert_id).to.equal(alert.id)
+    })
+  })
+
+  describe('conditions', () => {
+    it('a rule whose condition holds already fires without any change of the market', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      await ask(itemId, 20)
+      const { body: alert } = await one.create({ item_id: itemId, kind: 'price_above', threshold_value: '19.99' })
+      await eventually(async () => (await one.events()).length === 1, LIMIT_MS, 'it to fire')
+      expect((await one.events())[0]).to.include({ alert_id: alert.id, triggered_value: '20.00' })
+    })
+
+    it('a spread compares the best ask with the best bid and has no currency', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      await ask(itemId, 10)
+      const body = { item_id: itemId, kind: 'spread_exceeds', threshold_value: '20', threshold_currency: 'NOPE' }
+      const made = await one.create(body)
+      expect(made.body.threshold_currency).to.equal(null)
+      await market.move([{ side: 'bid', provider: 'provider_03', itemId, micro: 8 * USD }])
+      await market.move([{ side: 'bid', provider: 'provider_03', itemId, micro: 7.9 * USD }])
+      await eventually(async () => (await one.events()).length === 1, LIMIT_MS, 'it to fire')
+      expect((await one.events())[0]).to.include({ triggered_value: '21.0000', triggered_currency: null })
+    })
+
+    it('thresholds of any currency compare at the rates in force, and new rates may fire them', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      await ask(itemId, 10)
+      const more = { threshold_currency: 'EUR' }
+      await one.create({ item_id: itemId, kind: 'price_above', threshold_value: '5.5', ...more })
+      const { body: other } = await one.create(below(itemId, '5.01', more))
+      await eventually(async () => (await one.events()).length === 1, LIMIT_MS, 'the one that holds')
+      expect((await one.events())[0]).to.include({
+        alert_id: other.id,
+        triggered_value: '5.00',
+        triggered_currency: 'EUR',
+      })
+      await market.rates({ EUR: '0.56' })
+      await eventually(async () => (await one.events()).length === 2, LIMIT_MS, 'the other after new rates')
+      expect((await one.events())[0]).to.include({ triggered_value: '5.60' })
+      await market.rates({ EUR: '0.5' })
+    })
+
+    it('an alert that is deleted or changed before it fires does not fire as it was', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      await ask(itemId, 10)
+      const [{ body: gone }, { body: kept }] = [
+        await one.create(below(itemId, '9')),
+        await one.create(below(itemId, '9')),
+      ]
+      expect((await one.call('DELETE', `/${gone.id}`)).body).to.deep.equal({ ok: true })
+      expect((await one.call('PATCH', `/${kept.id}`, { threshold_value: '5.00' })).body.threshold_value).to.equal(
+        '5.00',
+      )
+      const { body: witness } = await one.create(below(itemId, '8'))
+      await ask(itemId, 7)
+      await eventually(async () => (await one.events()).length === 1, LIMIT_MS, 'the witness')
+      expect((await one.events())[0]?.alert_id).to.equal(witness.id)
+      await ask(itemId, 4)
+      await eventually(async () => (await one.events()).length === 2, LIMIT_MS, 'the changed one')
+      expect((await one.events())[0]?.alert_id).to.equal(kept.id)
+    })
+  })
+
+  describe('routes', () => {
+    it('a batch answers entry by entry in its order; duplicates and unknown items fail alone', async () => {
+      const [one, itemId] = [await owner(), newItem()]
+      const entries = [
+        below(itemId, '1.50'),
+        below(itemId, '1.5'),
+        below(itemId, '1.50', { threshold_currency: 'EUR' }),
+        { item_id: itemId, kind: 'price_above', threshold_value: '1.50' },
+        below(2_000_000_000, '1'),
+        below(itemId, '2', { is_enabled: false }),
+      ]
+      const { status, body } = await one.call('POST', '/batch', { alerts: entries })
+      expect([status, body.created, body.failed]).to.deep.equal([200, 4, 2])
+      const told = body.results.map((each: { index: number; code: string | null }) => [each.index, each.code])
+      const codes = [null, 'DUPLICATE_ALERT', null, null, 'ITEM_NOT_FOUND', null]
+      expect(told).to.deep.equal(codes.map((code, index) => [index, code]))
+      const listed = (await one.call('GET', '')).body.alerts.map((each: { id: string }) => each.id)
+      const made = body.results.flatMap((each: { alert_id: string | null }) => each.alert_id ?? [])
+      expect(listed).to.deep.equal(made.reverse())
+    })
+
+    it('a batch beyond the cap creates nothing', async () => {
+      const free = await owner('free')
+      const alerts = Array.from({ length: 11 }, () => below(newItem(), '1'))
+      const { status, body } = await free.call('POST', '/batch', { alerts })
+      expect([status, body.code]).to.deep.equal([402, 'ALERT_LIMIT_REACHED'])
+      expect((await free.call('GET', '')).body.pagination.total).to.equal(0)
+      expect((await free.call('POST', '/batch', { alerts: alerts.slice(1) })).body.created).to.equal(10)
+    })
+
+    it('lists newest first, page by page, found by item id or part of a name', async () => {
+      const one = await owner()
+      const items = world.catalog.slice(100, 105)
+      for (const { item_id } of items) await one.create(below(item_id, '0.00000001'))
+      const ids = (answer: Answer) => answer.body.alerts.map((each: { item: { item_id: number } }) => each.item.item_id)
+      const newest = items.map(item => item.item_id).reverse()
+      expect(ids(await one.call('GET', ''))).to.deep.equal(newest)
+      const second = await one.call('GET', '?limit=2&offset=2')
+      expect(ids(second)).to.deep.equal(newest.slice(2, 4))
+      expect(second.body.pagination).to.deep.equal({ limit: 2, offset: 2, total: 5, has_next: true, has_prev: true })
+      expect((await one.call('GET', '?limit=0')).body.pagination.limit).to.equal(1)
+      expect((await one.call('GET', '?limit=999')).body.pagination.limit).to.equal(200)
+      expect(ids(await one.call('GET', `?search=${newest[1]}`))).to.deep.equal([newest[1]])
+      const part = (items[0]?.market_hash_name ?? '').slice(2, 9).toUpperCase()
+      const named = items.filter(item => item.market_hash_name.toUpperCase().includes(part)).map(item => item.item_id)
+      expect(ids(await one.call('GET', `?search=${encodeURIComponent(part)}`))).to.deep.equal(named.reverse())
+      expect(ids(await one.call('GET', '?search=%25'))).to.deep.equal([])
+    })
+
+    it('another account neither reads, changes nor deletes an alert', async () => {
+      const [one, other] = [await owner(), await owner('quant')]
+      const { body: alert } = await one.create(below(newItem(), '1'))
+      for (const [method, body] of [
+        ['PATCH', { is_enabled: false }],
+        ['DELETE', undefined],
+      ] as const) {
+        const refused = await other.call(method, `/${alert.id}`, body)
+        expect([refused.status, refused.body.code]).to.deep.equal([404, 'ALERT_NOT_FOUND'])
+      }
+      expect((await other.call('GET', '')).body.alerts).to.deep.equal([])
+      expect((await one.alert(alert.id)).is_enabled).to.equal(true)
+    })
+
+    const wrong: { name: string; body: unknown; type: string; loc: unknown[] }[] = [
+      { name: 'no kind', body: { item_id: 1, threshold_value: '1' }, type: 'missing', loc: ['kind'] },
+      { name: 'another kind', body: { ...below(1, '1'), kind: 'x' }, type: 'enum', loc: ['kind'] },
+      {
+        name: 'a number as threshold',
+        body: { ...below(1, '1'), threshold_value: 1 },
+        type: 'string_type',
+        loc: ['threshold_value'],
+      },
+      { name: 'a threshold of zero', body: below(1, '0.00'), type: 'greater_than', loc: ['threshold_value'] },
+      { name: 'a threshold below zero', body: below(1, '-1'), type: 'greater_than', loc: ['threshold_value'] },
+      { name: 'a threshold that is no number', body: below(1, '1e3'), type: 'float_parsing', loc: ['threshold_value'] },
+      { name: 'a huge threshold', body: below(1, '9'.repeat(400)), type: 'value_error', loc: ['threshold_value'] },
+      {
+        name: 'an unknown currency',
+        body: below(1, '1', { threshold_currency: 'zz' }),
+        type: 'enum',
+        loc: ['threshold_currency'],
+      },
+      { name: 'a member too many', body: below(1, '1', { note: 1 }), type: 'extra_forbidden', loc: ['note'] },
+      { name: 'an item id of zero', body: below(0, '1'), type: 'greater_than_equal', loc: ['item_id'] },
+    ]
+    for (const { name, body, type, loc } of wrong)
+      it(`refuses ${name}`, async () => {
+        const refused = await (await owner()).create(body as object)
+        expect([refused.status, refused.body.code]).to.deep.equal([422, 'VALIDATION_ERROR'])
+        expect(
+          refused.body.detail.map((each: { type: string; loc: unknown[] }) => [each.type, each.loc]),
+        ).to.deep.equal([[type, ['body', ...loc]]])
+      })
+
+    it('refuses an empty change, an id that is none, and an item that is not in the catalog', async () => {
+      const one = await owner()
+      const { body: alert } = await one.create(below(newItem(), '1'))
+      expect((await one.call('PATCH', `/${alert.id}`, {})).status).to.equal(422)
+      expect((await one.call('PATCH', `/${alert.id}`, { is_enabled: null })).status).to.equal(422)
+      expect((await one.call('PATCH', '/nonsense', { is_enabled: false })).status).to.equal(422)
+      expect((await one.create(below(2_000_000_000, '1'))).body.code).to.equal('ITEM_NOT_FOUND')
+      expect((await one.create(below(9_007_199_254_740_991, '1'))).body.code).to.equal('ITEM_NOT_FOUND')
+    })
+  })
+})
