@@ -33,6 +33,8 @@ const provider = z.strictObject({
     }),
   /** How often its asks and bids are refreshed; its health is judged by it. */
   refresh_interval_ms: intervalMs,
+  /** Whether it has shut down; its history is kept, and shown where it is asked for. */
+  is_defunct: z.boolean().default(false),
   /** How often its sales are refreshed; null for a provider without sales. */
   sales_interval_ms: intervalMs.nullable(),
 })

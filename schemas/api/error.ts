@@ -10,6 +10,7 @@ import { z } from 'zod'
 /** Code → HTTP status. */
 export const ERROR_STATUS = {
   BAD_REQUEST: 400,
+  CURSOR_NOT_SUPPORTED: 400,
   AUTH_INVALID_API_KEY: 401,
   AUTH_API_KEY_REVOKED: 401,
   AUTH_INVALID_SESSION: 401,

@@ -74,6 +74,20 @@ export const MEMBER_NOTES: Record<string, MemberNote> = {
   is_stattrak: { description: 'Whether the item counts kills.', example: false },
   is_souvenir: { description: 'Whether the item is a souvenir.', example: false },
   format: { description: 'Suffix of the image URLs.', example: 'png' },
+  min_spread_pct: { description: 'Least gross spread in percent, before fees.', example: 2.5 },
+  providers_buy: {
+    description: 'Keys of the providers to buy from; repeated once per key. All when left out.',
+    example: ['provider_05'],
+  },
+  providers_sell: {
+    description: 'Keys of the providers of buy orders to sell to; repeated once per key. All when left out.',
+    example: ['provider_02'],
+  },
+  group_by: { description: 'Category of the groups.', example: 'item_type' },
+  include_defunct: {
+    description: 'Also show providers that have shut down but keep history.',
+    example: false,
+  },
   item_ids: { description: 'Catalog ids. Ids and names together at most 100.', example: [4940, 4941] },
   id: { description: 'Id of the record.', example: '9d0c2a4e-7b1d-4f7e-8f6a-51c3f2b8e6d4' },
   name: { description: 'Name, 1 to 100 characters.', example: 'dashboard' },

@@ -13,6 +13,7 @@ import { candlesQuery, candlesReply } from './candles.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
 import { historyQuery, historyReply } from './history.ts'
 import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
+import { marketOperations } from './market-operations.ts'
 import { ALL, get, json, type Operation, type OperationScope, PRO, post, type Reply, STARTER } from './operation.ts'
 import { fxReply, providersQuery, providersReply } from './providers.ts'
 import { integer } from './query-values.ts'
@@ -44,6 +45,7 @@ export function operationsOf(scope: OperationScope): Operation[] {
     ...pricesOperations(scope),
     ...bidsOperations(scope),
     ...catalogOperations(scope),
+    ...marketOperations(scope),
     ...accountKeyOperations(scope.childKeys),
     ...alertOperations(),
   ]

@@ -21,6 +21,8 @@ import { addCatalogRoutes } from './routes/catalog.ts'
 import { addDocumentRoutes } from './routes/documents.ts'
 import { addHistoryRoute } from './routes/history.ts'
 import { addListingRoutes } from './routes/listings.ts'
+import { addMarketRoutes } from './routes/market.ts'
+import { addMarketHistoryRoutes } from './routes/market-history.ts'
 import { addProviderRoutes } from './routes/providers.ts'
 import { addRedirectRoute } from './routes/redirect.ts'
 import { addSalesRoute } from './routes/sales.ts'
@@ -59,6 +61,8 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
   addSalesRoute(router, allow, parts)
   addCatalogRoutes(router, allow, parts)
   addProviderRoutes(router, allow, parts)
+  addMarketRoutes(router, allow, parts)
+  addMarketHistoryRoutes(router, allow, parts)
   addAccountKeyRoutes(router, guard, parts)
   addAlertRoutes(router, guard, parts)
   addRedirectRoute(router, withoutKey, parts)

@@ -23,6 +23,7 @@ import { openCursors } from './cursors.ts'
 import type { ApiParts } from './parts.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
+import { openMarketViews } from './queries/market-views.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -48,6 +49,7 @@ export const start: StartRole = async context => {
   const writes = openDatabase(databaseUrl(config.servers.postgres, database), { name: 'api-writes', log })
   const keyUse = openKeyUse(writes, log)
   const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
+  const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
   const parts: ApiParts = {
     catalog,
@@ -60,6 +62,7 @@ export const start: StartRole = async context => {
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
     snapshotStreams,
     live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
+    market,
     redis,
     prefix: config.namespace,
     clickhouse,
@@ -77,6 +80,7 @@ export const start: StartRole = async context => {
     async stop() {
       await snapshotStreams.close()
       fx.stop()
+      market.stop()
       stopConnecting()
       await closeRedis(redis)
       await clickhouse.close()

@@ -17,6 +17,7 @@ import type { StreamSlots } from '#infra/redis/stream-slots.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
+import type { MarketViews } from './queries/market-views.ts'
 import type { SnapshotStreams } from './snapshot-streams.ts'
 
 /** What the routes work with. */
@@ -31,6 +32,7 @@ export interface ApiParts {
   streamSlots: StreamSlots
   snapshotStreams: SnapshotStreams
   live: LiveView
+  market: MarketViews
   redis: Redis
   /** Of all Redis keys. */
   prefix: string

@@ -5,7 +5,8 @@
  * `priced` is the last change of the day that set a price, `closing` the last change of any kind.
  * Rows of a key merge by log offset, so order and repeats of writing do not matter. A day whose only
  * changes are withdrawals has no price of its own (`priced.version` -1): it closes at the price of the
- * day before it. Kept for ever (the history chart reaches back years).
+ * day before it. Closes of history files have versions far below, so that whatever the book saw wins; a quantity of -1
+ * is one that is not known. Kept for ever (the history chart reaches back years).
  */
 import type { Side } from '../../events/book-changed.ts'
 import type { Table } from './table.ts'
@@ -26,6 +27,12 @@ export const providerDays: Table = {
   orderBy: '(item_id, side, provider, day)',
   partitionBy: 'toYYYYMM(day)',
 }
+
+/** Version of a day that set no price. */
+export const UNPRICED = -1
+
+/** Version of a close from a history file; higher for a later record, and below every version of the book's own. */
+export const historyVersion = (offset: number): number => offset - 2 ** 52
 
 /** A row that {@link selectProviderDays} answers. */
 export interface ProviderDayRow {
@@ -49,12 +56,34 @@ export interface ProviderDayRow {
  */
 export function selectProviderDays(database: string, condition: string): string {
   return `SELECT item_id, side, provider, day,
-  if(last_priced.version < 0, NULL, last_priced.price) AS price,
-  if(last_priced.version < 0, NULL, last_priced.price_micro_usd) AS price_micro_usd,
-  if(last_priced.version < 0, NULL, last_priced.currency) AS currency,
+  if(last_priced.version = ${UNPRICED}, NULL, last_priced.price) AS price,
+  if(last_priced.version = ${UNPRICED}, NULL, last_priced.price_micro_usd) AS price_micro_usd,
+  if(last_priced.version = ${UNPRICED}, NULL, last_priced.currency) AS currency,
   last_closing.quantity AS quantity, last_closing.listed AS listed
   FROM (
     SELECT item_id, side, provider, day, max(priced) AS last_priced, max(closing) AS last_closing
     FROM ${database}.provider_days WHERE ${condition} GROUP BY item_id, side, provider, day
   )`
+}
+
+/**
+ * Reads the changed days of asks column by column, one row per provider and item; parameters `items`, `providers`,
+ * `start_day`, `end_day` (days since 1970, half-open). Of the days before the window only the last is read, which tells
+ * whether and at what price it begins: a listed day has a price. Columns are a third of the bytes of rows.
+ */
+export function selectDayColumns(database: string): string {
+  const days = (condition: string) => `SELECT provider, item_id, day, max(priced) AS p, max(closing) AS c
+    FROM ${database}.provider_days
+    WHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)} AND ${condition}
+    GROUP BY provider, item_id, day`
+  const priced = (member: string) => `arrayMap(one -> if(one.2.version = ${UNPRICED}, NULL, one.2.${member}), changed)`
+  return `WITH arraySort(groupArray((toInt32(day), p, c))) AS changed
+  SELECT provider, item_id, changed.1 AS days, ${priced('price')} AS prices,
+    ${priced('price_micro_usd')} AS micros, ${priced('currency')} AS currencies,
+    arrayMap(one -> one.3.quantity, changed) AS quantities, arrayMap(one -> one.3.listed, changed) AS listed
+  FROM (
+    ${days('day >= toDate({start_day:Int32}) AND day < toDate({end_day:Int32})')}
+    UNION ALL
+    SELECT * FROM (${days('day < toDate({start_day:Int32})')}) ORDER BY day DESC LIMIT 1 BY provider, item_id
+  ) GROUP BY provider, item_id`
 }

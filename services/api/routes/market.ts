@@ -1,0 +1,193 @@
+/**
+ * GET /market/arbitrage, /market/indexes, /market/items and /market/items/:item_id: the market as a whole.
+ *
+ * Source: interface.md "Market analytics", decisions.md "Analytics", "Further rules". Answered from the views of
+ * streams/market-summary; a view that is missing or too old is a 503, never an empty answer.
+ */
+import type { Router } from 'express'
+import { z } from 'zod'
+import {
+  arbitrageQuery,
+  type arbitrageReply,
+  indexesQuery,
+  type indexesReply,
+  type marketItemReply,
+} from '#schemas/api/market.ts'
+import { integer } from '#schemas/api/query-values.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
+import { toUsdText } from '#schemas/values/money.ts'
+import { type ArbitrageFees, arbitrageAmounts, arbitrageFees } from '#schemas/views/arbitrage.ts'
+import { chooseCoding } from '../content-coding.ts'
+import { ApiError, itemNotFound, orUnavailable } from '../errors.ts'
+import type { Allow } from '../guard.ts'
+import { preparedBody } from '../market-body.ts'
+import type { ApiParts } from '../parts.ts'
+import { arbitragePage, currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
+import { countingEntries, itemProviders, readItemPast } from '../queries/item-analytics.ts'
+import type { ArbitrageView, SummaryView } from '../queries/market-views.ts'
+import { readHealth } from '../queries/provider-records.ts'
+import { beginAnswer, localsOf, send } from '../reply.ts'
+import { parse, parseParams, rawQuery } from '../request.ts'
+
+const DOWN = 'The market summary is temporarily unavailable.'
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** Adds the routes. */
+export function addMarketRoutes(router: Router, allow: Allow, parts: ApiParts): void {
+  addArbitrageRoute(router, allow, parts)
+  addIndexesRoute(router, allow, parts)
+  addItemsRoute(router, allow, parts)
+  addItemRoute(router, allow, parts)
+}
+
+/** The `meta` of an answer whose figures speak of a moment. */
+export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, now: number, timeframe: string) => ({
+  generated_at: formatInstant(asOf),
+  data_source: source,
+  freshness_sec: Math.max(0, Math.round((now - asOf) / 100) / 10),
+  window: { timeframe },
+})
+
+function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void {
+  const { market, registry, catalog } = parts
+  const schema = arbitrageQuery(registry)
+  const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
+  const shown = (view: ArbitrageView, row: number): z.infer<typeof arbitrageReply>['data']['items'] => {
+    const item = catalog.byId(view.columns.itemId[row] as number)
+    return item ? [{ ...namedItem(item), ...shownPair(view, row, fees) }] : []
+  }
+
+  router.get('/market/arbitrage', allow('quant'), (request, response) => {
+    if ('cursor' in rawQuery(request)) {
+      throw new ApiError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
+    }
+    const query = parse(schema, request)
+    const now = parts.now()
+    const view = currentArbitrage(market, now)
+    const { rows, hasNext } = arbitragePage(view, query, now)
+    const { limit, offset } = query
+    const reply: z.infer<typeof arbitrageReply> = {
+      meta: {
+        ...analyticsMeta('cache', view.head.as_of, now, '60m'),
+        excluded: excludedQuotes(view, query, registry),
+      },
+      data: { items: rows.flatMap(row => shown(view, row)) },
+      pagination: { limit, offset, total: -1, has_next: hasNext, has_prev: offset > 0 },
+    }
+    send(response, 200, JSON.stringify(reply))
+  })
+}
+
+const namedItem = ({
+  item_id,
+  market_hash_name,
+  phase,
+}: {
+  item_id: number
+  market_hash_name: string
+  phase: string | null
+}) => ({
+  item_id,
+  market_hash_name,
+  phase,
+})
+
+const dollars = (cents: bigint): string => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`
+
+function shownPair({ head, columns }: ArbitrageView, row: number, fees: ReadonlyMap<string, ArbitrageFees>) {
+  const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
+  const buyProvider = head.providers[columns.buyProvider[row] as number] as string
+  const sellProvider = head.providers[columns.sellProvider[row] as number] as string
+  const { estimatedFeesCents, netProfitCents, grossSpreadPct } = arbitrageAmounts(buy, sell, {
+    buy: fees.get(buyProvider)?.buy ?? 0,
+    sell: fees.get(sellProvider)?.sell ?? 0,
+  })
+  const buyUpdated = head.as_of - (columns.buyAgeMs[row] as number)
+  const sellUpdated = head.as_of - (columns.sellAgeMs[row] as number)
+  return {
+    buy_provider: buyProvider,
+    sell_provider: sellProvider,
+    buy_price_usd: toUsdText(buy),
+    sell_price_usd: toUsdText(sell),
+    estimated_fees_usd: dollars(estimatedFeesCents),
+    net_profit_usd: dollars(netProfitCents),
+    gross_spread_pct: grossSpreadPct,
+    quantity: columns.quantity[row] as number,
+    last_updated: formatInstant(Math.max(buyUpdated, sellUpdated)),
+    buy_last_updated: formatInstant(buyUpdated),
+    sell_last_updated: formatInstant(sellUpdated),
+  }
+}
+
+function currentSummary({ market }: ApiParts): SummaryView {
+  const view = market.summary()
+  if (!view) throw new ApiError('SERVICE_UNAVAILABLE', DOWN)
+  return view
+}
+
+function addIndexesRoute(router: Router, allow: Allow, parts: ApiParts): void {
+  router.get('/market/indexes', allow('quant'), (request, response) => {
+    const { group_by } = parse(indexesQuery, request)
+    const { head } = currentSummary(parts)
+    const reply: z.infer<typeof indexesReply> = {
+      meta: { ...analyticsMeta('cache', head.as_of, parts.now(), '24h'), group_by },
+      data: head.indexes[group_by],
+    }
+    send(response, 200, JSON.stringify(reply))
+  })
+}
+
+function addItemsRoute(router: Router, allow: Allow, parts: ApiParts): void {
+  router.get('/market/items', allow('pro', 'quant'), (request, response) => {
+    const { head, text, deflated } = currentSummary(parts)
+    const coding = chooseCoding(String(request.headers['accept-encoding'] ?? '')) ?? 'identity'
+    const meta = analyticsMeta('cache', head.as_of, parts.now(), '24h')
+    const rows = { text, deflated, crc: head.body.crc }
+    const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
+    const bytes = body.reduce((sum, part) => sum + part.length, 0)
+    beginAnswer(response, 200, [
+      ...['Content-Type', JSON_TYPE, 'Content-Length', String(bytes), 'Cache-Control', 'private, no-store'],
+      ...['Vary', 'Accept-Encoding', ...(coding === 'gzip' ? ['Content-Encoding', 'gzip'] : [])],
+    ])
+    for (const part of body) response.write(part)
+    response.end()
+    localsOf(response).observe(response, { status: 200, bytes })
+  })
+}
+
+function addItemRoute(router: Router, allow: Allow, parts: ApiParts): void {
+  const { catalog, clickhouse, live, redis, registry, prefix } = parts
+  const schema = z.object({ item_id: integer({ min: 1 }) })
+
+  router.get('/market/items/:item_id', allow('pro', 'quant'), async (request, response) => {
+    const { item_id: itemId } = parseParams(schema, request)
+    const item = catalog.byId(itemId)
+    if (!item) throw itemNotFound()
+    const view = currentSummary(parts)
+    const row = view.rowOf(itemId)
+    if (row === undefined) throw new ApiError('SERVICE_UNAVAILABLE', 'The item is not in the market summary yet.')
+    const now = parts.now()
+    const [asks, bids, past, health] = await Promise.all([
+      live.ofItems('ask', [itemId]),
+      live.ofItems('bid', [itemId]),
+      orUnavailable(readItemPast(clickhouse, itemId, now), 'SERVICE_UNAVAILABLE', DOWN),
+      orUnavailable(readHealth(redis, prefix, registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
+    ])
+    const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, health, now)
+    const providers = itemProviders(counting(asks), counting(bids), past, now)
+    const reply: z.infer<typeof marketItemReply> = {
+      meta: analyticsMeta('mixed', view.head.as_of, now, '24h'),
+      data: {
+        ...namedItem(item),
+        summary: JSON.parse(row).summary,
+        providers,
+        coverage: {
+          provider_count: providers.length,
+          providers_with_volume: providers.filter(one => one.volume_24h > 0).length,
+          providers_with_bid_side: providers.filter(one => one.bid_usd !== null).length,
+        },
+      },
+    }
+    send(response, 200, JSON.stringify(reply))
+  })
+}
