@@ -25,6 +25,8 @@ export interface Credential {
   /** Lowered limits of a child key; null = the tier's. */
   quotaPerMonthOverride: number | null
   ratePerMinuteOverride: number | null
+  /** Of a session alone. */
+  sessionId?: string
 }
 
 /** Why a credential is refused. */

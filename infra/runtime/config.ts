@@ -8,6 +8,14 @@
 import type { ServerAddresses } from '#infra/stack/servers.ts'
 import { isSecretKey } from './sealed-box.ts'
 
+/** An OpenID provider, and what it knows this platform by. */
+export interface SignInConfig {
+  /** URL of the issuer or of its discovery document. */
+  discoveryUrl: string
+  clientId: string
+  clientSecret: string | undefined
+}
+
 /** All settings of one process. */
 export interface PlatformConfig {
   /** Prefix of topics, groups and keys; empty in production, `t7f3a.` in a test. */
@@ -33,6 +41,10 @@ export interface PlatformConfig {
   cursorKey: string
   /** Key that seals stored secrets, 32 bytes in base64; undefined: nothing that needs one is offered. */
   secretKey: string | undefined
+  /** OpenID provider that people sign in with; undefined: nobody can. */
+  signIn: SignInConfig | undefined
+  /** OpenID 2.0 endpoint of the game's platform; undefined: no platform account can be linked. */
+  platformSignInUrl: string | undefined
   /** Way out for mails, `smtp://user:password@host:587`; undefined: mails are recorded as failed. */
   smtpUrl: string | undefined
   /** Address that mails come from. */
@@ -84,6 +96,8 @@ export function readConfig(env: Environment): PlatformConfig {
     fxUrl: env.FX_URL,
     cursorKey: env.CURSOR_KEY ?? 'marketlog-cursor',
     secretKey: env.MARKETLOG_SECRET_KEY || undefined,
+    signIn: readSignIn(env, faults),
+    platformSignInUrl: readSafeUrl(env, 'MARKETLOG_PLATFORM_OPENID_URL', faults),
     smtpUrl: env.MARKETLOG_SMTP_URL || undefined,
     mailFrom: env.MARKETLOG_MAIL_FROM || 'marketlog <marketlog@localhost>',
     webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),
@@ -95,6 +109,26 @@ export function readConfig(env: Environment): PlatformConfig {
     )
   }
   return config
+}
+
+function readSignIn(env: Environment, faults: string[]): SignInConfig | undefined {
+  const discoveryUrl = readSafeUrl(env, 'MARKETLOG_OIDC_URL', faults)
+  if (discoveryUrl === undefined) return undefined
+  const clientId = env.MARKETLOG_OIDC_CLIENT_ID ?? ''
+  if (clientId === '') faults.push('MARKETLOG_OIDC_CLIENT_ID is not set, MARKETLOG_OIDC_URL is')
+  return { discoveryUrl, clientId, clientSecret: env.MARKETLOG_OIDC_CLIENT_SECRET || undefined }
+}
+
+const LOOPBACK = new Set(['127.0.0.1', '[::1]', 'localhost'])
+
+/** What proves who somebody is must not pass an open wire; on this machine there is none. */
+function readSafeUrl(env: Environment, name: string, faults: string[]): string | undefined {
+  const text = env[name]
+  if (!text) return undefined
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && LOOPBACK.has(url.hostname))
+  if (!isSafe) faults.push(`${name} must be an https URL (http on loopback alone)`)
+  return text
 }
 
 const listed = (text = ''): string[] =>

@@ -58,5 +58,27 @@ export const ACCOUNT_EXAMPLES: Record<string, unknown> = {
   },
   ChildKeyReply: child,
   IssuedChildKeyReply: issued,
+  ...signInExamples(),
   RevokedKeyReply: { ok: true, key_id: CHILD_ID, revoked_at: '2026-03-04T08:00:00.000Z' },
+}
+
+function signInExamples(): Record<string, unknown> {
+  return {
+    OkReply: { ok: true },
+    AccountReply: {
+      ...{ id: ROOT_ID, name: null, tier: 'quant', created_at: CREATED },
+      ...{ email: 'trader@example.com', email_verified: true, platform_id: null },
+    },
+    SignedInReply: { code: `code_${TEXT}`, expires_at: CREATED, account_id: ROOT_ID },
+    SessionReply: {
+      ...{ access_token: 'header.claims.signature', token_type: 'Bearer', expires_in: 900 },
+      ...{ refresh_token: `refresh_${TEXT}`, session_expires_at: '2026-03-31T09:00:00.000Z' },
+    },
+    VerifiedReply: { ok: true, email: 'trader@example.com' },
+    PlatformBegunReply: { url: 'https://platform.example.com/openid/login', expires_at: CREATED },
+    PlatformLinkedReply: { ok: true, platform_id: '70000000000000001', linked_at: CREATED },
+    KeySetReply: {
+      keys: [{ kty: 'EC', crv: 'P-256', x: TEXT, y: TEXT, kid: CHILD_ID, alg: 'ES256', use: 'sig' }],
+    },
+  }
 }

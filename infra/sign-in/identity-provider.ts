@@ -1,0 +1,143 @@
+/**
+ * Signs people in through any OpenID Connect provider, known by its discovery URL.
+ *
+ * The only place that loads openid-client. Speaks to the one provider of the environment; reads its metadata when
+ * first needed and again after a failure. Invariant: the authorization code flow with PKCE, state and nonce, whose
+ * checks the caller keeps; every request has a limit. Errors are told by kind and code: the library's own carry
+ * codes and tokens, so they are neither logged nor passed on.
+ */
+import {
+  AuthorizationResponseError,
+  allowInsecureRequests,
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  type Configuration,
+  calculatePKCECodeChallenge,
+  discovery,
+  fetchUserInfo,
+  randomNonce,
+  randomPKCECodeVerifier,
+  randomState,
+} from 'openid-client'
+
+/** Who signed in, in the provider's words. */
+export interface Identity {
+  issuer: string
+  subject: string
+  email: string | undefined
+  /** True only when the provider says so of this address. */
+  isEmailVerified: boolean
+}
+
+/** What a sign-in is held against when it returns; `nonce` and `codeVerifier` are secrets. */
+export interface SignInChecks {
+  nonce: string
+  codeVerifier: string
+}
+
+/** What became of a sign-in. */
+export type SignInOutcome =
+  | { kind: 'identity'; identity: Identity }
+  /** The person or the provider declined, or the answer is not to be trusted. */
+  | { kind: 'refused'; reason: string }
+  /** The provider cannot be asked at the moment. */
+  | { kind: 'unreachable'; reason: string }
+
+/** An OpenID provider. */
+export interface IdentityProvider {
+  /** Where the browser goes; undefined when the provider cannot be asked. */
+  begin(): Promise<{ url: string; state: string; checks: SignInChecks } | undefined>
+  /** Takes the query with which the browser came back. */
+  finish(query: string, state: string, checks: SignInChecks): Promise<SignInOutcome>
+}
+
+/** Which provider, and what it knows us by. */
+export interface IdentityProviderSettings {
+  /** URL of the issuer or of its discovery document. */
+  discoveryUrl: string
+  clientId: string
+  /** Undefined for a public client. */
+  clientSecret: string | undefined
+  /** Where the provider sends browsers back to; registered there. */
+  redirectUri: string
+}
+
+const LIMIT_SECONDS = 5
+const SCOPE = 'openid email'
+
+/** Opens a provider without asking it anything yet. */
+export function openIdentityProvider(settings: IdentityProviderSettings): IdentityProvider {
+  let known: Promise<Configuration> | undefined
+  const configuration = (): Promise<Configuration> => {
+    known ??= discover(settings).catch(error => {
+      known = undefined
+      throw error
+    })
+    return known
+  }
+  return {
+    async begin() {
+      const config = await configuration().catch(() => undefined)
+      if (!config) return undefined
+      const [state, nonce, codeVerifier] = [randomState(), randomNonce(), randomPKCECodeVerifier()]
+      const url = buildAuthorizationUrl(config, {
+        ...{ redirect_uri: settings.redirectUri, scope: SCOPE, response_type: 'code', state, nonce },
+        ...{ code_challenge: await calculatePKCECodeChallenge(codeVerifier), code_challenge_method: 'S256' },
+      })
+      return { url: url.href, state, checks: { nonce, codeVerifier } }
+    },
+    async finish(query, state, checks) {
+      try {
+        const config = await configuration()
+        const returned = new URL(`${settings.redirectUri}?${query}`)
+        return { kind: 'identity', identity: await identityOf(config, returned, state, checks) }
+      } catch (error) {
+        return outcomeOf(error)
+      }
+    },
+  }
+}
+
+function discover({ discoveryUrl, clientId, clientSecret }: IdentityProviderSettings): Promise<Configuration> {
+  const url = new URL(discoveryUrl)
+  // The configuration admits http on loopback alone.
+  const execute = url.protocol === 'http:' ? [allowInsecureRequests] : []
+  return discovery(url, clientId, clientSecret, undefined, { execute, timeout: LIMIT_SECONDS })
+}
+
+async function identityOf(
+  config: Configuration,
+  returned: URL,
+  state: string,
+  { nonce, codeVerifier }: SignInChecks,
+): Promise<Identity> {
+  const tokens = await authorizationCodeGrant(config, returned, {
+    ...{ expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier, idTokenExpected: true },
+  })
+  const claims = tokens.claims()
+  if (!claims) throw new Error('the provider sent no id token')
+  const { iss: issuer, sub: subject } = claims
+  const isTold = typeof claims.email === 'string' || !config.serverMetadata().userinfo_endpoint
+  const person = isTold ? claims : await fetchUserInfo(config, tokens.access_token, subject)
+  return { issuer, subject, ...addressOf(person) }
+}
+
+const ADDRESS_MAX = 254
+
+function addressOf(person: object) {
+  const { email, email_verified: verified } = person as { email?: unknown; email_verified?: unknown }
+  if (typeof email !== 'string' || !/^[^@\s\0]+@[^@\s\0]+$/.test(email) || email.length > ADDRESS_MAX) {
+    return { email: undefined, isEmailVerified: false }
+  }
+  return { email, isEmailVerified: verified === true }
+}
+
+/** Codes of the library for what time may mend. */
+const PASSING = new Set(['OAUTH_TIMEOUT', 'OAUTH_ABORT'])
+
+function outcomeOf(error: unknown): SignInOutcome {
+  if (error instanceof AuthorizationResponseError) return { kind: 'refused', reason: error.error }
+  const { code = 'unknown', status } = error as { code?: string; status?: number }
+  const isNetwork = error instanceof TypeError || PASSING.has(code) || (status !== undefined && status >= 500)
+  return { kind: isNetwork ? 'unreachable' : 'refused', reason: isNetwork ? 'the provider does not answer' : code }
+}

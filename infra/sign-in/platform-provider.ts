@@ -1,0 +1,109 @@
+/**
+ * Finds out which account of the game's platform a browser is signed in to: OpenID 2.0, as the platform speaks it.
+ *
+ * Speaks to the one endpoint of the environment. Source: OpenID Authentication 2.0, sections 9 to 11, in the mode
+ * without an association: what the browser brings back is believed only after the platform itself has confirmed it
+ * (check_authentication). Invariant: an id is told only when endpoint, return address, signed fields, age and
+ * confirmation all fit; whoever calls must take care that a return is used once.
+ */
+
+/** What became of a platform sign-in. */
+export type PlatformOutcome =
+  | { kind: 'platformId'; platformId: string }
+  | { kind: 'refused'; reason: string }
+  | { kind: 'unreachable'; reason: string }
+
+/** The platform's sign-in. */
+export interface PlatformProvider {
+  /** Where the browser goes; `state` comes back in the query. */
+  begin(state: string): string
+  /** Takes the query with which the browser came back. */
+  finish(query: string, state: string, now: number): Promise<PlatformOutcome>
+}
+
+/** Where the platform signs in. */
+export interface PlatformProviderSettings {
+  /** The OpenID 2.0 endpoint; ids are `<its origin>/openid/id/<17 digits>`. */
+  endpoint: string
+  /** Where the platform sends browsers back to. */
+  returnTo: string
+  /** Root of the addresses that the person is asked to trust. */
+  realm: string
+}
+
+const VERSION = 'http://specs.openid.net/auth/2.0'
+const SELECT = `${VERSION}/identifier_select`
+const LIMIT_MS = 5_000
+const ANSWER_MAX_BYTES = 8_192
+/** A return that is older was kept by somebody. */
+const AGE_MAX_MS = 5 * 60_000
+const NEEDED = ['op_endpoint', 'return_to', 'response_nonce', 'claimed_id', 'identity']
+
+/** Opens the platform's sign-in. */
+export function openPlatformProvider(settings: PlatformProviderSettings): PlatformProvider {
+  const { endpoint, realm } = settings
+  const returnTo = (state: string): string => `${settings.returnTo}?state=${encodeURIComponent(state)}`
+  const idForm = new RegExp(`^${new URL(endpoint).origin.replaceAll('.', '\\.')}/openid/id/([0-9]{17})$`)
+
+  return {
+    begin(state) {
+      const url = new URL(endpoint)
+      const asked = {
+        ...{ ns: VERSION, mode: 'checkid_setup', return_to: returnTo(state), realm },
+        ...{ identity: SELECT, claimed_id: SELECT },
+      }
+      for (const [name, value] of Object.entries(asked)) url.searchParams.set(`openid.${name}`, value)
+      return url.href
+    },
+    async finish(query, state, now) {
+      const told = new URLSearchParams(query)
+      const of = (name: string): string => told.get(`openid.${name}`) ?? ''
+      if (of('mode') !== 'id_res') return { kind: 'refused', reason: of('mode') === 'cancel' ? 'cancelled' : 'mode' }
+      const names = [...told.keys()]
+      if (new Set(names).size !== names.length) return { kind: 'refused', reason: 'repeated' }
+      const signed = new Set(of('signed').split(','))
+      if (!NEEDED.every(name => signed.has(name))) return { kind: 'refused', reason: 'signed' }
+      if (of('op_endpoint') !== endpoint) return { kind: 'refused', reason: 'op_endpoint' }
+      if (of('return_to') !== returnTo(state)) return { kind: 'refused', reason: 'return_to' }
+      const at = Date.parse(of('response_nonce').slice(0, 20))
+      if (!(Math.abs(now - at) <= AGE_MAX_MS)) return { kind: 'refused', reason: 'response_nonce' }
+      const platformId = idForm.exec(of('claimed_id'))?.[1]
+      if (platformId === undefined || of('identity') !== of('claimed_id')) {
+        return { kind: 'refused', reason: 'claimed_id' }
+      }
+      const confirmed = await confirm(endpoint, told)
+      if (confirmed === undefined) return { kind: 'unreachable', reason: 'the platform does not answer' }
+      return confirmed ? { kind: 'platformId', platformId } : { kind: 'refused', reason: 'is_valid' }
+    },
+  }
+}
+
+/** Asks the platform whether it said so; undefined when it does not answer. */
+async function confirm(endpoint: string, told: URLSearchParams): Promise<boolean | undefined> {
+  const body = new URLSearchParams([...told].filter(([name]) => name.startsWith('openid.')))
+  body.set('openid.mode', 'check_authentication')
+  try {
+    const answer = await fetch(endpoint, {
+      ...{ method: 'POST', body, redirect: 'error', signal: AbortSignal.timeout(LIMIT_MS) },
+    })
+    if (!answer.ok) {
+      await answer.body?.cancel()
+      return undefined
+    }
+    return (await readStart(answer)).split('\n').some(line => line.trim() === 'is_valid:true')
+  } catch {
+    return undefined
+  }
+}
+
+/** Reads as much of an answer as it may hold. */
+async function readStart(answer: Response): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of answer.body ?? []) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > ANSWER_MAX_BYTES) break
+  }
+  return Buffer.concat(chunks).toString()
+}

@@ -1,0 +1,83 @@
+/**
+ * E-mail addresses of accounts and the one-time links that prove them.
+ *
+ * Reads and writes email_links and the address of accounts; queues mails in the same transaction. States of a link:
+ * sent -> used | expired. Invariant: an address counts as verified only when its link was opened or when an
+ * identity provider says so; an account's verified address stays until another is verified. Mails are bounded per account
+ * and per address, since the address is a stranger's until it is proven.
+ */
+import { queueMail } from '#infra/mail/mail-job.ts'
+import type { Query } from '#infra/postgres/pool.ts'
+import type { SealedBox } from '#infra/runtime/sealed-box.ts'
+import { hashOf, newText } from './one-time-text.ts'
+import { Refusal } from './refusal.ts'
+
+/** How verification mails are made. */
+export interface MailScope {
+  box: SealedBox
+  /** Public root of the API. */
+  baseUrl: string
+}
+
+const HOUR_MS = 3_600_000
+const LINK_LIFE_MS = 24 * HOUR_MS
+const KEPT_MS = 48 * HOUR_MS
+const PER_ACCOUNT_AND_HOUR = 5
+const PER_ADDRESS_AND_DAY = 5
+const PREFIX = 'verify_'
+
+/** Sends a link to an address within the transaction of `query`; throws the 429 of who asks too often. */
+export async function sendVerification(
+  query: Query,
+  scope: MailScope,
+  { accountId, email, now }: { accountId: string; email: string; now: number },
+): Promise<void> {
+  // Two requests of one account take turns, so that both are counted.
+  await query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
+  await query('DELETE FROM email_links WHERE expires_at < $1', [new Date(now - KEPT_MS)])
+  const [sent] = await query<{ by_account: number; by_address: number }>(
+    `SELECT count(*) FILTER (WHERE account_id = $1 AND created_at > $3)::int AS by_account,
+       count(*) FILTER (WHERE lower(email) = lower($2))::int AS by_address
+     FROM email_links WHERE created_at > $4 AND (account_id = $1 OR lower(email) = lower($2))`,
+    [accountId, email, new Date(now - HOUR_MS), new Date(now - LINK_LIFE_MS)],
+  )
+  if (sent && (sent.by_account >= PER_ACCOUNT_AND_HOUR || sent.by_address >= PER_ADDRESS_AND_DAY)) {
+    const detail = `At most ${PER_ACCOUNT_AND_HOUR} verification mails go out per account and hour; look into the mailbox first.`
+    throw new Refusal('RATE_LIMIT_EXCEEDED', detail, HOUR_MS / 1000)
+  }
+  const token = newText(PREFIX)
+  await query(
+    'INSERT INTO email_links (token_hash, account_id, email, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)',
+    [hashOf(token), accountId, email, new Date(now), new Date(now + LINK_LIFE_MS)],
+  )
+  await queueMail(query, scope.box, mailOf(email, `${scope.baseUrl}/v1/account/email/verify?token=${token}`))
+}
+
+function mailOf(to: string, link: string) {
+  const why = 'Somebody, probably you, gave this address for a marketlog account.'
+  const what = 'Open this link within a day to confirm it; if it was not you, leave it.'
+  return {
+    to,
+    subject: 'Confirm your e-mail address',
+    text: `${why}\n${what}\n\n${link}\n`,
+    html: `<p>${why}<br>${what}</p><p><a href="${link}">Confirm this address</a></p>`,
+  }
+}
+
+/** Uses a link: its address becomes the account's verified one; refuses a link that is not good any more. */
+export async function useLink(query: Query, token: string, now: number): Promise<{ email: string }> {
+  const [link] = await query<{ account_id: string; email: string }>(
+    `UPDATE email_links SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL AND expires_at > $2
+     RETURNING account_id, email`,
+    [hashOf(token), new Date(now)],
+  )
+  if (!link) throw new Refusal('NOT_FOUND', 'This link was used, has expired, or was never sent; ask for another.')
+  await query('UPDATE accounts SET email = $2, email_verified_at = $3 WHERE id = $1', [
+    ...[link.account_id, link.email, new Date(now)],
+  ])
+  // What was sent to other addresses meanwhile must not replace it later.
+  await query('UPDATE email_links SET used_at = $2 WHERE account_id = $1 AND used_at IS NULL', [
+    ...[link.account_id, new Date(now)],
+  ])
+  return { email: link.email }
+}
