@@ -2,8 +2,8 @@
  * The enabled rules of a partition, by id and by what they wait for.
  *
  * Pure state. Per item one group for each kind and currency: thresholds of one currency keep their order whatever
- * its rate, so new rates move no rule. Invariant: of an alert the highest version seen counts, whatever is
- * repeated; a rule that fired stays known by its version but waits for nothing.
+ * its rate, so new rates move no rule. Invariant: of an enabled alert the highest version seen counts,
+ * whatever is repeated; a rule that fired stays known by its version, until its next, but waits for nothing.
  */
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { parseThreshold } from '#schemas/values/alert.ts'
@@ -65,18 +65,8 @@ export function openRuleIndex(): RuleIndex {
       if (known !== undefined && known.version >= changed.version) return undefined
       leave(known)
       byId.delete(changed.alert_id)
-      const threshold = parseThreshold(changed.threshold_value)
-      if (!changed.is_enabled || threshold === undefined) return undefined
-      const rule: Rule = {
-        id: changed.alert_id,
-        itemId: changed.item_id,
-        kind: changed.kind,
-        threshold,
-        currency: shared(changed.threshold_currency ?? ''),
-        version: changed.version,
-        changedAt: changed.changed_at,
-        isLive: false,
-      }
+      const rule = changed.is_enabled ? ruleOf(changed, shared(changed.threshold_currency ?? '')) : undefined
+      if (rule === undefined) return undefined
       byId.set(rule.id, rule)
       return rule
     },
@@ -108,5 +98,21 @@ export function openRuleIndex(): RuleIndex {
         groups.some(({ currency }) => currencies.has(currency)) ? [itemId] : [],
       ),
     size: () => waiting,
+  }
+}
+
+/** The rule of an event; undefined when its threshold is none, which no writer of ours lets pass. */
+function ruleOf(changed: AlertRuleChanged, currency: string): Rule | undefined {
+  const threshold = parseThreshold(changed.threshold_value)
+  if (threshold === undefined) return undefined
+  return {
+    id: changed.alert_id,
+    itemId: changed.item_id,
+    kind: changed.kind,
+    threshold,
+    currency,
+    version: changed.version,
+    changedAt: changed.changed_at,
+    isLive: false,
   }
 }
