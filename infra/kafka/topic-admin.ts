@@ -96,7 +96,11 @@ async function refuseOtherPartitions(admin: Admin, topics: readonly TopicDefinit
 }
 
 function settingsOf(topic: TopicDefinition): { name: string; value: string }[] {
-  const settings: Record<string, string> = { 'max.message.bytes': String(MAX_MESSAGE_BYTES) }
+  const settings: Record<string, string> = {
+    'max.message.bytes': String(MAX_MESSAGE_BYTES),
+    // Records carry event time far in the past when history is loaded; age, and order between topics, count from arrival.
+    'message.timestamp.type': 'LogAppendTime',
+  }
   if (topic.retention.policy === 'compact') {
     settings['cleanup.policy'] = 'compact'
     // Compaction runs on closed segments only: small ones keep a restore short.
@@ -106,8 +110,6 @@ function settingsOf(topic: TopicDefinition): { name: string; value: string }[] {
     settings['cleanup.policy'] = 'delete'
     settings['retention.ms'] = String(topic.retention.ms)
     settings['retention.bytes'] = String(topic.retention.bytesPerPartition)
-    // Records carry event time far in the past when history is loaded; age counts from arrival.
-    settings['message.timestamp.type'] = 'LogAppendTime'
   }
   return Object.entries(settings).map(([name, value]) => ({ name, value }))
 }

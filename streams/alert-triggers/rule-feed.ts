@@ -14,13 +14,15 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 
-/** Hears of a rule's new state, or of its end with undefined. */
-export type OnRule = (alertId: string, changed: AlertRuleChanged | undefined) => void
+/** Hears of a rule's new state, or of its end with undefined, and when the log took that. */
+export type OnRule = (alertId: string, changed: AlertRuleChanged | undefined, appendedAt: number) => void
 
 /** The rules of some partitions. */
 export interface RuleFeed {
   /** Hands over all rules of a partition and then whatever follows; resolves at the end of now with the end of it. */
   open(partition: number, onRule: OnRule): Promise<() => void>
+  /** Resolves when all that the log held of a partition's rules at the call has been handed over. */
+  upToDate(partition: number): Promise<void>
   close(): Promise<void>
 }
 
@@ -28,6 +30,7 @@ interface Reading {
   partition: number
   next: number
   onRule: OnRule
+  waiters: { to: number; resolve: () => void }[]
 }
 
 interface FeedOptions {
@@ -72,8 +75,9 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
       for (const { partition, records, next } of fetched) {
         const reading = asked.find(one => one.partition === partition)
         if (reading === undefined || readings.get(partition) !== reading) continue
-        reading.next = next
         for (const record of records) await take(record, reading.onRule)
+        reading.next = next
+        wake(reading)
       }
     }
   }
@@ -85,11 +89,21 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
       const end = await reader.end(topic, partition)
       const range = { topic, partition, from: await reader.start(topic, partition), to: end }
       await reader.read(range, record => take(record, onRule))
-      const reading = { partition, next: end, onRule }
+      const reading: Reading = { partition, next: end, onRule, waiters: [] }
+      const former = readings.get(partition)
       readings.set(partition, reading)
+      if (former) wake(former, true)
       return () => {
         if (readings.get(partition) === reading) readings.delete(partition)
+        wake(reading, true)
       }
+    },
+    async upToDate(partition) {
+      const reading = readings.get(partition)
+      if (reading === undefined) return
+      const to = await reader.stableEnd(topic, partition)
+      if (reading.next >= to || readings.get(partition) !== reading) return
+      await new Promise<void>(resolve => void reading.waiters.push({ to, resolve }))
     },
     async close() {
       ending.abort()
@@ -110,14 +124,25 @@ async function fetchAfter(
   return fetched.map(({ partition, records }) => ({ partition, records, next: next.get(partition) ?? 0 }))
 }
 
+/** Lets go of those who waited for what has been handed over, or of all when nothing more will be. */
+function wake(reading: Reading, isOver = false): void {
+  const { waiters } = reading
+  if (waiters.length === 0) return
+  reading.waiters = waiters.filter(({ to, resolve }) => {
+    if (!isOver && reading.next < to) return true
+    resolve()
+    return false
+  })
+}
+
 /** Decodes a rule's record and hands it over, at once where its writer is known. */
 function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => Promise<void> | void {
   const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
-  return ({ key, value, offset }, onRule) => {
+  return ({ key, value, offset, timestamp }, onRule) => {
     const id = key?.toString() ?? ''
-    if (value === null) return onRule(id, undefined)
+    if (value === null) return onRule(id, undefined, timestamp)
     const takeDecoded = (decoded: Awaited<ReturnType<typeof decodeSlowly>>): void => {
-      if (isDecoded(decoded) && decoded.event === 'AlertRuleChanged') onRule(id, decoded.value)
+      if (isDecoded(decoded) && decoded.event === 'AlertRuleChanged') onRule(id, decoded.value, timestamp)
       else {
         unreadable.inc()
         log.warn({ offset, key: id }, 'a record of accounts.alert-rules cannot be read')

@@ -2,9 +2,10 @@
  * One partition of the triggers: its items' rows and rules in memory, what fires to alerts.triggered.
  *
  * States: catching up (from the group's position to the end that stood when it opened) -> current. While catching up, a
- * rule waits for the change that the log took after the rule's own time, so that it never fires by a price from
- * before it; once current, a rule is looked at when it comes. Invariant: the group's position moves on only when
- * the log holds every trigger of what lies before it; a repeat after a crash names the same versions.
+ * rule waits for the change that the log took after the rule, so that it never fires by a price from before it; once
+ * current, a rule is looked at when it comes, and a change only when every rule that the log took before it has come.
+ * Invariant: the group's position moves on only when the log holds every trigger of what lies before it; a repeat
+ * after a crash names the same versions.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
@@ -40,6 +41,8 @@ export interface TriggerParts {
 /** A rule that is not looked at before the change at `from`. */
 interface Waiting {
   rule: Rule
+  /** When it came to stand: its own time or that of the log's taking it, whichever is earlier. */
+  since: number
   from: number
 }
 
@@ -60,11 +63,12 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     const trigger = considerRule(state, rule)
     if (trigger) outlet.add([trigger])
   }
-  const closeRules = await parts.rules.open(partition, (id, changed) => {
+  const closeRules = await parts.rules.open(partition, (id, changed, appendedAt) => {
     if (changed === undefined) return state.rules.forget(id)
     const rule = state.rules.note(changed)
     if (rule === undefined) return
-    if (position < end) return void waiting.push({ rule, from: end })
+    const since = Math.min(rule.changedAt, appendedAt)
+    if (position < end) return void waiting.push({ rule, since, from: end })
     consider(rule)
     outlet.sendSoon()
   })
@@ -89,6 +93,7 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
   const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
   return {
     position: restored.next,
+    prepare: () => parts.rules.upToDate(partition),
     apply(record) {
       release(record.offset)
       if (record.event === 'BookChanged') outlet.add(changeBook(state, record.value))
@@ -119,8 +124,8 @@ function placeByTime(waiting: Waiting[]): {
   return {
     onChange(offset, appendedAt) {
       // Whatever comes while the rows are restored is younger than what stood before, and waits for the end.
-      sorted ??= waiting.sort((one, other) => one.rule.changedAt - other.rule.changedAt).slice()
-      for (let next = sorted[placed]; next && next.rule.changedAt < appendedAt; next = sorted[placed]) {
+      sorted ??= waiting.sort((one, other) => one.since - other.since).slice()
+      for (let next = sorted[placed]; next && next.since <= appendedAt; next = sorted[placed]) {
         next.from = offset
         placed += 1
       }

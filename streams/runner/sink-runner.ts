@@ -24,6 +24,8 @@ import { openSlots, whileTicking } from './slots.ts'
 export interface PartitionSink {
   /** The next offset that the view lacks; undefined leaves it to the group's committed offset. */
   readonly position: number | undefined
+  /** Called once before the records of a batch are applied, for what must be known before them. */
+  prepare?(): Promise<void>
   /** Takes one record into memory; writes nothing. */
   apply(record: StreamRecord): Outcome
   /** Writes what was applied together with `next`; resolves when the store has confirmed it. */
@@ -64,6 +66,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
     const elsewhere = await offsetElsewhere(slot, batch, commit)
     if (elsewhere !== undefined) return elsewhere
+    if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
     const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside, tick)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
