@@ -24,7 +24,7 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['prom-client', 'pino'], rooms: ['infra/runtime'] },
   { library: ['chdb', 'ffi-rs'], rooms: ['infra/stack'] },
   { library: ['busboy'], rooms: ['services/api'] },
-  { library: ['csv-parse', 'csv-stringify'], rooms: ['services/portfolios'] },
+  { library: ['csv-parse', 'csv-stringify'], rooms: ['services/portfolios', 'infra/config'] },
   { library: ['express'], rooms: ['services/api', 'services/feed', 'test/bench'] },
   { library: ['dependency-cruiser', '@swc/core'], rooms: ['infra/checks'] },
   { library: ['testcontainers'], rooms: ['test/harness'] },

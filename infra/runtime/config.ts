@@ -45,6 +45,8 @@ export interface PlatformConfig {
   signIn: SignInConfig | undefined
   /** OpenID 2.0 endpoint of the game's platform; undefined: no platform account can be linked. */
   platformSignInUrl: string | undefined
+  /** Root of the game's platform, for inventories, without a trailing slash; undefined: none can be read. */
+  inventoryUrl: string | undefined
   /** Way out for mails, `smtp://user:password@host:587`; undefined: mails are recorded as failed. */
   smtpUrl: string | undefined
   /** Address that mails come from. */
@@ -98,6 +100,7 @@ export function readConfig(env: Environment): PlatformConfig {
     secretKey: env.MARKETLOG_SECRET_KEY || undefined,
     signIn: readSignIn(env, faults),
     platformSignInUrl: readSafeUrl(env, 'MARKETLOG_PLATFORM_OPENID_URL', faults),
+    inventoryUrl: readSafeUrl(env, 'MARKETLOG_INVENTORY_URL', faults)?.replace(/\/+$/, ''),
     smtpUrl: env.MARKETLOG_SMTP_URL || undefined,
     mailFrom: env.MARKETLOG_MAIL_FROM || 'marketlog <marketlog@localhost>',
     webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),

@@ -5,6 +5,8 @@
  * nothing here is checked against a request.
  */
 
+import { PORTFOLIO_NOTES } from './portfolio-notes.ts'
+
 /** The prose about a name. */
 export interface MemberNote {
   description: string
@@ -13,6 +15,7 @@ export interface MemberNote {
 
 /** By parameter or member name. */
 export const MEMBER_NOTES: Record<string, MemberNote> = {
+  ...PORTFOLIO_NOTES,
   item_id: {
     description: 'Catalog id of one item. Takes precedence over `market_hash_name` and `phase`.',
     example: 4940,

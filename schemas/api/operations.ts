@@ -12,9 +12,11 @@ import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
 import { candlesQuery, candlesReply } from './candles.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
 import { historyQuery, historyReply } from './history.ts'
+import { inventoryOperations } from './inventory-operations.ts'
 import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
 import { marketOperations } from './market-operations.ts'
 import { ALL, get, json, type Operation, type OperationScope, PRO, post, type Reply, STARTER } from './operation.ts'
+import { portfolioOperations } from './portfolio-operations.ts'
 import { fxReply, providersQuery, providersReply } from './providers.ts'
 import { integer } from './query-values.ts'
 import { salesQuery, salesReply } from './sales.ts'
@@ -48,6 +50,8 @@ export function operationsOf(scope: OperationScope): Operation[] {
     ...marketOperations(scope),
     ...accountKeyOperations(scope.childKeys),
     ...alertOperations(),
+    ...portfolioOperations(scope),
+    ...inventoryOperations(),
   ]
 }
 

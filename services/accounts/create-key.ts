@@ -37,6 +37,14 @@ export function createAccountWithKey(
   })
 }
 
+/** Links an account on the game's platform to an account that has none. */
+export async function linkPlatformAccount(database: Database, accountId: string, platformId: string): Promise<void> {
+  await database.rows(
+    'INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING',
+    [accountId, platformId],
+  )
+}
+
 /** Gives accounts of earlier versions, which have no address, the local one. */
 export async function completeAccount(database: Database, accountId: string): Promise<void> {
   await database.rows('UPDATE accounts SET email = $2, email_verified_at = now() WHERE id = $1 AND email IS NULL', [

@@ -20,9 +20,14 @@ import { addCandlesRoute } from './routes/candles.ts'
 import { addCatalogRoutes } from './routes/catalog.ts'
 import { addDocumentRoutes } from './routes/documents.ts'
 import { addHistoryRoute } from './routes/history.ts'
+import { addInventoryRoutes } from './routes/inventory.ts'
 import { addListingRoutes } from './routes/listings.ts'
 import { addMarketRoutes } from './routes/market.ts'
 import { addMarketHistoryRoutes } from './routes/market-history.ts'
+import { addPortfolioDayRoutes } from './routes/portfolio-days.ts'
+import { addPortfolioFileRoutes } from './routes/portfolio-files.ts'
+import { addPortfolioValueRoutes } from './routes/portfolio-values.ts'
+import { addPortfolioRoutes } from './routes/portfolios.ts'
 import { addProviderRoutes } from './routes/providers.ts'
 import { addRedirectRoute } from './routes/redirect.ts'
 import { addSalesRoute } from './routes/sales.ts'
@@ -65,6 +70,11 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
   addMarketHistoryRoutes(router, allow, parts)
   addAccountKeyRoutes(router, guard, parts)
   addAlertRoutes(router, guard, parts)
+  addPortfolioValueRoutes(router, guard, parts)
+  addPortfolioRoutes(router, guard, parts)
+  addPortfolioDayRoutes(router, guard, parts)
+  addPortfolioFileRoutes(router, guard, parts)
+  addInventoryRoutes(router, guard, parts)
   addRedirectRoute(router, withoutKey, parts)
   refuseOtherMethods(router, withoutKey)
   return router
@@ -109,7 +119,7 @@ function refuseOtherMethods(router: Router, withoutKey: RequestHandler): void {
       sendEmpty(response, 204, [
         ...allow,
         ...['Access-Control-Allow-Methods', `${allowed}, OPTIONS`],
-        ...['Access-Control-Allow-Headers', 'Authorization, Content-Type, X-Request-Id'],
+        ...['Access-Control-Allow-Headers', 'Authorization, Content-Type, Idempotency-Key, X-Request-Id'],
         ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
       ])
     })

@@ -20,6 +20,7 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
+import { openInventoriesAt } from './inventory-access.ts'
 import type { ApiParts } from './parts.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
@@ -68,6 +69,7 @@ export const start: StartRole = async context => {
     clickhouse,
     fx,
     database: writes,
+    inventories: openInventoriesAt(config.inventoryUrl, context.signal),
     cursors: openCursors(config.cursorKey),
     baseUrl: config.baseUrl,
     now: Date.now,

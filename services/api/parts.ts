@@ -14,6 +14,7 @@ import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import type { StreamSlots } from '#infra/redis/stream-slots.ts'
+import type { Inventories } from '#services/inventory/inventory.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
@@ -40,6 +41,8 @@ export interface ApiParts {
   fx: FxReader
   /** Of the write sides: accounts, keys, alerts, webhooks, portfolios. */
   database: Database
+  /** Of the game's platform; undefined: this service is connected to none. */
+  inventories: Inventories | undefined
   cursors: Cursors
   /** Public root of the API, without a trailing slash. */
   baseUrl: string

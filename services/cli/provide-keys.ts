@@ -4,11 +4,12 @@
  * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
  * Invariant: the keys stay the same from start to start while the database knows them.
  */
+import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#infra/config/stand-in-inventory.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { completeAccount, createAccountWithKey } from '#services/accounts/create-key.ts'
+import { completeAccount, createAccountWithKey, linkPlatformAccount } from '#services/accounts/create-key.ts'
 import { type RunDirectory, readKeys, TIERS, type Tier, writeKeys } from './run-directory.ts'
 
 /** One working key of each tier, kept from earlier starts where the database still accepts them. */
@@ -33,6 +34,15 @@ export async function provideKeys(
     for (const tier of TIERS) keys[tier] = await keyOf(tier)
     writeKeys(directory, keys)
     return keys
+  })
+}
+
+/** Links the stand-in's account to a key's account, so that there is an inventory to look at; a real platform is not touched. */
+export async function linkStandIn(config: PlatformConfig, log: Log, key: string): Promise<void> {
+  if (!config.inventoryUrl?.endsWith(STAND_IN_PATH)) return
+  await withDatabase(config, log, async database => {
+    const answer = await openKeyDirectory(database).judge(`Bearer ${key}`)
+    if (answer.accepted) await linkPlatformAccount(database, answer.credential.accountId, STAND_IN_ACCOUNT)
   })
 }
 

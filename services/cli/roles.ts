@@ -19,6 +19,7 @@ const LOADERS = {
   book: () => import('#streams/book/main.ts'),
   api: () => import('#services/api/main.ts'),
   feed: () => import('#services/feed/main.ts'),
+  'inventory-stand-in': () => import('#services/inventory/main.ts'),
   ingest: () => import('#services/ingest/main.ts'),
 } satisfies Record<string, () => Promise<{ start: StartRole }>>
 
@@ -42,7 +43,7 @@ export const GROUPS: readonly RoleGroup[] = [
   { name: 'history', roles: ['sales', 'history', 'candles', 'market-summary'] },
   { name: 'live', roles: ['fx', 'provider-health', 'live-view', 'alert-triggers'] },
   { name: 'book', roles: ['book'] },
-  { name: 'api', roles: ['api', 'feed', 'accounts'] },
+  { name: 'api', roles: ['api', 'feed', 'accounts', 'inventory-stand-in'] },
   { name: 'ingest', roles: ['ingest'] },
 ]
 

@@ -8,6 +8,7 @@
  */
 import { createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
+import { STAND_IN_PATH } from '#infra/config/stand-in-inventory.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
@@ -16,7 +17,7 @@ import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishRatesOnce } from './ingest-from-outside.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
-import { provideKeys } from './provide-keys.ts'
+import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
 import { GROUPS, SERVING_ROLES } from './roles.ts'
 import {
@@ -121,6 +122,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   if (config.market === EMPTY_MARKET) await publishRatesOnce(config, log)
   signal.throwIfAborted()
   const keys = await provideKeys(config, log, directory)
+  if (config.market !== EMPTY_MARKET) await linkStandIn(config, log, keys.quant)
   let announce = (): void => {}
   const processes = startGroups(options, environment, undo, { onGivenUp: lose, onListening: () => announce() })
   undo.push(() => {
@@ -176,7 +178,10 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
     cursorKey: cursorKey(directory),
     secretKey: secretKey(directory),
   }
-  return { ...settleEnvironment(environment, known, true), ...addressVariables(addresses) }
+  const settled = { ...settleEnvironment(environment, known, true), ...addressVariables(addresses) }
+  // Its own stand-in where the user names no platform: a development platform reaches no network.
+  const standIn = `http://127.0.0.1:${settled.PORT}${STAND_IN_PATH}`
+  return { ...settled, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
 }
 
 function startGroups(

@@ -1,0 +1,80 @@
+/**
+ * What all routes of portfolios share: whose portfolio it is, how a write is named, and what a lost store answers.
+ *
+ * Reads the credential and the Idempotency-Key of a request. Invariant: every read and write names the account of the
+ * credential, so no route can reach another account's portfolio.
+ */
+import type { Request, Response } from 'express'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { type Once, requestHash } from '#services/portfolios/once.ts'
+import { Refusal } from '#services/portfolios/refusal.ts'
+import type { PortfolioScope, PortfolioStore } from '#services/portfolios/store.ts'
+import { openTurns } from '#services/portfolios/turns.ts'
+import { ApiError, itemNotFound } from './errors.ts'
+import { credentialOf } from './guard.ts'
+import type { ApiParts } from './parts.ts'
+
+/** The tiers that may have portfolios. */
+export const EVERYBODY = ['free', 'starter', 'pro', 'quant'] as const
+
+const KEY_FORM = /^[\x21-\x7e]{1,255}$/
+/** What a mistake of ours in a statement or a value looks like; all else is a store that cannot answer now. */
+const OUR_MISTAKE = /^(22|23|42)/
+
+const stores = new WeakMap<ApiParts, PortfolioStore>()
+
+/** The store of the portfolios, one for all routes. */
+export function storeOf(parts: ApiParts): PortfolioStore {
+  const known = stores.get(parts) ?? { database: parts.database, turns: openTurns() }
+  stores.set(parts, known)
+  return known
+}
+
+/** Who writes into which portfolio. */
+export function writeScope(parts: ApiParts, response: Response, portfolioId: string, once?: Once): PortfolioScope {
+  const { accountId, tier } = credentialOf(response)
+  return { accountId, portfolioId, now: parts.now(), entriesMax: parts.tiers[tier].portfolio_items, once }
+}
+
+/** The Idempotency-Key of a create; `input` is everything that decides what it does. */
+export function onceOf(request: Request, operation: string, ...input: (string | Buffer)[]): Once | undefined {
+  const key = request.headers['idempotency-key']
+  if (key === undefined) return undefined
+  if (typeof key === 'string' && KEY_FORM.test(key)) return { key, hash: requestHash(operation, ...input) }
+  const msg = 'Input should be 1 to 255 visible ASCII characters'
+  throw new ApiError('VALIDATION_ERROR', [
+    { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
+  ])
+}
+
+/** Runs a read or write of the store; what is neither refused nor a mistake of ours is a 503. */
+export async function kept<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const code = (error as { code?: unknown } | null)?.code
+    const isOurs = error instanceof TypeError || (typeof code === 'string' && OUR_MISTAKE.test(code))
+    if (error instanceof ApiError || error instanceof Refusal || isOurs) throw error
+    throw new ApiError('SERVICE_UNAVAILABLE', 'Portfolios are temporarily unavailable; try again.', { cause: error })
+  }
+}
+
+/** The item that a body names; throws the 404 for one that the catalog lacks. */
+export function itemOfBody(
+  { catalog }: ApiParts,
+  body: { item_id?: number | undefined; market_hash_name?: string | undefined; phase?: string | undefined },
+): CatalogItem {
+  const id = body.item_id ?? catalog.idOf(body.market_hash_name ?? '', body.phase ?? null)
+  const item = id === undefined ? undefined : catalog.byId(id)
+  if (!item) throw itemNotFound()
+  return item
+}
+
+/** What a record shows of its item; items never leave the catalog. */
+export function namedItem(
+  { catalog }: ApiParts,
+  itemId: number,
+): Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'> {
+  const item = catalog.byId(itemId)
+  return { item_id: itemId, market_hash_name: item?.market_hash_name ?? '', phase: item?.phase ?? null }
+}

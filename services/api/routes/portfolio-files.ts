@@ -1,0 +1,112 @@
+/**
+ * The routes that fill a portfolio from files and inventories, and give it out as a file.
+ *
+ * Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Invariant: an import lands whole or not at all;
+ * an export is read in slices, so its size costs no memory.
+ */
+import type { Router } from 'express'
+import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'
+import { matchAsset } from '#services/inventory/match.ts'
+import type { CsvScope } from '#services/portfolios/csv-row.ts'
+import { importAssets, listEntries, type NewEntry } from '#services/portfolios/entries.ts'
+import { importCsv } from '#services/portfolios/import-csv.ts'
+import { readCsv } from '#services/portfolios/read-csv.ts'
+import { findPortfolio } from '#services/portfolios/store.ts'
+import { LEDGER_HEADER, SNAPSHOT_HEADER, writeLedgerRows, writeSnapshotRows } from '#services/portfolios/write-csv.ts'
+import { parseBody, readBody } from '../body.ts'
+import { withUpload } from '../csv-upload.ts'
+import { credentialOf, type Guard } from '../guard.ts'
+import { type LinkedInventory, readLinkedInventory } from '../inventory-access.ts'
+import type { ApiParts } from '../parts.ts'
+import { EVERYBODY, kept, namedItem, onceOf, storeOf, writeScope } from '../portfolio-access.ts'
+import { send } from '../reply.ts'
+import { parse, parseParams } from '../request.ts'
+import { sendParts } from '../send-parts.ts'
+import { latestDay, ledgerSlices } from './portfolios.ts'
+
+/** Adds the routes. */
+export function addPortfolioFileRoutes(router: Router, guard: Guard, parts: ApiParts): void {
+  const open = guard.account(...EVERYBODY)
+  const store = storeOf(parts)
+
+  router.post('/portfolio/:id/import/csv', open, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    const { accountId } = credentialOf(response)
+    await kept(findPortfolio(store, accountId, id))
+    const result = await withUpload(request, response, async file => {
+      const scope = writeScope(parts, response, id, onceOf(request, 'importCsv', id, file))
+      return kept(importCsv(store, scope, await readCsv(file, csvScope(parts))))
+    })
+    send(response, 200, JSON.stringify(result))
+  })
+  router.get('/portfolio/:id/export', open, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    const { type } = parse(exportQuery, request)
+    await kept(findPortfolio(store, credentialOf(response).accountId, id))
+    const disposition = `attachment; filename="portfolio-${id}-${type}.csv"`
+    const body = type === 'transactions' ? ledgerFile(parts, id) : snapshotFile(parts, id)
+    await sendParts(response, 'text/csv; charset=utf-8', body, ['Content-Disposition', disposition])
+  })
+  router.post('/portfolio/:id/import', open, readBody, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    request.body ??= {}
+    const { asset_ids } = parseBody(importBody, request)
+    const { accountId } = credentialOf(response)
+    await kept(findPortfolio(store, accountId, id))
+    const once = onceOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
+    const { entries, unresolved } = chooseAssets(parts, await readLinkedInventory(parts, accountId), asset_ids)
+    const counts = await kept(importAssets(store, writeScope(parts, response, id, once), entries))
+    send(response, 200, JSON.stringify({ ...counts, unresolved }))
+  })
+}
+
+function csvScope(parts: ApiParts): CsvScope {
+  const { catalog, fx } = parts
+  return {
+    idOf: (name, phase) => catalog.idOf(name, phase),
+    nameOf: id => catalog.byId(id)?.market_hash_name,
+    isCurrency: code => fx.isCurrency(code),
+    latestDay: latestDay(parts),
+  }
+}
+
+async function* ledgerFile(parts: ApiParts, portfolioId: string): AsyncGenerator<string> {
+  yield LEDGER_HEADER
+  yield* ledgerSlices(parts, portfolioId, 'oldest', records =>
+    writeLedgerRows(records.map(record => ({ ...record, ...namedItem(parts, record.item_id) }))),
+  )
+}
+
+async function* snapshotFile(parts: ApiParts, portfolioId: string): AsyncGenerator<string> {
+  const entries = await kept(listEntries(storeOf(parts), portfolioId))
+  yield SNAPSHOT_HEADER
+  yield writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(parts, item_id), quantity })))
+}
+
+interface ChosenAssets {
+  entries: NewEntry[]
+  unresolved: { assetid: string; market_hash_name: string | null }[]
+}
+
+/** The assets to import; what the inventory lacks or the catalog does not know is unresolved. */
+function chooseAssets(
+  { catalog }: ApiParts,
+  inventory: LinkedInventory,
+  assetIds: readonly string[] | undefined,
+): ChosenAssets {
+  const byId = new Map(inventory.map(asset => [asset.assetid, asset]))
+  const chosen: ChosenAssets = { entries: [], unresolved: [] }
+  for (const assetid of new Set(assetIds ?? byId.keys())) {
+    const asset = byId.get(assetid)
+    const item = asset && matchAsset(catalog, asset)
+    if (!asset || !item) chosen.unresolved.push({ assetid, market_hash_name: asset?.marketHashName ?? null })
+    else {
+      chosen.entries.push({
+        ...{ item_id: item.item_id, quantity: asset.quantity, source: 'gamestore', gamestore_assetid: assetid },
+        ...{ float_value: asset.floatValue, paint_seed: asset.paintSeed, inspect_link: asset.inspectLink },
+        ...{ name_tag: asset.nameTag, stickers: asset.stickers, charms: asset.charms },
+      })
+    }
+  }
+  return chosen
+}

@@ -1,0 +1,174 @@
+/**
+ * The routes of portfolios, their entries and their transactions.
+ *
+ * Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Reads and writes through services/portfolios.
+ */
+import type { Router } from 'express'
+import type { z } from 'zod'
+import {
+  entryBody,
+  entryParams,
+  type entryReply,
+  portfolioBody,
+  portfolioParams,
+  transactionBody,
+  transactionParams,
+  transactionPatch,
+  type transactionReply,
+} from '#schemas/api/portfolios.ts'
+import { formatDay } from '#schemas/values/instant.ts'
+import { addEntry, type EntryRecord, listEntries, removeEntry } from '#services/portfolios/entries.ts'
+import { createPortfolio, deletePortfolio, findPortfolio, listPortfolios } from '#services/portfolios/store.ts'
+import {
+  addTransaction,
+  changeTransaction,
+  readLedger,
+  removeTransaction,
+  type TransactionPatch,
+  type TransactionRecord,
+} from '#services/portfolios/transactions.ts'
+import { parseBody, readBody } from '../body.ts'
+import { credentialOf, type Guard } from '../guard.ts'
+import type { ApiParts } from '../parts.ts'
+import { EVERYBODY, itemOfBody, kept, namedItem, onceOf, storeOf, writeScope } from '../portfolio-access.ts'
+import { send, sendEmpty } from '../reply.ts'
+import { parseParams } from '../request.ts'
+import { sendParts } from '../send-parts.ts'
+
+/** The day has begun somewhere on earth up to 14 hours before it does in UTC. */
+const EARLIEST_ZONE_MS = 14 * 3_600_000
+/** Transactions that are read, and held in memory, at once. */
+const LEDGER_SLICE = 5_000
+
+/** The last day that a transaction may have now. */
+export const latestDay = (parts: ApiParts): string => formatDay(parts.now() + EARLIEST_ZONE_MS)
+
+/** Adds the routes. */
+export function addPortfolioRoutes(router: Router, guard: Guard, parts: ApiParts): void {
+  const open = guard.account(...EVERYBODY)
+  const store = storeOf(parts)
+
+  router.post('/portfolio', open, readBody, async (request, response) => {
+    const { accountId, tier } = credentialOf(response)
+    const { name } = parseBody(portfolioBody, request)
+    const once = onceOf(request, 'createPortfolio', name)
+    const scope = { accountId, now: parts.now(), once }
+    const record = await kept(createPortfolio(store, scope, { name, portfoliosMax: parts.tiers[tier].portfolios }))
+    send(response, 201, JSON.stringify(record))
+  })
+  router.get('/portfolio', open, async (_request, response) => {
+    const data = await kept(listPortfolios(store, credentialOf(response).accountId))
+    send(response, 200, JSON.stringify({ data }))
+  })
+  router.delete('/portfolio/:id', open, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    await kept(deletePortfolio(store, credentialOf(response).accountId, id))
+    sendEmpty(response, 204, [])
+  })
+  addEntryRoutes(router, guard, parts)
+  addTransactionRoutes(router, guard, parts)
+}
+
+function addEntryRoutes(router: Router, guard: Guard, parts: ApiParts): void {
+  const open = guard.account(...EVERYBODY)
+  const store = storeOf(parts)
+  const shown = ({ item_id, id, ...record }: EntryRecord): z.infer<typeof entryReply> => ({
+    ...{ id, ...namedItem(parts, item_id), ...record },
+  })
+
+  router.get('/portfolio/:id/items', open, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    await kept(findPortfolio(store, credentialOf(response).accountId, id))
+    const entries = await kept(listEntries(store, id))
+    send(response, 200, JSON.stringify(entries.map(shown)))
+  })
+  router.post('/portfolio/:id/items', open, readBody, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    const body = parseBody(entryBody, request)
+    await kept(findPortfolio(store, credentialOf(response).accountId, id))
+    const { item_id } = itemOfBody(parts, body)
+    const scope = writeScope(parts, response, id, onceOf(request, 'addEntry', id, JSON.stringify(body)))
+    const entry = await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' }))
+    send(response, 201, JSON.stringify(shown(entry)))
+  })
+  router.delete('/portfolio/:id/items/:entry_id', open, async (request, response) => {
+    const { id, entry_id } = parseParams(entryParams, request)
+    await kept(removeEntry(store, writeScope(parts, response, id), entry_id))
+    sendEmpty(response, 204, [])
+  })
+}
+
+function addTransactionRoutes(router: Router, guard: Guard, parts: ApiParts): void {
+  const open = guard.account(...EVERYBODY)
+  const store = storeOf(parts)
+  const scope = { isCurrency: (code: string) => parts.fx.isCurrency(code), latestDay: () => latestDay(parts) }
+  const body = transactionBody(scope)
+  const patch = transactionPatch(scope)
+  const shown = ({ item_id, id, ...record }: TransactionRecord): z.infer<typeof transactionReply> => ({
+    ...{ id, ...namedItem(parts, item_id), ...record },
+  })
+
+  router.get('/portfolio/:id/transactions', open, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    await kept(findPortfolio(store, credentialOf(response).accountId, id))
+    const slices = ledgerSlices(parts, id, 'newest', records =>
+      records.map(one => JSON.stringify(shown(one))).join(','),
+    )
+    await sendParts(response, 'application/json; charset=utf-8', joined('[', slices, ']'))
+  })
+  router.post('/portfolio/:id/transactions', open, readBody, async (request, response) => {
+    const { id } = parseParams(portfolioParams, request)
+    const input = parseBody(body, request)
+    await kept(findPortfolio(store, credentialOf(response).accountId, id))
+    const { item_id: _, market_hash_name: __, phase: ___, ...told } = input
+    const record = await kept(
+      addTransaction(
+        store,
+        writeScope(parts, response, id, onceOf(request, 'addTransaction', id, JSON.stringify(input))),
+        {
+          ...{ ...told, item_id: itemOfBody(parts, input).item_id },
+          ...{ fee_amount: told.fee_amount ?? null, fee_percentage: told.fee_percentage ?? null },
+          ...{ marketplace: told.marketplace ?? null, note: told.note ?? null },
+        },
+      ),
+    )
+    send(response, 201, JSON.stringify(shown(record)))
+  })
+  router.patch('/portfolio/:id/transactions/:tx_id', open, readBody, async (request, response) => {
+    const { id, tx_id } = parseParams(transactionParams, request)
+    const told = Object.entries(parseBody(patch, request)).filter(([, value]) => value !== undefined)
+    const changed = Object.fromEntries(told) as TransactionPatch
+    const record = await kept(changeTransaction(store, writeScope(parts, response, id), tx_id, changed))
+    send(response, 200, JSON.stringify(shown(record)))
+  })
+  router.delete('/portfolio/:id/transactions/:tx_id', open, async (request, response) => {
+    const { id, tx_id } = parseParams(transactionParams, request)
+    await kept(removeTransaction(store, writeScope(parts, response, id), tx_id))
+    sendEmpty(response, 204, [])
+  })
+}
+
+/** The ledger of a portfolio as texts of bounded size. */
+export async function* ledgerSlices(
+  parts: ApiParts,
+  portfolioId: string,
+  order: 'newest' | 'oldest',
+  write: (records: TransactionRecord[]) => string,
+): AsyncGenerator<string> {
+  let after: Awaited<ReturnType<typeof readLedger>>['next']
+  do {
+    const { records, next } = await kept(readLedger(parts.database, portfolioId, { after, limit: LEDGER_SLICE, order }))
+    if (records.length > 0) yield write(records)
+    after = next
+  } while (after)
+}
+
+/** A JSON list of slices of its members. */
+async function* joined(opening: string, slices: AsyncIterable<string>, closing: string): AsyncGenerator<string> {
+  let before = opening
+  for await (const slice of slices) {
+    yield before + slice
+    before = ','
+  }
+  yield before === opening ? opening + closing : closing
+}

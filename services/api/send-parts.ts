@@ -1,0 +1,30 @@
+/**
+ * Sends an answer whose body is made while it is sent.
+ *
+ * Writes to the socket. Invariant: the first part is made before the head is sent, so what goes wrong until then is still
+ * an error answer; no more than one part waits for a slow reader; a reader that leaves ends the making.
+ */
+import { once } from 'node:events'
+import type { Response } from 'express'
+import { beginAnswer, localsOf } from './reply.ts'
+
+/** Sends the parts as one body of a type; `headers` are name and value in turn. */
+export async function sendParts(
+  response: Response,
+  type: string,
+  parts: AsyncIterable<string>,
+  headers: readonly string[] = [],
+): Promise<void> {
+  let bytes = 0
+  let isBegun = false
+  for await (const part of parts) {
+    if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, 'Cache-Control', 'private, no-store', ...headers])
+    isBegun = true
+    if (response.destroyed) break
+    bytes += Buffer.byteLength(part)
+    if (!response.write(part)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+  }
+  if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, 'Cache-Control', 'private, no-store', ...headers])
+  response.end()
+  localsOf(response).observe(response, { status: 200, bytes })
+}

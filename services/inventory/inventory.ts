@@ -1,0 +1,129 @@
+/**
+ * Inventories of the game's platform, by account id or vanity name.
+ *
+ * The one interface behind which the platform stands; http-source.ts is the platform, tests bring their own. Keeps what was
+ * read for a minute. Invariant: an inventory is whole or not told at all; private, unknown and empty are three answers; the
+ * platform is asked once for however many ask at the same time, and at most AT_ONCE accounts are read at a time. What is
+ * kept is bounded by its items.
+ */
+import type { PlatformAsset } from './asset.ts'
+
+/** What reading an inventory comes to. */
+export type InventoryAnswer =
+  | { kind: 'found'; assets: readonly PlatformAsset[] }
+  | { kind: 'private' }
+  | { kind: 'unknown' }
+  /** The platform did not answer as it should. */
+  | { kind: 'failed'; reason: string; isBusy: boolean }
+
+/** The platform. */
+export interface InventorySource {
+  /** Reads a whole inventory. */
+  read(accountId: string): Promise<InventoryAnswer>
+  /** The account id of a vanity name. */
+  resolve(
+    vanityName: string,
+  ): Promise<{ kind: 'found'; accountId: string } | Exclude<InventoryAnswer, { kind: 'found' }>>
+}
+
+/** Reads inventories. */
+export interface Inventories {
+  /** By a 17-digit account id, or a vanity name. */
+  of(account: string): Promise<InventoryAnswer>
+}
+
+const ACCOUNT_ID = /^\d{17}$/
+const KEPT_MS = 60_000
+const KEPT_ITEMS = 200_000
+const KEPT_ACCOUNTS = 2_000
+const AT_ONCE = 4
+const WAITING_MAX = 100
+
+interface Kept {
+  readAt: number
+  answer: InventoryAnswer
+  items: number
+}
+
+/** Opens the inventories of a platform; `clock` is monotonic, in milliseconds. */
+export function openInventories(source: InventorySource, clock: () => number): Inventories {
+  const kept = new Map<string, Kept>()
+  const names = new Map<string, { readAt: number; accountId: string }>()
+  const reading = new Map<string, Promise<InventoryAnswer>>()
+  const slots = openSlots()
+  let items = 0
+
+  const forget = (key: string): void => {
+    items -= kept.get(key)?.items ?? 0
+    kept.delete(key)
+  }
+  const keep = (key: string, answer: InventoryAnswer): void => {
+    if (answer.kind === 'failed') return
+    forget(key)
+    const size = answer.kind === 'found' ? answer.assets.length + 1 : 1
+    kept.set(key, { readAt: clock(), answer, items: size })
+    items += size
+    for (const oldest of kept.keys()) {
+      if (items <= KEPT_ITEMS && kept.size <= KEPT_ACCOUNTS) break
+      forget(oldest)
+    }
+  }
+  const resolved = async (account: string): Promise<string | InventoryAnswer> => {
+    if (ACCOUNT_ID.test(account)) return account
+    const known = names.get(account)
+    if (known && clock() - known.readAt < KEPT_MS) return known.accountId
+    const found = await source.resolve(account)
+    if (found.kind !== 'found') return found
+    names.delete(account)
+    names.set(account, { readAt: clock(), accountId: found.accountId })
+    const [oldest] = names.keys()
+    if (names.size > KEPT_ACCOUNTS && oldest !== undefined) names.delete(oldest)
+    return found.accountId
+  }
+  const readNow = (account: string): Promise<InventoryAnswer> =>
+    slots(async () => {
+      const accountId = await resolved(account)
+      if (typeof accountId !== 'string') {
+        keep(account, accountId)
+        return accountId
+      }
+      const known = fresh(accountId)
+      if (known) return known
+      const answer = await source.read(accountId)
+      keep(accountId, answer)
+      return answer
+    })
+  const fresh = (key: string): InventoryAnswer | undefined => {
+    const known = kept.get(key)
+    return known && clock() - known.readAt < KEPT_MS ? known.answer : undefined
+  }
+
+  return {
+    async of(account) {
+      const known = fresh(account)
+      if (known) return known
+      const underWay = reading.get(account) ?? readNow(account).finally(() => reading.delete(account))
+      reading.set(account, underWay)
+      return underWay
+    },
+  }
+}
+
+/** Lets some work run at once, and some wait; what comes beyond that is told to come back. */
+function openSlots(): (work: () => Promise<InventoryAnswer>) => Promise<InventoryAnswer> {
+  let free = AT_ONCE
+  const waiting: (() => void)[] = []
+  return async work => {
+    if (free === 0) {
+      if (waiting.length >= WAITING_MAX) return { kind: 'failed', reason: 'too many inventories wait', isBusy: true }
+      await new Promise<void>(resolve => waiting.push(resolve))
+    } else free -= 1
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else free += 1
+    }
+  }
+}
