@@ -85,9 +85,12 @@ const RULES: IRegularForbiddenRuleType[] = [
   ),
   rule(
     'api-knows-write-sides-alone',
-    "services/api may import the write sides of accounts, portfolios and inventory, and no other room's code",
+    "services/api may import the write sides of accounts, portfolios, inventory and delivery, and no other room's code",
     { path: '^services/api/' },
-    { path: '^(services|streams|test)/', pathNot: '^services/(api|accounts|portfolios|inventory)/' },
+    {
+      path: '^(services|streams|test)/',
+      pathNot: ['^services/(api|accounts|portfolios|inventory)/', literal('services/delivery/requests.ts')],
+    },
   ),
   rule(
     'cli-composes',

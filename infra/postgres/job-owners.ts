@@ -40,6 +40,14 @@ export async function openJobOwners(url: string, options: { name: string; log: L
   const own = new Set<string>()
   let session: Client | undefined = await openSession()
   let isClosed = false
+  let last: Promise<unknown> = Promise.resolve()
+
+  /** One statement at a time: a session takes no two. */
+  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = last.then(work)
+    last = result.catch(() => undefined)
+    return result
+  }
 
   async function openSession(): Promise<Client> {
     const client = new Client({
@@ -71,9 +79,9 @@ export async function openJobOwners(url: string, options: { name: string; log: L
     if (freed > 0) log.info({ freed }, 'jobs of dead processes are free again')
   }
 
-  let looking: Promise<void> = look().catch(told)
+  await inTurn(look).catch(told)
   const timer = setInterval(() => {
-    looking = looking.then(() => (isClosed ? undefined : look())).catch(told)
+    inTurn(async () => (isClosed ? undefined : look())).catch(told)
   }, LOOK_EVERY_MS)
 
   function told(error: unknown): void {
@@ -81,22 +89,24 @@ export async function openJobOwners(url: string, options: { name: string; log: L
   }
 
   return {
-    async claim(poolId) {
+    claim(poolId) {
       own.add(poolId)
-      session ??= await openSession()
-      await session.query(HOLD, [[poolId]])
+      return inTurn(async () => {
+        // A session that is opened anew holds all of this process's locks, this one included.
+        if (session) await session.query(HOLD, [[poolId]])
+        else session = await openSession()
+      })
     },
     disown(poolId) {
       own.delete(poolId)
       // A session that is lost has let go by itself.
-      session?.query(LET_GO, [poolId]).catch(() => undefined)
+      inTurn(async () => session?.query(LET_GO, [poolId])).catch(() => undefined)
     },
     unavailable: () => (session ? undefined : 'the session that owns jobs is lost'),
     async close() {
       isClosed = true
       clearInterval(timer)
-      await looking
-      await session?.end().catch(() => undefined)
+      await inTurn(async () => session?.end()).catch(() => undefined)
     },
   }
 }

@@ -10,6 +10,7 @@ import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import {
   Logger,
+  makeWorkerUtils,
   parseCronItems,
   type Runner,
   run,
@@ -28,6 +29,8 @@ export interface JobOptions {
   runAt?: number
   /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
   key?: string
+  /** A waiting job of the same key keeps its time. */
+  keepsTime?: boolean
   /** Jobs of one queue run one after the other. */
   queue?: string
   /** Lower runs first. */
@@ -66,18 +69,43 @@ const RESTART_FIRST_MS = 500
 const RESTART_LONGEST_MS = 15_000
 
 const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, queue_name => $3, run_at => $4, max_attempts => $5,
-  job_key => $6, priority => $7)`
+  job_key => $6, priority => $7, job_key_mode => $8)`
 
 /** Adds a job within the transaction of `query`: it exists when that commits, and not otherwise. */
 export async function addJob(query: Query, task: string, payload: object, options: JobOptions = {}): Promise<void> {
-  const { runAt, queue = null, maxAttempts = null, key = null, priority = null } = options
+  const { runAt, queue = null, maxAttempts = null, key = null, priority = null, keepsTime = false } = options
   const at = runAt === undefined ? null : new Date(runAt)
-  await query(ADD_JOB, [task, JSON.stringify(payload), queue, at, maxAttempts, key, priority])
+  const mode = keepsTime ? 'preserve_run_at' : 'replace'
+  await query(ADD_JOB, [task, JSON.stringify(payload), queue, at, maxAttempts, key, priority, mode])
 }
 
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
 export async function setUpJobs(url: string, log: Log): Promise<void> {
   await runMigrations({ connectionString: url, logger: openLogger(log) })
+}
+
+/** Removes jobs that were given up. */
+export async function removeGivenUpJobs(url: string, log: Log): Promise<void> {
+  const jobs = await makeWorkerUtils({ connectionString: url, maxPoolSize: 1, logger: openLogger(log) })
+  try {
+    await jobs.cleanup({ tasks: ['DELETE_PERMAFAILED_JOBS'] })
+  } finally {
+    await jobs.release()
+  }
+}
+
+/**
+ * Forgets queues whose name begins so and for which `isOver`, a condition on `name`, holds. The library would forget every
+ * idle queue, also one to which a job is being added, which would then wait for ever.
+ */
+export async function forgetQueues(query: Query, prefix: string, isOver: string): Promise<void> {
+  await query(
+    `DELETE FROM graphile_worker._private_job_queues q USING (SELECT id, substr(queue_name, length($1) + 1) AS name
+        FROM graphile_worker._private_job_queues WHERE starts_with(queue_name, $1)) n
+      WHERE q.id = n.id AND q.locked_at IS NULL AND (${isOver})
+        AND NOT EXISTS (SELECT 1 FROM graphile_worker._private_jobs j WHERE j.job_queue_id = q.id)`,
+    [prefix],
+  )
 }
 
 /** Runs jobs of a database until stopped; rejects when Postgres does not answer at the start. */

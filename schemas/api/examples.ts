@@ -6,6 +6,7 @@
 
 import { ACCOUNT_EXAMPLES } from './account-examples.ts'
 import { ALERT_EXAMPLES } from './alert-examples.ts'
+import { WEBHOOK_EXAMPLES } from './webhook-examples.ts'
 import { MARKET_EXAMPLES } from './market-examples.ts'
 import { PORTFOLIO_EXAMPLES } from './portfolio-examples.ts'
 
@@ -95,6 +96,7 @@ export const REPLY_EXAMPLES: Record<string, unknown> = {
   ...ACCOUNT_EXAMPLES,
   ...PORTFOLIO_EXAMPLES,
   ...ALERT_EXAMPLES,
+  ...WEBHOOK_EXAMPLES,
   ...MARKET_EXAMPLES,
   PriceEntry: ask,
   BidEntry: bid,

@@ -118,6 +118,13 @@ export const MEMBER_NOTES: Record<string, MemberNote> = {
     example: [{ item_id: 4940, kind: 'price_below', threshold_value: '13.50', threshold_currency: 'EUR' }],
   },
   search: { description: 'An item id, or part of a name in any case.', example: 'redline' },
+  label: { description: 'Name of the destination, 1 to 100 characters.', example: 'Trading bot' },
+  url: {
+    description: 'HTTP or HTTPS URL without user info; for telegram with a `chat_id` parameter.',
+    example: 'https://bot.example.com/hooks/prices',
+  },
+  platform: { description: 'What the destination is, which decides the body that it gets.', example: 'custom' },
+  is_active: { description: 'false pauses the destination.', example: true },
   market_hash_names: {
     description:
       'Exact names; that of a phased finish stands for its cheapest phase. Ids and names together at most 100.',

@@ -21,6 +21,7 @@ import { fxReply, providersQuery, providersReply } from './providers.ts'
 import { integer } from './query-values.ts'
 import { salesQuery, salesReply } from './sales.ts'
 import { snapshotQuery } from './snapshot.ts'
+import { webhookOperations } from './webhooks-operations.ts'
 
 const streamOf = (name: string, schema: z.ZodType, description: string): Reply => ({
   ...json(name, schema, description),
@@ -49,6 +50,7 @@ export function operationsOf(scope: OperationScope): Operation[] {
     ...catalogOperations(scope),
     ...marketOperations(scope),
     ...accountKeyOperations(scope.childKeys),
+    ...webhookOperations(),
     ...alertOperations(),
     ...portfolioOperations(scope),
     ...inventoryOperations(),

@@ -32,6 +32,8 @@ import { addProviderRoutes } from './routes/providers.ts'
 import { addRedirectRoute } from './routes/redirect.ts'
 import { addSalesRoute } from './routes/sales.ts'
 import { addSnapshotRoutes } from './routes/snapshots.ts'
+import { addUnsubscribeRoutes } from './routes/unsubscribe.ts'
+import { addWebhookRoutes } from './routes/webhooks.ts'
 
 const PREFLIGHT_SECONDS = 86_400
 
@@ -69,6 +71,7 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
   addMarketRoutes(router, allow, parts)
   addMarketHistoryRoutes(router, allow, parts)
   addAccountKeyRoutes(router, guard, parts)
+  addWebhookRoutes(router, guard, parts)
   addAlertRoutes(router, guard, parts)
   addPortfolioValueRoutes(router, guard, parts)
   addPortfolioRoutes(router, guard, parts)
@@ -84,6 +87,7 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
 function documentsOf(parts: ApiParts, { withoutKey }: Guard): Router {
   const router = Router({ caseSensitive: true })
   addDocumentRoutes(router, withoutKey, parts)
+  addUnsubscribeRoutes(router, withoutKey, parts)
   refuseOtherMethods(router, withoutKey)
   return router
 }

@@ -7,6 +7,8 @@
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
+import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
+import { openOutbound } from '#infra/outbound/post.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
@@ -17,6 +19,7 @@ import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
@@ -70,6 +73,10 @@ export const start: StartRole = async context => {
     fx,
     database: writes,
     inventories: openInventoriesAt(config.inventoryUrl, context.signal),
+    box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
+    refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
+    unsubscribeLinks:
+      config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl),
     cursors: openCursors(config.cursorKey),
     baseUrl: config.baseUrl,
     now: Date.now,

@@ -7,6 +7,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { UnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import type { KeyDirectory } from '#infra/postgres/key-directory.ts'
 import type { KeyUse } from '#infra/postgres/key-use.ts'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -15,6 +16,8 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import type { StreamSlots } from '#infra/redis/stream-slots.ts'
 import type { Inventories } from '#services/inventory/inventory.ts'
+import type { SealedBox } from '#infra/runtime/sealed-box.ts'
+import type { RefusesUrl } from '#schemas/api/webhooks.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
@@ -43,6 +46,12 @@ export interface ApiParts {
   database: Database
   /** Of the game's platform; undefined: this service is connected to none. */
   inventories: Inventories | undefined
+  /** Of stored secrets; undefined without a key of the environment. */
+  box: SealedBox | undefined
+  /** Tells URLs that no webhook may have. */
+  refusesUrl: RefusesUrl
+  /** Of alert mails; undefined without a key of the environment. */
+  unsubscribeLinks: UnsubscribeLinks | undefined
   cursors: Cursors
   /** Public root of the API, without a trailing slash. */
   baseUrl: string

@@ -7,6 +7,7 @@
 import type { StartRole } from '#infra/runtime/role.ts'
 
 const LOADERS = {
+  delivery: () => import('#services/delivery/main.ts'),
   fx: () => import('#streams/fx/main.ts'),
   'provider-health': () => import('#streams/provider-health/main.ts'),
   sales: () => import('#streams/sales/main.ts'),
@@ -40,7 +41,7 @@ export interface RoleGroup {
 
 /** How a platform on one machine spreads its roles, in starting order. Why so: README, "Design". */
 export const GROUPS: readonly RoleGroup[] = [
-  { name: 'history', roles: ['sales', 'history', 'candles', 'market-summary'] },
+  { name: 'history', roles: ['delivery', 'sales', 'history', 'candles', 'market-summary'] },
   { name: 'live', roles: ['fx', 'provider-health', 'live-view', 'alert-triggers'] },
   { name: 'book', roles: ['book'] },
   { name: 'api', roles: ['api', 'feed', 'accounts', 'inventory-stand-in'] },

@@ -21,10 +21,14 @@ const TABLE = new URL('../fixtures/operations.csv', import.meta.url)
 const SPECIFICATION = new URL('../../../shared/spec/operations.csv', import.meta.url)
 
 /** Groups of the specification's table that are served; each is described whole. */
-const GROUPS = new Set(['prices', 'bids', 'sales', 'catalog', 'account'])
+const GROUPS = new Set(['prices', 'bids', 'sales', 'catalog', 'account', 'alerts', 'webhooks'])
 
 /** Operations beside the table's. */
-const BEYOND = ['GET /v1/r/{provider}/{item_id}']
+const BEYOND = [
+  'GET /v1/r/{provider}/{item_id}',
+  'POST /v1/account/webhooks/{id}/test',
+  'POST /v1/account/webhooks/deliveries/{id}/redeliver',
+]
 
 /** An answer of a route that is missing, or closed to its caller. */
 const isClosed = ([status, code]: [number, string?]): boolean =>

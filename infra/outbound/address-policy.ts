@@ -1,0 +1,69 @@
+/**
+ * Decides which addresses a URL that a client gave may lead to: public unicast ones, and those that the operator allows.
+ *
+ * Reads and writes nothing. Invariant: an address that is not positively public is refused. IPv6 addresses that carry an
+ * IPv4 address are judged by that one (mapped, NAT64) or refused outright (6to4, Teredo, ISATAP, compatible), so no
+ * spelling of an address is judged differently from the place that it leads to.
+ */
+import ipaddr from 'ipaddr.js'
+
+/** What a URL may lead to. */
+export interface AddressPolicy {
+  /** Whether a connection to an address may be opened. */
+  allows(address: string, port: number): boolean
+}
+
+/** Public by their range, and yet the metadata and control services of a cloud. */
+const METADATA = new Set(['168.63.129.16'])
+
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
+
+/** Opens the policy; `allowed` lists `address:port` pairs, IPv6 in brackets, that may be reached although not public. */
+export function openAddressPolicy(allowed: readonly string[]): AddressPolicy {
+  const pairs = new Set(allowed.map(pairOf))
+  return { allows: (address, port) => isPublic(address) || pairs.has(`${spelling(address)} ${port}`) }
+}
+
+/** The address that a URL's host spells out; undefined for a name. Node's URL has read decimal, octal and hex forms. */
+export function literalAddress(url: URL): string | undefined {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  return ipaddr.isValid(host) ? host : undefined
+}
+
+/** Whether everybody may reach an address; false for what is no address. */
+export function isPublic(text: string): boolean {
+  // A zone names a network of this machine.
+  if (!ipaddr.isValid(text) || text.includes('%')) return false
+  const address = ipaddr.parse(text)
+  return address.kind() === 'ipv4' ? isPublicV4(address as ipaddr.IPv4) : isPublicV6(address as ipaddr.IPv6)
+}
+
+function isPublicV4(address: ipaddr.IPv4): boolean {
+  return address.range() === 'unicast' && !METADATA.has(address.toString())
+}
+
+function isPublicV6(address: ipaddr.IPv6): boolean {
+  if (address.isIPv4MappedAddress()) return isPublicV4(address.toIPv4Address())
+  const { parts } = address
+  const isNat64 = parts[0] === 0x64 && parts[1] === 0xff9b && parts.slice(2, 6).every(part => part === 0)
+  if (isNat64) return isPublicV4(embedded(parts))
+  // ISATAP (RFC 5214): an IPv4 address behind 0000:5efe or 0200:5efe in any network.
+  if (parts[5] === 0x5efe && ((parts[4] ?? 0) & 0xfdff) === 0) return false
+  return address.match(GLOBAL_UNICAST) && address.range() === 'unicast'
+}
+
+function embedded(parts: readonly number[]): ipaddr.IPv4 {
+  const [high = 0, low = 0] = parts.slice(6)
+  return new ipaddr.IPv4([high >> 8, high & 0xff, low >> 8, low & 0xff])
+}
+
+/** One spelling per address; a mapped one is the address that it maps. */
+const spelling = (address: string): string => (ipaddr.isValid(address) ? ipaddr.process(address).toString() : address)
+
+function pairOf(entry: string): string {
+  const [, host = '', port = ''] = /^\[?([0-9A-Fa-f.:]+?)\]?:(\d{1,5})$/.exec(entry) ?? []
+  if (!ipaddr.isValid(host)) {
+    throw new Error(`MARKETLOG_WEBHOOK_ALLOW lists address:port pairs such as 127.0.0.1:9000, not ${entry}`)
+  }
+  return `${spelling(host)} ${Number(port)}`
+}

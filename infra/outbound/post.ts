@@ -1,0 +1,182 @@
+/**
+ * Posts to URLs that clients gave, and to no address that is not public.
+ *
+ * The one door for requests whose target a client chose. Invariant: every address that the host resolves to is judged before
+ * a connection is opened, the connection goes to exactly those addresses, and no second name is looked up: no
+ * redirect is followed, no proxy used, no connection kept for another request. Time, headers and answer are bounded.
+ * Errors are told without addresses, since they are shown to whoever chose the host.
+ */
+import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { isIPv6 } from 'node:net'
+import { type AddressPolicy, literalAddress, openAddressPolicy } from './address-policy.ts'
+import { type HostResolver, openHostResolver } from './host-resolver.ts'
+
+/** What became of a post. */
+export type PostResult =
+  /** `excerpt` is the beginning of the body as bytes came. */
+  | { kind: 'answered'; status: number; retryAfter: string | undefined; excerpt: Buffer }
+  /** The host is, or resolves to, an address that must not be reached. */
+  | { kind: 'refused' }
+  | { kind: 'timeout' }
+  | { kind: 'unreachable'; reason: string }
+  /** The given signal aborted. */
+  | { kind: 'interrupted' }
+
+/** A request to be posted. */
+export interface Post {
+  url: string
+  headers: Record<string, string>
+  body: string
+  limitMs: number
+  signal: AbortSignal
+}
+
+/** The door. */
+export interface Outbound {
+  /** Whether the URL spells out an address that must not be reached; names are judged when connecting. */
+  refuses(url: URL): boolean
+  post(request: Post): Promise<PostResult>
+}
+
+const EXCERPT_BYTES = 4_096
+/** What a body may take once the status is known: the status decides, the body is only shown. */
+const BODY_LIMIT_MS = 1_000
+const HEADER_BYTES = 16_384
+
+/** Opens the door. */
+export function openOutbound(options: { allow: readonly string[]; dns: readonly string[] }): Outbound {
+  const policy = openAddressPolicy(options.allow)
+  const resolver = openHostResolver(options.dns)
+  return {
+    refuses: url => {
+      const literal = literalAddress(url)
+      return literal !== undefined && !policy.allows(literal, portOf(url))
+    },
+    post: request => post(request, policy, resolver),
+  }
+}
+
+async function post(request: Post, policy: AddressPolicy, resolver: HostResolver): Promise<PostResult> {
+  const late = AbortSignal.timeout(request.limitMs)
+  const signal = AbortSignal.any([late, request.signal])
+  try {
+    const url = new URL(request.url)
+    const addresses = await untilAborted(addressesOf(url, resolver), signal)
+    if (addresses.length === 0) return { kind: 'unreachable', reason: 'The host name does not resolve.' }
+    if (!addresses.every(address => policy.allows(address, portOf(url)))) return { kind: 'refused' }
+    return await exchange(url, request, addresses, signal)
+  } catch (error) {
+    if (request.signal.aborted) return { kind: 'interrupted' }
+    if (late.aborted) return { kind: 'timeout' }
+    return { kind: 'unreachable', reason: reasonOf(error as NodeJS.ErrnoException) }
+  }
+}
+
+async function addressesOf(url: URL, resolver: HostResolver): Promise<string[]> {
+  const literal = literalAddress(url)
+  return literal === undefined ? resolver.resolve(url.hostname) : [literal]
+}
+
+const portOf = (url: URL): number => Number(url.port || (url.protocol === 'https:' ? 443 : 80))
+
+async function exchange(
+  url: URL,
+  { headers, body }: Post,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<PostResult> {
+  const isSecure = url.protocol === 'https:'
+  const begin = isSecure ? requestHttps : requestHttp
+  const agent = isSecure ? new HttpsAgent({ keepAlive: false }) : new HttpAgent({ keepAlive: false })
+  const request = begin(url, {
+    method: 'POST',
+    headers: { ...headers, 'Content-Length': Buffer.byteLength(body) },
+    agent,
+    lookup: answerWith(addresses),
+    maxHeaderSize: HEADER_BYTES,
+    signal,
+  })
+  try {
+    const response = await answerTo(request, body)
+    const excerpt = await beginningOf(response)
+    const retryAfter = response.headers['retry-after']
+    return { kind: 'answered', status: response.statusCode ?? 0, retryAfter, excerpt }
+  } finally {
+    request.destroy()
+    agent.destroy()
+  }
+}
+
+/** The lookup of the connection: what was judged, and nothing else. */
+function answerWith(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map(address => ({ address, family: isIPv6(address) ? 6 : 4 }))
+  return (_host, options, callback) => {
+    const [first] = all
+    if (options.all) callback(null, all)
+    else callback(null, first?.address ?? '', first?.family)
+  }
+}
+
+function answerTo(request: ClientRequest, body: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve)
+    // Stays, since a connection may break after its answer, which is then no news.
+    request.on('error', reject)
+    request.once('upgrade', () => reject(Object.assign(new Error('upgraded'), { code: 'UPGRADED' })))
+    request.end(body)
+  })
+}
+
+/** Reads the first bytes of an answer; one that breaks, drips or never ends keeps what came. */
+async function beginningOf(response: IncomingMessage): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  const limit = setTimeout(() => response.destroy(), BODY_LIMIT_MS)
+  try {
+    for await (const part of response) {
+      parts.push(part as Buffer)
+      bytes += (part as Buffer).length
+      if (bytes >= EXCERPT_BYTES) break
+    }
+  } catch {
+    // The status has been told, and what is missing was only to be shown.
+  } finally {
+    clearTimeout(limit)
+  }
+  return Buffer.concat(parts).subarray(0, EXCERPT_BYTES)
+}
+
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>()
+  const abort = () => aborted.reject(signal.reason)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    return await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+const REASONS: Record<string, string> = {
+  ECONNREFUSED: 'The connection was refused.',
+  ECONNRESET: 'The connection was reset.',
+  EPIPE: 'The connection was reset.',
+  EHOSTUNREACH: 'The host cannot be reached.',
+  ENETUNREACH: 'The host cannot be reached.',
+  ETIMEDOUT: 'The host did not answer.',
+  UPGRADED: 'The answer was no HTTP response.',
+  HPE_HEADER_OVERFLOW: `The answer's headers exceed ${HEADER_BYTES} bytes.`,
+}
+
+/** Tells an error by its code alone: messages hold addresses. */
+function reasonOf(error: NodeJS.ErrnoException): string {
+  const { code = '' } = error
+  const known = REASONS[code]
+  if (known !== undefined) return known
+  if (code.startsWith('HPE_')) return 'The answer was no HTTP response.'
+  if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|UNABLE_TO|SELF_SIGNED|EPROTO)/.test(code)) return `TLS failed (${code}).`
+  return 'The connection failed.'
+}

@@ -1,0 +1,82 @@
+/**
+ * Decides what an attempt means for its delivery: done, given up, or tried again and when.
+ *
+ * Pure: chance arrives as an argument. Source: decisions.md "Account, alerts, webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx,
+ * timeouts and connection errors are retried after 5 s, 30 s, 2 min, 10 min, 1 h, 6 h (7 attempts in all), each +-20
+ * percent, and not before Retry-After; any other status fails at once. Invariant: an attempt that was cut off from
+ * our side counts for nothing.
+ */
+import type { PostResult } from '#infra/outbound/post.ts'
+
+/** What an attempt means. */
+export type AttemptOutcome =
+  | { kind: 'succeeded'; httpStatus: number }
+  | { kind: 'failed'; httpStatus: number | null; error: string }
+  /** Not the last word: tried again after `delayMs`. */
+  | { kind: 'retried'; httpStatus: number | null; error: string; delayMs: number }
+  /** Cut off from our side: tried again at once, without counting. */
+  | { kind: 'interrupted'; error: string }
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+
+/** Pauses after the first, second, ... failure. */
+export const RETRY_PAUSES_MS = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR] as const
+/** Share by which a pause may be shorter or longer. */
+const JITTER = 0.2
+/** A longer wish of a receiver is not waited for. */
+const RETRY_AFTER_MOST_MS = 24 * HOUR
+
+const RETRYABLE = new Set([408, 409, 425, 429])
+
+/** What an attempt that was cut off tells. */
+export const INTERRUPTED = 'The attempt was cut off on our side; whether it arrived is not known.'
+
+const REFUSED = 'The host is, or resolves to, an address that webhooks may not reach.'
+
+/**
+ * Judges an attempt.
+ *
+ * `failures` counts the attempts of this round that failed before it; `chance` is in [0, 1); `now` is in milliseconds.
+ */
+export function judgeAttempt(
+  result: PostResult,
+  context: { failures: number; chance: number; now: number; limitMs: number },
+): AttemptOutcome {
+  const again = (error: string, httpStatus: number | null, notBeforeMs = 0): AttemptOutcome => {
+    const pauseMs = pauseAfter(context.failures + 1, context.chance)
+    if (pauseMs === undefined) return { kind: 'failed', httpStatus, error }
+    return { kind: 'retried', httpStatus, error, delayMs: Math.max(pauseMs, notBeforeMs) }
+  }
+  switch (result.kind) {
+    case 'interrupted':
+      return { kind: 'interrupted', error: INTERRUPTED }
+    case 'refused':
+      return { kind: 'failed', httpStatus: null, error: REFUSED }
+    case 'timeout':
+      return again(`No answer within ${context.limitMs / SECOND} seconds.`, null)
+    case 'unreachable':
+      return again(result.reason, null)
+    case 'answered': {
+      const { status } = result
+      if (status >= 200 && status < 300) return { kind: 'succeeded', httpStatus: status }
+      const error = `The destination answered ${status}.`
+      if (!RETRYABLE.has(status) && status < 500) return { kind: 'failed', httpStatus: status, error }
+      return again(error, status, retryAfterMs(result.retryAfter, context.now))
+    }
+  }
+}
+
+/** The pause after the given failure, counted from 1; undefined when it was the last attempt. */
+export function pauseAfter(failure: number, chance: number): number | undefined {
+  const pauseMs = RETRY_PAUSES_MS[failure - 1]
+  return pauseMs === undefined ? undefined : Math.round(pauseMs * (1 - JITTER + 2 * JITTER * chance))
+}
+
+/** Milliseconds that a Retry-After (RFC 9110, 10.2.3: seconds or a date) asks to wait, at most a day; 0 without one. */
+export function retryAfterMs(header: string | undefined, now: number): number {
+  const text = header?.trim() ?? ''
+  const wishedMs = /^\d{1,10}$/.test(text) ? Number(text) * SECOND : Date.parse(text) - now
+  return Number.isNaN(wishedMs) ? 0 : Math.min(Math.max(wishedMs, 0), RETRY_AFTER_MOST_MS)
+}

@@ -1,0 +1,175 @@
+/**
+ * The rows of webhook deliveries while they are attempted: what is due, what an attempt was, what became of it.
+ *
+ * Sole writer of webhook_attempts and webhook_health, with requests.ts and fan-out.ts of webhook_deliveries. Invariant:
+ * an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only
+ * while it is pending; Postgres' clock alone decides what is due. Outcomes of an attempt that was believed dead count
+ * when it succeeded, and else are only noted.
+ */
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { type AttemptOutcome, INTERRUPTED } from './attempt-outcome.ts'
+import { queueDestination } from './delivery-jobs.ts'
+
+/** An attempt that has begun. */
+export interface BegunAttempt {
+  id: string
+  attempt_count: number
+  failures: number
+  endpoint_url: string
+  platform: WebhookPlatform
+  event_type: string
+  body: string
+  is_test: boolean
+}
+
+/** What a destination's row says at the moment. */
+interface Destination {
+  is_active: boolean
+  sealed_secret: string
+}
+
+/** What cancelled deliveries tell. */
+export const CANCELLED = 'Cancelled: the destination was removed.'
+
+const DUE = `WITH due AS (
+    SELECT id FROM webhook_deliveries
+    WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at <= now() AND id <> ALL ($2::uuid[])
+    ORDER BY next_attempt_at, id LIMIT $3 FOR UPDATE SKIP LOCKED
+  ), broken AS (
+    UPDATE webhook_attempts a SET status = 'failed', error = '${INTERRUPTED}', completed_at = now()
+    FROM due WHERE a.delivery_id = due.id AND a.status = 'pending'
+  ), begun AS (
+    UPDATE webhook_deliveries d SET attempt_count = attempt_count + 1 FROM due WHERE d.id = due.id
+    RETURNING d.id, d.attempt_count, d.failures, d.endpoint_url, d.platform, d.event_type, d.body, d.is_test
+  ), noted AS (
+    INSERT INTO webhook_attempts (delivery_id, attempt_number, status, created_at)
+    SELECT id, attempt_count, 'pending', now() FROM begun
+  )
+  SELECT * FROM begun`
+
+/**
+ * Begins attempts of at most `limit` due deliveries of a destination, leaving out those under way, and tells the sealed
+ * secret to sign with. A removed destination's deliveries are cancelled, a paused one's wait without a time.
+ */
+export function beginAttempts(
+  database: Database,
+  endpointId: string,
+  options: { underWay: readonly string[]; limit: number },
+): Promise<{ attempts: BegunAttempt[]; sealedSecret: string }> {
+  return database.transaction(async query => {
+    // Held until the commit: a pause, a removal and a resumption wait, and so meet what is done here.
+    const [destination] = await query<Destination>(
+      'SELECT is_active, sealed_secret FROM webhooks WHERE id = $1 FOR SHARE',
+      [endpointId],
+    )
+    const sealedSecret = destination?.sealed_secret ?? ''
+    if (!destination) await cancelDeliveries(query, endpointId)
+    else if (!destination.is_active) await holdDeliveries(query, endpointId)
+    else {
+      const attempts = await query<BegunAttempt>(DUE, [endpointId, options.underWay, options.limit])
+      return { attempts, sealedSecret }
+    }
+    return { attempts: [], sealedSecret }
+  })
+}
+
+/** Cancels what is pending to a destination. */
+export async function cancelDeliveries(query: Query, endpointId: string): Promise<void> {
+  await query(
+    `UPDATE webhook_deliveries SET status = 'failed', error = $2, next_attempt_at = NULL, completed_at = now()
+      WHERE endpoint_id = $1 AND status = 'pending'`,
+    [endpointId, CANCELLED],
+  )
+}
+
+async function holdDeliveries(query: Query, endpointId: string): Promise<void> {
+  await query(
+    `UPDATE webhook_deliveries SET next_attempt_at = NULL
+      WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NOT NULL`,
+    [endpointId],
+  )
+}
+
+const CONCLUDE = `WITH attempt AS (
+    UPDATE webhook_attempts SET status = $3, http_status = $4, error = $5, response_body_excerpt = $6, completed_at = now()
+    WHERE delivery_id = $1 AND attempt_number = $2
+  ), delivery AS (
+    UPDATE webhook_deliveries SET
+      status = $7::text,
+      failures = failures + $8,
+      last_http_status = coalesce($4, last_http_status),
+      error = $5,
+      next_attempt_at = CASE WHEN $7::text = 'pending' AND next_attempt_at IS NOT NULL
+        THEN now() + $9 * interval '1 millisecond' END,
+      completed_at = CASE WHEN $7::text = 'pending' THEN NULL ELSE now() END
+    WHERE id = $1 AND status = 'pending' AND (attempt_count = $2 OR $7::text = 'succeeded')
+    RETURNING endpoint_id
+  )
+  INSERT INTO webhook_health (endpoint_id, last_success_at, last_failure_at, last_failure_message)
+  SELECT endpoint_id, CASE WHEN $3 = 'succeeded' THEN now() END, CASE WHEN $3 = 'failed' THEN now() END,
+    CASE WHEN $3 = 'failed' THEN $5 END
+  FROM delivery WHERE NOT $10
+  ON CONFLICT (endpoint_id) DO UPDATE SET
+    last_success_at = coalesce(excluded.last_success_at, webhook_health.last_success_at),
+    last_failure_at = coalesce(excluded.last_failure_at, webhook_health.last_failure_at),
+    last_failure_message = coalesce(excluded.last_failure_message, webhook_health.last_failure_message)`
+
+/** Puts on record how an attempt ended and what follows for its delivery and its destination. */
+export async function concludeAttempt(
+  { rows }: Pick<Database, 'rows'>,
+  attempt: BegunAttempt,
+  outcome: AttemptOutcome,
+  excerpt: string | null,
+): Promise<void> {
+  const isSuccess = outcome.kind === 'succeeded'
+  const isAgain = outcome.kind === 'retried' || outcome.kind === 'interrupted'
+  await rows(CONCLUDE, [
+    attempt.id,
+    attempt.attempt_count,
+    isSuccess ? 'succeeded' : 'failed',
+    outcome.kind === 'interrupted' ? null : outcome.httpStatus,
+    isSuccess ? null : outcome.error,
+    excerpt,
+    isSuccess ? 'succeeded' : isAgain ? 'pending' : 'failed',
+    outcome.kind === 'retried' || outcome.kind === 'failed' ? 1 : 0,
+    outcome.kind === 'retried' ? outcome.delayMs : 0,
+    outcome.kind === 'interrupted',
+  ])
+}
+
+/** Whether a destination is among the slow ones at the moment. */
+export async function isSlow({ rows }: Pick<Database, 'rows'>, endpointId: string): Promise<boolean> {
+  const found = await rows('SELECT 1 FROM webhook_health WHERE endpoint_id = $1 AND slow_until > now()', [endpointId])
+  return found.length > 0
+}
+
+/** Has a destination served again when its next delivery is due, and notes whether it was slow, where that is known. */
+export function leaveDestination(
+  database: Database,
+  endpointId: string,
+  options: { wasSlow: boolean | undefined; slowForMs: number },
+): Promise<void> {
+  const { wasSlow, slowForMs } = options
+  return database.transaction(async query => {
+    if (wasSlow !== undefined) {
+      await query(
+        `UPDATE webhook_health SET slow_until = CASE WHEN $2 THEN now() + $3 * interval '1 millisecond' END
+          WHERE endpoint_id = $1 AND ($2 OR slow_until IS NOT NULL)`,
+        [endpointId, wasSlow, slowForMs],
+      )
+    }
+    const [next] = await query<{ at: Date | null; slow: boolean | null }>(
+      `SELECT min(d.next_attempt_at) AS at, bool_or(h.slow_until > now()) AS slow
+        FROM webhook_deliveries d LEFT JOIN webhook_health h USING (endpoint_id)
+        WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at IS NOT NULL`,
+      [endpointId],
+    )
+    if (!next?.at) return
+    await queueDestination(query, endpointId, {
+      runAt: next.at.getTime(),
+      isSlow: next.slow ?? false,
+      isFollowUp: true,
+    })
+  })
+}

@@ -1,0 +1,122 @@
+/**
+ * What is sent for an alert event: the event itself, and the messages that Discord and Telegram show.
+ *
+ * Pure. Sources: decisions.md "Account, alerts, webhooks". Invariant: the same event gives the same bytes; a name of an
+ * item, whatever it holds, stays text in every platform's markup and addresses nobody.
+ */
+import { ALERT_TRIGGERED, type AlertTriggeredBody, type WebhookPlatform } from '#schemas/api/webhooks.ts'
+import type { AlertKind } from '#schemas/values/alert.ts'
+import { toDecimal, USD_RATE } from '#schemas/values/money.ts'
+
+/** A row of alert_events, as far as it is told. */
+export interface AlertEvent {
+  id: string
+  account_id: string
+  alert_id: string
+  item_id: number
+  market_hash_name: string
+  phase: string | null
+  kind: AlertKind
+  threshold_value: string
+  threshold_currency: string | null
+  triggered_value: string
+  triggered_currency: string | null
+  best_ask_micro_usd: string
+  best_bid_micro_usd: string | null
+  ask_provider: string
+  bid_provider: string | null
+  created_at: Date
+}
+
+/** The event as custom and google_sheets destinations get it. */
+export function alertTriggered(event: AlertEvent): AlertTriggeredBody {
+  const usd = (micro: string): string => toDecimal(Number(micro), USD_RATE)
+  return {
+    id: event.id,
+    type: ALERT_TRIGGERED,
+    created_at: event.created_at.toISOString(),
+    data: {
+      alert_id: event.alert_id,
+      kind: event.kind,
+      item_id: event.item_id,
+      market_hash_name: event.market_hash_name,
+      phase: event.phase,
+      threshold_value: event.threshold_value,
+      threshold_currency: event.threshold_currency,
+      triggered_value: event.triggered_value,
+      triggered_currency: event.triggered_currency,
+      best_ask_usd: usd(event.best_ask_micro_usd),
+      best_bid_usd: event.best_bid_micro_usd === null ? null : usd(event.best_bid_micro_usd),
+      providers: { ask: event.ask_provider, bid: event.bid_provider },
+    },
+  }
+}
+
+/** The JSON text that a destination gets. */
+export function bodyFor(platform: WebhookPlatform, url: string, event: AlertTriggeredBody): string {
+  switch (platform) {
+    case 'discord':
+      return JSON.stringify(discordMessage(event))
+    case 'telegram':
+      return JSON.stringify(telegramMessage(url, event))
+    default:
+      return JSON.stringify(event)
+  }
+}
+
+/** Whether a platform gets the signed event; the others could not check a signature. */
+export const isSigned = (platform: WebhookPlatform): boolean => platform === 'custom' || platform === 'google_sheets'
+
+/** Name of an item with its phase, as people write it. */
+export const itemText = ({ market_hash_name, phase }: AlertTriggeredBody['data']): string =>
+  phase === null ? market_hash_name : `${market_hash_name} (${phase})`
+
+/** What happened, in one sentence without the item. */
+export function happening(data: AlertTriggeredBody['data']): string {
+  const { kind, threshold_value, threshold_currency, triggered_value, triggered_currency } = data
+  if (kind === 'spread_exceeds') return `The spread is ${triggered_value} %, above ${threshold_value} %.`
+  const side = kind === 'price_below' ? 'below' : 'above'
+  return `The best ask is ${triggered_value} ${triggered_currency}, ${side} ${threshold_value} ${threshold_currency}.`
+}
+
+/** The best prices as label and text. */
+export function quotes({ best_ask_usd, best_bid_usd, providers }: AlertTriggeredBody['data']): [string, string][] {
+  const ask: [string, string] = ['Best ask', `${best_ask_usd} USD at ${providers.ask}`]
+  if (best_bid_usd === null) return [ask]
+  return [ask, ['Best bid', `${best_bid_usd} USD at ${providers.bid}`]]
+}
+
+const DISCORD_COLOR = 0x2f_80_ed
+
+function discordMessage(event: AlertTriggeredBody) {
+  const { data } = event
+  const title = inDiscord(itemText(data))
+  return {
+    content: `Alert: ${title}`,
+    embeds: [
+      {
+        title,
+        description: inDiscord(happening(data)),
+        color: DISCORD_COLOR,
+        timestamp: event.created_at,
+        fields: quotes(data).map(([name, value]) => ({ name, value: inDiscord(value), inline: true })),
+        footer: { text: `Event ${event.id}` },
+      },
+    ],
+  }
+}
+
+/** Escapes Discord's Markdown, and keeps `@everyone` and `<@id>` from calling anybody. */
+const inDiscord = (text: string): string =>
+  text.replaceAll(/[\\*_~`|>#[\]()<:-]/g, mark => `\\${mark}`).replaceAll('@', '@\u200b')
+
+function telegramMessage(url: string, { data }: AlertTriggeredBody) {
+  const lines = [`<b>${inHtml(itemText(data))}</b>`, inHtml(happening(data))]
+  for (const [label, value] of quotes(data)) lines.push(`${label}: ${inHtml(value)}`)
+  return { chat_id: new URL(url).searchParams.get('chat_id') ?? '', text: lines.join('\n'), parse_mode: 'HTML' }
+}
+
+const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+
+/** Escapes text for HTML, inside and outside of attributes. */
+export const inHtml = (text: string): string => text.replaceAll(/[&<>"']/g, mark => ENTITIES[mark] ?? '')
