@@ -137,7 +137,9 @@ const PASSING = new Set(['OAUTH_TIMEOUT', 'OAUTH_ABORT'])
 
 function outcomeOf(error: unknown): SignInOutcome {
   if (error instanceof AuthorizationResponseError) return { kind: 'refused', reason: error.error }
-  const { code = 'unknown', status } = error as { code?: string; status?: number }
-  const isNetwork = error instanceof TypeError || PASSING.has(code) || (status !== undefined && status >= 500)
+  const { code = 'unknown', cause } = error as { code?: string; cause?: unknown }
+  // An answer that is none of the protocol's comes along as the cause.
+  const isDown = cause instanceof Response && cause.status >= 500
+  const isNetwork = error instanceof TypeError || PASSING.has(code) || isDown
   return { kind: isNetwork ? 'unreachable' : 'refused', reason: isNetwork ? 'the provider does not answer' : code }
 }
