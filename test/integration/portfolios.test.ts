@@ -1,0 +1,307 @@
+/**
+ * Portfolios through the API: entries, transactions, limits, values, and creates that are sent again.
+ */
+import { expect } from 'chai'
+import { entriesReply, portfoliosReply, transactionReply } from '#schemas/api/portfolios.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { hundredths, majorUnits } from '#test/fixtures/exact-amounts.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const MISSING = '00000000-0000-4000-8000-000000000000'
+
+describe('portfolios', () => {
+  const platform = useServers()
+  let world: ApiWorld
+  let id: string
+  before('a market and a portfolio', async function () {
+    this.timeout(120_000)
+    world = await openApiWorld(platform)
+    id = (await post('/v1/portfolio', { name: 'first' })).body.id
+  })
+  after('end of the market', () => world.close())
+
+  const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
+    world.get(path, {
+      ...{ method, as, body: JSON.stringify(body) },
+      headers: { 'content-type': 'application/json', ...headers },
+    })
+  const post = (path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
+    send('POST', path, body, headers, as)
+  const buy = (more: object = {}) => ({
+    ...{ item_id: world.items.full.item_id, type: 'buy', quantity: 5, price: 1250, date: '2026-01-10' },
+    ...more,
+  })
+  const trade = (more: object, portfolio = id) => post(`/v1/portfolio/${portfolio}/transactions`, buy(more))
+  const codeOf = ({ status, body }: Answer) => [status, body.code]
+  const newPortfolio = async (): Promise<string> => (await post('/v1/portfolio', { name: 'another' })).body.id
+
+  it('are created, listed and deleted with all that they hold', async () => {
+    const created = await post('/v1/portfolio', { name: 'second' })
+    expect(created.status).to.equal(201)
+    expect(created.body).to.include({ name: 'second', item_count: 0 })
+    await trade({}, created.body.id)
+    const listed = portfoliosReply.parse((await world.get('/v1/portfolio')).body)
+    expect(listed.data.find(one => one.id === created.body.id)).to.include({ item_count: 1 })
+    const path = `/v1/portfolio/${created.body.id}`
+    const gone = await world.get(path, { method: 'DELETE' })
+    expect([gone.status, gone.text]).to.deep.equal([204, ''])
+    expect(codeOf(await world.get(path, { method: 'DELETE' }))).to.deep.equal([404, 'PORTFOLIO_NOT_FOUND'])
+    const left = await world.database.rows('SELECT 1 FROM portfolio_transactions WHERE portfolio_id = $1', [
+      created.body.id,
+    ])
+    expect(left).to.have.length(0)
+  })
+
+  it('take an entry by id, by name and by name and phase', async () => {
+    const portfolio = await newPortfolio()
+    const [phase] = world.items.phases
+    if (!phase) throw new Error('the market has no phases')
+    const path = `/v1/portfolio/${portfolio}/items`
+    for (const [body, item] of [
+      [{ item_id: world.items.full.item_id, quantity: 3 }, world.items.full],
+      [{ market_hash_name: phase.market_hash_name, phase: phase.phase, quantity: 1, item_id: null }, phase],
+      [{ market_hash_name: phase.market_hash_name, quantity: 2, phase: null }, world.items.finish],
+    ] as const) {
+      const added = await post(path, body)
+      expect(added.status, added.text).to.equal(201)
+      expect(added.body).to.include({ item_id: item.item_id, phase: item.phase, source: 'manual' })
+    }
+    const entries = entriesReply.parse((await world.get(path)).body)
+    expect(entries.map(entry => entry.quantity)).to.deep.equal([3, 1, 2])
+    const removed = await world.get(`${path}/${entries[1]?.id}`, { method: 'DELETE' })
+    expect(removed.status).to.equal(204)
+    expect(codeOf(await world.get(`${path}/${MISSING}`, { method: 'DELETE' }))).to.deep.equal([
+      404,
+      'PORTFOLIO_ENTRY_NOT_FOUND',
+    ])
+    expect((await world.get(path)).body).to.have.length(2)
+    expect(codeOf(await post(path, { market_hash_name: 'No Such Item', quantity: 1 }))).to.deep.equal([
+      404,
+      'ITEM_NOT_FOUND',
+    ])
+  })
+
+  const faulty: { what: string; body: object; loc: unknown[]; type: string }[] = [
+    { what: 'no item', body: { item_id: undefined }, loc: ['body', 'item_id'], type: 'missing' },
+    { what: 'a quantity of zero', body: { quantity: 0 }, loc: ['body', 'quantity'], type: 'greater_than_equal' },
+    { what: 'a negative price', body: { price: -1 }, loc: ['body', 'price'], type: 'greater_than_equal' },
+    { what: 'a broken price', body: { price: 12.5 }, loc: ['body', 'price'], type: 'int_parsing' },
+    {
+      what: 'a day that does not exist',
+      body: { date: '2026-02-30' },
+      loc: ['body', 'date'],
+      type: 'date_from_datetime_parsing',
+    },
+    {
+      what: 'a time instead of a day',
+      body: { date: '2026-02-03T00:00:00' },
+      loc: ['body', 'date'],
+      type: 'date_from_datetime_parsing',
+    },
+    { what: 'a day in the future', body: { date: '2999-01-01' }, loc: ['body', 'date'], type: 'less_than_equal' },
+    { what: 'another direction', body: { type: 'gift' }, loc: ['body', 'type'], type: 'enum' },
+    { what: 'an unknown currency', body: { currency: 'XXQ' }, loc: ['body', 'currency'], type: 'enum' },
+    {
+      what: 'more than all as a fee',
+      body: { fee_percentage: 101 },
+      loc: ['body', 'fee_percentage'],
+      type: 'less_than_equal',
+    },
+    {
+      what: 'too long a marketplace',
+      body: { marketplace: 'x'.repeat(65) },
+      loc: ['body', 'marketplace'],
+      type: 'string_too_long',
+    },
+    { what: 'too long a note', body: { note: 'x'.repeat(1001) }, loc: ['body', 'note'], type: 'string_too_long' },
+    { what: 'an unknown member', body: { colour: 'red' }, loc: ['body', 'colour'], type: 'extra_forbidden' },
+  ]
+  for (const { what, body, loc, type } of faulty)
+    it(`refuse a transaction with ${what}`, async () => {
+      const answer = await trade(body)
+      expect(answer.status, answer.text).to.equal(422)
+      expect(answer.body.detail.map((one: { loc: unknown; type: string }) => [one.loc, one.type])).to.deep.equal([
+        [loc, type],
+      ])
+    })
+
+  it('answer a path that is no UUID with a 422, and a PATCH without any member too', async () => {
+    expect((await world.get('/v1/portfolio/1/items')).body.detail[0]).to.include({ type: 'uuid_parsing' })
+    const { body } = await trade({})
+    const empty = await send('PATCH', `/v1/portfolio/${id}/transactions/${body.id}`, { price: null })
+    expect(empty.status).to.equal(422)
+  })
+
+  it('hold what the ledger adds up to, and refuse what would sell more than was held on any day', async () => {
+    const portfolio = await newPortfolio()
+    const path = `/v1/portfolio/${portfolio}`
+    const held = async () => (await world.get(`${path}/items`)).body.map((one: { quantity: number }) => one.quantity)
+    const first = await trade({ quantity: 5, date: '2026-01-10' }, portfolio)
+    expect(first.status, first.text).to.equal(201)
+    expect(await held()).to.deep.equal([5])
+    expect(codeOf(await trade({ type: 'sell', quantity: 1, date: '2026-01-09' }, portfolio))).to.deep.equal([
+      409,
+      'INSUFFICIENT_HOLDINGS',
+    ])
+    const sold = await trade({ type: 'sell', quantity: 5, date: '2026-01-10' }, portfolio)
+    expect(sold.status).to.equal(201)
+    expect(await held()).to.deep.equal([])
+    const one = `${path}/transactions/${first.body.id}`
+    expect(codeOf(await world.get(one, { method: 'DELETE' }))).to.deep.equal([409, 'INSUFFICIENT_HOLDINGS'])
+    for (const patch of [{ quantity: 4 }, { date: '2026-01-11' }, { type: 'sell' }]) {
+      expect(codeOf(await send('PATCH', one, patch)), JSON.stringify(patch)).to.deep.equal([
+        409,
+        'INSUFFICIENT_HOLDINGS',
+      ])
+    }
+    const changed = await send('PATCH', one, { quantity: 9, price: 7, fee_amount: 3, note: 'more' })
+    expect(transactionReply.parse(changed.body)).to.include({ quantity: 9, price: 7, fee_amount: 3, note: 'more' })
+    const cleared = await send('PATCH', one, { fee_amount: null, note: null, quantity: null, currency: 'EUR' })
+    expect(cleared.body).to.include({ quantity: 9, fee_amount: null, note: null, currency: 'EUR' })
+    expect(await held()).to.deep.equal([4])
+    expect((await world.get(`${path}/transactions/${sold.body.id}`, { method: 'DELETE' })).status).to.equal(204)
+    expect(await held()).to.deep.equal([9])
+    expect((await world.get(one, { method: 'DELETE' })).status).to.equal(204)
+    expect(await held()).to.deep.equal([])
+    expect(codeOf(await world.get(one, { method: 'DELETE' }))).to.deep.equal([404, 'TRANSACTION_NOT_FOUND'])
+  })
+
+  it('list transactions newest first, by day and then by entry', async () => {
+    const portfolio = await newPortfolio()
+    for (const [note, date] of [
+      ['a', '2026-01-10'],
+      ['b', '2026-01-12'],
+      ['c', '2026-01-11'],
+      ['d', '2026-01-12'],
+    ]) {
+      await trade({ note, date }, portfolio)
+    }
+    const { body } = await world.get(`/v1/portfolio/${portfolio}/transactions`)
+    expect(body.map(({ note }: { note: string }) => note).join('')).to.equal('dbca')
+  })
+
+  it('keep units that were added by hand beside the ledger, in one entry of the item', async () => {
+    const portfolio = await newPortfolio()
+    const path = `/v1/portfolio/${portfolio}/items`
+    await post(path, { item_id: world.items.full.item_id, quantity: 2 })
+    await trade({ quantity: 5 }, portfolio)
+    const { body } = await world.get(path)
+    expect(body.map((one: { quantity: number }) => one.quantity)).to.deep.equal([7])
+    await trade({ type: 'sell', quantity: 5 }, portfolio)
+    expect((await world.get(path)).body[0]).to.include({ quantity: 2 })
+  })
+
+  it('are valued at the best live ask, in any currency, with every provider and null where there is none', async () => {
+    const portfolio = await newPortfolio()
+    const { full, unlisted } = world.items
+    await post(`/v1/portfolio/${portfolio}/items`, { item_id: full.item_id, quantity: 3 })
+    await post(`/v1/portfolio/${portfolio}/items`, { item_id: unlisted.item_id, quantity: 4 })
+    for (const currency of ['USD', 'EUR', 'CNY', 'BTC', 'VEB']) {
+      for (const providers of [undefined, ['provider_02', 'provider_36']]) {
+        const asks = world.rows
+          .filter(row => row.side === 'ask' && row.itemId === full.item_id)
+          .filter(row => !providers || providers.includes(row.provider))
+          .sort((a, b) => (a.provider < b.provider ? -1 : 1))
+        const amounts = asks.map(row =>
+          row.currency === currency
+            ? row.price
+            : Number(hundredths(majorUnits(row.priceMicroUsd, world.rates[currency] as string))),
+        )
+        const best = Math.min(...amounts)
+        const query = `currency=${currency}${(providers ?? []).map(key => `&providers=${key}`).join('')}`
+        const stored = await world.get(`/v1/portfolio/${portfolio}/value?${query}`)
+        const items = [full, unlisted].map((item, i) => ({ item_id: item.item_id, quantity: i + 3 }))
+        const stateless = await post('/v1/portfolio/value', {
+          items: [...items, { item_id: 99_999_999, quantity: 1 }],
+          providers,
+          currency,
+        })
+        const lines = [...stateless.body.data.line_items].sort((a, b) => a.item_id - b.item_id)
+        expect(stored.body.data.line_items).to.deep.equal(lines)
+        expect(stateless.body.data).to.deep.include({
+          total_value: best * 3,
+          items_valued: 1,
+          items_not_found: [99_999_999],
+        })
+        expect(stored.body.data).to.deep.include({ total_value: best * 3, items_not_found: [] })
+        const line = lines.find(one => one.item_id === full.item_id)
+        expect(line.providers.map((one: { provider: string }) => one.provider)).to.deep.equal(
+          asks.map(one => one.provider),
+        )
+        expect(line.providers.map((one: { lowest_ask: number }) => one.lowest_ask)).to.deep.equal(amounts)
+        expect(line).to.include({ best_ask: best, item_value: best * 3, rarity_color: full.rarity_color })
+        const none = lines.find(one => one.item_id === unlisted.item_id)
+        expect(none).to.include({ best_ask: null, item_value: null, quantity: 4 })
+      }
+    }
+  })
+
+  it('answer a create that is sent again with the same key as before, and do it once', async () => {
+    const headers = { 'idempotency-key': 'order-17' }
+    const first = await post('/v1/portfolio', { name: 'once' }, headers)
+    const again = await post('/v1/portfolio', { name: 'once' }, headers)
+    expect([again.status, again.body]).to.deep.equal([201, first.body])
+    const other = await post('/v1/portfolio', { name: 'other' }, headers)
+    expect([other.status, other.body.detail[0].loc]).to.deep.equal([422, ['header', 'Idempotency-Key']])
+    expect((await post('/v1/portfolio', { name: 'else' }, headers, 'pro')).body.id).not.to.equal(first.body.id)
+    const path = `/v1/portfolio/${first.body.id}/transactions`
+    const many = await Promise.all(Array.from({ length: 20 }, () => post(path, buy(), { 'idempotency-key': 'buy-1' })))
+    expect(new Set(many.map(({ status, text }) => `${status}${text}`))).to.have.length(1)
+    expect((await world.get(path)).body).to.have.length(1)
+    const refused = buy({ type: 'sell', quantity: 6 })
+    expect((await post(path, refused, { 'idempotency-key': 'sell-1' })).status).to.equal(409)
+    await post(path, buy({ quantity: 1 }))
+    expect((await post(path, refused, { 'idempotency-key': 'sell-1' })).status).to.equal(201)
+    expect((await post(path, buy(), { 'idempotency-key': 'ä' })).status).to.equal(422)
+  })
+
+  it('forget a key after a day', async () => {
+    const headers = { 'idempotency-key': 'yesterday' }
+    const first = await post('/v1/portfolio', { name: 'old' }, headers)
+    await world.database.rows("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'")
+    const again = await post('/v1/portfolio', { name: 'new' }, headers)
+    expect([again.status, again.body.name]).to.deep.equal([201, 'new'])
+    expect(again.body.id).not.to.equal(first.body.id)
+    const [kept] = await world.database.rows('SELECT count(*)::int AS count FROM idempotency_keys')
+    expect(kept?.count).to.equal(1)
+  })
+
+  it('are limited by tier, also when creates come at the same time', async () => {
+    const { key } = await createAccountWithKey(world.database, { tier: 'free', name: 'limits' })
+    const answers = await Promise.all(
+      Array.from({ length: 25 }, (_, i) => post('/v1/portfolio', { name: `p${i}` }, {}, key)),
+    )
+    expect(answers.filter(({ status }) => status === 201)).to.have.length(20)
+    const refused = answers.filter(({ status }) => status !== 201)
+    expect(refused.map(({ body }) => body.code)).to.deep.equal(Array(5).fill('PORTFOLIO_LIMIT_REACHED'))
+    const portfolio = answers.find(({ status }) => status === 201)?.body.id as string
+    await world.database.rows(
+      `INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, source, created_at)
+      SELECT $1, $2, 1, 'manual', now() FROM generate_series(1, 999)`,
+      [portfolio, world.items.full.item_id],
+    )
+    const path = `/v1/portfolio/${portfolio}/items`
+    const body = { item_id: world.items.full.item_id, quantity: 1 }
+    expect((await post(path, body, {}, key)).status).to.equal(201)
+    expect(codeOf(await post(path, body, {}, key))).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
+    const tracked = await post(
+      `/v1/portfolio/${portfolio}/transactions`,
+      buy({ item_id: world.items.unlisted.item_id }),
+      {},
+      key,
+    )
+    expect(codeOf(tracked)).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
+    expect((await world.get(`/v1/portfolio/${portfolio}/transactions`, { as: key })).body).to.deep.equal([])
+  })
+
+  it('answer 503 while the store does not answer, and go on when it does', async () => {
+    await world.database.transaction(async query => {
+      await query('LOCK TABLE portfolio_entries IN ACCESS EXCLUSIVE MODE')
+      const { status, body } = await world.get(`/v1/portfolio/${id}/items`)
+      expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    })
+    await eventually(async () => (await world.get(`/v1/portfolio/${id}/items`)).status === 200, 5_000, 'entries again')
+  })
+})
