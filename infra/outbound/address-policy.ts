@@ -5,6 +5,7 @@
  * IPv4 address are judged by that one (mapped, NAT64) or refused outright (6to4, Teredo, ISATAP, compatible), so no
  * spelling of an address is judged differently from the place that it leads to.
  */
+import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /** What a URL may lead to. */
@@ -27,13 +28,13 @@ export function openAddressPolicy(allowed: readonly string[]): AddressPolicy {
 /** The address that a URL's host spells out; undefined for a name. Node's URL has read decimal, octal and hex forms. */
 export function literalAddress(url: URL): string | undefined {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
-  return ipaddr.isValid(host) ? host : undefined
+  return isIP(host) === 0 ? undefined : host
 }
 
 /** Whether everybody may reach an address; false for what is no address. */
 export function isPublic(text: string): boolean {
   // A zone names a network of this machine.
-  if (!ipaddr.isValid(text) || text.includes('%')) return false
+  if (isIP(text) === 0 || text.includes('%')) return false
   const address = ipaddr.parse(text)
   return address.kind() === 'ipv4' ? isPublicV4(address as ipaddr.IPv4) : isPublicV6(address as ipaddr.IPv6)
 }
