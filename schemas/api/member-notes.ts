@@ -125,6 +125,17 @@ export const MEMBER_NOTES: Record<string, MemberNote> = {
   },
   platform: { description: 'What the destination is, which decides the body that it gets.', example: 'custom' },
   is_active: { description: 'false pauses the destination.', example: true },
+  state: { description: 'Text that came along from the begin.', example: 'pWc8Zr0nQ2b4' },
+  code: {
+    description: 'Code of a sign-in that came back.',
+    example: 'code_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBjb2Q',
+  },
+  refresh_token: {
+    description: 'The newest refresh token of the session.',
+    example: 'refresh_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU',
+  },
+  token: { description: 'Text of the link.', example: 'verify_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU' },
+  email: { description: 'E-mail address.', example: 'trader@example.com' },
   market_hash_names: {
     description:
       'Exact names; that of a phased finish stands for its cheapest phase. Ids and names together at most 100.',

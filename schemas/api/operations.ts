@@ -20,6 +20,7 @@ import { portfolioOperations } from './portfolio-operations.ts'
 import { fxReply, providersQuery, providersReply } from './providers.ts'
 import { integer } from './query-values.ts'
 import { salesQuery, salesReply } from './sales.ts'
+import { signInOperations } from './sign-in-operations.ts'
 import { snapshotQuery } from './snapshot.ts'
 import { webhookOperations } from './webhooks-operations.ts'
 
@@ -50,6 +51,7 @@ export function operationsOf(scope: OperationScope): Operation[] {
     ...catalogOperations(scope),
     ...marketOperations(scope),
     ...accountKeyOperations(scope.childKeys),
+    ...signInOperations(),
     ...webhookOperations(),
     ...alertOperations(),
     ...portfolioOperations(scope),

@@ -31,6 +31,7 @@ import { addPortfolioRoutes } from './routes/portfolios.ts'
 import { addProviderRoutes } from './routes/providers.ts'
 import { addRedirectRoute } from './routes/redirect.ts'
 import { addSalesRoute } from './routes/sales.ts'
+import { addSignInRoutes } from './routes/sign-in.ts'
 import { addSnapshotRoutes } from './routes/snapshots.ts'
 import { addUnsubscribeRoutes } from './routes/unsubscribe.ts'
 import { addWebhookRoutes } from './routes/webhooks.ts'
@@ -78,6 +79,7 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
   addPortfolioDayRoutes(router, guard, parts)
   addPortfolioFileRoutes(router, guard, parts)
   addInventoryRoutes(router, guard, parts)
+  addSignInRoutes(router, guard, parts)
   addRedirectRoute(router, withoutKey, parts)
   refuseOtherMethods(router, withoutKey)
   return router

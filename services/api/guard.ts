@@ -13,6 +13,7 @@ import type { KeyUse } from '#infra/postgres/key-use.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import { type Metered, type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Sessions } from '#services/accounts/sessions.ts'
 import { ApiError } from './errors.ts'
 import { localsOf } from './reply.ts'
 
@@ -37,6 +38,8 @@ export interface GuardParts {
   meter: RequestMeter
   addresses: AddressLimit
   tiers: Record<Tier, TierLimits>
+  /** Whoever judges session tokens; undefined where nobody can sign in. */
+  signIn: { sessions: Pick<Sessions, 'judge'> } | undefined
   keyUse: KeyUse
   /** Milliseconds since the epoch. */
   now: () => number
@@ -52,16 +55,23 @@ const LOST_INDEX: Record<string, ErrorCode> = {
 
 /** How a handler of the guard differs from another. */
 interface Rule {
-  countsInMonth: boolean
+  /** What takes sessions is exempt from the monthly quota. */
+  takesSessions: boolean
   refusesChildKeys: boolean
 }
+
+const SESSION_FORM = /^bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i
+
+/** The session token of an Authorization header, by its form: keys have no dots. */
+const sessionToken = (authorization: string | undefined): string | undefined =>
+  authorization === undefined ? undefined : SESSION_FORM.exec(authorization)?.[1]
 
 /** Opens the guard. */
 export function openGuard(parts: GuardParts): Guard {
   const { keys } = parts
   const judge = async (request: Request): Promise<KeyAnswer> => keys.judge(request.headers.authorization)
   const rule =
-    ({ countsInMonth, refusesChildKeys }: Rule): Allow =>
+    ({ takesSessions, refusesChildKeys }: Rule): Allow =>
     (...tiers) => {
       const [lowest] = tiers
       const enter = async (request: Request, response: Response, answer: KeyAnswer): Promise<void> => {
@@ -73,18 +83,20 @@ export function openGuard(parts: GuardParts): Guard {
           await showLimits(parts, response, credential)
           throw refusal
         }
-        await count(parts, request, response, credential, countsInMonth)
+        await count(parts, request, response, credential, !takesSessions)
       }
       return async (request, response, next) => {
-        const answer = keys.judge(request.headers.authorization)
+        const token = takesSessions ? sessionToken(request.headers.authorization) : undefined
+        const sessions = token === undefined ? undefined : parts.signIn?.sessions
+        const answer = sessions?.judge(token as string) ?? keys.judge(request.headers.authorization)
         await enter(request, response, answer instanceof Promise ? await answer.catch(unreachable) : answer)
         next()
       }
     }
   return {
-    allow: rule({ countsInMonth: true, refusesChildKeys: false }),
-    account: rule({ countsInMonth: false, refusesChildKeys: false }),
-    management: rule({ countsInMonth: false, refusesChildKeys: true }),
+    allow: rule({ takesSessions: false, refusesChildKeys: false }),
+    account: rule({ takesSessions: true, refusesChildKeys: false }),
+    management: rule({ takesSessions: true, refusesChildKeys: true }),
     async withoutKey(request, response, next) {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
       const answer = await judge(request).catch(() => undefined)

@@ -28,6 +28,7 @@ import type { ApiParts } from './parts.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
 import { openMarketViews } from './queries/market-views.ts'
+import { openSignInParts } from './sign-in-parts.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -72,11 +73,12 @@ export const start: StartRole = async context => {
     clickhouse,
     fx,
     database: writes,
-    inventories: openInventoriesAt(config.inventoryUrl, context.signal),
+    ...openSignInParts(config, writes, Date.now),
     box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
     refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
     unsubscribeLinks:
       config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl),
+    inventories: openInventoriesAt(config.inventoryUrl, context.signal),
     cursors: openCursors(config.cursorKey),
     baseUrl: config.baseUrl,
     now: Date.now,

@@ -15,9 +15,12 @@ import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import type { StreamSlots } from '#infra/redis/stream-slots.ts'
-import type { Inventories } from '#services/inventory/inventory.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import type { RefusesUrl } from '#schemas/api/webhooks.ts'
+import type { MailScope } from '#services/accounts/email-addresses.ts'
+import type { PlatformScope } from '#services/accounts/platform-links.ts'
+import type { SignInScope } from '#services/accounts/sign-ins.ts'
+import type { Inventories } from '#services/inventory/inventory.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
@@ -44,14 +47,20 @@ export interface ApiParts {
   fx: FxReader
   /** Of the write sides: accounts, keys, alerts, webhooks, portfolios. */
   database: Database
-  /** Of the game's platform; undefined: this service is connected to none. */
-  inventories: Inventories | undefined
   /** Of stored secrets; undefined without a key of the environment. */
   box: SealedBox | undefined
   /** Tells URLs that no webhook may have. */
   refusesUrl: RefusesUrl
   /** Of alert mails; undefined without a key of the environment. */
   unsubscribeLinks: UnsubscribeLinks | undefined
+  /** Undefined: nobody can sign in here. */
+  signIn: SignInScope | undefined
+  /** Undefined: no platform account can be linked here. */
+  platformSignIn: PlatformScope | undefined
+  /** Undefined: no mail can be sent here. */
+  mail: MailScope | undefined
+  /** Of the game's platform; undefined: this service is connected to none. */
+  inventories: Inventories | undefined
   cursors: Cursors
   /** Public root of the API, without a trailing slash. */
   baseUrl: string
