@@ -28,6 +28,7 @@ const GROUPS = new Set([
   'sales',
   'catalog',
   'account',
+  'analytics',
   'alerts',
   'webhooks',
   'portfolio',
