@@ -20,7 +20,7 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['@clickhouse/[^/]+'], rooms: ['infra/clickhouse'] },
   { library: ['pg', 'node-pg-migrate', 'graphile-worker'], rooms: ['infra/postgres'] },
   { library: ['nodemailer'], rooms: ['infra/mail'] },
-  { library: ['ipaddr\\.js'], rooms: ['infra/outbound'] },
+  { library: ['ipaddr\\.js'], rooms: ['infra/outbound', 'test/fixtures'] },
   { library: ['openid-client', 'oauth4webapi', 'jose'], rooms: ['infra/sign-in'] },
   { library: ['prom-client', 'pino'], rooms: ['infra/runtime'] },
   { library: ['chdb', 'ffi-rs'], rooms: ['infra/stack'] },

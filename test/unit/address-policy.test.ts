@@ -40,8 +40,12 @@ describe('the policy of addresses', () => {
     )
   })
 
-  it('judges the two address families of fast-check by their ranges, never by throwing', () => {
-    fc.assert(fc.property(fc.ipV6(), address => expect(isPublic(address)).to.be.a('boolean')))
+  it('judges any address of the second family without throwing', () => {
+    fc.assert(
+      fc.property(fc.ipV6(), address => {
+        expect(isPublic(address)).to.be.a('boolean')
+      }),
+    )
   })
 
   const forms = ['http://2130706433/', 'http://0x7f000001/', 'http://017700000001/', 'http://127.1/', 'http://0x7f.1/']

@@ -1,0 +1,223 @@
+/**
+ * Hostile destinations: no URL, redirect or name leads a webhook to an address that is not public.
+ *
+ * Listeners stand on the loopback addresses of both families, on the port that every hostile URL names, and count
+ * connections. The test is one of absence: each post has ended with its verdict before the count is read.
+ */
+import { networkInterfaces } from 'node:os'
+import { expect } from 'chai'
+import { type Outbound, openOutbound, type PostResult } from '#infra/outbound/post.ts'
+import { type NameServer, openNameServer } from '#test/fixtures/name-server.ts'
+import { openReceiver, type Receiver, status } from '#test/fixtures/webhook-receiver.ts'
+
+const PUBLIC = '93.184.216.34'
+const never = new AbortController().signal
+
+/** Names of the test's own zone and the addresses that they resolve to, by question. */
+const NAMES: Record<string, (n: number, family: 4 | 6) => string[]> = {
+  'loopback.example': () => ['127.0.0.1'],
+  'loopback6.example': (_n, family) => (family === 6 ? ['::1'] : []),
+  'mapped.example': (_n, family) => (family === 6 ? ['::ffff:127.0.0.1'] : []),
+  'nat64.example': (_n, family) => (family === 6 ? ['64:ff9b::7f00:1'] : []),
+  'sixtofour.example': (_n, family) => (family === 6 ? ['2002:7f00:1::'] : []),
+  'teredo.example': (_n, family) => (family === 6 ? ['2001:0:7f00:1::'] : []),
+  'private.example': () => ['10.0.0.1'],
+  'private172.example': () => ['172.16.0.1'],
+  'private192.example': () => ['192.168.0.1'],
+  'metadata.example': () => ['169.254.169.254'],
+  'metadata6.example': (_n, family) => (family === 6 ? ['fd00:ec2::254'] : []),
+  'cgnat.example': () => ['100.64.0.1'],
+  'zero.example': () => ['0.0.0.0'],
+  'zero6.example': (_n, family) => (family === 6 ? ['::'] : []),
+  'broadcast.example': () => ['255.255.255.255'],
+  'multicast.example': () => ['224.0.0.1'],
+  'mixed.example': () => [PUBLIC, '127.0.0.1'],
+  'mixed-families.example': (_n, family) => (family === 6 ? ['::1'] : [PUBLIC]),
+  'private-last.example': () => [PUBLIC, '1.1.1.1', '8.8.8.8', '192.168.0.1'],
+  'own-interface.example': () => [ownAddress()],
+}
+
+/** Every URL here must be refused without a connection; PORT is that of the listeners. */
+const HOSTILE = [
+  ...['http://127.0.0.1:PORT/', 'http://127.0.0.2:PORT/', 'http://127.255.255.254:PORT/', 'http://127.1:PORT/'],
+  ...['http://127.0.1:PORT/', 'http://2130706433:PORT/', 'http://0x7f000001:PORT/', 'http://0x7f.0.0.1:PORT/'],
+  ...['http://0x7f.1:PORT/', 'http://017700000001:PORT/', 'http://0177.0.0.1:PORT/', 'http://0177.1:PORT/'],
+  ...['http://127.0.0.1.:PORT/', 'http://①②⑦.⓪.⓪.①:PORT/', 'http://１２７.０.０.１:PORT/', 'http://127。0。0。1:PORT/'],
+  ...['http://%31%32%37.0.0.1:PORT/', 'http://0:PORT/', 'http://0.0.0.0:PORT/', 'http://0x0:PORT/'],
+  ...['http://[::1]:PORT/', 'http://[::]:PORT/', 'http://[0:0:0:0:0:0:0:1]:PORT/', 'http://[::ffff:127.0.0.1]:PORT/'],
+  ...['http://[::ffff:7f00:1]:PORT/', 'http://[::127.0.0.1]:PORT/', 'http://[0::ffff:0:7f00:1]:PORT/'],
+  ...['http://[64:ff9b::127.0.0.1]:PORT/', 'http://[64:ff9b::7f00:1]:PORT/', 'http://[64:ff9b:1::7f00:1]:PORT/'],
+  ...['http://[2002:7f00:1::]:PORT/', 'http://[2002:7f00:1::1]:PORT/', 'http://[2001:0:7f00:1::]:PORT/'],
+  ...['http://[2001:db8::1]:PORT/', 'http://[fe80::1]:PORT/', 'http://[fc00::1]:PORT/', 'http://[fd00:ec2::254]:PORT/'],
+  ...['http://[fec0::1]:PORT/', 'http://[ff02::1]:PORT/', 'http://[2606:4700::5efe:7f00:1]:PORT/'],
+  ...['http://localhost:PORT/', 'http://LOCALHOST:PORT/', 'http://localhost.:PORT/', 'http://a.localhost:PORT/'],
+  ...['http://ⓛocalhost:PORT/', 'https://localhost:PORT/', 'https://127.0.0.1:PORT/', 'https://[::1]:PORT/'],
+  ...['http://10.0.0.1:PORT/', 'http://172.16.0.1:PORT/', 'http://192.168.0.1:PORT/', 'http://100.64.0.1:PORT/'],
+  ...['http://169.254.169.254:PORT/latest/meta-data/', 'http://0xa9fea9fe:PORT/', 'http://2852039166:PORT/'],
+  ...['http://169.254.170.2:PORT/', 'http://100.100.100.200:PORT/', 'http://168.63.129.16:PORT/'],
+  ...['http://192.0.0.192:PORT/', 'http://198.18.0.1:PORT/', 'http://224.0.0.1:PORT/', 'http://255.255.255.255:PORT/'],
+  ...Object.keys(NAMES).map(name => `http://${name}:PORT/`),
+  ...['https://loopback.example:PORT/', 'http://LOOPBACK.example.:PORT/'],
+]
+
+/** URLs that no URL parser of ours takes: with a zone, or several hosts. */
+const UNREADABLE = ['http://[fe80::1%25lo]:PORT/', 'http://[::1%lo]:PORT/', 'http://127.0.0.1:PORT:80/', 'http://[::1/']
+
+describe('hostile destinations', () => {
+  let listeners: Receiver[]
+  let names: NameServer
+  let rebound = 0
+  let outbound: Outbound
+  before('listeners on one port of every address of this machine, and a name server', async () => {
+    names = await openNameServer((name, family, n) => {
+      if (name === 'rebinding.example') {
+        // Public when it is looked up first, the loopback ever after.
+        rebound += 1
+        return n === 1 && family === 4 ? [PUBLIC] : family === 4 ? ['127.0.0.1'] : []
+      }
+      if (name === 'allowed.example') return family === 4 ? ['127.0.0.1'] : []
+      if (name === 'silent.example') return undefined
+      return NAMES[name]?.(n, family) ?? []
+    })
+    listeners = [await openReceiver('::')]
+    outbound = openOutbound({ allow: [], dns: [names.address] })
+  })
+  after('end of the listeners', async () => {
+    for (const listener of listeners) await listener.close()
+    await names.close()
+  })
+
+  const port = () => listeners[0]?.port ?? 0
+  const connections = () => listeners.reduce((sum, listener) => sum + listener.connections(), 0)
+  const post = (url: string, by = outbound, limitMs = 5_000): Promise<PostResult> =>
+    by.post({ url: url.replace('PORT', String(port())), headers: {}, body: '{}', limitMs, signal: never })
+
+  it('are at least sixty, and the listeners do hear what reaches them', async () => {
+    expect(HOSTILE.length).to.be.at.least(60)
+    for (const host of ['127.0.0.1', '127.0.0.2', '[::1]', ownAddress()]) {
+      const before = connections()
+      await (await fetch(`http://${host}:${port()}/`, { method: 'POST' })).arrayBuffer()
+      expect(connections(), host).to.equal(before + 1)
+    }
+  })
+
+  for (const url of HOSTILE)
+    it(`${url} is refused without a connection`, async () => {
+      const before = connections()
+      expect(await post(url)).to.deep.equal({ kind: 'refused' })
+      expect(connections()).to.equal(before)
+    })
+
+  for (const url of UNREADABLE)
+    it(`${url} is no URL, and reaches nobody`, async () => {
+      const before = connections()
+      expect(URL.canParse(url.replace('PORT', String(port())))).to.equal(false)
+      expect((await post(url)).kind).to.equal('unreachable')
+      expect(connections()).to.equal(before)
+    })
+
+  it('a name that is public when judged and the loopback when asked again is asked once, and reaches nobody', async () => {
+    const before = connections()
+    // Whether the public address answers is not this test's; it lies in a network that may not be reachable.
+    const result = await post('http://rebinding.example:PORT/', outbound, 1_500)
+    expect(result.kind).to.be.oneOf(['timeout', 'unreachable', 'answered'])
+    expect(rebound, 'one question per family').to.equal(2)
+    expect(connections()).to.equal(before)
+    expect(await post('http://rebinding.example:PORT/')).to.deep.equal({ kind: 'refused' })
+    expect(connections()).to.equal(before)
+  })
+
+  describe('redirects', () => {
+    let door: Receiver
+    let allowing: Outbound
+    before('a destination that is allowed', async () => {
+      door = await openReceiver()
+      allowing = openOutbound({ allow: [`127.0.0.1:${door.port}`], dns: [names.address] })
+    })
+    after('end of it', () => door.close())
+
+    for (const code of [301, 302, 303, 307, 308])
+      for (const target of [
+        'http://127.0.0.1:PORT/',
+        'http://[::1]:PORT/',
+        'http://loopback.example:PORT/',
+        '//localhost:PORT/',
+      ])
+        it(`${code} to ${target} is not followed`, async () => {
+          door.answerWith(status(code, { location: target.replace('PORT', String(port())) }))
+          const before = connections()
+          const result = await post(`http://127.0.0.1:${door.port}/`, allowing)
+          expect(result).to.include({ kind: 'answered', status: code })
+          expect(connections()).to.equal(before)
+        })
+
+    it('an allowed address is allowed at its port alone, by address or by a name that leads there', async () => {
+      door.answerWith(status(204))
+      expect(await post(`http://127.0.0.1:${door.port}/`, allowing)).to.include({ kind: 'answered', status: 204 })
+      expect(await post(`http://allowed.example:${door.port}/`, allowing)).to.include({ kind: 'answered', status: 204 })
+      const before = connections()
+      expect(await post('http://127.0.0.1:PORT/', allowing)).to.deep.equal({ kind: 'refused' })
+      expect(await post('http://allowed.example:PORT/', allowing)).to.deep.equal({ kind: 'refused' })
+      expect(connections()).to.equal(before)
+    })
+
+    it('refuses literal forbidden addresses before anything is sent, and leaves names to the connection', () => {
+      expect(outbound.refuses(new URL('http://0x7f.1/'))).to.equal(true)
+      expect(outbound.refuses(new URL('http://[::ffff:10.0.0.1]/'))).to.equal(true)
+      expect(outbound.refuses(new URL('http://loopback.example/'))).to.equal(false)
+      expect(outbound.refuses(new URL(`http://${PUBLIC}/`))).to.equal(false)
+      expect(allowing.refuses(new URL(door.url))).to.equal(false)
+    })
+
+    it('ends at the limit when nobody answers, when the name server is silent, and when an answer drips', async () => {
+      door.answerWith(() => undefined)
+      expect(await post(`http://127.0.0.1:${door.port}/`, allowing, 300)).to.deep.equal({ kind: 'timeout' })
+      expect(await post(`http://silent.example:${door.port}/`, allowing, 300)).to.deep.equal({ kind: 'timeout' })
+      door.answerWith(response => {
+        response.writeHead(200).write('first')
+        const timer = setInterval(() => response.write('.'), 50)
+        response.on('close', () => clearInterval(timer))
+      })
+      const startedAt = performance.now()
+      const result = await post(`http://127.0.0.1:${door.port}/`, allowing, 5_000)
+      expect(result).to.include({ kind: 'answered', status: 200 })
+      expect(performance.now() - startedAt).to.be.below(2_500)
+    })
+
+    it('reads no more of an endless answer than it shows, and no headers without end', async () => {
+      let written = 0
+      door.answerWith(response => {
+        response.writeHead(200)
+        const more = () => {
+          while (!response.destroyed && response.write('x'.repeat(65_536))) written += 65_536
+          if (!response.destroyed) response.once('drain', more)
+        }
+        more()
+      })
+      const result = await post(`http://127.0.0.1:${door.port}/`, allowing)
+      expect(result.kind === 'answered' && result.excerpt.length).to.equal(4_096)
+      expect(written).to.be.below(16_000_000)
+      door.answerWith(response => void response.writeHead(200, { 'x-long': 'y'.repeat(100_000) }).end())
+      expect((await post(`http://127.0.0.1:${door.port}/`, allowing)).kind).to.equal('unreachable')
+    })
+
+    it('tells errors without addresses', async () => {
+      const closed = await openReceiver()
+      const away = openOutbound({ allow: [`127.0.0.1:${closed.port}`], dns: [] })
+      await closed.close()
+      const result = await post(closed.url, away)
+      expect(result).to.deep.equal({ kind: 'unreachable', reason: 'The connection was refused.' })
+      const nowhere = await post('http://nowhere.example:PORT/')
+      expect(nowhere).to.deep.equal({ kind: 'unreachable', reason: 'The host name does not resolve.' })
+    })
+  })
+})
+
+/** An address of this machine that is not the loopback; the loopback where it has no other. */
+function ownAddress(): string {
+  const all = Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])
+  const own = all.find(({ family, internal, address }) => family === 'IPv4' && !internal && isPrivate(address))
+  return own?.address ?? '127.0.0.3'
+}
+
+const isPrivate = (address: string): boolean => /^(10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.)/.test(address)
