@@ -1,0 +1,198 @@
+/**
+ * Who may call what, and whose it is: cases made of the API's description, so that an operation added later has its own.
+ *
+ * Each operation with a key x tier: without a key, with a tier that may not, with one that may. Each operation on a record x
+ * tier that may: its owner reaches it, another account of the same tier gets the very answer that an id which never
+ * existed gets, and the record is as it was. Invariant: an operation on a record for which MAKERS has no maker fails.
+ */
+import { expect } from 'chai'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadTiers, TIERS, type Tier } from '#infra/config/tiers.ts'
+import { newSecretKey } from '#infra/runtime/sealed-box.ts'
+import { childKeyScope } from '#schemas/api/account-keys.ts'
+import { openApiDocument } from '#schemas/api/openapi.ts'
+import { operationsOf } from '#schemas/api/operations.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+
+interface Described {
+  method: string
+  path: string
+  tiers: string[]
+  /** Media type and example of the body. */
+  body: { type: string; example: unknown } | undefined
+}
+
+/** Ids of records by the name of their path parameter. */
+type Ids = Record<string, string>
+type Call = (method: string, path: string, body?: { type: string; example: unknown }) => Promise<Answer>
+
+/** What no account owns. */
+const PUBLIC_PARAMS = new Set(['item_id', 'provider'])
+const NEVER = '00000000-0000-4000-8000-000000000000'
+const json = (example: object) => ({ type: 'application/json', example })
+
+/** How the record that a path names is made; the path as far as its last parameter. */
+const MAKERS: Record<string, (call: Call, ids: Ids) => Promise<string>> = {
+  '/v1/portfolio/{id}': async call => (await call('post', '/v1/portfolio', json({ name: 'mine' }))).body.id,
+  '/v1/portfolio/{id}/items/{entry_id}': async (call, { id }) =>
+    (await call('post', `/v1/portfolio/${id}/items`, json({ item_id: 4940, quantity: 2 }))).body.id,
+  '/v1/portfolio/{id}/transactions/{tx_id}': async (call, { id }) => {
+    const buy = { item_id: 4940, type: 'buy', quantity: 2, price: 5, date: '2026-01-05' }
+    return (await call('post', `/v1/portfolio/${id}/transactions`, json(buy))).body.id
+  },
+  '/v1/account/alerts/{alert_id}': async call => {
+    const alert = { item_id: 4940, kind: 'price_below', threshold_value: '1.00', is_enabled: false }
+    return (await call('post', '/v1/account/alerts', json(alert))).body.id
+  },
+  '/v1/account/sub-keys/{id}': async call =>
+    (await call('post', '/v1/account/sub-keys', json({ name: 'mine' }))).body.key_info.id,
+  '/v1/account/webhooks/{id}': async call =>
+    (await call('post', '/v1/account/webhooks', json({ label: 'mine', url: 'https://bot.example.com/' }))).body.webhook
+      .id,
+  '/v1/account/webhooks/deliveries/{id}': async call => {
+    const { id } = (
+      await call('post', '/v1/account/webhooks', json({ label: 'mine', url: 'https://bot.example.com/' }))
+    ).body.webhook
+    return (await call('post', `/v1/account/webhooks/${id}/test`)).body.delivery_id
+  },
+}
+
+const FILE = 'date,type,item_id,quantity,price\r\n2026-01-05,buy,4940,1,100\r\n'
+
+const scope = { ...loadProviders(), childKeys: childKeyScope(loadTiers().quant) }
+// biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into
+const document: any = openApiDocument(operationsOf(scope), { baseUrl: 'https://api.example.com' })
+const OPERATIONS: Described[] = Object.entries<object>(document.paths).flatMap(([path, methods]) =>
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  Object.entries<any>(methods).map(([method, operation]) => {
+    const [body] = Object.entries<{ example?: unknown }>(operation.requestBody?.content ?? {})
+    return { method, path, tiers: operation['x-tiers'], body: body && { type: body[0], example: body[1].example } }
+  }),
+)
+const KEYED = OPERATIONS.filter(({ tiers }) => tiers.length > 0)
+const paramsOf = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+const OWNED = KEYED.filter(({ path }) => paramsOf(path).some(name => !PUBLIC_PARAMS.has(name)))
+
+describe('ownership', () => {
+  const platform = useServers()
+  let world: ApiWorld
+  before('a market behind the service', async function () {
+    this.timeout(120_000)
+    const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
+      platform.startRoles(roles, { ...overrides, secretKey: newSecretKey() })
+    world = await openApiWorld(Object.create(platform, { startRoles: { value: startRoles } }), 5)
+  })
+  after('end of the market', () => world.close())
+
+  const callAs =
+    (as: string | null): Call =>
+    (method, path, body) => {
+      if (body?.type === 'multipart/form-data') return upload(as, path)
+      return world.get(path, {
+        ...{ as, method: method.toUpperCase() },
+        ...(body && { body: JSON.stringify(body.example), headers: { 'content-type': body.type } }),
+      })
+    }
+  const upload = (as: string | null, path: string): Promise<Answer> => {
+    const body = `--x\r\ncontent-disposition: form-data; name="file"; filename="f.csv"\r\n\r\n${FILE}\r\n--x--\r\n`
+    return world.get(path, { as, method: 'POST', body, headers: { 'content-type': 'multipart/form-data; boundary=x' } })
+  }
+  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(world.database, { tier })).key
+
+  /** Makes the records of a path for an account, outermost first. */
+  async function makeRecords(call: Call, path: string): Promise<Ids> {
+    const ids: Ids = {}
+    for (const name of paramsOf(path)) {
+      const prefix = `${path.slice(0, path.indexOf(`{${name}}`))}{${name}}`
+      const make = MAKERS[prefix]
+      if (!make) throw new Error(`MAKERS has no maker of ${prefix}`)
+      ids[name] = await make(call, ids)
+      expect(ids[name], `the id of ${prefix}`).to.match(/^[0-9a-f-]{36}$/)
+    }
+    return ids
+  }
+  const filled = (path: string, ids: Ids): string => path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? '4940')
+  const told = ({ status, body }: Answer) => [status, body]
+
+  for (const { method, path, tiers, body } of KEYED) {
+    const at = filled(path, {}).replace('/4940/', `/${NEVER}/`)
+    it(`${method.toUpperCase()} ${path} wants a key`, async () => {
+      expect(told(await callAs(null)(method, at, body))[0]).to.equal(401)
+      expect((await callAs('sk_live_root_x')(method, at, body)).body.code).to.equal('AUTH_INVALID_API_KEY')
+    })
+    for (const tier of TIERS) {
+      const isOpen = tiers.includes(tier)
+      it(`${method.toUpperCase()} ${path} is ${isOpen ? 'open to' : 'closed to'} ${tier}`, async () => {
+        const { status, body: reply } = await callAs(await newKey(tier))(method, at, body)
+        if (isOpen) expect([status, reply?.code]).not.to.satisfy(isRefusedByTier)
+        else expect([status, reply.code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
+      })
+    }
+  }
+
+  for (const { method, path, tiers, body } of OWNED)
+    for (const tier of tiers as Tier[])
+      it(`${method.toUpperCase()} ${path} belongs to its owner (${tier})`, async () => {
+        const [owner, other] = [callAs(await newKey(tier)), callAs(await newKey(tier))]
+        const mine = await makeRecords(owner, path)
+        const theirs = await makeRecords(other, path)
+        const before = await lookAt(owner, path, mine)
+        const never = Object.fromEntries(Object.keys(mine).map(name => [name, NEVER]))
+        const unknown = await other(method, filled(path, never), body)
+        expect(unknown.status, unknown.text).to.equal(404)
+        // Each parameter in turn is somebody else's, and all of them together.
+        for (const ids of [mine, ...Object.keys(mine).map(name => ({ ...theirs, [name]: mine[name] as string }))]) {
+          const answer = await other(method, filled(path, ids), body)
+          expect(answer.status, answer.text).to.equal(404)
+          for (const id of Object.values(mine)) expect(answer.text).not.to.include(id)
+        }
+        expect(told(await other(method, filled(path, mine), body))).to.deep.equal(told(unknown))
+        expect(await lookAt(owner, path, mine)).to.deep.equal(before)
+        const own = await owner(method, filled(path, mine), body)
+        expect(own.status, own.text).not.to.be.oneOf([401, 404, 405, 500])
+      })
+
+  for (const tier of TIERS)
+    it(`two accounts never see each other's ids (${tier})`, async () => {
+      const calls = [callAs(await newKey(tier)), callAs(await newKey(tier))] as const
+      const lists = KEYED.filter(one => one.method === 'get' && one.tiers.includes(tier) && !one.path.includes('{'))
+      const made = await Promise.all(
+        calls.map(async call => {
+          const all: string[] = []
+          for (const { path, tiers } of OWNED) {
+            if (tiers.includes(tier)) all.push(...Object.values(await makeRecords(call, path)))
+          }
+          return all
+        }),
+      )
+      for (const [i, call] of calls.entries()) {
+        const texts = await Promise.all(lists.map(({ path }) => call('get', path)))
+        const seen = texts.map(({ text }) => text).join()
+        for (const id of made[1 - i] ?? []) expect(seen).not.to.include(id)
+        expect(
+          (made[i] ?? []).some(id => seen.includes(id)),
+          'an account sees its own',
+        ).to.equal(true)
+      }
+    }).timeout(30_000)
+
+  /** What the owner sees of the records of a path: all lists below and beside them. */
+  async function lookAt(call: Call, path: string, ids: Ids): Promise<unknown[]> {
+    const [first = ''] = paramsOf(path)
+    const root = path.slice(0, path.indexOf(`/{${first}}`))
+    const reads = KEYED.filter(
+      one => one.method === 'get' && one.path.startsWith(root) && one.path.split('/')[3] !== 'value',
+    )
+    const seen: unknown[] = []
+    for (const one of reads) {
+      if (paramsOf(one.path).some(name => !(name in ids)) || /value|performance|history|export/.test(one.path)) continue
+      seen.push(told(await call('get', filled(one.path, ids))))
+    }
+    return seen
+  }
+})
+
+const isRefusedByTier = ([status, code]: [number, string?]): boolean =>
+  [401, 405].includes(status) || code === 'FORBIDDEN_TIER'
