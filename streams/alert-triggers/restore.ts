@@ -32,6 +32,8 @@ export interface Restored {
 export interface Restoring {
   partition: number
   book: ItemBook
+  /** Asked when `end` is fixed: whether any rule stood before it. If none did, no change before it matters. */
+  isWatched(): Promise<boolean>
   /** Hears of every change from `next` to `end`, with the time at which the log took it. */
   onChange(offset: number, appendedAt: number): void
 }
@@ -86,8 +88,8 @@ async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]
   for (const one of wanted) {
     const start = await reader.start(name, one.partition)
     const end = await reader.end(name, one.partition)
-    // A group without a position begins now: what changed before it existed concerns no rule.
-    const next = Math.min(end, Math.max(start, positions.get(one.partition) ?? end))
+    const isWatched = await one.isWatched()
+    const next = isWatched ? Math.min(end, Math.max(start, positions.get(one.partition) ?? start)) : end
     await undo(options, one, { next, end })
     restored.push({ next, end })
   }

@@ -72,14 +72,19 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     consider(rule)
     outlet.sendSoon()
   })
-  const marks = placeByTime(waiting)
-  const restored = await parts.restorer.restore({ partition, book: state.book, onChange: marks.onChange })
+  const restored = await parts.restorer.restore({
+    ...{ partition, book: state.book, onChange: openPlacing(waiting) },
+    async isWatched() {
+      await parts.rules.upToDate(partition)
+      waiting.sort((one, other) => one.since - other.since)
+      return waiting.length > 0
+    },
+  })
   end = restored.end
-  marks.close(end)
   position = restored.next
 
   const release = (upTo: number): void => {
-    for (let next = waiting[released]; next !== undefined && next.from <= upTo; next = waiting[released]) {
+    for (let next = waiting[released]; next && Math.min(next.from, end) <= upTo; next = waiting[released]) {
       consider(next.rule)
       released += 1
     }
@@ -114,25 +119,17 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
   }
 }
 
-/** Finds for each rule the first change that the log took after the rule's time; those after all changes wait for the end. */
-function placeByTime(waiting: Waiting[]): {
-  onChange(offset: number, appendedAt: number): void
-  close(end: number): void
-} {
-  let sorted: Waiting[] | undefined
+/**
+ * Finds for each rule the first change that the log took no earlier than the rule. Those that come while changes are
+ * told are younger than all of them, and stand behind; they wait for the end.
+ */
+function openPlacing(waiting: readonly Waiting[]): (offset: number, appendedAt: number) => void {
   let placed = 0
-  return {
-    onChange(offset, appendedAt) {
-      // Whatever comes while the rows are restored is younger than what stood before, and waits for the end.
-      sorted ??= waiting.sort((one, other) => one.since - other.since).slice()
-      for (let next = sorted[placed]; next && next.since <= appendedAt; next = sorted[placed]) {
-        next.from = offset
-        placed += 1
-      }
-    },
-    close(end) {
-      for (const each of waiting) if (each.from === Number.POSITIVE_INFINITY) each.from = end
-    },
+  return (offset, appendedAt) => {
+    for (let next = waiting[placed]; next && next.since <= appendedAt; next = waiting[placed]) {
+      next.from = offset
+      placed += 1
+    }
   }
 }
 

@@ -1,0 +1,230 @@
+/**
+ * Alerts under kill: each fires exactly once, and what it told reaches every destination.
+ *
+ * Two processes each of `alert-triggers`, `accounts` and `delivery` are killed with SIGKILL at random moments while
+ * alerts are created and made to fire, some of them twice, each in a moment that is over at once. Then all is drained and
+ * the alerts are held against their events, the events against what the destinations and the mail server got.
+ */
+import { expect } from 'chai'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createWebhook } from '#services/accounts/webhooks.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
+import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
+import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { type AlertLoad, startAlertLoad } from './alert-load.ts'
+import { lagOf } from './lag.ts'
+import { faultScale } from './scale.ts'
+import { type Pack, type TormentReport, torment } from './torment.ts'
+
+const ROLES = ['alert-triggers', 'accounts', 'delivery'] as const
+const DRAIN_LIMIT_MS = 300_000
+const WORK_LIMIT_MS = 4_000
+/** One answer in so many is a 503, which is tried again. */
+const REFUSED_ONE_IN = 200
+
+/** An account of the test: its destinations by id, and whether it gets mails. */
+interface Owner {
+  id: string
+  hooks: string[]
+  getsMail: boolean
+}
+
+describe('alerts under kill', function () {
+  const scale = faultScale()
+  const isLong = scale.kills >= 50
+  this.timeout(scale.limitMs)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let database: Database
+  let look: LagLook
+  let market: AlertMarket
+  let mailbox: Mailbox
+  const receivers: Receiver[] = []
+
+  before(async () => {
+    const { config, log } = place
+    kafka = connectKafka({ config, role: 'test', log })
+    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+    database = openDatabase(url, { name: 'test', log, connections: 12, statementLimitMs: 30_000 })
+    look = await openLagLook(config, log)
+    market = await openAlertMarket(kafka)
+    mailbox = await openMailbox()
+    for (let each = 0; each < 3; each++) receivers.push(await openReceiver())
+  })
+  after(async () => {
+    await market.close()
+    await look.close()
+    await database.close()
+    await mailbox.close()
+    for (const receiver of receivers) await receiver.close()
+  })
+
+  /** Three accounts: with two destinations, with one, and with mails alone. */
+  async function openOwners(): Promise<Owner[]> {
+    const box = openSealedBox(place.config.secretKey ?? '')
+    const owner = async (hooks: readonly (Receiver | undefined)[]): Promise<Owner> => {
+      const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
+      if (hooks.length > 0) {
+        await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
+      }
+      const ids: string[] = []
+      for (const hook of hooks) {
+        const body = { label: 'test', url: `${hook?.url}/${ids.length}`, platform: 'custom', is_active: true } as const
+        const made = await database.transaction(query =>
+          createWebhook(query, { accountId: id, now: Date.now() }, body, box),
+        )
+        ids.push(made.id)
+      }
+      return { id, hooks: ids, getsMail: hooks.length === 0 }
+    }
+    return [await owner([receivers[0], receivers[1]]), await owner([receivers[2]]), await owner([])]
+  }
+
+  async function waitingFor(role: (typeof ROLES)[number]): Promise<number> {
+    if (role === 'alert-triggers') return lagOf(look, role)
+    const count = async (statement: string) =>
+      (await database.rows<{ count: number }>(`SELECT count(*)::int AS count FROM ${statement}`))[0]?.count ?? 0
+    if (role === 'accounts') return (await lagOf(look, role)) + (await count('outbox'))
+    const pending = await count(`webhook_deliveries WHERE status = 'pending'`)
+    return pending + (await count(`email_deliveries WHERE status = 'pending'`)) + (await count('graphile_worker.jobs'))
+  }
+
+  function pack(random: SeededRandom, load: AlertLoad, role: (typeof ROLES)[number]): Pack {
+    const env = {
+      MARKETLOG_WEBHOOK_ALLOW: receivers.map(({ port }) => `127.0.0.1:${port}`).join(','),
+      MARKETLOG_SMTP_URL: mailbox.url,
+    }
+    return torment(randomOf(random.integer(0, 2 ** 31)), {
+      ...{ role, processes: 2, kills: Math.ceil(scale.kills / ROLES.length), zombies: 0 },
+      ...{ pauseMs: [300, 2_500], intoWorkMs: [0, 100] },
+      start: () => place.spawnRole(role, env),
+      // What fires reaches accounts and delivery a moment after the prices move.
+      work: async () => {
+        await load.wave()
+        await eventually(async () => (await waitingFor(role)) > 0, WORK_LIMIT_MS).catch(() => undefined)
+      },
+      backlog: () => waitingFor(role),
+    })
+  }
+
+  function answerSomeWith503(): void {
+    for (const receiver of receivers) {
+      receiver.answerWith((response, _request, n) => {
+        response.writeHead(n % REFUSED_ONE_IN === 0 ? 503 : 200).end()
+      })
+    }
+  }
+
+  it('fire exactly once each, and reach every destination under one delivery id', async () => {
+    const random = seededRandom('alerts under kill')
+    const owners = await openOwners()
+    answerSomeWith503()
+    const load = startAlertLoad({
+      ...{ database, market, random: randomOf(random.integer(0, 2 ** 31)), accountIds: owners.map(({ id }) => id) },
+      ...(isLong ? { alertsPerSecond: 80, least: 10_000 } : { alertsPerSecond: 40, least: 600 }),
+    })
+    const packs = ROLES.map(role => pack(random, load, role))
+    const reports = await Promise.all(packs.map(({ done }) => done))
+    await load.end()
+    const wanted = [...load.fires.values()].reduce((sum, times) => sum + times, 0)
+    const events = await eventually(
+      async () => {
+        const found = await eventRows(database)
+        return found.length >= wanted && found
+      },
+      DRAIN_LIMIT_MS,
+      `${wanted} events`,
+    )
+    for (const role of ROLES) {
+      await eventually(async () => (await waitingFor(role)) === 0, DRAIN_LIMIT_MS, `nothing to wait for ${role}`)
+    }
+    for (const one of packs) await one.stop()
+
+    for (const report of reports) console.log(`      ${storyOf(report)}`)
+    expectBalanced({
+      'alerts and their events': openLedger(
+        firesOf(load),
+        events.map(event => ({ key: event.alert_id, what: 'fired' })),
+      ),
+      'events and destinations': openLedger(hookEntries(owners, events), receivedBy(receivers)),
+      'events and mails': openLedger(mailEntries(owners, events), mailsOf(mailbox)),
+      'rules in the log and alerts': openLedger(await storedRules(database), await lastRules(kafka)),
+    })
+    expect(reports.reduce((sum, { kills }) => sum + kills, 0)).to.be.at.least(scale.kills)
+    for (const { role, underLoad } of reports) expect(underLoad, `blows to ${role} under load`).to.be.above(0)
+  })
+})
+
+interface EventRow {
+  id: string
+  account_id: string
+  alert_id: string
+}
+
+const eventRows = (database: Database): Promise<EventRow[]> =>
+  database.rows<EventRow>('SELECT id, account_id, alert_id FROM alert_events')
+
+const firesOf = (load: AlertLoad): LedgerEntry[] =>
+  [...load.fires].flatMap(([key, times]) => Array.from({ length: times }, () => ({ key, what: 'fired' })))
+
+/** What each destination is to get: every event of its account. */
+const hookEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
+  owners.flatMap(({ id, hooks }) =>
+    hooks.flatMap((_, place) =>
+      events
+        .filter(event => event.account_id === id)
+        .map(event => ({ key: `${event.id} ${place}`, what: 'delivered' })),
+    ),
+  )
+
+/** What the destinations got; one event under two delivery ids stands here twice. */
+function receivedBy(receivers: readonly Receiver[]): LedgerEntry[] {
+  const ids = new Map<string, Set<string>>()
+  for (const { path, headers, body } of receivers.flatMap(({ received }) => received)) {
+    const key = `${JSON.parse(body).id} ${path.slice(1)}`
+    ids.set(key, (ids.get(key) ?? new Set()).add(String(headers['x-svc-delivery-id'])))
+  }
+  return [...ids].flatMap(([key, deliveries]) => [...deliveries].map(() => ({ key, what: 'delivered' })))
+}
+
+const mailEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
+  events
+    .filter(event => owners.some(({ id, getsMail }) => getsMail && id === event.account_id))
+    .map(event => ({ key: event.id, what: 'mailed' }))
+
+/** What the mail server got, a repeated message once. */
+function mailsOf({ mails }: Mailbox): LedgerEntry[] {
+  const ids = mails.map(
+    ({ mail }) => /^<alert-([0-9a-f-]{36})@/.exec(mail.messageId ?? '')?.[1] ?? String(mail.messageId),
+  )
+  return [...new Set(ids)].map(key => ({ key, what: 'mailed' }))
+}
+
+/** Each alert as its table has it. */
+async function storedRules(database: Database): Promise<LedgerEntry[]> {
+  const rows = await database.rows<{ id: string; version: string; is_enabled: boolean }>(
+    'SELECT id, version, is_enabled FROM alerts',
+  )
+  return rows.map(({ id, version, is_enabled }) => ({ key: id, what: `${version} ${is_enabled}` }))
+}
+
+/** Each alert as the last record of its key has it. */
+async function lastRules(kafka: KafkaConnection): Promise<LedgerEntry[]> {
+  const last = new Map<string, string>()
+  for (const { key, value } of await readTopic(kafka, 'alertRules'))
+    last.set(key, `${value.version} ${value.is_enabled}`)
+  return [...last].map(([key, what]) => ({ key, what }))
+}
+
+const storyOf = ({ role, kills, seconds, underLoad, endedByThemselves }: TormentReport): string =>
+  `${role}: ${kills} kills in ${seconds} s, ${underLoad} of them under load; ${endedByThemselves} ended by themselves`
