@@ -1,5 +1,5 @@
 /**
- * Builds the supply estimates: `node infra/config/supply/build.ts HISTORY.csv.gz`.
+ * Builds the supply estimates: `npm run supply:build -- HISTORY.csv.gz`.
  *
  * Reads a history file (`market_hash_name,date,price_minor,currency,listings`) and the catalog, writes
  * estimates.json.gz. No marketplace tells how many units of an item exist. What can be counted is how many were offered at
@@ -17,7 +17,7 @@ import { loadCatalog } from '../catalog.ts'
 const UNITS_PER_LISTING = 50
 
 const [file] = process.argv.slice(2)
-if (file === undefined) throw new Error('which history file? node infra/config/supply/build.ts HISTORY.csv.gz')
+if (file === undefined) throw new Error('which history file? npm run supply:build -- HISTORY.csv.gz')
 const idOf = openNameIndex(loadCatalog())
 const peaks = new Map<number, number>()
 let [first, last] = ['9999-12-31', '0000-01-01']

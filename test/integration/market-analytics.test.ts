@@ -1,0 +1,386 @@
+/**
+ * Arbitrage, indexes and market summaries on real refreshes that went the whole way through the platform, against figures
+ * recomputed from the raw changes in the log; arbitrage against a brute force over all pairs.
+ */
+import { expect } from 'chai'
+import type { z } from 'zod'
+import { loadAnalytics } from '#infra/config/analytics.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadSupply } from '#infra/config/supply.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { arbitrageReply, indexesReply, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { waitForViews } from '#services/cli/wait-for-views.ts'
+import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
+import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { bruteForcePairs, MarketModel, type ModelQuote, modelScores } from '#test/fixtures/market-model.ts'
+import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
+import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+const LIMIT_MS = 240_000
+const EVERY_NAME = 12
+
+type ItemRow = z.infer<typeof marketItemsReply>['data']['items'][number]
+
+describe('market analytics on real refreshes', function () {
+  this.timeout(LIMIT_MS)
+  const platform = useServers()
+  const place = useClickhouse(platform)
+  const random = seededRandom('market analytics')
+  const supply = loadSupply()
+  const reference = loadAnalytics().liquidity
+  let kafka: KafkaConnection
+  let roles: StartedRoles
+  let model: MarketModel
+  let key: string
+  let sales: StoredSale[]
+  const fees = new Map(loadProviders().all.map(provider => [provider.key, provider.fees]))
+
+  before('the market behind the service', async function () {
+    this.timeout(LIMIT_MS)
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'test', log })
+    const settings = { providersFile: writeProviders(config.stateDir), tiersFile: writeRoomyTiers(config.stateDir) }
+    const below = await platform.startRoles(
+      ['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'],
+      settings,
+    )
+    await publishRealMarket(kafka, Date.now(), EVERY_NAME)
+    await waitForViews(config, log, { signal: AbortSignal.timeout(LIMIT_MS), without: ['sales', 'alert-triggers'] })
+    expect(below.failures).to.deep.equal([])
+    const log_ = (await readTopic(kafka, 'bookChanges')).map(({ value }) => value)
+    model = new MarketModel(log_)
+    sales = salesOf(model.itemIds.slice(0, 40))
+    await storeSales(place, sales)
+    const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
+      name: 'test',
+      log,
+    })
+    key = (await createAccountWithKey(database, { tier: 'quant', name: 'test' })).key
+    await database.close()
+    roles = await platform.startRoles(['market-summary', 'api'], settings)
+    await eventually(async () => (await get('/v1/market/items')).status === 200, LIMIT_MS, 'a summary')
+    await eventually(async () => (await get('/v1/market/arbitrage')).status === 200, LIMIT_MS, 'a snapshot')
+  })
+
+  function salesOf(itemIds: readonly number[]): StoredSale[] {
+    return Array.from({ length: 400 }, (_, i) => ({
+      item_id: random.pick(itemIds),
+      sold_at: Date.now() - random.integer(60_000, 40 * HOUR),
+      provider: i % 5 === 0 ? 'provider_04' : reference.sales_reference,
+      ...{ sale_id: `s${i}`, price: 100, currency: 'USD', price_micro_usd: 1_000_000, float: null, paint_seed: null },
+      ...{ stickers: null, charms: null, inspect_in_game: null, screenshot_front: null },
+    }))
+  }
+
+  async function get(path: string): Promise<{ status: number; body: unknown }> {
+    const answer = await fetch(roles.baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
+    return { status: answer.status, body: await answer.json() }
+  }
+  async function read<T>(path: string, schema: z.ZodType<T>): Promise<T> {
+    const { status, body } = await get(path)
+    expect(status, JSON.stringify(body).slice(0, 300)).to.equal(200)
+    return schema.parse(body)
+  }
+
+  const isDown = (provider: string): boolean => provider === PROVIDERS.lost
+  const countsInSummary = (asOf: number) => (quote: ModelQuote) =>
+    !isDown(quote.provider) && asOf - quote.updatedAt <= DAY
+  const countsInArbitrage = (asOf: number) => (_: Side, quote: ModelQuote) =>
+    !isDown(quote.provider) && quote.provider !== PROVIDERS.heldBack && asOf - quote.updatedAt <= HOUR
+
+  describe('arbitrage', () => {
+    async function everyPair(filters: string) {
+      for (;;) {
+        const items: z.infer<typeof arbitrageReply>['data']['items'] = []
+        const moments = new Set<string>()
+        for (let offset = 0; ; offset += 1000) {
+          const page = await read(`/v1/market/arbitrage?limit=1000&offset=${offset}${filters}`, arbitrageReply)
+          moments.add(page.meta.generated_at)
+          items.push(...page.data.items)
+          if (!page.pagination.has_next)
+            return { items, asOf: Date.parse(page.meta.generated_at), meta: page.meta, moments }
+          // A newer snapshot has an order of its own: the pages so far belong to the one before.
+          if (moments.size > 1) break
+        }
+      }
+    }
+    const cents = (micro: number): string => (Math.floor(micro / 10_000 + 0.5) / 100).toFixed(2)
+
+    for (const [name, filters, isWanted] of [
+      ['all pairs with a spread of one percent', '', () => true],
+      ['all profitable pairs', '&min_spread_pct=-5', () => true],
+      [
+        'the pairs of chosen providers',
+        `&min_spread_pct=0&providers_buy=${PROVIDERS.seller}&providers_sell=${PROVIDERS.other}`,
+        (buy: string, sell: string) => buy === PROVIDERS.seller && sell === PROVIDERS.other,
+      ],
+    ] as const)
+      it(`holds ${name}, best first, as a brute force finds them`, async () => {
+        const { items, asOf } = await everyPair(filters)
+        const least = /min_spread_pct=(-?\d+)/.exec(filters)?.[1] ?? '1'
+        const expected = bruteForcePairs(
+          model,
+          countsInArbitrage(asOf),
+          provider => fees.get(provider) as never,
+        ).filter(
+          ({ buy, sell }) =>
+            (sell.micro - buy.micro) / buy.micro >= Number(least) / 100 && isWanted(buy.provider, sell.provider),
+        )
+        expect(items.length).to.equal(expected.length).and.above(100)
+        const order = (a: { net: number; itemId: number; buy: ModelQuote; sell: ModelQuote }, b: typeof a) =>
+          Math.abs(a.net - b.net) > 1e-3
+            ? b.net - a.net
+            : a.itemId - b.itemId || (a.buy.provider + a.sell.provider < b.buy.provider + b.sell.provider ? -1 : 1)
+        const shown = expected.sort(order).map(({ itemId, buy, sell, fees: cost, net }) => ({
+          item_id: itemId,
+          ...{ buy_provider: buy.provider, sell_provider: sell.provider },
+          ...{ buy_price_usd: cents(buy.micro), sell_price_usd: cents(sell.micro) },
+          ...{ estimated_fees_usd: cents(cost), net_profit_usd: cents(net) },
+          gross_spread_pct: Math.round(((sell.micro - buy.micro) / buy.micro) * 1e6) / 1e4,
+          quantity: Math.min(buy.quantity, sell.quantity),
+          last_updated: new Date(Math.max(buy.updatedAt, sell.updatedAt)).toISOString(),
+          buy_last_updated: new Date(buy.updatedAt).toISOString(),
+          sell_last_updated: new Date(sell.updatedAt).toISOString(),
+        }))
+        expect(items.map(({ market_hash_name, phase, ...rest }) => rest)).to.deep.equal(shown)
+      })
+
+    it('tells how many quotes took no part and why', async () => {
+      const { meta, asOf } = await everyPair('')
+      const quotes = model.itemIds.flatMap(itemId => [
+        ...model.standing('ask', itemId),
+        ...model.standing('bid', itemId),
+      ])
+      const of = (provider: string) => quotes.filter(quote => quote.provider === provider)
+      expect(meta.excluded).to.deep.equal({
+        down: of(PROVIDERS.lost).length,
+        quarantined: of(PROVIDERS.heldBack).length,
+        stale: of(PROVIDERS.slow).filter(({ updatedAt }) => asOf - updatedAt > HOUR).length,
+      })
+      expect(Math.min(...Object.values(meta.excluded))).to.be.above(50)
+    })
+
+    it('pages by offset in one order, and refuses a cursor', async () => {
+      const whole = await everyPair('')
+      const pages = await Promise.all(
+        [0, 37, 74].map(offset => read(`/v1/market/arbitrage?limit=37&offset=${offset}`, arbitrageReply)),
+      )
+      if (pages.every(page => page.meta.generated_at === whole.meta.generated_at)) {
+        expect(pages.flatMap(page => page.data.items)).to.deep.equal(whole.items.slice(0, 111))
+      }
+      expect(pages[0]?.pagination).to.deep.equal({ limit: 37, offset: 0, total: -1, has_next: true, has_prev: false })
+      const refused = await get('/v1/market/arbitrage?cursor=abc')
+      expect([refused.status, (refused.body as { code: string }).code]).to.deep.equal([400, 'CURSOR_NOT_SUPPORTED'])
+      expect((await get('/v1/market/arbitrage?limit=1001')).status).to.equal(422)
+      expect((await get(`/v1/market/arbitrage?providers_sell=${PROVIDERS.seller}`)).status).to.equal(422)
+    })
+  })
+
+  describe('the summary', () => {
+    let items: ItemRow[]
+    let asOf: number
+    before(async () => {
+      const reply = await read('/v1/market/items', marketItemsReply)
+      items = reply.data.items
+      asOf = Date.parse(reply.meta.generated_at)
+      expect(reply.meta.freshness_sec).to.be.closeTo((Date.now() - asOf) / 1000, 2)
+    })
+
+    const usd = (micro: number | null): string | null => {
+      if (micro === null) return null
+      const cents = Math.floor(Math.abs(micro) / 10_000 + 0.5)
+      const text = `${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, '0')}`
+      return micro < 0 && cents > 0 ? `-${text}` : text
+    }
+    const rate = (now: number | null, then: number | null): number | null =>
+      now === null || then === null ? null : Math.round(((now - then) / then) * 10_000) / 100
+
+    function expected(itemId: number) {
+      const asks = model.standing('ask', itemId).filter(countsInSummary(asOf))
+      const bids = model.standing('bid', itemId).filter(countsInSummary(asOf))
+      const ask = asks.length === 0 ? null : Math.min(...asks.map(({ micro }) => micro))
+      const bid = bids.length === 0 ? null : Math.max(...bids.map(({ micro }) => micro))
+      const hour = Math.floor(asOf / HOUR) * HOUR
+      const then = [asOf - DAY, hour - 7 * DAY, hour - 30 * DAY].map(moment => model.composite(itemId, moment)) as [
+        number | null,
+        number | null,
+        number | null,
+      ]
+      const units = [asOf - DAY, hour - 7 * DAY, hour - 30 * DAY].map(from => model.units(itemId, from, asOf))
+      const own = {
+        ask: asks.find(one => one.provider === reference.listings_reference),
+        bid: bids.find(one => one.provider === reference.listings_reference),
+      }
+      const sold = sales.filter(
+        sale => sale.item_id === itemId && sale.provider === reference.sales_reference && asOf - sale.sold_at < DAY,
+      )
+      const scores = modelScores({
+        ...{ n: asks.reduce((sum, one) => sum + one.quantity, 0), ask, bid, u: units[0] as number },
+        closes: model.hourlyCloses(itemId, hour),
+        reference: {
+          s: sold.length,
+          n: own.ask?.quantity ?? 0,
+          ask: own.ask?.micro ?? null,
+          bid: own.bid?.micro ?? null,
+        },
+      })
+      const spreads = asks.flatMap(one => {
+        const other = bids.find(({ provider }) => provider === one.provider)
+        return other ? [(one.micro - other.micro) / one.micro] : []
+      })
+      const total = scores && Object.values(scores).reduce<number>((sum, part) => sum + (part ?? 0), 0)
+      const units_ = supply.units.get(itemId) ?? null
+      const marketcap = ask === null || units_ === null ? null : BigInt(ask) * BigInt(units_)
+      return {
+        ...{ best_ask_usd: usd(ask), best_bid_usd: usd(bid), supply: units_ },
+        marketcap: marketcap === null ? null : centsText((marketcap + 5_000n) / 10_000n),
+        ...{
+          price_diff_24h: ask === null || then[0] === null ? null : usd(ask - then[0]),
+          price_rate_24h: rate(ask, then[0]),
+        },
+        ...{
+          price_diff_7d: ask === null || then[1] === null ? null : usd(ask - then[1]),
+          price_rate_7d: rate(ask, then[1]),
+        },
+        ...{
+          price_diff_30d: ask === null || then[2] === null ? null : usd(ask - then[2]),
+          price_rate_30d: rate(ask, then[2]),
+        },
+        ...{ sales_1d: units[0], total_volume_24h: units[0], sales_7d: units[1], sales_30d: units[2] },
+        liquidity: total === null ? null : Math.min(100, Math.max(0, Math.round(total))),
+        listing_score: scores && Math.round(scores.listing),
+        gap_score: scores && Math.round(scores.gap),
+        volume_score: scores && Math.round(scores.volume),
+        stability_score: scores?.stability == null ? null : Math.round(scores.stability),
+        external_score: scores?.external == null ? null : Math.round(scores.external),
+        provider_count: asks.length,
+        avg_spread_pct:
+          spreads.length === 0 ? null : Math.round((spreads.reduce((a, b) => a + b) / spreads.length) * 10_000) / 100,
+        liquidity_last_updated: new Date(asOf).toISOString(),
+      }
+    }
+    const centsText = (cents: bigint): string => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`
+
+    it('of every item with a quote equals its recomputation, every score part included', () => {
+      const byId = new Map(items.map(row => [row.item_id, row]))
+      for (const itemId of model.itemIds) {
+        const { rank, ...summary } = (byId.get(itemId) as ItemRow).summary
+        expect(rank).to.equal(byId.get(itemId)?.rank)
+        expect(summary, `item ${itemId}`).to.deep.equal(expected(itemId))
+      }
+      const some = (has: (row: ItemRow['summary']) => boolean) => items.filter(({ summary }) => has(summary)).length
+      expect(some(one => one.sales_1d > 0)).to.be.above(100)
+      expect(some(one => one.stability_score !== null && one.price_diff_24h !== null)).to.be.above(100)
+      expect(some(one => (one.external_score ?? 0) > 4)).to.be.above(10)
+    })
+
+    it('has a row per catalog item, by rank: marketcap descending, then nulls, ties by id', () => {
+      const marketcap = ({ summary }: ItemRow): bigint => BigInt((summary.marketcap ?? '-0.01').replace('.', ''))
+      expect(items.map(({ rank }) => rank)).to.deep.equal(items.map((_, i) => i + 1))
+      for (let i = 1; i < items.length; i++) {
+        const [one, next] = [items[i - 1] as ItemRow, items[i] as ItemRow]
+        expect(marketcap(one) >= marketcap(next), `rank ${next.rank}`).to.equal(true)
+        if (next.summary.marketcap === null && one.summary.marketcap === null)
+          expect(one.item_id).to.be.below(next.item_id)
+      }
+      const unseen = items.find(row => !model.itemIds.includes(row.item_id))
+      expect(unseen?.summary).to.include({ best_ask_usd: null, liquidity: null, listing_score: null, sales_1d: 0 })
+    })
+
+    for (const groupBy of ['item_type', 'weapon_type'] as const)
+      it(`makes indexes by ${groupBy} that equal sums over the rows`, async () => {
+        const { loadCatalog } = await import('#infra/config/catalog.ts')
+        const reply = await read(`/v1/market/indexes?group_by=${groupBy}`, indexesReply)
+        expect(reply.meta.group_by).to.equal(groupBy)
+        const groups = Map.groupBy(loadCatalog(), item => item[groupBy] ?? 'Other')
+        const recomputed = [...groups].map(([group, members]) => {
+          const included = members.filter(({ item_id: id }) => {
+            const asks = model
+              .standing('ask', id)
+              .filter(countsInSummary(asOf))
+              .map(({ micro }) => micro)
+            const bids = model
+              .standing('bid', id)
+              .filter(countsInSummary(asOf))
+              .map(({ micro }) => micro)
+            if (asks.length === 0 || bids.length === 0 || !supply.units.has(id)) return false
+            return (Math.min(...asks) - Math.max(...bids)) / Math.min(...asks) <= 0.5
+          })
+          const sum = included.reduce((total, { item_id: id }) => {
+            const ask = Math.min(
+              ...model
+                .standing('ask', id)
+                .filter(countsInSummary(asOf))
+                .map(({ micro }) => micro),
+            )
+            return total + BigInt(ask) * BigInt(supply.units.get(id) ?? 0)
+          }, 0n)
+          return { group, sum, item_count: members.length, included_count: included.length }
+        })
+        recomputed.sort((a, b) => (a.sum === b.sum ? (a.group < b.group ? -1 : 1) : a.sum > b.sum ? -1 : 1))
+        expect(reply.data.groups).to.deep.equal(
+          recomputed.map(({ sum, ...one }) => ({
+            group: one.group,
+            marketcap_usd: centsText((sum + 5_000n) / 10_000n),
+            item_count: one.item_count,
+            included_count: one.included_count,
+            excluded_count: one.item_count - one.included_count,
+          })),
+        )
+        const total = recomputed.reduce((all, { sum }) => all + sum, 0n)
+        expect(reply.data.total_marketcap_usd).to.equal(centsText((total + 5_000n) / 10_000n))
+        expect(reply.data.groups[0]?.included_count).to.be.above(5)
+      })
+
+    it('of one item comes with its providers as they are now', async () => {
+      const chosen = random.shuffle(model.itemIds).slice(0, 60)
+      let anomalies = 0
+      for (const itemId of chosen) {
+        const before = Date.now()
+        const { data, meta } = await read(`/v1/market/items/${itemId}`, marketItemReply)
+        expect(meta.data_source).to.equal('mixed')
+        const isUp = countsInSummary(before)
+        const asks = model.standing('ask', itemId).filter(isUp)
+        expect(data.providers.map(({ provider }) => provider)).to.deep.equal(
+          asks.map(({ provider }) => provider).sort(),
+        )
+        for (const row of data.providers) {
+          const ask = asks.find(({ provider }) => provider === row.provider) as ModelQuote
+          const bid = model
+            .standing('bid', itemId)
+            .filter(isUp)
+            .find(({ provider }) => provider === row.provider)
+          const then = (days: number): number | null =>
+            model.standing('ask', itemId, before - days * DAY).find(({ provider }) => provider === row.provider)
+              ?.micro ?? null
+          const past = (days: number) => (then(days) === null ? null : usd(ask.micro - (then(days) as number)))
+          anomalies += row.bid_anomaly ? 1 : 0
+          expect(row).to.deep.include({
+            ...{ ask_usd: usd(ask.micro), bid_usd: bid ? usd(bid.micro) : null, ask_depth: ask.quantity },
+            spread_usd: bid ? usd(ask.micro - bid.micro) : null,
+            spread_pct: bid ? Math.round(((ask.micro - bid.micro) / ask.micro) * 10_000) / 100 : null,
+            ...{ bid_depth: bid?.quantity ?? null, bid_anomaly: bid !== undefined && bid.micro > ask.micro },
+            volume_24h: model.units(itemId, before - DAY, before, row.provider),
+            volume_7d: model.units(itemId, before - 7 * DAY, before, row.provider),
+            ...{ price_diff_24h: past(1), price_diff_7d: past(7), price_diff_30d: past(30) },
+            ...{ price_rate_24h: rate(ask.micro, then(1)), price_rate_30d: rate(ask.micro, then(30)) },
+          })
+        }
+        expect(data.coverage.provider_count).to.equal(data.providers.length)
+      }
+      expect(anomalies).to.be.above(0)
+      expect((await get('/v1/market/items/999999999')).status).to.equal(404)
+    })
+  })
+})
