@@ -25,7 +25,7 @@ export async function leaveForTheDead(kafka: KafkaConnection, group: string): Pr
   try {
     for (const file of dead) {
       const path = join(kafka.stateDir, file)
-      const memberId = readFileSync(path, 'utf8')
+      const memberId = readWhenThere(path)
       // The coordinator may have dropped the member by itself meanwhile: that is as good.
       if (memberId) await reader.leaveGroup(group, memberId).catch(() => undefined)
       rmSync(path, { force: true })
@@ -47,6 +47,16 @@ export function forgetMember(kafka: KafkaConnection, group: string): void {
 }
 
 const fileOf = (kafka: KafkaConnection, group: string): string => join(kafka.stateDir, `${group}.${process.pid}.member`)
+
+/** Another process that starts at the same time may have taken the dead member out already. */
+function readWhenThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}
 
 function isAlive(pid: number): boolean {
   try {
