@@ -44,6 +44,8 @@ export interface KeyDirectory {
    * rejects when that does not answer.
    */
   judge(authorization: string | undefined): KeyAnswer | Promise<KeyAnswer>
+  /** Forgets what is known of an account's keys, so that a change made here is in force here at once. */
+  forget(accountId: string): void
 }
 
 interface Known {
@@ -90,6 +92,8 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
   const known = new Map<string, Known>()
   const waiting = new Map<string, PromiseWithResolvers<KeyAnswer>>()
   let isAsking = false
+  /** Counts what was forgotten: an answer that was asked for before may be older than the change. */
+  let forgotten = 0
 
   const ask = (hash: string): Promise<KeyAnswer> => {
     const pending = waiting.get(hash)
@@ -115,13 +119,14 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
 
   async function askBatch(batch: Map<string, PromiseWithResolvers<KeyAnswer>>): Promise<void> {
     const askedAt = now()
+    const forgottenBefore = forgotten
     try {
       const rows = await database.rows<KeyRow>(SELECT, [[...batch.keys()]])
       const answers = new Map(rows.map(row => [row.hash, answerOf(row)]))
       for (const [hash, wanted] of batch) {
         const answer = answers.get(hash)
         // Unknown keys are not kept: the next moment may create them, and their number is the attacker's choice.
-        if (answer) keep(hash, { answer, askedAt })
+        if (answer && forgotten === forgottenBefore) keep(hash, { answer, askedAt })
         else known.delete(hash)
         wanted.resolve(answer ?? UNKNOWN)
       }
@@ -146,6 +151,12 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
       // A failure shows when the entry has aged: until then the key passes.
       if (ageMs >= REFRESH_MS) ask(hash).catch(() => undefined)
       return entry.answer
+    },
+    forget(accountId) {
+      forgotten += 1
+      for (const [hash, { answer }] of known) {
+        if (answer.accepted && answer.credential.accountId === accountId) known.delete(hash)
+      }
     },
   }
 }

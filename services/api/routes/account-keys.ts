@@ -45,7 +45,9 @@ export function addAccountKeyRoutes(router: Router, guard: Guard, parts: ApiPart
     answer(response, 200, { key: infoOf(response, key) })
   })
   router.post('/account/key/reissue', guard.management(...everybody), async (_request, response) => {
-    const { text, key } = await reissueRootKey(database, credentialOf(response), now())
+    const actor = credentialOf(response)
+    const { text, key } = await reissueRootKey(database, actor, now())
+    parts.keys.forget(actor.accountId)
     answer(response, 200, {
       ...{ key: text, key_prefix: keyPrefix('root'), id: key.id, created_at: formatInstant(key.createdAt) },
       message: `${SHOWN_ONCE} The former root key and its child keys are revoked.`,
@@ -96,17 +98,22 @@ function addChildKeyRoutes(router: Router, guard: Guard, parts: ApiParts, infoOf
     const body = parseBody(patches[actor.tier], request)
     const changes = { name: body.name, ...overridesOf(body) }
     const key = await changeChildKey(database, actor, id, { changes, now: now() })
+    parts.keys.forget(actor.accountId)
     answer(response, 200, (await withUse(response, [key]))[0])
   })
   router.delete('/account/sub-keys/:id', quant, async (request, response) => {
     const { id } = parseParams(childKeyParams, request)
-    const revokedAt = now()
-    await revokeChildKey(database, credentialOf(response), id, revokedAt)
+    const [actor, revokedAt] = [credentialOf(response), now()]
+    await revokeChildKey(database, actor, id, revokedAt)
+    parts.keys.forget(actor.accountId)
     answer(response, 200, { ok: true, key_id: id, revoked_at: formatInstant(revokedAt) })
   })
   router.post('/account/sub-keys/:id/reissue', quant, async (request, response) => {
     const { id } = parseParams(childKeyParams, request)
-    answer(response, 200, issued(response, await reissueChildKey(database, credentialOf(response), id, now())))
+    const actor = credentialOf(response)
+    const child = await reissueChildKey(database, actor, id, now())
+    parts.keys.forget(actor.accountId)
+    answer(response, 200, issued(response, child))
   })
 }
 

@@ -1,0 +1,329 @@
+/**
+ * Keys over HTTP: every row of their state table, child keys and their limits, and how soon a revocation is in force.
+ */
+import { expect } from 'chai'
+import { loadTiers, type Tier } from '#infra/config/tiers.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { openSse } from '#test/harness/sse-client.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const START_LIMIT_MS = 60_000
+const IN_FORCE_MS = 1_000
+const NO_ID = '00000000-0000-4000-8000-000000000000'
+
+interface Answer {
+  status: number
+  headers: Headers
+  text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape
+  body: any
+}
+
+describe('keys', () => {
+  const platform = useServers()
+  const tiers = loadTiers()
+  let roles: StartedRoles
+  let database: Database
+  let elsewhere: string
+  let check: ReturnType<typeof openDescribedAnswers>
+
+  before('the API and the feed, and a second API process', async function () {
+    this.timeout(120_000)
+    const { config, log } = platform
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    roles = await platform.startRoles(['api', 'feed'])
+    await roles.ready()
+    elsewhere = await (await platform.spawnRole('api')).baseUrl(START_LIMIT_MS)
+    check = openDescribedAnswers((await (await fetch(`${roles.baseUrl}/v1/openapi.json`)).json()) as Description)
+  })
+  after(() => database?.close())
+
+  async function ask(key: string, method: string, path: string, body?: unknown, root = roles.baseUrl): Promise<Answer> {
+    const answer = await fetch(`${root}/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    const text = await answer.text()
+    const parsed = text === '' ? undefined : JSON.parse(text)
+    const { status, headers } = answer
+    check({ method, path, status, type: headers.get('content-type'), body: parsed })
+    return { status, headers, text, body: parsed }
+  }
+  const newAccount = (tier: Tier = 'quant') => createAccountWithKey(database, { tier })
+  const newChild = async (root: string, body: object = { name: 'child' }) => {
+    const { status, body: made, text } = await ask(root, 'POST', '/account/sub-keys', body)
+    expect(status, text).to.equal(201)
+    return { key: made.key as string, id: made.key_info.id as string, info: made.key_info }
+  }
+  const codeOf = async (key: string, path = '/account/key', root = roles.baseUrl): Promise<string> => {
+    const { status, body } = await ask(key, 'GET', path, undefined, root)
+    return status === 200 ? 'ok' : body.code
+  }
+
+  describe('the state table', () => {
+    it('active, root reissue -> revoked: its child keys too, and a new active root key is returned once', async () => {
+      const { key, key_id, account_id } = await newAccount()
+      const children = [await newChild(key), await newChild(key)]
+      const { status, body } = await ask(key, 'POST', '/account/key/reissue')
+      expect(status).to.equal(200)
+      expect(body.key).to.match(/^sk_live_root_[\w-]{43}$/)
+      expect(body.id).not.to.equal(key_id)
+      for (const old of [key, ...children.map(child => child.key)]) {
+        expect(await codeOf(old)).to.equal('AUTH_API_KEY_REVOKED')
+      }
+      expect(await codeOf(body.key)).to.equal('ok')
+      const again = await ask(body.key, 'GET', '/account/key')
+      expect(again.text).not.to.include(body.key)
+      expect((await ask(body.key, 'GET', '/account/sub-keys')).body.keys).to.deep.equal([])
+      const active = await database.rows('SELECT id FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL', [
+        account_id,
+      ])
+      expect(active).to.deep.equal([{ id: body.id }])
+    })
+
+    it('active child, child delete -> revoked: stops authenticating immediately', async () => {
+      const { key } = await newAccount()
+      const child = await newChild(key)
+      expect(await codeOf(child.key)).to.equal('ok')
+      const { status, body } = await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
+      expect([status, body.ok, body.key_id]).to.deep.equal([200, true, child.id])
+      expect(await codeOf(child.key)).to.equal('AUTH_API_KEY_REVOKED')
+      expect(await codeOf(key)).to.equal('ok')
+      for (const method of ['GET', 'DELETE']) {
+        expect((await ask(key, method, `/account/sub-keys/${child.id}`)).body.code).to.equal('KEY_NOT_FOUND')
+      }
+    })
+
+    it('active child, child reissue -> revoked: a new child key with name and overrides is returned once', async () => {
+      const { key } = await newAccount()
+      const limits = { quota_requests_per_month_override: 500, rate_requests_per_minute_override: 7 }
+      const child = await newChild(key, { name: 'dashboard', ...limits })
+      expect(await codeOf(child.key)).to.equal('ok')
+      const { status, body } = await ask(key, 'POST', `/account/sub-keys/${child.id}/reissue`)
+      expect(status).to.equal(200)
+      expect(body.key_info).to.include({ name: 'dashboard', ...limits, is_root_key: false, is_active: true })
+      expect(body.key_info.id).not.to.equal(child.id)
+      expect([await codeOf(child.key), await codeOf(body.key)]).to.deep.equal(['AUTH_API_KEY_REVOKED', 'ok'])
+      const shown = await ask(key, 'GET', `/account/sub-keys/${body.key_info.id}`)
+      expect(shown.text).not.to.include(body.key)
+    })
+
+    it('active, expiry -> inactive: neither it nor its child keys authenticate, and it is listed no more', async () => {
+      const { key, account_id } = await newAccount()
+      const child = await newChild(key)
+      const other = await newChild(key)
+      const expire = `UPDATE api_keys SET expires_at = now() + interval '300 milliseconds' WHERE id = $1`
+      await database.rows(expire, [child.id])
+      expect(await codeOf(child.key)).to.equal('ok')
+      await eventually(async () => (await codeOf(child.key)) === 'AUTH_INVALID_API_KEY', 5_000, 'the expiry')
+      expect(
+        (await ask(key, 'GET', '/account/sub-keys')).body.keys.map((row: Answer['body']) => row.key.id),
+      ).to.deep.equal([other.id])
+      expect((await ask(key, 'GET', `/account/sub-keys/${child.id}`)).status).to.equal(404)
+      await database.rows(`UPDATE api_keys SET expires_at = now() WHERE account_id = $1 AND kind = 'root'`, [
+        account_id,
+      ])
+      await eventually(
+        async () => (await codeOf(other.key)) === 'AUTH_INVALID_API_KEY',
+        5_000,
+        'the expiry of the root',
+      )
+      await eventually(async () => (await codeOf(key)) === 'AUTH_INVALID_API_KEY', 5_000, 'its own expiry')
+    })
+  })
+
+  describe('a revocation is in force within a second', () => {
+    it('in another process', async () => {
+      const { key } = await newAccount()
+      const child = await newChild(key)
+      expect(await codeOf(child.key, '/account/key', elsewhere)).to.equal('ok')
+      const startedAt = performance.now()
+      await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
+      await eventually(async () => (await codeOf(child.key, '/account/key', elsewhere)) !== 'ok', 5_000, 'the refusal')
+      expect(performance.now() - startedAt).to.be.below(IN_FORCE_MS)
+    })
+
+    it('on open feeds: they end', async () => {
+      const took: number[] = []
+      for (const revoke of ['delete', 'reissue', 'root'] as const) {
+        const { key } = await newAccount()
+        const child = await newChild(key)
+        const feeds = await Promise.all(
+          [child.key, child.key].map(one => openSse(`${roles.baseUrl}/feed/prices`, { key: one })),
+        )
+        for (const feed of feeds) await feed.event(({ event }) => event === 'ready', 5_000)
+        const startedAt = performance.now()
+        if (revoke === 'delete') await ask(key, 'DELETE', `/account/sub-keys/${child.id}`)
+        else
+          await ask(key, 'POST', revoke === 'root' ? '/account/key/reissue' : `/account/sub-keys/${child.id}/reissue`)
+        await eventually(() => feeds.every(feed => feed.hasEnded()), 5_000, 'the end of the feeds')
+        took.push(Math.round(performance.now() - startedAt))
+        expect(feeds[0]?.comments.at(-1)).to.equal('closed: this API key may no longer use the feeds')
+        expect((await openSse(`${roles.baseUrl}/feed/prices`, { key: child.key })).status).to.equal(401)
+      }
+      console.log(`      feeds ended after ${took.join(', ')} ms`)
+      for (const ms of took) expect(ms).to.be.below(IN_FORCE_MS)
+    })
+  })
+
+  describe('child keys', () => {
+    it('are 25 at most, however many are asked for at once, and a deleted one makes room', async () => {
+      const { key } = await newAccount()
+      const asked = Array.from({ length: 32 }, (_, i) => ask(key, 'POST', '/account/sub-keys', { name: `child ${i}` }))
+      const answers = await Promise.all(asked)
+      const made = answers.filter(({ status }) => status === 201)
+      expect(made).to.have.length(25)
+      const refused = answers.filter(({ status }) => status !== 201).map(({ status, body }) => [status, body.code])
+      expect(refused).to.deep.equal(Array(7).fill([409, 'CHILD_KEY_LIMIT_REACHED']))
+      const page = await ask(key, 'GET', '/account/sub-keys?limit=10&offset=20')
+      expect(page.body.pagination).to.deep.equal({ limit: 10, offset: 20, total: 25, has_next: false, has_prev: true })
+      expect(page.body.keys).to.have.length(5)
+      expect((await ask(key, 'GET', '/account/sub-keys?limit=0')).body.pagination.limit).to.equal(1)
+      expect((await ask(key, 'GET', '/account/sub-keys?limit=999')).body.pagination.limit).to.equal(100)
+      expect((await ask(key, 'GET', '/account/sub-keys')).body.pagination.limit).to.equal(25)
+      await ask(key, 'DELETE', `/account/sub-keys/${made[0]?.body.key_info.id}`)
+      await newChild(key)
+      expect((await ask(key, 'POST', '/account/sub-keys', { name: 'one too many' })).status).to.equal(409)
+    })
+
+    it('inherit the limits of their tier, or lower ones that are enforced, told and taken back', async () => {
+      const { key } = await newAccount()
+      const { requests_per_minute: perMinute, requests_per_month: perMonth } = tiers.quant
+      const plain = await newChild(key)
+      expect(plain.info).to.include({
+        quota_requests_per_month_override: null,
+        effective_quota_requests_per_month: perMonth,
+        effective_rate_requests_per_minute: perMinute,
+      })
+      const low = await newChild(key, { name: 'low', rate_requests_per_minute_override: 3 })
+      const spent = await Promise.all(Array.from({ length: 6 }, () => ask(low.key, 'GET', '/fx')))
+      expect(spent.filter(({ status }) => status !== 429)).to.have.length(3)
+      const row = await ask(key, 'GET', `/account/sub-keys/${low.id}`)
+      expect(row.body.requests_this_month).to.equal(3)
+      const change = (body: object) => ask(key, 'PATCH', `/account/sub-keys/${low.id}`, body)
+      const raised = await change({ rate_requests_per_minute_override: null, quota_requests_per_month_override: 5 })
+      expect(raised.body.key).to.include({
+        name: 'low',
+        rate_requests_per_minute_override: null,
+        effective_rate_requests_per_minute: perMinute,
+        effective_quota_requests_per_month: 5,
+      })
+      const after = await Promise.all(Array.from({ length: 4 }, () => ask(low.key, 'GET', '/fx')))
+      const codes = after.map(({ body }) => body.code).filter(Boolean)
+      expect(codes).to.include('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
+      expect((await change({ name: 'renamed' })).body.key).to.include({
+        name: 'renamed',
+        quota_requests_per_month_override: 5,
+      })
+    })
+
+    it('are refused limits above the tier’s, below one, and bodies that say nothing', async () => {
+      const { key } = await newAccount()
+      const child = await newChild(key)
+      const { requests_per_minute: perMinute, requests_per_month: perMonth } = tiers.quant
+      const cases: [body: object, type: string][] = [
+        [{ name: 'x', rate_requests_per_minute_override: perMinute + 1 }, 'less_than_equal'],
+        [{ name: 'x', quota_requests_per_month_override: perMonth + 1 }, 'less_than_equal'],
+        [{ name: 'x', quota_requests_per_month_override: 0 }, 'greater_than_equal'],
+        [{ name: 'x', quota_requests_per_month_override: 1.5 }, 'int_parsing'],
+        [{ name: 'x', quota_requests_per_month_override: '5' }, 'int_parsing'],
+        [{ name: 'x', more: 1 }, 'extra_forbidden'],
+        [{ name: '' }, 'string_too_short'],
+        [{ name: 'x'.repeat(101) }, 'string_too_long'],
+        [{ name: 'a\0b' }, 'value_error'],
+        [{ name: 5 }, 'string_type'],
+      ]
+      for (const [body, type] of cases) {
+        for (const [method, path] of [
+          ['POST', '/account/sub-keys'],
+          ['PATCH', `/account/sub-keys/${child.id}`],
+        ] as const) {
+          const answer = await ask(key, method, path, body)
+          expect([answer.status, answer.body.detail[0].type], JSON.stringify(body)).to.deep.equal([422, type])
+        }
+      }
+      for (const body of [{}, { name: null }]) {
+        expect((await ask(key, 'PATCH', `/account/sub-keys/${child.id}`, body)).status).to.equal(422)
+      }
+      expect((await ask(key, 'POST', '/account/sub-keys', {})).body.detail[0].type).to.equal('missing')
+      expect(
+        (await ask(key, 'POST', '/account/sub-keys', { name: 'ok', quota_requests_per_month_override: null })).status,
+      ).to.equal(201)
+    })
+
+    it('manage nothing', async () => {
+      const { key } = await newAccount()
+      const child = await newChild(key)
+      const managed = [
+        ['POST', '/account/key/reissue'],
+        ['GET', '/account/sub-keys'],
+        ['POST', '/account/sub-keys'],
+        ['GET', `/account/sub-keys/${child.id}`],
+        ['PATCH', `/account/sub-keys/${child.id}`],
+        ['DELETE', `/account/sub-keys/${child.id}`],
+        ['POST', `/account/sub-keys/${child.id}/reissue`],
+      ] as const
+      for (const [method, path] of managed) {
+        const { status, body } = await ask(child.key, method, path)
+        expect([status, body.code], `${method} ${path}`).to.deep.equal([403, 'FORBIDDEN_CHILD_KEY'])
+      }
+      const own = await ask(child.key, 'GET', '/account/key')
+      expect(own.body.key).to.include({ id: child.id, is_root_key: false, key_prefix: 'sk_live_child' })
+    })
+
+    it('of another account, unknown ones and the root itself are not found', async () => {
+      const [mine, theirs] = [await newAccount(), await newAccount()]
+      const foreign = await newChild(theirs.key)
+      for (const id of [foreign.id, foreign.id.toUpperCase(), NO_ID, mine.key_id, theirs.key_id]) {
+        const path = `/account/sub-keys/${id}`
+        const answers = [
+          await ask(mine.key, 'GET', path),
+          await ask(mine.key, 'PATCH', path, { name: 'mine' }),
+          await ask(mine.key, 'DELETE', path),
+          await ask(mine.key, 'POST', `${path}/reissue`),
+        ]
+        expect(answers.map(({ body }) => body.code)).to.deep.equal(Array(4).fill('KEY_NOT_FOUND'))
+      }
+      expect((await ask(mine.key, 'GET', '/account/sub-keys/x')).body.detail[0].type).to.equal('uuid_parsing')
+      expect(await codeOf(foreign.key)).to.equal('ok')
+      const shown = await ask(theirs.key, 'GET', `/account/sub-keys/${foreign.id.toUpperCase()}`)
+      expect(shown.body.key.name).to.equal('child')
+    })
+  })
+
+  it('of two reissues at once one is served, and its key is the account’s', async () => {
+    const { key } = await newAccount('free')
+    const answers = await Promise.all([1, 2, 3, 4].map(() => ask(key, 'POST', '/account/key/reissue')))
+    const served = answers.filter(({ status }) => status === 200)
+    expect(served).to.have.length(1)
+    for (const { status, body } of answers) if (status !== 200) expect(body.code).to.equal('AUTH_API_KEY_REVOKED')
+    expect(await codeOf(served[0]?.body.key)).to.equal('ok')
+  })
+
+  it('are issued only to accounts with a verified address', async () => {
+    const { key } = await createAccountWithKey(database, { tier: 'quant', email: null })
+    for (const [path, body] of [['/account/key/reissue'], ['/account/sub-keys', { name: 'x' }]] as const) {
+      expect((await ask(key, 'POST', path, body)).body.code).to.equal('EMAIL_NOT_VERIFIED')
+    }
+    expect(await codeOf(key)).to.equal('ok')
+  })
+
+  it('tell when they were last used, without a write per request', async () => {
+    const { key, key_id } = await newAccount()
+    const lastUsed = async (of = key) => (await ask(of, 'GET', '/account/key')).body.key.last_used_at
+    expect(await lastUsed()).to.equal(null)
+    const shown = await eventually(async () => (await lastUsed()) ?? undefined, 10_000, 'the moment of use')
+    expect(Math.abs(Date.now() - Date.parse(shown))).to.be.below(15_000)
+    await database.rows(`UPDATE api_keys SET last_used_at = now() + interval '1 hour' WHERE id = $1`, [key_id])
+    const ahead = await lastUsed()
+    const other = await newAccount()
+    await eventually(async () => (await lastUsed(other.key)) ?? undefined, 10_000, 'the next write')
+    expect(await lastUsed(), 'a moment never moves back').to.equal(ahead)
+  })
+})
