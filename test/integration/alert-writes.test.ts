@@ -1,0 +1,311 @@
+/**
+ * The write side of alerts where it meets itself: caps under concurrency, triggers that repeat, come late or race with
+ * changes, and the outbox that must leave the last state last.
+ */
+import { expect } from 'chai'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
+import type { StoredAlert } from '#services/accounts/alert-rows.ts'
+import { changeAlert, createAlerts, deleteAlert, type NewAlert } from '#services/accounts/alerts.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { deleteOldAlertEvents } from '#services/accounts/housekeeping.ts'
+import { type Relay, startRelay } from '#services/accounts/outbox-relay.ts'
+import { openTriggerApplier, readPosition } from '#services/accounts/trigger-applier.ts'
+import { recordOf, write } from '#test/fixtures/sink-records.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 30_000
+const DAY_MS = 86_400_000
+const newId = openUuidSource()
+
+describe('writes of alerts', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let database: Database
+  let nextPartition = 0
+
+  before(() => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'test', log })
+    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+    database = openDatabase(url, { name: 'test', log, connections: 16 })
+  })
+  after(() => database.close())
+
+  const newAccount = async () => (await createAccountWithKey(database, { tier: 'pro' })).account_id
+  const terms = (most = 500) => ({ most, now: Date.now() })
+  const wanted = (more: Partial<NewAlert> = {}): NewAlert => ({
+    ...{ itemId: 7, marketHashName: 'item 7', phase: null, kind: 'price_below', thresholdValue: '10' },
+    ...{ thresholdCurrency: 'USD', isEnabled: true, ...more },
+  })
+  const create = async (accountId: string, more: Partial<NewAlert> = {}): Promise<StoredAlert> =>
+    (await createAlerts(database, accountId, [wanted(more)], terms()))[0] as StoredAlert
+  const stored = async (id: string) =>
+    (await database.rows<{ is_enabled: boolean; version: string }>('SELECT * FROM alerts WHERE id = $1', [id]))[0]
+  const eventsOf = (alertId: string) =>
+    database.rows<{ alert_version: string }>('SELECT * FROM alert_events WHERE alert_id = $1 ORDER BY alert_version', [
+      alertId,
+    ])
+  const jobs = async (eventIds: unknown[]) =>
+    (await database.rows('SELECT key FROM graphile_worker.jobs WHERE key = ANY ($1)', [eventIds])).length
+  const triggerOf = (id: string, version: number): AlertTriggered => ({
+    ...{ alert_id: id, version, item_id: 7, kind: 'price_below', triggered_value: '9.50', triggered_currency: 'USD' },
+    ...{ best_ask_micro_usd: 9_500_000, best_bid_micro_usd: null, ask_provider: 'provider_01', bid_provider: null },
+    ...{ cause: 'book', caused_at: Date.now() },
+  })
+  const recordsOf = (triggers: readonly AlertTriggered[], from = 0) =>
+    triggers.map((trigger, at) => recordOf('AlertTriggered', trigger, from + at, 'alertsTriggered'))
+  const applier = (partition: number, stored?: number) =>
+    openTriggerApplier({ database, newId, now: Date.now }, partition, { stored, position: stored ?? 0 })
+  const newApplier = () => applier(100 + nextPartition++)
+
+  describe('a cap', () => {
+    it('holds however many create at the same time', async () => {
+      const accountId = await newAccount()
+      const tries = Array.from({ length: 24 }, () => createAlerts(database, accountId, [wanted()], terms(10)))
+      const ended = await Promise.allSettled(tries)
+      const codes = ended.flatMap(each => (each.status === 'rejected' ? [each.reason.code] : []))
+      expect(codes).to.deep.equal(Array.from({ length: 14 }, () => 'ALERT_LIMIT_REACHED'))
+    })
+
+    it('holds however many are enabled at the same time', async () => {
+      const accountId = await newAccount()
+      const alerts = await createAlerts(
+        database,
+        accountId,
+        Array.from({ length: 20 }, () => wanted({ isEnabled: false })),
+        terms(10),
+      )
+      const enable = { ...terms(10), changes: { isEnabled: true } }
+      const ended = await Promise.allSettled(alerts.map(({ id }) => changeAlert(database, accountId, id, enable)))
+      expect(ended.filter(each => each.status === 'fulfilled')).to.have.length(10)
+    })
+  })
+
+  describe('a trigger', () => {
+    it('disarms its alert, records one event and queues one job, whatever is repeated', async () => {
+      const alert = await create(await newAccount())
+      const sink = newApplier()
+      const records = recordsOf([triggerOf(alert.id, 1), triggerOf(alert.id, 1)])
+      await write(sink, records)
+      await write(sink, recordsOf([triggerOf(alert.id, 1)], 2))
+      const events = await eventsOf(alert.id)
+      expect(events.map(event => event.alert_version)).to.deep.equal(['1'])
+      expect(await stored(alert.id)).to.include({ is_enabled: false, version: '2' })
+      expect(await jobs(events.map(event => (event as unknown as { id: string }).id))).to.equal(1)
+    })
+
+    it('of a former version does not disarm an alert that was enabled again', async () => {
+      const accountId = await newAccount()
+      const alert = await create(accountId)
+      const sink = newApplier()
+      await write(sink, recordsOf([triggerOf(alert.id, 1)]))
+      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { isEnabled: true } })
+      await write(sink, recordsOf([triggerOf(alert.id, 1), triggerOf(alert.id, 2)], 1))
+      expect(await stored(alert.id)).to.include({ is_enabled: true, version: '3' })
+      expect(await eventsOf(alert.id)).to.have.length(1)
+      await write(sink, recordsOf([triggerOf(alert.id, 3)], 3))
+      expect(await stored(alert.id)).to.include({ is_enabled: false, version: '4' })
+      expect(await eventsOf(alert.id)).to.have.length(2)
+    })
+
+    it('of an alert that is gone, or disabled, does nothing', async () => {
+      const accountId = await newAccount()
+      const [gone, off] = [await create(accountId), await create(accountId, { isEnabled: false })]
+      await deleteAlert(database, accountId, gone.id)
+      await write(newApplier(), recordsOf([triggerOf(gone.id, 1), triggerOf(off.id, 1)]))
+      expect([...(await eventsOf(gone.id)), ...(await eventsOf(off.id))]).to.deep.equal([])
+    })
+
+    it('has no effect when its batch fails, and all of it when the batch comes again', async () => {
+      const alert = await create(await newAccount())
+      const failing: Database = {
+        ...database,
+        transaction: work =>
+          database.transaction(async query => {
+            await work(query)
+            throw new Error('the connection is lost before the commit')
+          }),
+      }
+      const partition = 100 + nextPartition++
+      const lost = openTriggerApplier({ database: failing, newId, now: Date.now }, partition, {
+        stored: undefined,
+        position: 0,
+      })
+      await write(lost, recordsOf([triggerOf(alert.id, 1)])).then(
+        () => expect.fail('it should have failed'),
+        () => undefined,
+      )
+      expect(await stored(alert.id)).to.include({ is_enabled: true, version: '1' })
+      expect(await readPosition(database, partition)).to.equal(undefined)
+      await write(applier(partition), recordsOf([triggerOf(alert.id, 1)]))
+      expect(await eventsOf(alert.id)).to.have.length(1)
+      expect(await readPosition(database, partition)).to.equal(1)
+    })
+
+    it('is refused from an owner whose partition another has moved', async () => {
+      const [one, other] = [await create(await newAccount()), await create(await newAccount())]
+      const partition = 100 + nextPartition++
+      const [former, latter] = [applier(partition), applier(partition)]
+      await write(latter, recordsOf([triggerOf(one.id, 1)]))
+      const refused = await write(former, recordsOf([triggerOf(other.id, 1)])).catch((error: Error) => error.message)
+      expect(refused).to.match(/another process has moved partition/)
+      expect(await stored(other.id)).to.include({ is_enabled: true })
+    })
+
+    it('races with changes of its owner: one event per version that was enabled, and none else', async () => {
+      const random = seededRandom('races of alerts')
+      const accountId = await newAccount()
+      const alerts = await Promise.all(Array.from({ length: 12 }, () => create(accountId)))
+      const enabledVersions = new Map(alerts.map(({ id }) => [id, new Set([1])]))
+      const toggle = async (id: string) => {
+        const changed = await changeAlert(database, accountId, id, {
+          ...terms(),
+          changes: { isEnabled: random.chance(0.6) },
+        })
+        if (changed.isEnabled) enabledVersions.get(id)?.add(changed.version)
+      }
+      const strike = async (sink: ReturnType<typeof newApplier>, from: number) => {
+        const versions = alerts.map(async ({ id }) =>
+          triggerOf(id, Number((await stored(id))?.version) - random.integer(0, 1)),
+        )
+        await write(sink, recordsOf(await Promise.all(versions), from))
+      }
+      const sinks = [newApplier(), newApplier()]
+      for (let round = 0; round < 15; round++) {
+        await Promise.all([
+          ...alerts.map(({ id }) => toggle(id)),
+          ...sinks.map(sink => strike(sink, round * alerts.length)),
+        ])
+      }
+      let fired = 0
+      for (const { id } of alerts) {
+        const versions = (await eventsOf(id)).map(event => Number(event.alert_version))
+        expect(new Set(versions).size).to.equal(versions.length)
+        for (const version of versions)
+          expect(enabledVersions.get(id)?.has(version), `version ${version}`).to.equal(true)
+        fired += versions.length
+      }
+      expect(fired).to.be.above(0)
+    })
+  })
+
+  describe('the outbox', () => {
+    const relays: Relay[] = []
+    const relay = () => {
+      const started = startRelay({ database, kafka, log: platform.log, metrics: openMetrics() })
+      relays.push(started)
+      return started
+    }
+    const isEmpty = async () => (await database.rows('SELECT id FROM outbox LIMIT 1')).length === 0
+    const lastStates = async () => {
+      const last = new Map<string, string | undefined>()
+      for (const { key, value } of await readTopic(kafka, 'alertRules')) {
+        last.set(key, value && `${value.version} ${value.is_enabled} ${value.threshold_value}`)
+      }
+      return last
+    }
+    afterEach(async () => {
+      for (const one of relays.splice(0)) await one.stop()
+    })
+
+    it('leaves the last state of each alert last, with two relays that take over from each other', async () => {
+      const random = seededRandom('the outbox')
+      const accountId = await newAccount()
+      const alerts = await Promise.all(Array.from({ length: 20 }, () => create(accountId)))
+      relay()
+      let second = relay()
+      for (let round = 0; round < 12; round++) {
+        await Promise.all(
+          alerts.map(({ id }) =>
+            changeAlert(database, accountId, id, {
+              ...terms(),
+              changes: { thresholdValue: String(random.integer(1, 99)), isEnabled: random.chance(0.5) },
+            }),
+          ),
+        )
+        if (round % 4 === 1) {
+          await relays.shift()?.stop()
+          second = relay()
+        }
+      }
+      const gone = alerts.slice(0, 5)
+      for (const { id } of gone) await deleteAlert(database, accountId, id)
+      await eventually(isEmpty, LIMIT_MS, 'the outbox to be relayed')
+      await second.stop()
+      const last = await lastStates()
+      for (const { id } of gone) expect(last.has(id) && last.get(id)).to.equal(undefined)
+      for (const { id } of alerts.slice(5)) {
+        const row = (await stored(id)) as unknown as { version: string; is_enabled: boolean; threshold_value: string }
+        expect(last.get(id)).to.equal(`${row.version} ${row.is_enabled} ${row.threshold_value}`)
+      }
+    })
+
+    it('sends again what a crash left undeleted, from the oldest on', async () => {
+      const accountId = await newAccount()
+      const alert = await create(accountId)
+      await changeAlert(database, accountId, alert.id, { ...terms(), changes: { isEnabled: false } })
+      const undeleted = await database.rows('SELECT * FROM outbox WHERE key = $1 ORDER BY id', [alert.id])
+      relay()
+      await eventually(isEmpty, LIMIT_MS, 'the outbox to be relayed')
+      // As after a kill between the log's answer and the deletion.
+      for (const row of undeleted) {
+        await database.rows('INSERT INTO outbox (topic, key, partition_key, payload) VALUES ($1, $2, $3, $4)', [
+          ...[row.topic, row.key, row.partition_key, JSON.stringify(row.payload)],
+        ])
+      }
+      await eventually(isEmpty, LIMIT_MS, 'the outbox to be relayed again')
+      expect((await lastStates()).get(alert.id)).to.equal('2 false 10')
+    })
+
+    it('refuses what a former owner still has in hand', async () => {
+      await kafka.codec.prepare([])
+      const open = () => openTransactionalProducer(kafka, { transactionalId: 'outbox-test', writers: ['accounts'] })
+      const [former, latter] = [await open(), await open()]
+      const nothing = () => Promise.resolve()
+      await former.lock(nothing)
+      const record = { topic: 'alertRules' as const, key: 'test', value: null, partition: 0 }
+      await former.commit([record])
+      await latter.lock(nothing)
+      const fenced = await former.commit([record]).then(
+        () => false,
+        () => true,
+      )
+      expect(fenced).to.equal(true)
+      await latter.commit([record])
+      await Promise.all([former.close(), latter.close()])
+    })
+  })
+
+  it('events are kept for 90 days and not longer', async () => {
+    const accountId = await newAccount()
+    const alerts = await Promise.all(Array.from({ length: 3 }, () => create(accountId)))
+    const now = Date.UTC(2030, 5, 1)
+    const ages = [91 * DAY_MS, 90 * DAY_MS - 1_000, 0]
+    for (const [at, { id }] of alerts.entries()) {
+      const sink = openTriggerApplier({ database, newId, now: () => now - (ages[at] ?? 0) }, 300 + at, {
+        ...{ stored: undefined, position: 0 },
+      })
+      await write(sink, recordsOf([triggerOf(id, 1)]))
+    }
+    await deleteOldAlertEvents(database, now)
+    const left = await database.rows<{ alert_id: string }>('SELECT alert_id FROM alert_events WHERE account_id = $1', [
+      accountId,
+    ])
+    expect(left.map(event => event.alert_id).sort()).to.deep.equal(
+      alerts
+        .slice(1)
+        .map(({ id }) => id)
+        .sort(),
+    )
+  })
+})
