@@ -21,13 +21,17 @@ const EXISTS_ALREADY = new Set(['42P04', '23505'])
 /** Somebody is connected to the template while another CREATE DATABASE copies it. */
 const TEMPLATE_IN_USE = '55006'
 
-/** Brings a database to the newest schema; returns the names of the migrations that ran. */
-export async function migrate(databaseUrl: string): Promise<string[]> {
+/**
+ * Brings a database to the newest schema; returns the names of the migrations that ran. `most` stops after so many of
+ * them: tests make databases of earlier versions with it.
+ */
+export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINITY): Promise<string[]> {
   await createWhenMissing(databaseUrl)
   const ran = await runner({
     databaseUrl: { connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_LIMIT_MS },
     dir: MIGRATIONS,
     direction: 'up',
+    count: most,
     migrationsTable: 'migrations',
     migrationLoaderStrategies: [{ extensions: ['.sql'], loader: 'legacySql' }],
     advisoryLockMode: 'wait',
