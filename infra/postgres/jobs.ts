@@ -29,10 +29,8 @@ export interface JobOptions {
   runAt?: number
   /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
   key?: string
-  /** A waiting job of the same key keeps its time. */
-  keepsTime?: boolean
-  /** Jobs of one queue run one after the other. */
-  queue?: string
+  /** A waiting job of the same key keeps its time where that is earlier. */
+  keepsEarlier?: boolean
   /** Lower runs first. */
   priority?: number
   /** Runs, crashes included, after which a job is given up. */
@@ -68,15 +66,15 @@ const QUERY_LIMIT_MS = 15_000
 const RESTART_FIRST_MS = 500
 const RESTART_LONGEST_MS = 15_000
 
-const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, queue_name => $3, run_at => $4, max_attempts => $5,
-  job_key => $6, priority => $7, job_key_mode => $8)`
+const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, max_attempts => $4, job_key => $5, priority => $6, run_at =>
+  CASE WHEN $7 THEN least(coalesce($3, now()), (SELECT run_at FROM graphile_worker.jobs WHERE key = $5 AND locked_at IS NULL))
+  ELSE $3 END)`
 
 /** Adds a job within the transaction of `query`: it exists when that commits, and not otherwise. */
 export async function addJob(query: Query, task: string, payload: object, options: JobOptions = {}): Promise<void> {
-  const { runAt, queue = null, maxAttempts = null, key = null, priority = null, keepsTime = false } = options
+  const { runAt, maxAttempts = null, key = null, priority = null, keepsEarlier = false } = options
   const at = runAt === undefined ? null : new Date(runAt)
-  const mode = keepsTime ? 'preserve_run_at' : 'replace'
-  await query(ADD_JOB, [task, JSON.stringify(payload), queue, at, maxAttempts, key, priority, mode])
+  await query(ADD_JOB, [task, JSON.stringify(payload), at, maxAttempts, key, priority, keepsEarlier])
 }
 
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
@@ -92,20 +90,6 @@ export async function removeGivenUpJobs(url: string, log: Log): Promise<void> {
   } finally {
     await jobs.release()
   }
-}
-
-/**
- * Forgets queues whose name begins so and for which `isOver`, a condition on `name`, holds. The library would forget every
- * idle queue, also one to which a job is being added, which would then wait for ever.
- */
-export async function forgetQueues(query: Query, prefix: string, isOver: string): Promise<void> {
-  await query(
-    `DELETE FROM graphile_worker._private_job_queues q USING (SELECT id, substr(queue_name, length($1) + 1) AS name
-        FROM graphile_worker._private_job_queues WHERE starts_with(queue_name, $1)) n
-      WHERE q.id = n.id AND q.locked_at IS NULL AND (${isOver})
-        AND NOT EXISTS (SELECT 1 FROM graphile_worker._private_jobs j WHERE j.job_queue_id = q.id)`,
-    [prefix],
-  )
 }
 
 /** Runs jobs of a database until stopped; rejects when Postgres does not answer at the start. */

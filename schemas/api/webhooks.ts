@@ -61,7 +61,7 @@ export const webhookBody = (refuses: RefusesUrl) =>
       platform: optional(z.enum(WEBHOOK_PLATFORMS)).transform(platform => platform ?? 'custom'),
       is_active: optional(z.boolean()).transform(isActive => isActive ?? true),
     })
-    .refine(body => body.platform !== 'telegram' || hasChat(body.url), chatMissing)
+    .refine(body => body.platform !== 'telegram' || hasChat(body.url), { ...chatMissing })
 
 /** Parsed body of POST /account/webhooks. */
 export type WebhookBody = z.infer<ReturnType<typeof webhookBody>>

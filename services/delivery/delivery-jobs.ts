@@ -1,9 +1,10 @@
 /**
  * The jobs of delivery: their names, keys and queues.
  *
- * Adds jobs within the transaction that makes them necessary. Invariant: a destination has at most one job that waits and
- * one that runs, whatever number of deliveries is due to it, so a dead destination with ten thousand deliveries costs the
- * others nothing; its queue lets one job run at a time. A job that is added for now is never moved to a later time.
+ * Adds jobs within the transaction that makes them necessary. Invariant: a destination has at most one job that waits,
+ * whatever number of deliveries is due to it, so a dead destination with ten thousand deliveries costs the others
+ * nothing; that job is never moved to a later time. Left out: the library's queue names. Each look for a job locks the rows
+ * of all queues, so of two looks at a time one finds nothing and waits for the next: deliveries came 1 to 2 s late.
  */
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Query } from '#infra/postgres/pool.ts'
@@ -19,28 +20,29 @@ export const SEND_ALERT_MAIL = 'send-alert-mail'
 /** Forgets what is old, and looks for what was left behind. */
 export const HOUSEKEEPING = 'housekeeping'
 
-/** Key and queue of a destination's jobs begin so; its id follows. */
-export const DESTINATION_LINE = 'webhook:'
+/** Key of a destination's job begins so; its id follows. */
+export const DESTINATION_KEY = 'webhook:'
 /** Key of a mail's job begins so; the delivery's id follows. */
 export const MAIL_KEY = 'email:'
 
 /** Kills that one job survives before it is given up; housekeeping would then find its deliveries. */
 const MAX_ATTEMPTS = 1_000
 
-/** Has a destination served at a time, at once when left out. Keys of several are to be added in ascending order. */
-export function queueDestination(
+/**
+ * Has a destination served at a time, at once when left out, or earlier where that was asked for. Those of several
+ * destinations are to be added in ascending order of ids. Needs a transaction.
+ */
+export async function queueDestination(
   query: Query,
   endpointId: string,
-  options: { runAt?: number; isSlow?: boolean; isFollowUp?: boolean } = {},
+  options: { runAt?: number; isSlow?: boolean } = {},
 ): Promise<void> {
-  const { runAt, isSlow = false, isFollowUp = false } = options
-  const line = DESTINATION_LINE + endpointId
-  return addJob(
-    query,
-    isSlow ? DELIVER_SLOWLY : DELIVER,
-    { endpoint_id: endpointId },
-    { runAt, key: line, queue: line, maxAttempts: MAX_ATTEMPTS, keepsTime: isFollowUp },
-  )
+  const { runAt, isSlow = false } = options
+  const key = DESTINATION_KEY + endpointId
+  // Until the commit, so that of two times that are asked for the later one sees the earlier.
+  await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [key])
+  const task = isSlow ? DELIVER_SLOWLY : DELIVER
+  await addJob(query, task, { endpoint_id: endpointId }, { runAt, key, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true })
 }
 
 /** Has the e-mail of an event sent. */

@@ -3,8 +3,9 @@
  *
  * Sole writer of webhook_attempts and webhook_health, with requests.ts and fan-out.ts of webhook_deliveries. Invariant:
  * an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only
- * while it is pending; Postgres' clock alone decides what is due. Outcomes of an attempt that was believed dead count
- * when it succeeded, and else are only noted.
+ * while it is pending; Postgres' clock alone decides what is due. An attempt under way holds its delivery by a lease, its
+ * next time: when its process dies the delivery is due again after that. Outcomes of an attempt that was believed
+ * dead count when it succeeded, and else are only noted.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
@@ -29,18 +30,23 @@ interface Destination {
   sealed_secret: string
 }
 
+/** Longer than an attempt takes with all that belongs to it. */
+const LEASE_SECONDS = 20
+
 /** What cancelled deliveries tell. */
 export const CANCELLED = 'Cancelled: the destination was removed.'
 
 const DUE = `WITH due AS (
     SELECT id FROM webhook_deliveries
-    WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at <= now() AND id <> ALL ($2::uuid[])
-    ORDER BY next_attempt_at, id LIMIT $3 FOR UPDATE SKIP LOCKED
+    WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at <= now()
+    ORDER BY next_attempt_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
   ), broken AS (
     UPDATE webhook_attempts a SET status = 'failed', error = '${INTERRUPTED}', completed_at = now()
     FROM due WHERE a.delivery_id = due.id AND a.status = 'pending'
   ), begun AS (
-    UPDATE webhook_deliveries d SET attempt_count = attempt_count + 1 FROM due WHERE d.id = due.id
+    UPDATE webhook_deliveries d SET attempt_count = attempt_count + 1,
+      next_attempt_at = now() + interval '${LEASE_SECONDS} seconds'
+    FROM due WHERE d.id = due.id
     RETURNING d.id, d.attempt_count, d.failures, d.endpoint_url, d.platform, d.event_type, d.body, d.is_test
   ), noted AS (
     INSERT INTO webhook_attempts (delivery_id, attempt_number, status, created_at)
@@ -49,13 +55,13 @@ const DUE = `WITH due AS (
   SELECT * FROM begun`
 
 /**
- * Begins attempts of at most `limit` due deliveries of a destination, leaving out those under way, and tells the sealed
- * secret to sign with. A removed destination's deliveries are cancelled, a paused one's wait without a time.
+ * Begins attempts of at most `limit` due deliveries of a destination, and tells the sealed secret to sign with. A removed
+ * destination's deliveries are cancelled, a paused one's wait without a time.
  */
 export function beginAttempts(
   database: Database,
   endpointId: string,
-  options: { underWay: readonly string[]; limit: number },
+  limit: number,
 ): Promise<{ attempts: BegunAttempt[]; sealedSecret: string }> {
   return database.transaction(async query => {
     // Held until the commit: a pause, a removal and a resumption wait, and so meet what is done here.
@@ -67,7 +73,7 @@ export function beginAttempts(
     if (!destination) await cancelDeliveries(query, endpointId)
     else if (!destination.is_active) await holdDeliveries(query, endpointId)
     else {
-      const attempts = await query<BegunAttempt>(DUE, [endpointId, options.underWay, options.limit])
+      const attempts = await query<BegunAttempt>(DUE, [endpointId, limit])
       return { attempts, sealedSecret }
     }
     return { attempts: [], sealedSecret }
@@ -166,10 +172,6 @@ export function leaveDestination(
       [endpointId],
     )
     if (!next?.at) return
-    await queueDestination(query, endpointId, {
-      runAt: next.at.getTime(),
-      isSlow: next.slow ?? false,
-      isFollowUp: true,
-    })
+    await queueDestination(query, endpointId, { runAt: next.at.getTime(), isSlow: next.slow ?? false })
   })
 }

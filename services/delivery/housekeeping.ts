@@ -5,9 +5,8 @@
  * statement takes a bounded number of rows, so it never holds others up; whatever is pending and due has a job. alert_events
  * belong to services/accounts, which removes them.
  */
-import { forgetQueues } from '#infra/postgres/jobs.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { DESTINATION_LINE, MAIL_KEY, queueAlertMail, queueDestination } from './delivery-jobs.ts'
+import { DESTINATION_KEY, MAIL_KEY, queueAlertMail, queueDestination } from './delivery-jobs.ts'
 
 /** Days that deliveries are kept (the account issue, "Housekeeping"). */
 export const KEPT_DAYS = 90
@@ -29,13 +28,12 @@ export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortS
     }
   }
   await rows('DELETE FROM webhook_health h WHERE NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = h.endpoint_id)')
-  await forgetQueues(rows, DESTINATION_LINE, 'NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id::text = name)')
   return forgotten
 }
 
 const LEFT_DESTINATIONS = `SELECT DISTINCT d.endpoint_id AS id FROM webhook_deliveries d
   WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
-    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${DESTINATION_LINE}' || d.endpoint_id AND j.attempts < j.max_attempts)
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${DESTINATION_KEY}' || d.endpoint_id AND j.attempts < j.max_attempts)
   ORDER BY 1 LIMIT ${BATCH}`
 
 const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
@@ -44,10 +42,10 @@ const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
   ORDER BY 1 LIMIT ${BATCH}`
 
 /** Adds the jobs of deliveries that are due and have none, as after a job was given up; tells how many. */
-export async function pickUpLeft({ rows }: Pick<Database, 'rows'>): Promise<number> {
-  const destinations = await rows<{ id: string }>(LEFT_DESTINATIONS)
-  for (const { id } of destinations) await queueDestination(rows, id)
-  const mails = await rows<{ id: string }>(LEFT_MAILS)
-  for (const { id } of mails) await queueAlertMail(rows, id)
+export async function pickUpLeft(database: Database): Promise<number> {
+  const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
+  for (const { id } of destinations) await database.transaction(query => queueDestination(query, id))
+  const mails = await database.rows<{ id: string }>(LEFT_MAILS)
+  for (const { id } of mails) await queueAlertMail(database.rows, id)
   return destinations.length + mails.length
 }

@@ -43,6 +43,7 @@ export const start: StartRole = async context => {
     box,
     now: Date.now,
     chance: Math.random,
+    served: new Map(),
     observe: hook,
   }
   const host = new URL(config.baseUrl).hostname

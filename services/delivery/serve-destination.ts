@@ -2,8 +2,9 @@
  * Serves one destination for a while: attempts what is due to it, a few at a time, and leaves.
  *
  * Reads and writes through delivery-store.ts, posts through infra/outbound. Invariant: a job ends after SLICE_MS and one more
- * request, so every destination has its turn; a destination that answers slowly, or not, is handed to the workers of the
- * slow ones and occupies no others. What a stopping process cuts off is due again at once.
+ * request, so every destination has its turn, and a process serves a destination by one job at a time; a destination that
+ * answers slowly, or not, is handed to the workers of the slow ones and occupies no others. What a stopping process
+ * cuts off is due again at once.
  */
 import type { Outbound, PostResult } from '#infra/outbound/post.ts'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -25,6 +26,8 @@ export interface ServingParts {
   now: () => number
   /** In [0, 1). */
   chance: () => number
+  /** Destinations that this process serves at the moment; `again` was asked for meanwhile. */
+  served: Map<string, { again: boolean }>
   /** Hears of every attempt. */
   observe: (outcome: AttemptOutcome['kind'], seconds: number) => void
 }
@@ -45,19 +48,33 @@ export async function serveDestination(
   isSlowLane: boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  const { database } = parts
-  if (!isSlowLane && (await isSlow(database, endpointId))) {
-    return queueDestination(database.rows, endpointId, { isSlow: true, isFollowUp: true })
+  const { database, served } = parts
+  const other = served.get(endpointId)
+  if (other) {
+    other.again = true
+    return
   }
-  const slice = openSlice(parts, endpointId, signal)
-  await slice.run()
-  await leaveDestination(database, endpointId, { wasSlow: slice.wasSlow(), slowForMs: SLOW_FOR_MS })
+  const own = { again: false }
+  served.set(endpointId, own)
+  try {
+    if (!isSlowLane && (await isSlow(database, endpointId))) {
+      return await database.transaction(query => queueDestination(query, endpointId, { isSlow: true }))
+    }
+    const slice = openSlice(parts, endpointId, signal)
+    await slice.run()
+    do {
+      // What was asked for while this ran may be newer than what it has seen.
+      own.again = false
+      await leaveDestination(database, endpointId, { wasSlow: slice.wasSlow(), slowForMs: SLOW_FOR_MS })
+    } while (own.again)
+  } finally {
+    served.delete(endpointId)
+  }
 }
 
 /** A few attempts side by side until nothing is due or the time is over. */
 function openSlice(parts: ServingParts, endpointId: string, signal: AbortSignal) {
   const endsAt = performance.now() + SLICE_MS
-  const underWay = new Set<string>()
   let isOver = false
   let slowest: number | undefined
 
@@ -65,16 +82,11 @@ function openSlice(parts: ServingParts, endpointId: string, signal: AbortSignal)
     const tookMs = await attemptDelivery(parts, endpointId, begun, sealedSecret, signal)
     slowest = Math.max(slowest ?? 0, tookMs)
     if (tookMs > SLOW_ANSWER_MS) isOver = true
-    underWay.delete(begun.id)
     if (!signal.aborted) await goOn(1)
   }
   const goOn = async (limit: number): Promise<void> => {
     if (isOver || signal.aborted || performance.now() > endsAt) return
-    const { attempts, sealedSecret } = await beginAttempts(parts.database, endpointId, {
-      underWay: [...underWay],
-      limit,
-    })
-    for (const { id } of attempts) underWay.add(id)
+    const { attempts, sealedSecret } = await beginAttempts(parts.database, endpointId, limit)
     const ended = await Promise.allSettled(attempts.map(begun => attempt(begun, sealedSecret)))
     for (const one of ended) if (one.status === 'rejected') throw one.reason
   }

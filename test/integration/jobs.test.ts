@@ -127,7 +127,7 @@ describe('jobs', () => {
     const alive = await start([{ tasks: { hold: () => release.promise }, concurrency: 1 }])
     await addJob(database.rows, 'hold', {})
     await addJob(database.rows, 'hang', { n: 1 })
-    await addJob(database.rows, 'hang', { n: 2 }, { queue: 'line' })
+    await addJob(database.rows, 'hang', { n: 2 }, { key: 'of its own' })
     const child = spawn(process.execPath, [WORKER, url], { stdio: ['ignore', 'pipe', 'inherit'] })
     let taken = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
