@@ -188,7 +188,7 @@ export const topics = {
     partitions: 4,
     retention: kept(3650, 4),
     writer: 'ingest',
-    readers: [],
+    readers: ['history', 'candles'],
   },
   summaries: {
     name: 'market.summaries',

@@ -34,6 +34,8 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
 /** What the composition root may load of the rooms that it starts, besides their main.ts. */
 const ENTRY_MODULES = [
   'services/accounts/create-key.ts',
+  'services/ingest/history/publish.ts',
+  'services/ingest/history/read.ts',
   'services/ingest/ingest-recorded.ts',
   'services/ingest/fx/publish-rates.ts',
   'services/ingest/fx/rate-table.ts',

@@ -37,3 +37,17 @@ export function openNameIndex(items: Iterable<NamedItem>): (name: string, phase:
   }
   return (name, phase) => exact.get(nameKey(name, phase)) ?? loose.get(nameKey(collapsed(name), phase))
 }
+
+/** An index of a list that may be replaced by another: made anew when it is. */
+export function followNameIndex(items: () => readonly NamedItem[]): ReturnType<typeof openNameIndex> {
+  let indexed: readonly NamedItem[] | undefined
+  let idOf: ReturnType<typeof openNameIndex> = () => undefined
+  return (name, phase) => {
+    const current = items()
+    if (current !== indexed) {
+      idOf = openNameIndex(current)
+      indexed = current
+    }
+    return idOf(name, phase)
+  }
+}

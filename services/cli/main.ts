@@ -128,9 +128,9 @@ program
     await createKey(config, log, options, process.stdout)
   })
 
-program
-  .command('ingest')
-  .description('publish data from outside')
+const ingest = program.command('ingest').description('publish data from outside')
+
+ingest
   .command('recorded')
   .description('publish recorded refreshes in time order; exits when the log holds them')
   .requiredOption('--provider <key>', 'provider key, for example `provider_02`')
@@ -140,6 +140,17 @@ program
     const { config, log } = connect()
     const { ingestFolder } = await import('./ingest-from-outside.ts')
     await ingestFolder(config, log, options)
+  })
+
+ingest
+  .command('history')
+  .description('publish the daily closes of a history file; exits when the log holds them')
+  .requiredOption('--file <file>', 'CSV of market_hash_name, date, price_minor or price, currency, listings; also gzipped')
+  .option('--provider <key>', 'whose closes they are; the first provider with prices in that currency when left out')
+  .action(async (options: { file: string; provider?: string }) => {
+    const { config, log } = connect()
+    const { ingestHistoryFile } = await import('./ingest-history.ts')
+    await ingestHistoryFile(config, log, options)
   })
 
 async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {

@@ -1,5 +1,6 @@
 /**
- * The role `candles`: market.book-changes (asks) to candle parts in ClickHouse.
+ * The role `candles`: market.book-changes (asks) to candle parts in ClickHouse, and the closes of history files
+ * (market.day-closes) to those of a day.
  *
  * Consumer group `candles`. Scales out by partitions; all partitions of a process share one batcher.
  */
@@ -8,7 +9,9 @@ import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import { followNameIndex } from '#schemas/values/market-text.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
+import { type IdOf, openDayCandleSink } from './day-closes.ts'
 import { openCandleSink } from './sink.ts'
 
 /** Compressed; some ten thousand changes of each partition, so that a fetch of all fills a batch and no more. */
@@ -22,11 +25,17 @@ export const start: StartRole = async context => {
   const database = databaseName(config.namespace)
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-candles' })
   const batcher = openBatcher(writer, { log, metrics })
+  let names: Promise<IdOf> | undefined
+  // Read when the first partition with names is opened: the catalog of a process is shared.
+  const idOf = (): Promise<IdOf> => {
+    names ??= context.catalog().then(catalog => followNameIndex(() => catalog.items()))
+    return names
+  }
   const running = await runSink(context, kafka, {
     group: 'candles',
-    topics: ['bookChanges'],
+    topics: ['bookChanges', 'dayCloses'],
     maxBytesPerPartition: FETCH_BYTES,
-    open: async () => openCandleSink(batcher),
+    open: async topic => (topic === 'dayCloses' ? openDayCandleSink(batcher, await idOf()) : openCandleSink(batcher)),
   })
   return {
     ...running,

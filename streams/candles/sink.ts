@@ -46,7 +46,8 @@ export function openCandleSink(batcher: Batcher): PartitionSink {
   }
 }
 
-function writePart(rows: RowBuffer, part: Part): void {
+/** Appends a part. */
+export function writePart(rows: RowBuffer, part: Part): void {
   rows.u32(part.intervalMs / 1000)
   rows.u32(part.itemId)
   rows.u32(part.bucket / 1000)

@@ -163,7 +163,7 @@ describe('market indicators', () => {
         candles: rising.toReversed(),
         signals: {
           ...{ rsi: 'oversold', macd: 'bullish', trend: 'bearish', bollinger: 'neutral' },
-          ...{ volatility: 'low', composite_score: 0.25 },
+          ...{ volatility: 'normal', composite_score: 0.25 },
         },
       },
       {

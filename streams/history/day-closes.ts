@@ -1,0 +1,57 @@
+/**
+ * Writes closes of history files into provider_days.
+ *
+ * Part of that table's sole writer. Versions lie below all of the book's own, so where both tell of a day the book's word
+ * counts; among files the later record does. A row is keyed by item, provider and day, so a file that is published
+ * twice leaves the same table. A close that the file does not go on from is a withdrawal at the day's end.
+ */
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import type { DayClosed } from '#schemas/events/day-closed.ts'
+import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import { historyVersion, providerDays } from '#schemas/views/clickhouse/provider-days.ts'
+import { unstorable } from '#schemas/views/storable.ts'
+import { OK } from '#streams/runner/outcome.ts'
+import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+
+/** Finds the item of a name and phase. */
+export type IdOf = (name: string, phase: string | null) => number | undefined
+
+const ASK = 1
+const DAY_MS = 86_400_000
+const UNKNOWN = -1
+
+/** Opens the sink of one partition. */
+export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
+  const rows = new RowBuffer(providerDays)
+  return {
+    position: undefined,
+    apply(record) {
+      if (record.event !== 'DayClosed') return { kind: 'skip', reason: 'other_event' }
+      const close: DayClosed = record.value
+      const { market_hash_name: name, phase, provider, day } = close
+      const itemId = idOf(name, phase)
+      if (itemId === undefined) return { kind: 'unresolved', name, phase, provider, observedAt: day }
+      const rate = parseRate(close.usd_rate)
+      if (!rate) return { kind: 'deadLetter', reason: 'unusable_rate', detail: close.usd_rate }
+      const fault = unstorable(itemId, day)
+      if (fault) return { kind: 'deadLetter', ...fault }
+      const version = historyVersion(record.offset)
+      rows.u32(itemId)
+      rows.u8(ASK)
+      rows.text(provider)
+      rows.u16(Math.floor(day / DAY_MS))
+      rows.i64(version)
+      rows.i64(close.price)
+      rows.i64(toMicroUsd(close.price, rate))
+      rows.text(close.currency)
+      rows.i64(version)
+      rows.bool(!close.is_last)
+      rows.i32(close.listings ?? UNKNOWN)
+      rows.endRow()
+      return OK
+    },
+    flush: () => batcher.add([rows]),
+    close: async () => undefined,
+  }
+}
