@@ -17,6 +17,7 @@ import { fxRatesPublished } from './events/fx-rates-published.ts'
 import { itemSummarised, marketSummarised } from './events/market-summary.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
+import { retryAsked } from './events/retry-asked.ts'
 import { saleObserved } from './events/sale-observed.ts'
 import { deadLettered, nameUnresolved } from './events/set-aside.ts'
 
@@ -143,6 +144,15 @@ export const topics = {
     retention: kept(35, 1),
     writer: 'runner',
     readers: [],
+  },
+  retries: {
+    name: 'retries',
+    key: 'topic|partition',
+    events: [retryAsked],
+    partitions: 1,
+    retention: kept(7, 1),
+    writer: 'cli',
+    readers: ['candles', 'history', 'sales'],
   },
   catalog: {
     name: 'catalog.items',

@@ -9,6 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { KafkaConnection } from './connection.ts'
 import { loadInternal, logLevel } from './kafkajs.ts'
+import { type PartitionBytes, readLogDirs, type WireConnection } from './log-dirs.ts'
 
 /** A record as the log holds it. */
 export interface LogRecord {
@@ -38,6 +39,7 @@ interface Broker {
   listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
   fetch(request: object): Promise<{ responses: { topicName: string; partitions: FetchedPartition[] }[] }>
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
+  connectionPool: WireConnection
 }
 
 interface Cluster {
@@ -49,6 +51,7 @@ interface Cluster {
   findLeaderForPartitions(topic: string, partitions: number[]): Record<string, number[]>
   findBroker(node: { nodeId: string }): Promise<Broker>
   findGroupCoordinator(group: { groupId: string }): Promise<Broker>
+  brokerPool: { metadata: { brokers: { nodeId: string }[] } | null }
 }
 
 interface ConsumerBatch {
@@ -78,6 +81,10 @@ export interface RangeReader {
   /** The offset after the last record that no open transaction holds back. */
   stableEnd(topic: string, partition: number): Promise<number>
   start(topic: string, partition: number): Promise<number>
+  /** The first offset that the log took at a time or later; the stable end when there is none. */
+  atTime(topic: string, partition: number, timestamp: number): Promise<number>
+  /** Bytes on disk of every partition of the brokers, one replica of each. */
+  diskBytes(): Promise<PartitionBytes[]>
   /** Reads [from, to) in order; `tick` runs after each fetch, to keep a group membership alive. */
   read(
     range: { topic: string; partition: number; from: number; to: number },
@@ -151,6 +158,21 @@ function readerOf(cluster: Cluster): RangeReader {
     end: (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -1),
     stableEnd: (topic, partition) => offset(topic, partition, READ_COMMITTED, -1),
     start,
+    async atTime(topic, partition, timestamp) {
+      const found = await offset(topic, partition, READ_COMMITTED, timestamp)
+      return found >= 0 ? found : offset(topic, partition, READ_COMMITTED, -1)
+    },
+    async diskBytes() {
+      const largest = new Map<string, PartitionBytes>()
+      for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
+        const { connectionPool } = await cluster.findBroker({ nodeId })
+        for (const one of await readLogDirs(connectionPool)) {
+          const name = `${one.topic}/${one.partition}`
+          if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
+        }
+      }
+      return [...largest.values()]
+    },
     fetch,
     async read(range, onRecord, tick) {
       const { topic, partition, to } = range

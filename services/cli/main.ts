@@ -9,6 +9,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
+import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
@@ -152,6 +153,8 @@ ingest
     const { ingestHistoryFile } = await import('./ingest-history.ts')
     await ingestHistoryFile(config, log, options)
   })
+
+addLogTools(program, connect)
 
 async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {
   const { listenForStop } = await import('./stop-signals.ts')

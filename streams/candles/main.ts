@@ -33,6 +33,7 @@ export const start: StartRole = async context => {
   }
   const running = await runSink(context, kafka, {
     group: 'candles',
+    mergesByOffset: true,
     topics: ['bookChanges', 'dayCloses'],
     maxBytesPerPartition: FETCH_BYTES,
     open: async topic => (topic === 'dayCloses' ? openDayCandleSink(batcher, await idOf()) : openCandleSink(batcher)),

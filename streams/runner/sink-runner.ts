@@ -17,6 +17,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
+import { openRetrySink } from './retry-sink.ts'
 import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
 
@@ -37,6 +38,8 @@ export interface PartitionSink {
 export interface SinkSpec {
   group: string
   topics: readonly TopicKey[]
+  /** The view merges by log offset, so a record that was set aside may be taken at any later time (retry-sink.ts). */
+  mergesByOffset?: boolean
   /** Bytes of one fetch for one partition; 1 MiB when left out. */
   maxBytesPerPartition?: number
   open(topic: TopicKey, partition: number): Promise<PartitionSink>
@@ -55,12 +58,16 @@ interface Slot {
 export async function runSink(context: RoleContext, kafka: KafkaConnection, spec: SinkSpec): Promise<RunningRole> {
   const { group } = spec
   const { metrics } = context
-  await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))
+  const read: readonly TopicKey[] = spec.mergesByOffset ? [...spec.topics, 'retries'] : spec.topics
+  await kafka.codec.prepare(read.flatMap(topic => [...topics[topic].events]))
   const publisher = await openPublisher(kafka, 'runner')
   const log = context.log.child({ group })
   const aside = openSetAside({ group, codec: kafka.codec, metrics, log })
   const slots = openSlots<Slot>(async (topic, partition) => {
-    const sink = await spec.open(topic, partition)
+    const sink =
+      topic === 'retries'
+        ? openRetrySink({ spec, codec: kafka.codec, aside, send: records => publisher.send(records) })
+        : await spec.open(topic, partition)
     return { sink, next: sink.position, sought: undefined, close: () => sink.close() }
   }, log)
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
@@ -78,7 +85,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   }
   const member = await joinGroup(
     kafka,
-    { group, topics: spec.topics, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
+    { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
     batchLoop({ group, log, metrics, slots, process: write }),
   )
   return {

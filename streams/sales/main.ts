@@ -23,6 +23,7 @@ export const start: StartRole = async context => {
   const batcher = openBatcher(writer, { log, metrics })
   const running = await runSink(context, kafka, {
     group: 'sales',
+    mergesByOffset: true,
     topics: ['sales'],
     open: async () => openSalesSink(batcher, catalog.idOf),
   })

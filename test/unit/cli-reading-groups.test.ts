@@ -24,7 +24,8 @@ describe('reading groups', () => {
 
   it('put what reads derived topics after what derives them', () => {
     expect(stageOf('book')).to.deep.equal([0, 0])
-    for (const view of ['live-view', 'candles', 'history', 'provider-health']) {
+    // candles, history and sales also read what is asked to be tried again, which nothing derives.
+    for (const view of ['live-view', 'alert-triggers', 'provider-health']) {
       expect(Math.min(...stageOf(view)), view).to.be.greaterThan(0)
     }
     expect(groups.map(each => each.stage)).to.deep.equal(groups.map(each => each.stage).sort((a, b) => a - b))

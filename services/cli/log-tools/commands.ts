@@ -1,0 +1,112 @@
+/**
+ * The data engineer's commands, as `marketlog --help` shows them.
+ *
+ * Declares arguments and loads a command's own code when it is asked for. Invariant: results go to standard output,
+ * all else to standard error; a signal ends a command between two records.
+ */
+import { type Command, InvalidArgumentError, Option } from 'commander'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { listenForStop } from '../stop-signals.ts'
+import { endWithReader } from './output.ts'
+
+/** Gives a command its settings. */
+export type Connect = () => { config: PlatformConfig; log: Log }
+
+/** Adds the commands to a program. */
+export function addLogTools(program: Command, connect: Connect): void {
+  addReading(program, connect)
+  addSetAside(program, connect)
+}
+
+function addReading(program: Command, connect: Connect): void {
+  program
+    .command('topics')
+    .description('the catalogue of topics with live sizes, offsets, lag of readers and retention')
+    .option('--json', 'JSON lines on a terminal too')
+    .action(async (options: { json?: boolean }) => {
+      const { config, log } = connect()
+      const { showTopics } = await import('./topics.ts')
+      endWithReader(process.stdout)
+      await showTopics(config, log, process.stdout, options)
+    })
+
+  program
+    .command('tail')
+    .argument('<topic>', 'name of the catalogue, for example market.book-changes')
+    .description('records of a topic as they come; Ctrl-C ends it')
+    .option('--from <place>', 'offset of each partition, time, or -N for the last N records')
+    .option('--key <key>', 'records of one key')
+    .option(
+      '--filter <jsonata>',
+      'records for which it is true, over topic, partition, offset, key, event, value, timestamp',
+    )
+    .option('--limit <count>', 'end after so many records', wholeNumber)
+    .option('--no-follow', "end at the log's end of now")
+    .option('--json', 'JSON lines on a terminal too')
+    .action(async (topic: string, options: { follow: boolean }) => {
+      const { config, log } = connect()
+      const { tail } = await import('./tail.ts')
+      endWithReader(process.stdout)
+      await tail(config, log, topic, process.stdout, { ...options, signal: listenForStop().signal })
+    })
+}
+
+function addSetAside(program: Command, connect: Connect): void {
+  const letters = program.command('dead-letters').description('records that a group could not read or accept')
+  const choose = (command: Command): Command =>
+    command
+      .option('--group <group>', 'of one group')
+      .option('--reason <reason>', 'of one reason')
+      .option('--json', 'JSON lines on a terminal too')
+  choose(letters.command('list').description('what was set aside, oldest first')).action(async (options: object) => {
+    const { config, log } = connect()
+    const { listDeadLetters } = await import('./set-aside.ts')
+    endWithReader(process.stdout)
+    await listDeadLetters(config, log, process.stdout, options)
+  })
+  letters
+    .command('show')
+    .argument('<letter>', 'its number in the list', wholeNumber)
+    .description('one of them whole, with its record as far as it can be read')
+    .action(async (letter: number) => {
+      const { config, log } = connect()
+      const { showDeadLetter } = await import('./set-aside.ts')
+      await showDeadLetter(config, log, process.stdout, letter)
+    })
+  addRetry(letters, connect, 'dead-letters')
+
+  const names = program.command('unresolved').description('records whose name the catalog lacks')
+  names
+    .command('list')
+    .description('names, how often each came, and whether the catalog knows it by now')
+    .option('--json', 'JSON lines on a terminal too')
+    .action(async (options: object) => {
+      const { config, log } = connect()
+      const { listUnresolved } = await import('./set-aside.ts')
+      endWithReader(process.stdout)
+      await listUnresolved(config, log, process.stdout, options)
+    })
+  addRetry(names, connect, 'unresolved')
+}
+
+function addRetry(parent: Command, connect: Connect, source: 'dead-letters' | 'unresolved'): void {
+  parent
+    .command('retry')
+    .argument('[numbers...]', 'some of the list; all that may be tried again when none is named')
+    .description('ask the groups that write the views to take records again; safe to repeat')
+    .option('--group <group>', 'of one group')
+    .option('--reason <reason>', 'of one reason')
+    .addOption(new Option('--dry-run', 'say what would be asked'))
+    .action(async (numbers: string[], options: { group?: string; reason?: string; dryRun?: boolean }) => {
+      const { config, log } = connect()
+      const { retry } = await import('./retry.ts')
+      await retry(config, log, source, { ...options, numbers: numbers.map(wholeNumber) }, process.stdout)
+    })
+}
+
+/** An argument that is a whole number from 0 on. */
+export function wholeNumber(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  return Number(text)
+}

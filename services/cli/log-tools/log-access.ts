@@ -1,0 +1,85 @@
+/**
+ * What every tool on the log opens: the connection, a reader of the topics it names, and places in them.
+ *
+ * Reads the brokers only. Invariant: ends are stable ends, so what a tool reads has been committed.
+ */
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import type { OffsetRange } from '#infra/kafka/topic-scan.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { parseInstant } from '#schemas/values/instant.ts'
+import { CommandFailure, exitCodes } from '../command-failure.ts'
+
+/** An opened way to the log. */
+export interface LogAccess {
+  readonly kafka: KafkaConnection
+  readonly reader: RangeReader
+  close(): Promise<void>
+}
+
+/** A place in a topic: an offset of each partition, a time, or so many records before the end of each partition. */
+export type Place = { offset: number } | { time: number } | { last: number }
+
+/** Where a topic is read: its name with the namespace, and a range for each partition. */
+export interface TopicRanges {
+  topic: string
+  ranges: Map<number, OffsetRange>
+}
+
+/** Opens a way to some topics. */
+export async function openLogAccess(
+  config: PlatformConfig,
+  log: Log,
+  keys: readonly TopicKey[],
+  role = 'log-tools',
+): Promise<LogAccess> {
+  const kafka = connectKafka({ config, role, log })
+  const reader = await openRangeReader(kafka, keys.map(kafka.topicName))
+  return { kafka, reader, close: () => reader.close() }
+}
+
+/** The topic that a name of the catalogue, or its short name in code, stands for. */
+export function topicOf(text: string): TopicKey {
+  const entries = Object.entries(topics) as [TopicKey, { name: string }][]
+  const found = entries.find(([key, { name }]) => key === text || name === text)
+  if (found) return found[0]
+  const names = entries.map(([, { name }]) => name).join(', ')
+  throw new CommandFailure(`no topic is called ${text}. There are ${names}`, exitCodes.usage)
+}
+
+/** Reads `1200`, `-100` or a time such as `2026-11-21T14:00:00Z`. */
+export function placeOf(text: string): Place {
+  if (/^\d+$/.test(text)) return { offset: Number(text) }
+  if (/^-\d+$/.test(text)) return { last: -Number(text) }
+  const time = parseInstant(text)
+  if (time !== undefined) return { time }
+  throw new CommandFailure(`${text} is no offset, no time like 2026-11-21T14:00:00Z and no -N`, exitCodes.usage)
+}
+
+/** From a place to a place; without one from the start, or to the stable end of now. */
+export async function rangesOf(
+  { kafka, reader }: LogAccess,
+  key: TopicKey,
+  from: Place | undefined,
+  to?: Place,
+): Promise<TopicRanges> {
+  const topic = kafka.topicName(key)
+  const ranges = new Map<number, OffsetRange>()
+  for (let partition = 0; partition < topics[key].partitions; partition++) {
+    const [start, end] = [await reader.start(topic, partition), await reader.stableEnd(topic, partition)]
+    const offsetOf = async (place: Place | undefined, otherwise: number): Promise<number> => {
+      if (place === undefined) return otherwise
+      if ('offset' in place) return place.offset
+      return 'last' in place ? end - place.last : reader.atTime(topic, partition, place.time)
+    }
+    const within = (offset: number): number => Math.min(end, Math.max(start, offset))
+    ranges.set(partition, { from: within(await offsetOf(from, start)), to: within(await offsetOf(to, end)) })
+  }
+  return { topic, ranges }
+}
+
+/** Offsets between the ends of ranges: records, and the markers of transactions. */
+export const offsetsIn = ({ ranges }: TopicRanges): number =>
+  [...ranges.values()].reduce((sum, { from, to }) => sum + Math.max(0, to - from), 0)

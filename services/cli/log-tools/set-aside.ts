@@ -1,0 +1,178 @@
+/**
+ * `marketlog dead-letters list|show` and `unresolved list`: what the runner set aside.
+ *
+ * Reads the topics dead-letters, market.unresolved and retries, and the catalog. A record is numbered by its offset there. A
+ * crash between writing and committing writes a letter twice: repeats have the same group and place and are told once, by
+ * the last. Writes tables on a terminal and JSON lines in a pipe.
+ */
+import Table from 'cli-table3'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { scanTopic } from '#infra/kafka/topic-scan.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { RetryAsked } from '#schemas/events/retry-asked.ts'
+import type { DeadLettered, NameUnresolved } from '#schemas/events/set-aside.ts'
+import type { TopicKey } from '#schemas/topics.ts'
+import { CommandFailure } from '../command-failure.ts'
+import { type LogAccess, openLogAccess, rangesOf } from './log-access.ts'
+import { type Output, write } from './output.ts'
+import { showBytes } from './shown-record.ts'
+
+/** A record that was set aside, with its number and the time at which the log took it. */
+export interface Aside<T> {
+  number: number
+  at: number
+  value: T
+}
+
+/** Which letters are meant. */
+export interface Choice {
+  group?: string
+  reason?: string
+}
+
+interface ListOptions extends Choice {
+  json?: boolean
+}
+
+const SHOWN_DETAIL = 60
+
+/** Prints the dead letters. */
+export async function listDeadLetters(
+  config: PlatformConfig,
+  log: Log,
+  output: Output,
+  options: ListOptions,
+): Promise<void> {
+  const access = await openLogAccess(config, log, ['deadLetters', 'retries'])
+  try {
+    const letters = chosen(await readDeadLetters(access), options)
+    const asked = await retriedAt(access)
+    const table = new Table({ head: ['no', 'at', 'group', 'record', 'reason', 'detail', 'retry asked'] })
+    for (const { number, at, value } of letters) {
+      const { group, topic, partition, offset, reason, detail } = value
+      const retriedAt = asked.get(placeOf(value)) ?? null
+      if (isPlain(output, options)) {
+        const place = { topic, partition, offset }
+        await writeJson(output, { number, at: iso(at), group, ...place, reason, detail, retried_at: retriedAt })
+      } else {
+        const text = detail.length > SHOWN_DETAIL ? `${detail.slice(0, SHOWN_DETAIL)}…` : detail
+        table.push([number, iso(at), group, `${topic} ${partition}@${offset}`, reason, text, retriedAt ?? ''])
+      }
+    }
+    if (!isPlain(output, options)) await write(output, `${table.toString()}\n`)
+  } finally {
+    await access.close()
+  }
+}
+
+/** Prints one dead letter whole. */
+export async function showDeadLetter(config: PlatformConfig, log: Log, output: Output, number: number): Promise<void> {
+  const access = await openLogAccess(config, log, ['deadLetters'])
+  try {
+    const letter = (await readDeadLetters(access)).find(each => each.number === number)
+    if (!letter) throw new CommandFailure(`there is no dead letter ${number}; \`dead-letters list\` has them`)
+    const { key, value, ...about } = letter.value
+    const record = { key: key?.toString() ?? null, ...(await showBytes(access.kafka.codec, value)) }
+    const bytes = { value_base64: value?.toString('base64') ?? null, value_bytes: value?.length ?? 0 }
+    await write(output, `${JSON.stringify({ number, at: iso(letter.at), ...about, record, ...bytes }, null, 2)}\n`)
+  } finally {
+    await access.close()
+  }
+}
+
+/** Prints the names that the catalog lacked, one line for each. */
+export async function listUnresolved(
+  config: PlatformConfig,
+  log: Log,
+  output: Output,
+  options: ListOptions,
+): Promise<void> {
+  const access = await openLogAccess(config, log, ['unresolved', 'retries'])
+  const catalog = await openCatalogReader(access.kafka)
+  try {
+    const asked = await retriedAt(access)
+    const names = Map.groupBy(
+      await readUnresolved(access),
+      ({ value }) => `${value.market_hash_name}\0${value.phase ?? ''}`,
+    )
+    const table = new Table({
+      head: ['name', 'phase', 'records', 'groups', 'providers', 'last', 'known now', 'retried'],
+    })
+    for (const each of names.values()) {
+      const value = (each[0] as Aside<NameUnresolved>).value
+      const line = {
+        name: value.market_hash_name,
+        phase: value.phase,
+        numbers: each.map(({ number }) => number),
+        groups: unique(each.map(one => one.value.group)),
+        providers: unique(each.map(one => one.value.provider)),
+        last_at: iso(Math.max(...each.map(({ at }) => at))),
+        item_id: catalog.idOf(value.market_hash_name, value.phase) ?? null,
+        retried: each.filter(one => asked.has(placeOf(one.value))).length,
+      }
+      if (isPlain(output, options)) await writeJson(output, line)
+      else {
+        table.push([
+          ...[line.name, line.phase ?? '', each.length, line.groups.join('\n'), line.providers.join('\n')],
+          ...[line.last_at, line.item_id === null ? 'no' : `item ${line.item_id}`, line.retried || ''],
+        ])
+      }
+    }
+    if (!isPlain(output, options)) await write(output, `${table.toString()}\n`)
+  } finally {
+    await catalog.close()
+    await access.close()
+  }
+}
+
+/** The dead letters of the log, each place of a group once. */
+export async function readDeadLetters(access: LogAccess): Promise<Aside<DeadLettered>[]> {
+  return once(await readAll<DeadLettered>(access, 'deadLetters'))
+}
+
+/** The unresolved names of the log, each place of a group once. */
+export async function readUnresolved(access: LogAccess): Promise<Aside<NameUnresolved>[]> {
+  return once(await readAll<NameUnresolved>(access, 'unresolved'))
+}
+
+/** Those of a group and reason. */
+export const chosen = (letters: Aside<DeadLettered>[], { group, reason }: Choice): Aside<DeadLettered>[] =>
+  letters.filter(
+    ({ value }) => (group === undefined || value.group === group) && (reason === undefined || value.reason === reason),
+  )
+
+async function retriedAt(access: LogAccess): Promise<Map<string, string>> {
+  const asked = await readAll<RetryAsked>(access, 'retries')
+  return new Map(asked.map(({ at, value }) => [placeOf(value), iso(at)]))
+}
+
+async function readAll<T>(access: LogAccess, key: TopicKey): Promise<Aside<T>[]> {
+  const { topic, ranges } = await rangesOf(access, key, undefined)
+  const found: Aside<T>[] = []
+  for await (const page of scanTopic(access.reader, topic, ranges)) {
+    for (const { offset, timestamp, value } of page) {
+      if (value === null) continue
+      found.push({ number: offset, at: timestamp, value: (await decodeLearning(access.kafka.codec, value)).value })
+    }
+  }
+  return found
+}
+
+function once<T extends { group: string; topic: string; partition: number; offset: number }>(
+  all: Aside<T>[],
+): Aside<T>[] {
+  return [...new Map(all.map(one => [`${one.value.group} ${placeOf(one.value)}`, one])).values()]
+}
+
+const placeOf = ({ topic, partition, offset }: { topic: string; partition: number; offset: number }): string =>
+  `${topic}/${partition}@${offset}`
+
+const unique = (texts: string[]): string[] => [...new Set(texts)].sort()
+
+const iso = (at: number): string => new Date(at).toISOString()
+
+const isPlain = (output: Output, { json }: ListOptions): boolean => output.isTTY !== true || json === true
+
+const writeJson = (output: Output, line: object): Promise<void> => write(output, `${JSON.stringify(line)}\n`)

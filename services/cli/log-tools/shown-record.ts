@@ -1,0 +1,55 @@
+/**
+ * A record of the log as a person or a filter sees it.
+ *
+ * Pure but for schemas that are met for the first time. Invariant: bytes that are no event of ours are shown as what they
+ * are (`event` null, `value` their base64), never dropped and never an exception.
+ */
+import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
+
+/** What a tool shows of a record. */
+export interface ShownRecord {
+  topic: string
+  partition: number
+  offset: number
+  key: string | null
+  /** The event's name; null for a tombstone and for bytes that cannot be read. */
+  event: string | null
+  value: unknown
+  /** Milliseconds since the epoch at which the log took it. */
+  timestamp: number
+}
+
+/** Decodes a record for showing. */
+export async function showRecord(codec: Codec, topic: string, record: ScannedRecord): Promise<ShownRecord> {
+  const { partition, offset, timestamp } = record
+  const place = { topic, partition, offset, key: record.key?.toString() ?? null }
+  return { ...place, ...(await showBytes(codec, record.value)), timestamp }
+}
+
+/** The event and value of some bytes. */
+export async function showBytes(codec: Codec, bytes: Buffer | null): Promise<{ event: string | null; value: unknown }> {
+  if (bytes === null) return { event: null, value: null }
+  try {
+    const { event, value } = await decodeLearning(codec, bytes)
+    return { event, value: plain(value) }
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error
+    return { event: null, value: bytes.toString('base64') }
+  }
+}
+
+/** Bytes as base64 and decoded classes as plain objects, so that JSON and filters see the same. */
+function plain(value: unknown): unknown {
+  if (Buffer.isBuffer(value)) return value.toString('base64')
+  if (Array.isArray(value)) return value.map(plain)
+  if (value === null || typeof value !== 'object') return value
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, plain(each)]))
+}
+
+/** One line for a terminal. */
+export function lineOf({ partition, offset, key, event, value, timestamp }: ShownRecord): string {
+  const at = new Date(timestamp).toISOString()
+  return `${at}  ${partition}@${offset}  ${key ?? '-'}  ${event ?? 'unreadable'}  ${JSON.stringify(value)}`
+}

@@ -1,0 +1,131 @@
+/**
+ * `marketlog tail`: records of a topic as they come, or from a place on.
+ *
+ * Reads the brokers only, without a group, so it moves nobody's position. Order holds within a partition. With
+ * `--from -N` the last N records of the topic come first, in the order in which the log took them. Filters are
+ * JSONata on {topic, partition, offset, key, event, value, timestamp}.
+ */
+
+import { setTimeout as pause } from 'node:timers/promises'
+import jsonata from 'jsonata'
+import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { topics } from '#schemas/topics.ts'
+import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
+import {
+  type LogAccess,
+  openLogAccess,
+  type Place,
+  placeOf,
+  rangesOf,
+  type TopicRanges,
+  topicOf,
+} from './log-access.ts'
+import { type Output, write } from './output.ts'
+import { lineOf, type ShownRecord, showRecord } from './shown-record.ts'
+
+/** What is shown. */
+export interface TailOptions {
+  from?: string
+  key?: string
+  filter?: string
+  json?: boolean
+  /** False: end at the log's end of now. */
+  follow: boolean
+  /** Ends after so many records. */
+  limit?: number
+  signal: AbortSignal
+}
+
+/** Tells whether a record is wanted. */
+export type Wanted = (record: ShownRecord) => Promise<boolean>
+
+const POLL_MS = 100
+
+/** Prints records until the limit, the end or the signal. */
+export async function tail(
+  config: PlatformConfig,
+  log: Log,
+  topicText: string,
+  output: Output,
+  options: TailOptions,
+): Promise<void> {
+  const key = topicOf(topicText)
+  const place = options.from === undefined ? { last: 0 } : placeOf(options.from)
+  const wanted = filterOf(options.filter)
+  const access = await openLogAccess(config, log, [key])
+  let left = options.limit ?? Number.POSITIVE_INFINITY
+  const print = async (records: readonly ScannedRecord[]): Promise<void> => {
+    for (const record of records) {
+      if (left <= 0 || options.signal.aborted) return
+      if (options.key !== undefined && record.key?.toString() !== options.key) continue
+      const shown = await showRecord(access.kafka.codec, topics[key].name, record)
+      if (!(await wanted(shown))) continue
+      left -= 1
+      const text = output.isTTY === true && options.json !== true ? lineOf(shown) : JSON.stringify(shown)
+      await write(output, `${text}\n`)
+    }
+  }
+  try {
+    const isEnough = (): boolean => left <= 0 || options.signal.aborted
+    let range = await rangesOf(access, key, place)
+    await printRange(access, range, place, print, isEnough)
+    while (options.follow && !isEnough()) {
+      range = await after(access, range)
+      await printRange(access, range, undefined, print, isEnough)
+      await pause(POLL_MS, undefined, { signal: options.signal }).catch(() => undefined)
+    }
+  } finally {
+    await access.close()
+  }
+}
+
+async function printRange(
+  { reader }: LogAccess,
+  { topic, ranges }: TopicRanges,
+  place: Place | undefined,
+  print: (records: readonly ScannedRecord[]) => Promise<void>,
+  isEnough: () => boolean,
+): Promise<void> {
+  const last = place !== undefined && 'last' in place ? place.last : undefined
+  let kept: ScannedRecord[] = []
+  for await (const page of scanTopic(reader, topic, ranges)) {
+    if (isEnough()) return
+    if (last === undefined) await print(page)
+    // Each partition gave its last N: the topic's last N are among them.
+    else kept = inLogOrder([...kept, ...page]).slice(-last)
+  }
+  await print(kept)
+}
+
+const inLogOrder = (records: ScannedRecord[]): ScannedRecord[] =>
+  records.sort((a, b) => a.timestamp - b.timestamp || a.partition - b.partition || a.offset - b.offset)
+
+/** What the log took since. */
+async function after({ reader }: LogAccess, { topic, ranges }: TopicRanges): Promise<TopicRanges> {
+  const next: TopicRanges['ranges'] = new Map()
+  for (const [partition, { to }] of ranges) {
+    next.set(partition, { from: to, to: Math.max(to, await reader.stableEnd(topic, partition)) })
+  }
+  return { topic, ranges: next }
+}
+
+/** A JSONata expression as a filter; wanted is what it finds true, as `$boolean` does. */
+export function filterOf(text: string | undefined): Wanted {
+  if (text === undefined) return async () => true
+  let expression: jsonata.Expression
+  try {
+    expression = jsonata(`$boolean(${text}\n)`)
+  } catch (error) {
+    throw new CommandFailure(`--filter is no JSONata: ${messageOf(error)}`, exitCodes.usage)
+  }
+  return async record => {
+    try {
+      return (await expression.evaluate(record)) === true
+    } catch (error) {
+      const { partition, offset } = record
+      throw new CommandFailure(`--filter fails on ${partition}@${offset}: ${messageOf(error)}`, exitCodes.badInput)
+    }
+  }
+}

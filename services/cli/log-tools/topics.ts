@@ -1,0 +1,108 @@
+/**
+ * `marketlog topics`: the catalogue of topics beside what the brokers hold of each.
+ *
+ * Reads the brokers only. Writes a table on a terminal and JSON lines in a pipe. Sizes are compressed bytes on disk;
+ * offsets count transaction markers too, so they bound the records from above.
+ */
+import Table from 'cli-table3'
+import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
+import { sumByGroup } from '../group-lag.ts'
+import { readingGroups } from '../reading-groups.ts'
+import { openLagLook } from '../wait-for-views.ts'
+import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from './log-access.ts'
+import { bytesText, type Output, write } from './output.ts'
+
+/** A topic as the catalogue and the brokers tell of it. */
+export interface TopicFacts {
+  topic: string
+  key: string
+  events: string[]
+  writer: string
+  /** Lag is null for a reader without a group. */
+  readers: { reader: string; lag: number | null }[]
+  partitions: { partition: number; from: number; to: number; bytes: number }[]
+  offsets: number
+  bytes: number
+  retention: LiveRetention | null
+}
+
+const DAY_MS = 86_400_000
+
+/** Prints every topic. */
+export async function showTopics(
+  config: PlatformConfig,
+  log: Log,
+  output: Output,
+  options: { json?: boolean },
+): Promise<void> {
+  const facts = await readTopics(config, log)
+  if (output.isTTY !== true || options.json === true) {
+    for (const one of facts) await write(output, `${JSON.stringify(one)}\n`)
+    return
+  }
+  const head = ['topic', 'key', 'events', 'parts', 'offsets', 'on disk', 'kept', 'writer', 'readers (behind)']
+  const table = new Table({ head, wordWrap: true })
+  for (const one of facts) {
+    const readers = one.readers.map(({ reader, lag }) => (lag ? `${reader} (${lag.toLocaleString('en')})` : reader))
+    table.push([
+      ...[one.topic, one.key.replaceAll(', ', '\n'), one.events.join('\n'), one.partitions.length],
+      ...[one.offsets.toLocaleString('en'), bytesText(one.bytes), keptText(one.retention)],
+      ...[one.writer, readers.join('\n')],
+    ])
+  }
+  await write(output, `${table.toString()}\n`)
+}
+
+/** Reads what the brokers hold of every topic. */
+export async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {
+  const keys = Object.keys(topics) as TopicKey[]
+  const access = await openLogAccess(config, log, keys)
+  const look = await openLagLook(config, log)
+  try {
+    const lags = new Map(
+      sumByGroup(await look.look(readingGroups())).map(each => [`${each.group} ${each.topic}`, each]),
+    )
+    const bytes = new Map(
+      (await access.reader.diskBytes()).map(each => [`${each.topic}/${each.partition}`, each.bytes]),
+    )
+    const retentions = await liveRetentions(access.kafka)
+    const facts: TopicFacts[] = []
+    for (const key of keys) facts.push(await factsOf(access, key, { lags, bytes, retentions }))
+    return facts
+  } finally {
+    await look.close()
+    await access.close()
+  }
+}
+
+async function factsOf(
+  access: LogAccess,
+  topicKey: TopicKey,
+  known: {
+    lags: ReadonlyMap<string, { lag: number }>
+    bytes: ReadonlyMap<string, number>
+    retentions: ReadonlyMap<string, LiveRetention>
+  },
+): Promise<TopicFacts> {
+  const { name, key, events, writer, readers }: TopicDefinition = topics[topicKey]
+  const found = await rangesOf(access, topicKey, undefined)
+  const partitions = [...found.ranges].map(([partition, range]) => {
+    return { partition, ...range, bytes: known.bytes.get(`${found.topic}/${partition}`) ?? 0 }
+  })
+  return {
+    ...{ topic: name, key, events: events.map(event => `${event.name} v${event.version}`), writer },
+    readers: readers.map(reader => ({ reader, lag: known.lags.get(`${reader} ${name}`)?.lag ?? null })),
+    ...{ partitions, offsets: offsetsIn(found), bytes: partitions.reduce((sum, one) => sum + one.bytes, 0) },
+    retention: known.retentions.get(name) ?? null,
+  }
+}
+
+function keptText(retention: LiveRetention | null): string {
+  if (retention === null) return 'not there'
+  if (retention.isCompacted) return 'last of a key'
+  const time = retention.ms < 0 ? 'for ever' : `${Math.round(retention.ms / DAY_MS)} days`
+  return retention.bytes < 0 ? time : `${time}, ${bytesText(retention.bytes)} a part`
+}

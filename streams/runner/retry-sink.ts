@@ -1,0 +1,78 @@
+/**
+ * Takes records that were set aside once more, into the view of their group and by its own sink.
+ *
+ * One partition of the topic `retries`. Only for views that merge by log offset: a record comes with its own place, so taking
+ * it late, twice, or after its successors leaves what taking it in time would have left. The view keeps its single writer,
+ * since the group that owns it does the work. Invariant: a record that fails again is set aside again, under the
+ * same identity, before the group moves on.
+ */
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import type { RetryAsked } from '#schemas/events/retry-asked.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { decodeSlowly, isDecoded } from './decoding.ts'
+import { OK } from './outcome.ts'
+import type { SetAside } from './set-aside.ts'
+import type { PartitionSink, SinkSpec } from './sink-runner.ts'
+
+/** What retrying needs of its runner. */
+export interface RetryParts {
+  spec: SinkSpec
+  codec: Codec
+  aside: SetAside
+  send(records: readonly Outgoing[]): Promise<void>
+}
+
+/** Opens the sink of a partition of `retries`. */
+export function openRetrySink(parts: RetryParts): PartitionSink {
+  const { group } = parts.spec
+  let asked: RetryAsked[] = []
+  return {
+    position: undefined,
+    apply({ event, value }) {
+      if (event !== 'RetryAsked') return { kind: 'skip', reason: 'other_event' }
+      const one: RetryAsked = value
+      if (one.group !== null && one.group !== group) return { kind: 'skip', reason: 'another_group' }
+      if (topicOf(parts.spec, one) === undefined) return { kind: 'skip', reason: 'another_topic' }
+      asked.push(one)
+      return OK
+    },
+    async flush() {
+      const places = Map.groupBy(asked, one => `${one.topic}/${one.partition}`)
+      for (const records of places.values()) await takeAgain(parts, records)
+      asked = []
+    },
+    close: async () => undefined,
+  }
+}
+
+const topicOf = ({ topics: read }: SinkSpec, { topic }: RetryAsked): TopicKey | undefined =>
+  read.find(key => topics[key].name === topic)
+
+/** Takes the records of one partition again, in the order of the log. */
+async function takeAgain({ spec, codec, aside, send }: RetryParts, records: readonly RetryAsked[]): Promise<void> {
+  const [first] = records
+  const topic = first && topicOf(spec, first)
+  if (topic === undefined) return
+  const { partition } = first as RetryAsked
+  const sink = await spec.open(topic, partition)
+  try {
+    const again: Outgoing[] = []
+    const ordered = [...records].sort((a, b) => a.offset - b.offset)
+    if (sink.prepare) await sink.prepare()
+    for (const { offset, key, value } of ordered) {
+      const decoded = await decodeSlowly(codec, value)
+      const place = { topic, partition, offset }
+      const outcome = isDecoded(decoded)
+        ? sink.apply({ ...place, key: key?.toString() ?? null, ...decoded, raw: value })
+        : decoded
+      if (outcome.kind === 'retry') throw new Error(`${spec.group} cannot take ${topic}-${partition}@${offset} yet`)
+      const setAside = aside.recordOf({ ...place, key, value }, outcome)
+      if (setAside) again.push(setAside)
+    }
+    if (again.length > 0) await send(again)
+    await sink.flush((ordered.at(-1)?.offset ?? 0) + 1)
+  } finally {
+    await sink.close()
+  }
+}

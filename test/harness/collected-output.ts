@@ -1,0 +1,35 @@
+/**
+ * Standard output of a command that runs in the test's process: what it wrote, as lines.
+ *
+ * Invariant: it is no terminal, so commands write what they write into a pipe.
+ */
+import { Writable } from 'node:stream'
+
+/** A stream and what came through it. */
+export interface CollectedOutput {
+  readonly stream: Writable
+  text(): string
+  /** The lines as JSON. */
+  // biome-ignore lint/suspicious/noExplicitAny: each command has a shape of its own.
+  lines(): any[]
+}
+
+/** Opens an output. */
+export function collectOutput(): CollectedOutput {
+  let text = ''
+  const stream = new Writable({
+    write(chunk, _encoding, done) {
+      text += String(chunk)
+      done()
+    },
+  })
+  return {
+    stream,
+    text: () => text,
+    lines: () =>
+      text
+        .split('\n')
+        .filter(Boolean)
+        .map(line => JSON.parse(line)),
+  }
+}

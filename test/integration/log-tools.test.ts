@@ -1,0 +1,196 @@
+/**
+ * The tools that read the log, and what asks for a second try of what was set aside: on a real log, with the real `sales`.
+ */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
+import { type SaleObserved, saleObserved } from '#schemas/events/sale-observed.ts'
+import { allTopics } from '#schemas/topics.ts'
+import { waitForLag } from '#services/cli/lag.ts'
+import { retry } from '#services/cli/log-tools/retry.ts'
+import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/set-aside.ts'
+import { tail } from '#services/cli/log-tools/tail.ts'
+import { showTopics } from '#services/cli/log-tools/topics.ts'
+import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
+const SALES = 40
+const UNKNOWN_NAME = 'Sticker | A name to come'
+const LIMIT_S = 60
+
+describe('log tools', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let clickhouse: ClickhouseWriter
+  let sales: SaleObserved[]
+
+  before(async () => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'ingest', log })
+    publisher = await openPublisher(kafka, 'ingest')
+    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    const names = loadCatalog().slice(0, SALES)
+    sales = names.map(({ market_hash_name, phase }, index) => saleOf(market_hash_name, phase, index))
+    await platform.startRoles(['sales', 'history', 'candles'])
+    await publish(sales)
+    await publish([saleOf(UNKNOWN_NAME, null, SALES)])
+    await publisher.send([{ topic: 'sales', key: 'provider_01', value: Buffer.from('no event of ours') }])
+    await waitForLag(config, log, LIMIT_S)
+  })
+  after(async () => {
+    await publisher.close()
+    await clickhouse.close()
+  })
+
+  const publish = (some: readonly SaleObserved[]) =>
+    publisher.send(
+      some.map(sale => ({ topic: 'sales', key: sale.provider, value: kafka.codec.encode(saleObserved, sale) })),
+    )
+
+  const run = async (command: (output: CollectedOutput['stream']) => Promise<void>) => {
+    const output = collectOutput()
+    await command(output.stream)
+    return output
+  }
+
+  const tailed = async (options: { from?: string; key?: string; filter?: string; limit?: number }) => {
+    const { signal } = new AbortController()
+    const { config, log } = platform
+    return (await run(out => tail(config, log, 'market.sales', out, { follow: false, signal, ...options }))).lines()
+  }
+
+  const storedSales = async (): Promise<string[]> => {
+    const query = `SELECT sale_id FROM ${clickhouse.database}.sales FINAL ORDER BY sale_id`
+    return (await clickhouse.rows<{ sale_id: string }>(query)).map(({ sale_id }) => sale_id)
+  }
+
+  it('list every topic of the catalogue with its offsets, bytes, retention and the lag of its readers', async () => {
+    const { config, log } = platform
+    const lines = (await run(out => showTopics(config, log, out, {}))).lines()
+    expect(lines.map(({ topic }) => topic)).to.deep.equal(allTopics.map(({ name }) => name))
+    const found = lines.find(({ topic }) => topic === 'market.sales')
+    expect(found).to.include({ writer: 'ingest', offsets: SALES + 2 })
+    expect(found.bytes).to.be.greaterThan(1_000)
+    expect(found.readers).to.deep.equal([{ reader: 'sales', lag: 0 }])
+    expect(found.retention).to.deep.include({ isCompacted: false, ms: 30 * 86_400_000 })
+    expect(lines.find(({ topic }) => topic === 'catalog.items').retention.isCompacted).to.equal(true)
+  })
+
+  it('show records decoded, from an offset, a time or so many before the end', async () => {
+    const all = await tailed({ from: '0' })
+    expect(all).to.have.length(SALES + 2)
+    const shown = all.filter(({ event }) => event === 'SaleObserved').map(({ value }) => value.sale_id)
+    expect(shown.toSorted()).to.deep.equal([...sales.map(({ sale_id }) => sale_id), `s${SALES}`].toSorted())
+    const poison = all.find(({ event }) => event === null)
+    expect(Buffer.from(poison.value, 'base64').toString()).to.equal('no event of ours')
+    const inOrder = all.toSorted(
+      (a, b) => a.timestamp - b.timestamp || a.partition - b.partition || a.offset - b.offset,
+    )
+    expect(await tailed({ from: '-3' })).to.deep.equal(inOrder.slice(-3))
+    const { timestamp } = poison
+    const since = await tailed({ from: new Date(timestamp).toISOString() })
+    expect(since.map(({ partition, offset }) => [partition, offset])).to.have.deep.members(
+      all.filter(one => one.timestamp >= timestamp).map(({ partition, offset }) => [partition, offset]),
+    )
+  })
+
+  it('filter by key and by a JSONata expression over the record', async () => {
+    const wanted = [...sales, saleOf(UNKNOWN_NAME, null, SALES)].filter(
+      ({ provider, price }) => provider === 'provider_02' && price > 1_010,
+    )
+    const found = await tailed({
+      from: '0',
+      key: 'provider_02',
+      filter: 'value.price > 1010 and event = "SaleObserved"',
+    })
+    expect(found.map(({ value }) => value.sale_id)).to.have.members(wanted.map(({ sale_id }) => sale_id))
+    expect(await tailed({ from: '0', limit: 5 })).to.have.length(5)
+  })
+
+  it('answer with exit codes and JSON lines in a pipe', async () => {
+    const call = (...args: string[]) =>
+      new Promise<{ code: number; out: string; err: string }>(resolve => {
+        const env = { PATH: process.env.PATH ?? '', ...platform.environment }
+        execFile(process.execPath, [MAIN, ...args], { env }, (error, out, err) =>
+          resolve({ code: Number(error?.code ?? 0), out, err }),
+        )
+      })
+    const good = await call('tail', 'market.sales', '--from', '-2', '--no-follow')
+    expect({ code: good.code, lines: good.out.trim().split('\n').length }, good.err).to.deep.equal({
+      code: 0,
+      lines: 2,
+    })
+    expect(await call('tail', 'no.such')).to.include({ code: 64, out: '' })
+    expect(await call('tail', 'market.sales', '--filter', 'value.(')).to.include({ code: 64, out: '' })
+    expect(await call('dead-letters', 'show', '4711')).to.include({ code: 1, out: '' })
+  })
+
+  it('retry a name once the catalog knows it: the sale stands in the view, once', async () => {
+    const { config, log } = platform
+    const before = (await run(out => listUnresolved(config, log, out, {}))).lines()
+    expect(before).to.have.length(1)
+    expect(before[0]).to.deep.include({ name: UNKNOWN_NAME, groups: ['sales'], item_id: null, retried: 0 })
+    const early = await run(out => retry(config, log, 'unresolved', { numbers: [] }, out))
+    expect(early.lines()[0]).to.deep.include({ asked: 0 })
+    expect(await storedSales()).to.have.length(SALES)
+
+    const setup = await openPublisher(kafka, 'setup')
+    const item = { ...loadCatalog()[0], item_id: 900_000, market_hash_name: UNKNOWN_NAME, phase: null, supply: null }
+    await setup.send([
+      { topic: 'catalog', key: '900000', value: kafka.codec.encode(catalogItemPublished, item as never) },
+    ])
+    await setup.close()
+    const asked = await run(out => retry(config, log, 'unresolved', { numbers: [] }, out))
+    expect(asked.lines()).to.deep.equal([{ asked: 1, dry_run: false, left: [] }])
+    await waitForLag(config, log, LIMIT_S)
+    await run(out => retry(config, log, 'unresolved', { numbers: before[0].numbers }, out))
+    await waitForLag(config, log, LIMIT_S)
+    const ids = [...sales.map(({ sale_id }) => sale_id), `s${SALES}`].toSorted()
+    expect(await storedSales()).to.deep.equal(ids)
+    const after = (await run(out => listUnresolved(config, log, out, {}))).lines()
+    expect(after[0]).to.deep.include({ item_id: 900_000, retried: 1 })
+  })
+
+  it('retry a record that stays poison: it is set aside again and listed once', async () => {
+    const { config, log } = platform
+    const list = async () => (await run(out => listDeadLetters(config, log, out, {}))).lines()
+    const [letter] = await list()
+    expect(letter).to.include({ group: 'sales', topic: 'market.sales', reason: 'undecodable', retried_at: null })
+    const shown = JSON.parse((await run(out => showDeadLetter(config, log, out, letter.number))).text())
+    expect(Buffer.from(shown.value_base64, 'base64').toString()).to.equal('no event of ours')
+    await run(out => retry(config, log, 'dead-letters', { numbers: [letter.number] }, out))
+    const { number: _, retried_at: __, at: ___, ...same } = letter
+    await eventually(
+      async () => {
+        const [again, ...others] = await list()
+        expect(others).to.deep.equal([])
+        expect(again).to.deep.include(same)
+        expect(again.number).to.be.greaterThan(letter.number)
+        expect(again.retried_at).to.be.a('string')
+        return true
+      },
+      30_000,
+      'the letter to come back',
+    )
+  })
+})
+
+function saleOf(market_hash_name: string, phase: SaleObserved['phase'], index: number): SaleObserved {
+  const at = Date.now() - 86_400_000
+  return {
+    ...{ provider: `provider_0${1 + (index % 3)}`, sale_id: `s${index}`, market_hash_name, phase },
+    ...{ price: 1_000 + index, currency: 'USD', usd_rate: '1', sold_at: at + index, float: null, paint_seed: null },
+    ...{ stickers: null, charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
+    observed_at: at + 60_000,
+  }
+}
