@@ -80,6 +80,7 @@ function describe(operation: Operation): Json {
     summary,
     description: `${description}\n\n${access}`,
     'x-tiers': tiers ?? [],
+    'x-credential': tiers ? (operation.access ?? 'key') : 'none',
     ...(tiers === undefined && { security: [] }),
     parameters: [
       ...parametersOf('path', params),

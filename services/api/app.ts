@@ -43,6 +43,8 @@ export function makeApp(parts: ApiParts, options: { log: Log; accessLog: Log; me
   const app = express()
   app.disable('x-powered-by')
   app.set('etag', false)
+  // Should answering an error fail itself, Express answers; as in production it then shows no stack.
+  app.set('env', 'production')
   app.set('trust proxy', false)
   app.set('query parser', false)
   const now = () => performance.now()
