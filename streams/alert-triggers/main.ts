@@ -7,13 +7,14 @@
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
-import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { topics } from '#schemas/topics.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { openRateFeed } from './rates.ts'
 import { openRestorer } from './restore.ts'
 import { openRuleFeed } from './rule-feed.ts'
+import type { ChangesEnd } from './rule-queue.ts'
 import { openTriggerSink } from './sink.ts'
 
 const GROUP = 'alert-triggers'
@@ -31,7 +32,8 @@ export const start: StartRole = async context => {
   const rates = await openRateFeed(kafka, fail)
   const rules = await openRuleFeed({ kafka, log, metrics, fail })
   const restorer = openRestorer({ kafka, reader, group: GROUP })
-  const parts = { codec: kafka.codec, publisher, restorer, rules, rates, metrics, fail }
+  const changes = changesEndOf(reader, kafka.topicName('bookChanges'))
+  const parts = { codec: kafka.codec, publisher, restorer, changes, rules, rates, metrics, fail }
   const running = await runSink(context, kafka, {
     group: GROUP,
     topics: ['bookChanges'],
@@ -52,6 +54,17 @@ export const start: StartRole = async context => {
       await rates.close()
       await publisher.close()
       await reader.close()
+    },
+  }
+}
+
+function changesEndOf(reader: RangeReader, topic: string): ChangesEnd {
+  return {
+    end: partition => reader.stableEnd(topic, partition),
+    async past(partition, position) {
+      const next = new Map([[partition, position]])
+      const [fetched] = await reader.fetch(topic, next, 0)
+      return fetched?.records.length === 0 ? (next.get(partition) ?? position) : position
     },
   }
 }

@@ -1,9 +1,8 @@
 /**
  * One partition of the triggers: its items' rows and rules in memory, what fires to alerts.triggered.
  *
- * States: catching up (from the group's position to the end that stood when it opened) -> current. While catching up, a
- * rule waits for the change that the log took after the rule, so that it never fires by a price from before it; once
- * current, a rule is looked at when it comes, and a change only when every rule that the log took before it has come.
+ * A change is looked at only when every rule that the log took before it has come, and a rule when every change before
+ * it has been applied (rule-queue.ts): what fires does not depend on which of the two was read first.
  * Invariant: the group's position moves on only when the log holds every trigger of what lies before it; a repeat
  * after a crash names the same versions.
  */
@@ -16,7 +15,7 @@ import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import type { RateFeed, RateTable } from './rates.ts'
 import type { Restorer } from './restore.ts'
 import type { RuleFeed } from './rule-feed.ts'
-import type { Rule } from './rule-group.ts'
+import { type ChangesEnd, openRuleQueue } from './rule-queue.ts'
 import {
   changeBook,
   considerRates,
@@ -31,6 +30,7 @@ export interface TriggerParts {
   codec: Codec
   publisher: Publisher
   restorer: Restorer
+  changes: ChangesEnd
   rules: RuleFeed
   rates: RateFeed
   metrics: Metrics
@@ -38,98 +38,62 @@ export interface TriggerParts {
   fail(error: Error): void
 }
 
-/** A rule that is not looked at before the change at `from`. */
-interface Waiting {
-  rule: Rule
-  /** When it came to stand: its own time or that of the log's taking it, whichever is earlier. */
-  since: number
-  from: number
-}
-
 /** Items whose rules are looked at between two turns of the event loop when rates change. */
 const ITEMS_PER_TURN = 500
 
 /** Opens a partition: its rules, then its rows at the group's position, then what came between. */
 export async function openTriggerSink(parts: TriggerParts, partition: number): Promise<PartitionSink> {
-  const { rates } = parts
+  const { rates, fail } = parts
   const state = openTriggerState(rates.current().rates)
   const outlet = openOutlet(parts)
-  const waiting: Waiting[] = []
   let position = 0
-  let end = Number.POSITIVE_INFINITY
-  let released = 0
-
-  const consider = (rule: Rule): void => {
-    const trigger = considerRule(state, rule)
-    if (trigger) outlet.add([trigger])
-  }
+  const queue = openRuleQueue({
+    ...{ partition, changes: parts.changes, fail },
+    position: () => position,
+    consider(rule) {
+      const trigger = considerRule(state, rule)
+      if (trigger) outlet.add([trigger])
+    },
+    onSettled: () => outlet.sendSoon(),
+  })
   const closeRules = await parts.rules.open(partition, (id, changed, appendedAt) => {
     if (changed === undefined) return state.rules.forget(id)
     const rule = state.rules.note(changed)
-    if (rule === undefined) return
-    const since = Math.min(rule.changedAt, appendedAt)
-    if (position < end) return void waiting.push({ rule, since, from: end })
-    consider(rule)
-    outlet.sendSoon()
+    if (rule) queue.add(rule, Math.min(rule.changedAt, appendedAt))
   })
   const restored = await parts.restorer.restore({
-    ...{ partition, book: state.book, onChange: openPlacing(waiting) },
+    ...{ partition, book: state.book, onChange: queue.onChange },
     async isWatched() {
       await parts.rules.upToDate(partition)
-      waiting.sort((one, other) => one.since - other.since)
-      return waiting.length > 0
+      return queue.place()
     },
   })
-  end = restored.end
   position = restored.next
-
-  const release = (upTo: number): void => {
-    for (let next = waiting[released]; next && Math.min(next.from, end) <= upTo; next = waiting[released]) {
-      consider(next.rule)
-      released += 1
-    }
-    if (released < waiting.length || released === 0) return
-    waiting.length = 0
-    released = 0
-  }
   const sweep = openSweep(state, outlet, rates)
-  release(position)
+  queue.begin(restored.end)
   outlet.sendSoon()
   const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
   return {
-    position: restored.next,
+    position,
     prepare: () => parts.rules.upToDate(partition),
     apply(record) {
-      release(record.offset)
+      queue.release(record.offset)
       if (record.event === 'BookChanged') outlet.add(changeBook(state, record.value))
       position = record.offset + 1
       return OK
     },
     async flush(next) {
       position = next
-      release(position)
+      queue.release(position)
       size.set({ partition }, state.rules.size())
       await outlet.send()
     },
     async close() {
       closeRules()
+      queue.close()
       sweep.close()
       await outlet.close()
     },
-  }
-}
-
-/**
- * Finds for each rule the first change that the log took no earlier than the rule. Those that come while changes are
- * told are younger than all of them, and stand behind; they wait for the end.
- */
-function openPlacing(waiting: readonly Waiting[]): (offset: number, appendedAt: number) => void {
-  let placed = 0
-  return (offset, appendedAt) => {
-    for (let next = waiting[placed]; next && next.since <= appendedAt; next = waiting[placed]) {
-      next.from = offset
-      placed += 1
-    }
   }
 }
 

@@ -96,7 +96,32 @@ describe('alerts under kill', function () {
       (await database.rows<{ count: number }>(`SELECT count(*)::int AS count FROM ${statement}`))[0]?.count ?? 0
     if (role === 'accounts') return (await lagOf(look, role)) + (await count('outbox'))
     const pending = await count(`webhook_deliveries WHERE status = 'pending'`)
-    return pending + (await count(`email_deliveries WHERE status = 'pending'`)) + (await count('graphile_worker.jobs'))
+    return (
+      pending +
+      (await count(`email_deliveries WHERE status = 'pending'`)) +
+      (await count('graphile_worker.jobs WHERE attempts < max_attempts'))
+    )
+  }
+
+  /** Resolves with all events when everything has come to its end. */
+  async function drained(wanted: number): Promise<EventRow[]> {
+    const events = await eventually(
+      async () => {
+        const found = await eventRows(database)
+        if (found.length < wanted) throw new Error(`${found.length} of ${wanted}`)
+        return found
+      },
+      DRAIN_LIMIT_MS,
+      'every event',
+    )
+    for (const role of ROLES) {
+      const isIdle = async () => {
+        if ((await waitingFor(role)) === 0) return true
+        throw new Error(JSON.stringify(await database.rows(LEFT)))
+      }
+      await eventually(isIdle, DRAIN_LIMIT_MS, `nothing to wait for ${role}`)
+    }
+    return events
   }
 
   function pack(random: SeededRandom, load: AlertLoad, role: (typeof ROLES)[number]): Pack {
@@ -134,21 +159,15 @@ describe('alerts under kill', function () {
       ...(isLong ? { alertsPerSecond: 80, least: 10_000 } : { alertsPerSecond: 40, least: 600 }),
     })
     const packs = ROLES.map(role => pack(random, load, role))
-    const reports = await Promise.all(packs.map(({ done }) => done))
-    await load.end()
-    const wanted = [...load.fires.values()].reduce((sum, times) => sum + times, 0)
-    const events = await eventually(
-      async () => {
-        const found = await eventRows(database)
-        return found.length >= wanted && found
-      },
-      DRAIN_LIMIT_MS,
-      `${wanted} events`,
-    )
-    for (const role of ROLES) {
-      await eventually(async () => (await waitingFor(role)) === 0, DRAIN_LIMIT_MS, `nothing to wait for ${role}`)
+    let reports: TormentReport[]
+    let events: EventRow[]
+    try {
+      reports = await Promise.all(packs.map(({ done }) => done))
+      await load.end()
+      events = await drained([...load.fires.values()].reduce((sum, times) => sum + times, 0))
+    } finally {
+      for (const one of packs) await one.stop()
     }
-    for (const one of packs) await one.stop()
 
     for (const report of reports) console.log(`      ${storyOf(report)}`)
     expectBalanced({
@@ -164,6 +183,14 @@ describe('alerts under kill', function () {
     for (const { role, underLoad } of reports) expect(underLoad, `blows to ${role} under load`).to.be.above(0)
   })
 })
+
+/** What delivery has left, for the message of a failure. */
+const LEFT = `SELECT task_identifier AS what, count(*)::int, max(attempts) AS attempts, max(last_error) AS error, min(run_at) AS due
+    FROM graphile_worker.jobs WHERE attempts < max_attempts GROUP BY 1
+  UNION ALL SELECT 'webhook ' || coalesce(error, ''), count(*)::int, max(attempt_count), NULL, min(next_attempt_at)
+    FROM webhook_deliveries WHERE status = 'pending' GROUP BY 1
+  UNION ALL SELECT 'mail ' || coalesce(error, ''), count(*)::int, max(attempt_count), NULL, min(next_attempt_at)
+    FROM email_deliveries WHERE status = 'pending' GROUP BY 1`
 
 interface EventRow {
   id: string

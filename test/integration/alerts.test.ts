@@ -44,6 +44,14 @@ describe('alerts', function () {
     await world.close()
   })
 
+  /** Resolves when the log holds every rule, which from then on sees each change. */
+  const inForce = () =>
+    eventually(
+      async () => (await world.database.rows('SELECT id FROM outbox LIMIT 1')).length === 0,
+      LIMIT_MS,
+      'the rules to be in the log',
+    )
+
   /** An item that no test has touched. */
   const newItem = (): number => itemIds[used++] as number
 
@@ -101,6 +109,7 @@ describe('alerts', function () {
       const [one, itemId] = [await owner(), newItem()]
       await ask(itemId, 12)
       const { body: alert } = await one.create(below(itemId, '10.50'))
+      await inForce()
       await ask(itemId, 11)
       await ask(itemId, 10.25, 'provider_02')
       await ask(itemId, 10.2, 'provider_02')
@@ -174,6 +183,7 @@ describe('alerts', function () {
       const body = { item_id: itemId, kind: 'spread_exceeds', threshold_value: '20', threshold_currency: 'NOPE' }
       const made = await one.create(body)
       expect(made.body.threshold_currency).to.equal(null)
+      await inForce()
       await market.move([{ side: 'bid', provider: 'provider_03', itemId, micro: 8 * USD }])
       await market.move([{ side: 'bid', provider: 'provider_03', itemId, micro: 7.9 * USD }])
       await eventually(async () => (await one.events()).length === 1, LIMIT_MS, 'it to fire')
