@@ -13,17 +13,34 @@ import { runDirectory } from '#services/cli/run-directory.ts'
 import { listenForStop } from '#services/cli/stop-signals.ts'
 import { stopTestServers, testServers } from '#test/harness/test-servers.ts'
 import type { Bench, BenchContext, Entry } from './bench.ts'
+import { alerts } from './benches/alerts.ts'
 import { book } from './benches/book.ts'
+import { candleReads } from './benches/candle-reads.ts'
 import { candles, history } from './benches/clickhouse.ts'
 import { liveView } from './benches/live-view.ts'
+import { market } from './benches/market.ts'
 import { memory } from './benches/memory.ts'
 import { prices } from './benches/prices.ts'
+import { reads } from './benches/reads.ts'
 import { restart } from './benches/restart.ts'
+import { snapshots } from './benches/snapshots.ts'
 import { visibility } from './benches/visibility.ts'
 import { keepResults, showResults } from './report.ts'
 import { FULL_SIZE, openStage, QUICK_SIZE, type Stage } from './stage.ts'
 
-const BENCHES: readonly Bench[] = [book, liveView, prices, history, candles, visibility, restart, memory]
+const BENCHES: readonly Bench[] = [
+  book,
+  liveView,
+  prices,
+  reads,
+  snapshots,
+  candleReads,
+  history,
+  candles,
+  visibility,
+  restart,
+  memory,
+  alerts, market]
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
 

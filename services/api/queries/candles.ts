@@ -12,9 +12,9 @@ import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { CANDLE_INTERVALS, type Candle, type CandleWindow, composeCandles, fillCandles } from '#schemas/views/candle.ts'
 import {
-  type CandlePartRow,
+  type CandlePartColumns,
   type CandlePartsParams,
-  candlePartOf,
+  candlePartsOf,
   selectCandleParts,
 } from '#schemas/views/clickhouse/candle-parts.ts'
 import { type CandleStandingRow, selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
@@ -101,12 +101,12 @@ async function readSources(clickhouse: ClickhouseReader, itemId: number, window:
     end_s: window.end / 1000,
   }
   const [parts, standing] = await Promise.all([
-    clickhouse.rows<CandlePartRow>(selectCandleParts(clickhouse.database), params),
+    clickhouse.rows<CandlePartColumns>(selectCandleParts(clickhouse.database), params),
     clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
   ])
   const named = <T extends { provider: string }>(row: T): T =>
     isOneOfMany ? { ...row, provider: `${row.provider}${OF_ITEM}${itemId}` } : row
-  return { parts: parts.map(candlePartOf).map(named), standing: standing.map(named) }
+  return { parts: parts.flatMap(candlePartsOf).map(named), standing: standing.map(named) }
 }
 
 function withoutItems(candle: Candle): Candle {

@@ -5,7 +5,7 @@
  * The market is at rest, keys and limits are those of every request.
  */
 import { newKey } from '../api-access.ts'
-import type { Bench, BenchContext, Entry } from '../bench.ts'
+import type { Bench, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import type { HttpQuestion } from '../http-load.ts'
 import { measureRoute } from '../http-turns.ts'
@@ -28,7 +28,7 @@ export const reads: Bench = {
     const entries: Entry[] = []
     for (const [name, questions] of Object.entries(questionsOf(stage))) {
       context.say(name)
-      const turns = await measureRoute(context as BenchContext, {
+      const turns = await measureRoute(context, {
         process,
         baseUrl: process.baseUrl,
         headers,
@@ -44,9 +44,9 @@ export const reads: Bench = {
   },
 }
 
-function questionsOf({ market }: Stage): Record<string, HttpQuestion[]> {
-  const { itemIds, listings } = market
-  const lastPage = Math.floor(listings.length / PAGE_ROWS) - 1
+function questionsOf({ market, size }: Stage): Record<string, HttpQuestion[]> {
+  const { itemIds } = market
+  const lastPage = Math.floor((size.providers * itemIds.length) / PAGE_ROWS) - 1
   const pages = Array.from({ length: PAGES }, (_, each) => Math.floor((each * lastPage) / PAGES))
   const batches = Array.from({ length: BATCHES }, (_, each) =>
     Array.from({ length: BATCH_ITEMS }, (_, at) => itemIds[(each + at * 7 * BATCHES) % itemIds.length]),

@@ -1,0 +1,204 @@
+/**
+ * A million enabled alerts over 30,000 items at 5,000 changes of prices a second: latency, memory, cost of a change.
+ *
+ * Every change moves its item's best ask, the dearest kind. Latency: from the log's taking a change to its taking the
+ * trigger that it caused, by the log's own clock, sampled by rules that fire. Cost: CPU of the role's process for a change
+ * out of a backlog, with 10,000, 100,000 and 1,000,000 rules on the same items.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { ITEM_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
+import { type AlertBench, CANARY_MICRO, openAlertBench } from '../alert-rules.ts'
+import type { Bench, BenchContext, Entry } from '../bench.ts'
+import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
+import { openGate } from '../gate.ts'
+import type { Stage } from '../stage.ts'
+import { percentile } from '../statistics.ts'
+
+const ROLE = 'alert-triggers'
+const LATENCY_BAR_S = 0.25
+/** 1 GB. */
+const MEMORY_BAR_MIB = 953
+/** A change with a million rules may cost this much of one with 10,000, the other way round. */
+const FLAT_BAR = 0.7
+const CHANGES_PER_SECOND = 5_000
+const TICK_MS = 20
+const SECONDS = 20
+const WARM_UP_SECONDS = 3
+const BACKLOG_ROUNDS = 4
+const TURNS = 3
+const LIMIT_MS = 240_000
+
+/** Latency, memory and cost of alert triggers. */
+export const alerts: Bench = {
+  name: 'alerts',
+  about: 'a million alerts at 5,000 changes a second: latency, memory, and cost of a change by number of rules',
+  async run(context) {
+    const stage = await context.stage()
+    await stage.stopAll()
+    const items = stage.market.itemIds
+    const sizes = context.isQuick ? [1_000, 10_000, 100_000] : [10_000, 100_000, 1_000_000]
+    const bench = await openAlertBench(stage.kafka, items)
+    try {
+      const costs: Turn[][] = []
+      let known = 0
+      for (const size of sizes) {
+        context.say(`publishing rules up to ${size.toLocaleString('en')}`)
+        await bench.rules(known, size)
+        known = size
+        await restartTriggers(stage)
+        context.say(`changes with ${size.toLocaleString('en')} rules`)
+        costs.push(await costsOf(context, stage, bench))
+      }
+      context.say(`${CHANGES_PER_SECOND} changes a second with ${known.toLocaleString('en')} rules`)
+      const { latenciesMs, mostMib } = await latencies(context, stage, bench)
+      return entriesOf(sizes, costs, latenciesMs, mostMib)
+    } finally {
+      await bench.close()
+      await stage.stopAll()
+    }
+  },
+}
+
+function entriesOf(
+  sizes: readonly number[],
+  costs: readonly Turn[][],
+  latenciesMs: number[],
+  mostMib: number,
+): Entry[] {
+  const [least = [], ...others] = costs
+  const count = (size: number | undefined) => (size ?? 0).toLocaleString('en')
+  const flat = others.map((turns, at) =>
+    ratioEntry(
+      { name: `alerts: changes with ${count(sizes[at + 1])} rules, against ${count(sizes[0])}`, unit: 'changes/CPU s' },
+      turns.map(({ value }, turn) => ({ value, against: least[turn]?.value ?? Number.NaN })),
+      FLAT_BAR,
+    ),
+  )
+  const latency = (share: number, name: string, bar: number | null) =>
+    figureEntry({ name: `alerts: change to trigger ${name}`, unit: 's' }, percentile(latenciesMs, share) / 1_000, bar)
+  return [
+    ...flat,
+    latency(0.5, 'p50', null),
+    latency(0.99, 'p99', LATENCY_BAR_S),
+    figureEntry(
+      { name: `alerts: most memory with ${count(sizes.at(-1))} rules`, unit: 'MiB' },
+      mostMib,
+      MEMORY_BAR_MIB,
+    ),
+  ]
+}
+
+/** Starts the role anew, so that all of its rules come the way that they come after a restart. */
+async function restartTriggers(stage: Stage): Promise<void> {
+  await stage.stop(ROLE)
+  const role = await stage.role(ROLE)
+  await role.ready(LIMIT_MS)
+  await stage.reached(ROLE, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+}
+
+/** Changes for a second of CPU, in turns over a backlog of every item's changes. */
+async function costsOf(context: BenchContext, stage: Stage, bench: AlertBench): Promise<Turn[]> {
+  const role = await stage.role(ROLE)
+  const items = stage.market.itemIds
+  const gate = await openGate(stage.kafka, 'bookChanges')
+  const none: ReadonlySet<number> = new Set()
+  const turns: Turn[] = []
+  try {
+    for (let turn = 0; turn < (context.isQuick ? 1 : TURNS) + 1; turn++) {
+      context.signal.throwIfAborted()
+      await gate.hold()
+      for (let round = 0; round < BACKLOG_ROUNDS; round++) await bench.changes(items, round, none)
+      const ends = await stage.ends('bookChanges')
+      const before = await role.figures()
+      await gate.release()
+      await stage.reached(ROLE, 'bookChanges', ends, LIMIT_MS)
+      const { cpuSeconds } = await role.figures()
+      // The first turn warms up.
+      if (turn > 0)
+        turns.push({ value: (items.length * BACKLOG_ROUNDS) / (cpuSeconds - before.cpuSeconds), against: 1 })
+    }
+  } finally {
+    await gate.close()
+  }
+  context.log.info({ turns }, 'changes for a second of CPU')
+  return turns
+}
+
+/** Moves prices at the set pace; one item of each tick fires its canary. */
+async function latencies(
+  context: BenchContext,
+  stage: Stage,
+  bench: AlertBench,
+): Promise<{ latenciesMs: number[]; mostMib: number }> {
+  const role = await stage.role(ROLE)
+  const items = stage.market.itemIds
+  const perTick = (CHANGES_PER_SECOND * TICK_MS) / 1_000
+  const seconds = WARM_UP_SECONDS + (context.isQuick ? 5 : SECONDS)
+  const ticks = (seconds * 1_000) / TICK_MS
+  const at = (tick: number, each: number): number => items[(tick * perTick + each) % items.length] ?? 0
+  // When all items have passed, the ones after the last round's are taken.
+  const roundOf = (tick: number): number => Math.floor((tick * perTick) / items.length)
+  const canaryOf = (tick: number): number => at(tick, roundOf(tick) % perTick)
+  const canaries = [...new Set(Array.from({ length: ticks }, (_, tick) => canaryOf(tick)))]
+  await bench.canaries(canaries, 1)
+  await pause(1_000)
+  const from = { changes: await stage.ends('bookChanges'), triggers: await stage.ends('alertsTriggered') }
+  let mostMib = 0
+  let sent: Promise<void> = Promise.resolve()
+  const fired = new Set<number>()
+  const startedAt = performance.now()
+  for (let tick = 0; tick < ticks; tick++) {
+    await pause(Math.max(0, startedAt + tick * TICK_MS - performance.now()))
+    const ids = Array.from({ length: perTick }, (_, each) => at(tick, each))
+    const canary = canaryOf(tick)
+    const chosen = fired.has(canary) ? new Set<number>() : new Set([canary])
+    fired.add(canary)
+    sent = sent.then(() => bench.changes(ids, roundOf(tick), chosen))
+    if (tick % (1_000 / TICK_MS) === 0) mostMib = Math.max(mostMib, (await role.figures()).residentMib)
+  }
+  await sent
+  const rate = Math.round((ticks * perTick * 1_000) / (performance.now() - startedAt))
+  context.log.info({ changesPerSecond: rate, canaries: fired.size }, 'changes were published')
+  await stage.reached(ROLE, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+  const warm = new Set(Array.from({ length: (WARM_UP_SECONDS * 1_000) / TICK_MS }, (_, tick) => canaryOf(tick)))
+  return { latenciesMs: await delays(stage, from, fired, warm), mostMib }
+}
+
+/** From the log's taking each canary's change to its taking the trigger; a canary that never fired took for ever. */
+async function delays(
+  stage: Stage,
+  from: { changes: number[]; triggers: number[] },
+  fired: ReadonlySet<number>,
+  warm: ReadonlySet<number>,
+): Promise<number[]> {
+  const changedAt = await times(
+    stage,
+    'bookChanges',
+    from.changes,
+    ({ price_micro_usd: micro }) => micro === CANARY_MICRO,
+  )
+  const triggeredAt = await times(stage, 'alertsTriggered', from.triggers, () => true)
+  return [...fired]
+    .filter(itemId => !warm.has(itemId))
+    .map(itemId => (triggeredAt.get(itemId) ?? Number.POSITIVE_INFINITY) - (changedAt.get(itemId) ?? 0))
+}
+
+/** When the log took the first fitting record of each item. */
+async function times(
+  stage: Stage,
+  topic: TopicKey,
+  from: readonly number[],
+  isFitting: (value: { price_micro_usd: number }) => boolean,
+): Promise<Map<number, number>> {
+  const found = new Map<number, number>()
+  const name = stage.kafka.topicName(topic)
+  for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
+    const range = { topic: name, partition, from: from[partition] ?? 0, to: await stage.reader.end(name, partition) }
+    await stage.reader.read(range, ({ value, timestamp }) => {
+      if (value === null) return
+      const { value: event } = stage.kafka.codec.decode(value)
+      if (isFitting(event) && !found.has(event.item_id)) found.set(event.item_id, timestamp)
+    })
+  }
+  return found
+}

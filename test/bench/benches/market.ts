@@ -1,0 +1,299 @@
+/**
+ * Market analytics at full size, each answer beside the bare read that it rests on: arbitrage over 1.2 million asks and 0.3
+ * million bids with 8 readers while refreshes run, all market items, one item, indicators, a chart of a year.
+ *
+ * Roles share processes as on one machine. The others of a bench run may have left the market some minutes old; ages are
+ * those of the quotes. Reads of one item go one after the other.
+ */
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { ARBITRAGE_AGE_LIMIT_MS } from '#schemas/views/arbitrage.ts'
+import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
+import { selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
+import {
+  type ArbitrageHead,
+  arbitrageChunkKey,
+  arbitrageHeadKey,
+  type SummaryHead,
+  summaryChunkKey,
+  summaryHeadKey,
+} from '#schemas/views/market-keys.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { newKey } from '../api-access.ts'
+import type { Bench, BenchContext, Entry } from '../bench.ts'
+import { type ReadingTimes, readConcurrently } from '../concurrent-readers.ts'
+import { figureEntry } from '../entry.ts'
+import { publishBids, publishYear, refreshOn } from '../market-analytics-load.ts'
+import type { Stage } from '../stage.ts'
+import { percentile } from '../statistics.ts'
+
+const ARBITRAGE_BAR_MS = 100
+const FIRST_BYTE_BAR_MS = 100
+const ITEM_BAR_MS = 60
+const READERS = 8
+const BIDS_EACH = 25_000
+const ROWS_CHECKED = 100_000
+const PAGE = 1_000
+const LOAD_MS = 30_000
+const ITEM_READS = 400
+const YEAR_ITEMS = 40
+const YEAR_DAYS = 365
+const DAY_MS = 86_400_000
+const LIMIT_MS = 300_000
+
+/** Market analytics. */
+export const market: Bench = {
+  name: 'market',
+  about: 'arbitrage, market items, one item, indicators and a chart of a year, beside the bare reads they rest on',
+  async run(context) {
+    const stage = await context.stage()
+    const served = await serve(context, stage)
+    const asked: Asked = { ...served, context, stage, key: await newKey(stage) }
+    const entries = [
+      ...(await measureArbitrage(asked)),
+      ...(await measureItems(asked)),
+      ...(await measureSingles(asked)),
+    ]
+    await stage.stopAll()
+    return entries
+  },
+}
+
+interface Asked {
+  context: BenchContext
+  stage: Stage
+  baseUrl: string
+  key: string
+  /** Items with a year of closes. */
+  yearItems: readonly number[]
+}
+
+/** Starts the roles, loads what the stage lacks and waits until the views show it. */
+async function serve(context: BenchContext, stage: Stage): Promise<{ baseUrl: string; yearItems: readonly number[] }> {
+  await stage.stopAll()
+  await stage.role('book')
+  context.say('starting the roles')
+  await stage.start('live', ['fx', 'provider-health', 'live-view'])
+  await stage.start('history', ['sales', 'history', 'candles', 'market-summary'])
+  const { refreshes } = await stage.market.publish(stage.market.listings, 0.01)
+  const bids = await publishBids(stage, context.isQuick ? 1_000 : BIDS_EACH)
+  await stage.judged.applied([...refreshes, ...bids.refreshes], LIMIT_MS)
+  const yearItems = stage.market.itemIds.slice(0, context.isQuick ? 4 : YEAR_ITEMS)
+  context.say('publishing a year of closes')
+  await publishYear(stage, yearItems, YEAR_DAYS)
+  for (const group of ['live-view', 'history', 'candles']) {
+    context.say(`${group} is catching up`)
+    await stage.reached(group, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
+  }
+  for (const group of ['history', 'candles']) {
+    await stage.reached(group, 'dayCloses', await stage.ends('dayCloses'), LIMIT_MS)
+  }
+  const api = await stage.start('api', ['api'])
+  await api.ready(LIMIT_MS)
+  const key = await newKey(stage)
+  context.say('waiting for the views of the market')
+  for (const path of ['/market/items', '/market/arbitrage']) {
+    const isThere = async (): Promise<boolean> => {
+      const answer = await fetch(api.baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
+      await answer.arrayBuffer()
+      return answer.ok
+    }
+    await eventually(isThere, LIMIT_MS, path)
+  }
+  return { baseUrl: api.baseUrl, yearItems }
+}
+
+const p = (times: readonly number[], share: number): number => percentile(times, share)
+
+async function measureArbitrage({ context, stage, baseUrl, key }: Asked): Promise<Entry[]> {
+  const refreshing = new AbortController()
+  const refreshed = refreshOn(stage, AbortSignal.any([refreshing.signal, context.signal]))
+  const until = performance.now() + (context.isQuick ? LOAD_MS / 6 : LOAD_MS)
+  const paths = [0, 100, 5_000, 60_000].flatMap(offset => [
+    `/market/arbitrage?offset=${offset}`,
+    `/market/arbitrage?min_spread_pct=5&offset=${offset}&providers_sell=provider_03&providers_sell=provider_12`,
+    `/market/arbitrage?limit=1000&offset=${offset}&providers_buy=provider_02`,
+  ])
+  context.say(`arbitrage with ${READERS} readers while refreshes run`)
+  const times = await readConcurrently({
+    ...{ baseUrl, key, readers: READERS, signal: context.signal },
+    pathOf: n => paths[n % paths.length] as string,
+    goesOn: () => performance.now() < until,
+  })
+  const checked = await checkAges({ context, baseUrl, key })
+  const bare = await bareChunks(stage, 'arbitrage')
+  refreshing.abort()
+  context.say(`${await refreshed} refreshes ran`)
+  return [
+    figureEntry(
+      { name: `arbitrage, ${READERS} readers while refreshes run: p99`, unit: 'ms' },
+      p(times.wholeMs, 0.99),
+      ARBITRAGE_BAR_MS,
+    ),
+    figureEntry({ name: 'arbitrage: p50', unit: 'ms' }, p(times.wholeMs, 0.5)),
+    figureEntry({ name: 'arbitrage: answers measured', unit: 'answers' }, times.wholeMs.length),
+    figureEntry({ name: 'arbitrage: pairs in the snapshot', unit: 'rows' }, bare.rows),
+    figureEntry({ name: 'the bare read of the snapshot from Redis: p50', unit: 'ms' }, p(bare.ms, 0.5)),
+    figureEntry({ name: 'arbitrage: rows whose ages were checked', unit: 'rows' }, checked.rows),
+    figureEntry({ name: 'arbitrage: rows whose older leg breaks the age limit', unit: 'rows' }, checked.broken, 0),
+  ]
+}
+
+interface CheckedRow {
+  buy_last_updated: string
+  sell_last_updated: string
+}
+
+/** Pages through the snapshot and counts the rows whose older leg was too old when the page was asked for. */
+async function checkAges({ context, baseUrl, key }: Pick<Asked, 'context' | 'baseUrl' | 'key'>) {
+  const pages = (context.isQuick ? ROWS_CHECKED / 100 : ROWS_CHECKED) / PAGE
+  const counted = { rows: 0, broken: 0 }
+  let askedAt = Date.now()
+  await readConcurrently(
+    {
+      ...{ baseUrl, key, readers: 1, signal: context.signal },
+      pathOf: n => {
+        askedAt = Date.now()
+        return `/market/arbitrage?limit=${PAGE}&offset=${n * PAGE}`
+      },
+      goesOn: n => n < pages,
+    },
+    body => {
+      for (const row of (JSON.parse(body.toString()) as { data: { items: CheckedRow[] } }).data.items) {
+        const older = Math.min(Date.parse(row.buy_last_updated), Date.parse(row.sell_last_updated))
+        counted.rows += 1
+        if (askedAt - older > ARBITRAGE_AGE_LIMIT_MS) counted.broken += 1
+      }
+    },
+  )
+  return counted
+}
+
+/** Reads a view's values from Redis as they are, some times over. */
+async function bareChunks(stage: Stage, view: 'arbitrage' | 'summary'): Promise<{ rows: number; ms: number[] }> {
+  const prefix = stage.config.namespace
+  const redis = await openRedis(stage.config.servers.redis, { name: 'bench', log: stage.log })
+  const ms: number[] = []
+  let rows = 0
+  try {
+    for (let turn = 0; turn < 10; turn++) {
+      const startedAt = performance.now()
+      const text = await redis.get((view === 'arbitrage' ? arbitrageHeadKey : summaryHeadKey)(prefix))
+      const head = JSON.parse(text ?? '{}') as ArbitrageHead & SummaryHead
+      const chunks = view === 'arbitrage' ? head.chunks : head.body.chunks
+      const keyOf = view === 'arbitrage' ? arbitrageChunkKey : summaryChunkKey
+      for (let chunk = 0; chunk < chunks; chunk++) await redis.getBuffer(keyOf(head.version, chunk, prefix))
+      ms.push(performance.now() - startedAt)
+      rows = head.rows
+    }
+  } finally {
+    await closeRedis(redis)
+  }
+  return { rows, ms }
+}
+
+async function measureItems({ context, stage, baseUrl, key }: Asked): Promise<Entry[]> {
+  context.say('all market items')
+  const read = (headers: Record<string, string>): Promise<ReadingTimes> =>
+    readConcurrently({
+      ...{ baseUrl, key, readers: 1, signal: context.signal, headers },
+      pathOf: () => '/market/items',
+      goesOn: n => n < (context.isQuick ? 5 : 40),
+    })
+  const [plain, zipped] = [await read({ 'accept-encoding': 'identity' }), await read({ 'accept-encoding': 'gzip' })]
+  const bare = await bareChunks(stage, 'summary')
+  return [
+    figureEntry(
+      { name: 'all market items, plain: first byte p99', unit: 'ms' },
+      p(plain.firstByteMs, 0.99),
+      FIRST_BYTE_BAR_MS,
+    ),
+    figureEntry(
+      { name: 'all market items, gzip: first byte p99', unit: 'ms' },
+      p(zipped.firstByteMs, 0.99),
+      FIRST_BYTE_BAR_MS,
+    ),
+    figureEntry({ name: 'all market items, plain: last byte p50', unit: 'ms' }, p(plain.wholeMs, 0.5)),
+    figureEntry({ name: 'all market items: rows', unit: 'rows' }, bare.rows),
+    figureEntry({ name: 'the bare read of the summary from Redis: p50', unit: 'ms' }, p(bare.ms, 0.5)),
+  ]
+}
+
+async function measureSingles(asked: Asked): Promise<Entry[]> {
+  const { context, stage, yearItems } = asked
+  const end = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const reader = openReader(stage.config.servers.clickhouseReadOnly, {
+    database: databaseName(stage.config.namespace),
+    name: 'bench',
+  })
+  const bareOf: Record<string, (item_id: number) => Promise<unknown>> = {
+    item: item_id =>
+      reader.rows(`SELECT * FROM ${reader.database}.changes WHERE item_id = {item_id:UInt32} AND side = 'ask'`, {
+        item_id,
+      }),
+    indicators: item_id =>
+      reader.rows(selectCandleParts(reader.database), {
+        ...{ interval_s: CANDLE_INTERVALS['1d'].ms / 1000, item_id },
+        ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, end_s: end / 1000 },
+      }),
+    chart: item_id =>
+      reader.rows(selectDayColumns(reader.database), {
+        ...{ items: [item_id], providers: stage.market.listings.map(({ provider }) => provider) },
+        ...{ start_day: end / DAY_MS - YEAR_DAYS, end_day: end / DAY_MS + 1 },
+      }),
+  }
+  const spread = stage.market.itemIds.filter((_, at) => at % 50 === 0)
+  try {
+    return [
+      ...(await single(asked, 'one market item', spread, id => `/market/items/${id}`, bareOf.item)),
+      ...(await single(
+        asked,
+        'indicators of a year of 41 providers',
+        yearItems,
+        id => `/market/indicators?item_id=${id}`,
+        bareOf.indicators,
+      )),
+      ...(await single(
+        asked,
+        'a chart of a year of 41 providers',
+        yearItems,
+        id => `/market/history/chart?item_id=${id}`,
+        bareOf.chart,
+      )),
+    ]
+  } finally {
+    context.say('done')
+    await reader.close()
+  }
+}
+
+async function single(
+  { context, baseUrl, key }: Asked,
+  name: string,
+  itemIds: readonly number[],
+  pathOf: (itemId: number) => string,
+  bare: ((itemId: number) => Promise<unknown>) | undefined,
+): Promise<Entry[]> {
+  context.say(name)
+  const reads = context.isQuick ? ITEM_READS / 10 : ITEM_READS
+  const itemOf = (n: number): number => itemIds[n % itemIds.length] as number
+  const { wholeMs } = await readConcurrently({
+    ...{ baseUrl, key, readers: 1, signal: context.signal },
+    pathOf: n => pathOf(itemOf(n)),
+    goesOn: n => n < reads,
+  })
+  const bareMs: number[] = []
+  for (let n = 0; n < reads; n++) {
+    const startedAt = performance.now()
+    await bare?.(itemOf(n))
+    bareMs.push(performance.now() - startedAt)
+  }
+  return [
+    figureEntry({ name: `${name}: p99`, unit: 'ms' }, p(wholeMs, 0.99), ITEM_BAR_MS),
+    figureEntry({ name: `${name}: p50`, unit: 'ms' }, p(wholeMs, 0.5)),
+    figureEntry({ name: `${name}: the bare ClickHouse query, p99`, unit: 'ms' }, p(bareMs, 0.99)),
+    figureEntry({ name: `${name}: the bare ClickHouse query, p50`, unit: 'ms' }, p(bareMs, 0.5)),
+  ]
+}

@@ -1,0 +1,91 @@
+/**
+ * What market analytics are measured on, beside the stage's asks: buy orders, years of daily closes, and refreshes that go on.
+ *
+ * Writes market.bids and market.day-closes through ingest's own path. Invariant: bids lie a little below the asks of the
+ * same listing, so that pairs of different currencies and providers leave profits, and most do not.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { loadCurrencies } from '#infra/config/currencies.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
+import { dayClosed } from '#schemas/events/day-closed.ts'
+import { packagedRates } from '#services/ingest/fx/source.ts'
+import { openOutlet } from '#services/ingest/outlet.ts'
+import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+import type { Stage } from './stage.ts'
+
+const DAY_MS = 86_400_000
+const PORTION = 5_000
+const REFRESH_EVERY_MS = 2_000
+const REFRESH_SHARE = 0.02
+
+/** Publishes bids of the providers that have some; returns their refreshes and how many there are. */
+export async function publishBids(stage: Stage, itemsEach: number): Promise<{ refreshes: string[]; count: number }> {
+  const publisher = await openPublisher(stage.kafka, 'ingest')
+  const never = new AbortController().signal
+  const rates = await packagedRates(loadCurrencies())(never)
+  const outlet = openOutlet(stage.kafka.codec, publisher)
+  const refreshes: string[] = []
+  let count = 0
+  const { bidKeys } = loadProviders()
+  for (const listing of stage.market.listings.filter(({ provider }) => bidKeys.includes(provider))) {
+    const { provider, currency, names, prices } = listing
+    const observedAt = Date.now()
+    const usd = Number(rates.rateOf(currency)?.text)
+    const entries = names.slice(0, itemsEach).map((market_hash_name, item) => ({
+      market_hash_name,
+      // The asks are the same number in every currency; bids follow the dollar, a little below it.
+      price: Math.max(1, Math.floor((prices[item] ?? 1) * usd * (0.9 + ((item * 13 + count) % 17) / 100))),
+      quantity: 1 + (item % 5),
+    }))
+    const refresh = { kind: 'refresh' as const, observedAt, currency, entries }
+    await publishRefresh(outlet, { provider, side: 'bid' }, refresh, rates, never)
+    refreshes.push(`${provider}|${refreshId(observedAt)}`)
+    count += entries.length
+  }
+  await publisher.close()
+  return { refreshes, count }
+}
+
+/** Publishes a close of every provider and day for some items; returns how many there are. */
+export async function publishYear(stage: Stage, itemIds: readonly number[], days: number): Promise<number> {
+  const publisher = await openPublisher(stage.kafka, 'ingest')
+  const { codec } = stage.kafka
+  await codec.prepare([dayClosed])
+  const names = stage.market.listings[0]?.names ?? []
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  let portion: Outgoing[] = []
+  let count = 0
+  for (const itemId of itemIds) {
+    const name = names[stage.market.itemIds.indexOf(itemId)] as string
+    for (const [order, { provider }] of stage.market.listings.entries()) {
+      for (let ago = days; ago > 0; ago--) {
+        const priceOf = (day: number): number => 1_000 + ((day * 37 + order * 11 + itemId) % 400)
+        const close = {
+          ...{ provider, market_hash_name: name, phase: null, day: today - ago * DAY_MS, price: priceOf(ago) },
+          ...{ currency: 'USD', usd_rate: '1', listings: 5 + (ago % 7), previous_listings: 5 + ((ago + 1) % 7) },
+          ...{ previous_price: ago === days ? null : priceOf(ago + 1), is_last: false },
+        }
+        portion.push({ topic: 'dayCloses', key: name, value: codec.encode(dayClosed, close) })
+        count += 1
+        if (portion.length < PORTION) continue
+        await publisher.send(portion)
+        portion = []
+      }
+    }
+  }
+  if (portion.length > 0) await publisher.send(portion)
+  await publisher.close()
+  return count
+}
+
+/** Refreshes one provider after the other until the signal; resolves with the number of refreshes. */
+export async function refreshOn(stage: Stage, signal: AbortSignal): Promise<number> {
+  const { listings } = stage.market
+  for (let count = 0; ; count++) {
+    const listing = listings[count % listings.length]
+    if (signal.aborted || !listing) return count
+    await stage.market.publish([listing], REFRESH_SHARE)
+    await pause(REFRESH_EVERY_MS, undefined, { signal }).catch(() => undefined)
+  }
+}
