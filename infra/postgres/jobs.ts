@@ -29,7 +29,7 @@ export interface JobOptions {
   runAt?: number
   /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
   key?: string
-  /** A waiting job of the same key keeps its time where that is earlier. */
+  /** A waiting job of the same key keeps its time where that is earlier. With a time, needs a transaction. */
   keepsEarlier?: boolean
   /** Lower runs first. */
   priority?: number
@@ -65,16 +65,33 @@ const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 15_000
 const RESTART_FIRST_MS = 500
 const RESTART_LONGEST_MS = 15_000
+/** Tasks end soon after their signal; the library's own ending may hang after a lost connection. */
+const END_LIMIT_MS = 12_000
+const CLOSE_LIMIT_MS = 3_000
 
-const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, max_attempts => $4, job_key => $5, priority => $6, run_at =>
-  CASE WHEN $7 THEN least(coalesce($3, now()), (SELECT run_at FROM graphile_worker.jobs WHERE key = $5 AND locked_at IS NULL))
-  ELSE $3 END)`
+const ADD_JOB = `SELECT graphile_worker.add_job($1, $2::json, run_at => coalesce($3, now()), max_attempts => $4, job_key => $5,
+  priority => $6)`
+
+/** Held until the commit, so that of two times that are asked for one sees the other. */
+const HOLD_KEY = 'pg_advisory_xact_lock(hashtextextended($5, 1))'
+const ADD_NOW = `WITH held AS MATERIALIZED (SELECT ${HOLD_KEY}) ${ADD_JOB} FROM held`
+const ADD_EARLIER = ADD_JOB.replace(
+  'coalesce($3, now())',
+  'least($3, (SELECT run_at FROM graphile_worker.jobs WHERE key = $5 AND locked_at IS NULL))',
+)
 
 /** Adds a job within the transaction of `query`: it exists when that commits, and not otherwise. */
 export async function addJob(query: Query, task: string, payload: object, options: JobOptions = {}): Promise<void> {
   const { runAt, maxAttempts = null, key = null, priority = null, keepsEarlier = false } = options
   const at = runAt === undefined ? null : new Date(runAt)
-  await query(ADD_JOB, [task, JSON.stringify(payload), at, maxAttempts, key, priority, keepsEarlier])
+  const values = [task, JSON.stringify(payload), at, maxAttempts, key, priority]
+  if (!keepsEarlier) await query(ADD_JOB, values)
+  else if (at === null) await query(ADD_NOW, values)
+  else {
+    // A statement of its own, since the next one must see what was added until the lock was had.
+    await query(`SELECT ${HOLD_KEY.replace('$5', '$1')}`, [key])
+    await query(ADD_EARLIER, values)
+  }
 }
 
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
@@ -118,7 +135,7 @@ export async function runJobs(options: {
       ending.abort()
       await Promise.all(running.map(lane => lane.ended))
       await owners.close()
-      await pool.end()
+      await Promise.race([pool.end(), pause(CLOSE_LIMIT_MS, undefined, { ref: false })])
     },
   }
 }
@@ -139,12 +156,11 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
   const keep = async (): Promise<void> => {
     for (let pauseMs = RESTART_FIRST_MS; !signal.aborted; pauseMs = Math.min(pauseMs * 2, RESTART_LONGEST_MS)) {
       try {
-        runner = await startLane(options)
-        const stop = () => void runner?.stop().catch(() => undefined)
-        signal.addEventListener('abort', stop, { once: true })
-        if (signal.aborted) stop()
+        const started = await startLane(options)
+        runner = started.runner
         pauseMs = RESTART_FIRST_MS
-        await runner.promise.finally(() => signal.removeEventListener('abort', stop))
+        await endOf(started, signal)
+        started.disown()
       } catch (error) {
         log.warn({ err: error }, 'a lane of jobs ended and is started again')
       }
@@ -155,20 +171,49 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
   return { unavailable: () => (runner ? undefined : 'jobs cannot be taken from Postgres'), ended: keep() }
 }
 
-async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOptions): Promise<Runner> {
+interface StartedLane {
+  runner: Runner
+  /** Resolves when the library cannot tell Postgres how a job went, after which it ends, or hangs ending. */
+  lost: Promise<void>
+  disown(): void
+}
+
+/** Resolves when the lane has ended, or has had its time to end; what it leaves behind is free once it is disowned. */
+async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promise<void> {
+  const patience = Promise.withResolvers<void>()
+  const timers: NodeJS.Timeout[] = []
+  const beginEnd = (): void => void timers.push(setTimeout(patience.resolve, END_LIMIT_MS))
+  const stop = () => {
+    beginEnd()
+    runner.stop().catch(() => undefined)
+  }
+  void lost.then(beginEnd)
+  signal.addEventListener('abort', stop, { once: true })
+  if (signal.aborted) stop()
+  try {
+    await Promise.race([runner.promise, patience.promise])
+  } finally {
+    signal.removeEventListener('abort', stop)
+    for (const timer of timers) clearTimeout(timer)
+  }
+}
+
+async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOptions): Promise<StartedLane> {
   const events: WorkerEvents = new EventEmitter()
+  const lost = Promise.withResolvers<void>()
+  let poolId = ''
   let claimed: Promise<void> = Promise.resolve()
   events.on('pool:create', ({ workerPool }) => {
-    claimed = owners.claim(workerPool.id)
-    const disown = () => owners.disown(workerPool.id)
-    workerPool.promise.then(disown, disown)
-    // Whoever takes the first job waits for it and meets its error.
+    poolId = workerPool.id
+    claimed = owners.claim(poolId)
+    // Whoever takes the next job waits for it and meets its error.
     claimed.catch(() => undefined)
   })
+  events.on('pool:fatalError', () => lost.resolve())
   const taskList: TaskList = Object.fromEntries(
     Object.entries(lane.tasks).map(([name, task]) => [name, (payload: unknown) => task(payload, signal)]),
   )
-  return run({
+  const runner = await run({
     pgPool: pool,
     taskList,
     parsedCronItems: parseCronItems(clocks.map(({ task, match }) => ({ task, match }))),
@@ -179,12 +224,14 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     logger: openLogger(log),
     // Asked before each job: none is taken before its taker can be known to be alive.
     forbiddenFlags: async () => {
+      claimed = claimed.catch(() => owners.claim(poolId))
       await claimed
       return null
     },
     // With a delay, even of 0, a lost connection ends the lane; without, it is an unhandled rejection.
     preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
   })
+  return { runner, lost: lost.promise, disown: () => owners.disown(poolId) }
 }
 
 function openPool(url: string, name: string, connections: number, log: Log): Pool {
@@ -206,7 +253,7 @@ function openPool(url: string, name: string, connections: number, log: Log): Poo
 function openLogger(log: Log): Logger {
   return new Logger(({ label }) => (level, message) => {
     const told = { lane: label }
-    if (level === 'error' || level === 'warning') log.warn(told, message)
+    if (level === 'error') log.warn(told, message)
     else log.debug(told, message)
   })
 }

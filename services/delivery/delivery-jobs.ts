@@ -29,20 +29,22 @@ export const MAIL_KEY = 'email:'
 const MAX_ATTEMPTS = 1_000
 
 /**
- * Has a destination served at a time, at once when left out, or earlier where that was asked for. Those of several
- * destinations are to be added in ascending order of ids. Needs a transaction.
+ * Has a destination served at a time, at once when left out, or earlier where that was asked for. With a time it needs a
+ * transaction. One transaction must not do so for several destinations: it would hold several jobs that run, while the
+ * library ends several at once, in another order.
  */
-export async function queueDestination(
+export function queueDestination(
   query: Query,
   endpointId: string,
   options: { runAt?: number; isSlow?: boolean } = {},
 ): Promise<void> {
   const { runAt, isSlow = false } = options
-  const key = DESTINATION_KEY + endpointId
-  // Until the commit, so that of two times that are asked for the later one sees the earlier.
-  await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [key])
-  const task = isSlow ? DELIVER_SLOWLY : DELIVER
-  await addJob(query, task, { endpoint_id: endpointId }, { runAt, key, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true })
+  return addJob(
+    query,
+    isSlow ? DELIVER_SLOWLY : DELIVER,
+    { endpoint_id: endpointId },
+    { runAt, key: DESTINATION_KEY + endpointId, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true },
+  )
 }
 
 /** Has the e-mail of an event sent. */

@@ -1,8 +1,8 @@
 /**
  * Makes the deliveries of an alert event: one per active destination of its account, and one e-mail.
  *
- * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries and their jobs in one
- * transaction. Invariant: an event has at most one delivery per destination and one e-mail, however often this
+ * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction, and
+ * then their jobs, one by one (why: delivery-jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however often this
  * runs; an account that is disabled, or no longer quant, gets no webhook.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -35,26 +35,36 @@ const INSERT_DELIVERIES = `INSERT INTO webhook_deliveries (id, account_id, event
   SELECT id, $1, $2, $3, $4, $5, endpoint_id, label, url, platform, body, 'pending', now(), now()
   FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[])
     AS d (id, endpoint_id, label, url, platform, body)
-  ON CONFLICT (event_id, endpoint_id) DO NOTHING
-  RETURNING endpoint_id`
+  ON CONFLICT (event_id, endpoint_id) DO NOTHING`
+
+const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, status, next_attempt_at, created_at)
+  VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING`
+
+const PENDING_DELIVERIES = `SELECT endpoint_id FROM webhook_deliveries WHERE event_id = $1 AND status = 'pending'`
+const PENDING_MAIL = `SELECT id FROM email_deliveries WHERE event_id = $1 AND status = 'pending'`
 
 /** Makes what is missing of an event's deliveries; an event that housekeeping has removed has none. */
-export function fanOut(database: Database, eventId: string, newId: UuidSource, now: number): Promise<void> {
-  return database.transaction(async query => {
+export async function fanOut(database: Database, eventId: string, newId: UuidSource, now: number): Promise<void> {
+  await database.transaction(async query => {
     const [event] = await query<EventForAccount>(EVENT, [eventId])
-    if (!event) return
-    if (event.gets_webhooks) {
+    if (event?.gets_webhooks) {
       const targets = await query<DeliveryTarget>(
         'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
         [event.account_id],
       )
       await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
     }
-    if (event.gets_mail) await addMail(query, event, newId(now))
+    if (event?.gets_mail) await query(INSERT_MAIL, [newId(now), event.account_id, event.id])
   })
+  // Also what an earlier run has made: it may have died before this.
+  for (const { endpoint_id } of await database.rows<{ endpoint_id: string }>(PENDING_DELIVERIES, [eventId])) {
+    await queueDestination(database.rows, endpoint_id)
+  }
+  for (const { id } of await database.rows<{ id: string }>(PENDING_MAIL, [eventId]))
+    await queueAlertMail(database.rows, id)
 }
 
-/** Adds the deliveries of an event to destinations of one account, and has those served; tells their ids. */
+/** Adds the deliveries of an event to destinations of one account, which are then to be served; tells their ids. */
 export async function addDeliveries(
   query: Query,
   event: AlertTriggeredBody,
@@ -64,7 +74,7 @@ export async function addDeliveries(
   const [first] = targets
   if (!first) return []
   const ids = targets.map(() => options.newId(options.now))
-  const added = await query<{ endpoint_id: string }>(INSERT_DELIVERIES, [
+  await query(INSERT_DELIVERIES, [
     first.account_id,
     event.id,
     event.type,
@@ -77,15 +87,5 @@ export async function addDeliveries(
     targets.map(({ platform }) => platform),
     targets.map(({ url, platform }) => bodyFor(platform, url, event)),
   ])
-  for (const endpointId of added.map(row => row.endpoint_id).sort()) await queueDestination(query, endpointId)
   return ids
-}
-
-async function addMail(query: Query, event: AlertEvent, id: string): Promise<void> {
-  const added = await query(
-    `INSERT INTO email_deliveries (id, account_id, event_id, status, next_attempt_at, created_at)
-      VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING RETURNING id`,
-    [id, event.account_id, event.id],
-  )
-  if (added.length > 0) await queueAlertMail(query, id)
 }

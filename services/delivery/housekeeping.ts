@@ -44,7 +44,7 @@ const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
 /** Adds the jobs of deliveries that are due and have none, as after a job was given up; tells how many. */
 export async function pickUpLeft(database: Database): Promise<number> {
   const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
-  for (const { id } of destinations) await database.transaction(query => queueDestination(query, id))
+  for (const { id } of destinations) await queueDestination(database.rows, id)
   const mails = await database.rows<{ id: string }>(LEFT_MAILS)
   for (const { id } of mails) await queueAlertMail(database.rows, id)
   return destinations.length + mails.length

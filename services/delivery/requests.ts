@@ -51,6 +51,7 @@ export async function requestTest(
   if (typeof target === 'string') return { refusal: target }
   const event = testEvent(options.newId(options.now), options.subject, options.now)
   const [deliveryId = ''] = await addDeliveries(query, event, [target], { ...options, isTest: true })
+  await queueDestination(query, endpointId)
   return { deliveryId }
 }
 

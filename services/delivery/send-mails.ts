@@ -37,9 +37,11 @@ interface DueMail {
   to: string | null
 }
 
-const DUE = `SELECT d.event_id, d.account_id, d.attempt_count, CASE WHEN a.disabled_at IS NULL
-      AND a.email_verified_at IS NOT NULL AND a.alert_emails_off_at IS NULL THEN a.email END AS to
-  FROM email_deliveries d JOIN accounts a ON a.id = d.account_id WHERE d.id = $1 AND d.status = 'pending'`
+/** A lease, longer than a send takes: who sends is alone with it, and its death makes the mail due again. */
+const DUE = `UPDATE email_deliveries d SET next_attempt_at = now() + interval '40 seconds' FROM accounts a
+  WHERE d.id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now() AND a.id = d.account_id
+  RETURNING d.event_id, d.account_id, d.attempt_count, CASE WHEN a.disabled_at IS NULL
+    AND a.email_verified_at IS NOT NULL AND a.alert_emails_off_at IS NULL THEN a.email END AS to`
 
 const CONCLUDE = `UPDATE email_deliveries SET attempt_count = attempt_count + 1, status = $2::text, error = $3,
     next_attempt_at = CASE WHEN $2::text = 'pending' THEN now() + $4 * interval '1 millisecond' END,
@@ -54,7 +56,7 @@ const NO_EVENT = 'The event is no longer kept.'
 export async function sendAlertMail(parts: MailParts, deliveryId: string): Promise<void> {
   const { database } = parts
   const [due] = await database.rows<DueMail>(DUE, [deliveryId])
-  if (!due) return
+  if (!due) return sendLater(database, deliveryId)
   const outcome = await trySending(parts, due)
   parts.observe(outcome.kind)
   await database.transaction(async query => {
@@ -64,6 +66,15 @@ export async function sendAlertMail(parts: MailParts, deliveryId: string): Promi
     const [left] = await query<{ next_attempt_at: Date | null }>(CONCLUDE, [deliveryId, status, error, pauseMs ?? 0])
     if (left?.next_attempt_at) await queueAlertMail(query, deliveryId, left.next_attempt_at.getTime())
   })
+}
+
+/** Somebody else has the mail, or had it and died: it is looked at again when that lease is over. */
+async function sendLater({ rows }: Database, deliveryId: string): Promise<void> {
+  const [left] = await rows<{ at: Date }>(
+    `SELECT next_attempt_at AS at FROM email_deliveries WHERE id = $1 AND status = 'pending'`,
+    [deliveryId],
+  )
+  if (left) await queueAlertMail(rows, deliveryId, left.at.getTime())
 }
 
 /** Sends a mail that another room has queued; rejects when it did not leave but may yet, so that the job runs again. */

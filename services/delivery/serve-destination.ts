@@ -58,7 +58,7 @@ export async function serveDestination(
   served.set(endpointId, own)
   try {
     if (!isSlowLane && (await isSlow(database, endpointId))) {
-      return await database.transaction(query => queueDestination(query, endpointId, { isSlow: true }))
+      return await queueDestination(database.rows, endpointId, { isSlow: true })
     }
     const slice = openSlice(parts, endpointId, signal)
     await slice.run()
