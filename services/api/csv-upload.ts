@@ -41,7 +41,7 @@ export async function withUpload<T>(
 
 async function readUpload(request: Request): Promise<Buffer> {
   const type = request.headers['content-type'] ?? ''
-  if (!/^multipart\/form-data\s*;/i.test(type)) {
+  if (!/^multipart\/form-data\s*(;|$)/i.test(type)) {
     throw new ApiError('UNSUPPORTED_MEDIA_TYPE', `Send the file as \`multipart/form-data\` in the field \`${FIELD}\`.`)
   }
   let form: busboy.Busboy
@@ -62,7 +62,7 @@ async function readUpload(request: Request): Promise<Buffer> {
       if (files.length === 1) chunks.push(chunk)
     })
     stream.on('limit', () => reject(tooLarge()))
-    stream.on('error', reject)
+    stream.on('error', error => reject(broken(error)))
   })
   form.on('field', name => strange.push(name))
   form.on('error', error => reject(broken(error)))

@@ -4,7 +4,6 @@
  * Writes to the socket. Invariant: the first part is made before the head is sent, so what goes wrong until then is still
  * an error answer; no more than one part waits for a slow reader; a reader that leaves ends the making.
  */
-import { once } from 'node:events'
 import type { Response } from 'express'
 import { beginAnswer, localsOf } from './reply.ts'
 
@@ -22,9 +21,20 @@ export async function sendParts(
     isBegun = true
     if (response.destroyed) break
     bytes += Buffer.byteLength(part)
-    if (!response.write(part)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    if (!response.write(part)) await drained(response)
   }
   if (!isBegun) beginAnswer(response, 200, ['Content-Type', type, 'Cache-Control', 'private, no-store', ...headers])
   response.end()
   localsOf(response).observe(response, { status: 200, bytes })
+}
+
+/** Resolves when a slow reader has caught up, or is gone. */
+function drained(response: Response): Promise<void> {
+  return new Promise(resolve => {
+    const goOn = () => {
+      response.off('drain', goOn).off('close', goOn)
+      resolve()
+    }
+    response.on('drain', goOn).on('close', goOn)
+  })
 }

@@ -3,7 +3,8 @@
  *
  * Works through the file in slices, so that other requests go on meanwhile. Rows are counted as a spreadsheet shows them:
  * the header is row 1, and a cell with line breaks is still one row. Invariant: any fault means that nothing of the file
- * counts; at most FAULTS_TOLD faults are told. The file is UTF-8, with or without a byte-order mark.
+ * counts; at most FAULTS_TOLD faults are told. The file is UTF-8, with or without a byte-order mark, or UTF-16
+ * with one.
  */
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
@@ -71,7 +72,9 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
     }
   } catch (error) {
     if (!(error instanceof CsvError)) throw error
-    reading.faults.push({ row: reading.row + 1, message: SYNTAX[error.code] ?? 'the row is no CSV' })
+    // The parser goes ahead of what was read of it, and drops that when it fails.
+    const { records = reading.row } = error as { records?: number }
+    reading.faults.push({ row: records + 1, message: SYNTAX[error.code] ?? 'the row is no CSV' })
   }
   const { header, faults, unresolved, skipped } = reading
   if (!header && faults.length === 0)

@@ -238,6 +238,35 @@ describe('portfolios', () => {
     }
   })
 
+  it('tell what the ledger has earned: first in, first out, fees in the basis, the rest at the best ask', async () => {
+    const portfolio = await newPortfolio()
+    await trade({ quantity: 3, price: 1000, fee_amount: 30, date: '2026-01-01' }, portfolio)
+    await trade({ quantity: 2, price: 2000, fee_percentage: 10, date: '2026-01-02' }, portfolio)
+    await trade({ type: 'sell', quantity: 4, price: 1500, fee_amount: 100, date: '2026-01-03' }, portfolio)
+    await trade({ item_id: world.items.unlisted.item_id, quantity: 1, price: 700, date: '2026-01-03' }, portfolio)
+    const asks = world.rows.filter(row => row.side === 'ask' && row.itemId === world.items.full.item_id)
+    const best = Math.min(
+      ...asks.map(row => (row.currency === 'USD' ? row.price : Number(hundredths(majorUnits(row.priceMicroUsd, '1'))))),
+    )
+    const { status, body } = await world.get(`/v1/portfolio/${portfolio}/performance`)
+    expect(status).to.equal(200)
+    const [mine] = body.data.items
+    // 3 units at 1000 + 10 and one of two at 2000 + 200 were sold; the other is still there.
+    const realised = 6000 - 100 - 3030 - 2200
+    expect(mine).to.include({
+      bought: 7000,
+      sold: 6000,
+      fees: 530,
+      quantity: 1,
+      cost_basis: 2200,
+      realised_profit: realised,
+    })
+    expect(mine).to.include({ market_value: best, unrealised_profit: best - 2200 })
+    expect(body.data.items[1]).to.include({ cost_basis: 700, market_value: null, unrealised_profit: null })
+    expect(body.data).to.include({ bought: 7700, market_value: best, total_profit: realised + best - 2200 })
+    expect(body.data).to.include({ items_valued: 1, items_missing_price: 1, cost_basis: 2900 })
+  })
+
   it('answer a create that is sent again with the same key as before, and do it once', async () => {
     const headers = { 'idempotency-key': 'order-17' }
     const first = await post('/v1/portfolio', { name: 'once' }, headers)

@@ -1,0 +1,280 @@
+/**
+ * Inventories of the game's platform: read whole or not at all, kept for a minute, shown and imported through the API.
+ */
+import { expect } from 'chai'
+import { inventoryReply } from '#schemas/api/inventory.ts'
+import { entriesReply } from '#schemas/api/portfolios.ts'
+import { createAccountWithKey, linkPlatformAccount } from '#services/accounts/create-key.ts'
+import type { PlatformAsset } from '#services/inventory/asset.ts'
+import { openHttpSource } from '#services/inventory/http-source.ts'
+import { type InventoryAnswer, openInventories } from '#services/inventory/inventory.ts'
+import { STAND_IN } from '#services/inventory/stand-in.ts'
+import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type LoopbackPlatform, openLoopbackPlatform, WRONG } from '#test/fixtures/platform-stand-in.ts'
+import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+
+const NEVER = new AbortController().signal
+const UNKNOWN = '76561190000000999'
+
+describe('the platform over HTTP', () => {
+  let platform: LoopbackPlatform
+  before(async () => {
+    platform = await openLoopbackPlatform()
+  })
+  after(() => platform.close())
+  const source = () => openHttpSource({ baseUrl: platform.url, signal: NEVER, retryAfterMs: 5 })
+
+  it('is read page by page to the end', async () => {
+    const from = platform.requests.length
+    const answer = await source().read(STAND_IN.full)
+    if (answer.kind !== 'found') throw new Error(answer.kind)
+    expect(answer.assets).to.have.length(60)
+    expect(new Set(answer.assets.map(({ assetid }) => assetid))).to.have.length(60)
+    const pages = platform.requests.slice(from)
+    expect(pages).to.have.length(3)
+    expect(pages[1]).to.include(`start_assetid=${answer.assets[24]?.assetid}`)
+  })
+
+  it('tells float, seed, finish, stickers, charm, name tag and link of an asset', async () => {
+    const answer = await source().read(STAND_IN.full)
+    if (answer.kind !== 'found') throw new Error(answer.kind)
+    const [first] = answer.assets as [PlatformAsset]
+    expect(first.stickers).to.deep.equal([
+      { name: 'Crown (Foil)', slot: 0, wear: null },
+      { name: 'Natus Vincere | Cologne 2014', slot: 1, wear: null },
+    ])
+    expect(first.charms).to.deep.equal([{ name: "Lil' Ava", pattern_id: 1000 }])
+    expect(first).to.deep.include({
+      paintSeed: 0,
+      floatValue: 0.01,
+      nameTag: 'Bought on a rainy day',
+      isTradable: false,
+    })
+    expect(first.inspectLink).to.equal(`game://inspect/S${STAND_IN.full}A${first.assetid}D8421`)
+    expect(first.name).not.to.match(/\(/)
+    const plain = answer.assets.find(asset => asset.paintIndex === null)
+    expect(plain).to.include({ floatValue: null, paintSeed: null, inspectLink: null })
+  })
+
+  it('is empty, private or unknown, each by its own answer', async () => {
+    expect(await source().read(STAND_IN.empty)).to.deep.equal({ kind: 'found', assets: [] })
+    expect(await source().read(STAND_IN.private)).to.deep.equal({ kind: 'private' })
+    expect(await source().read(UNKNOWN)).to.deep.equal({ kind: 'unknown' })
+  })
+
+  it('is asked again while it is busy, and given up when it stays broken', async () => {
+    const answer = await source().read(STAND_IN.busy)
+    expect(answer.kind).to.equal('found')
+    const from = platform.requests.length
+    expect(await source().read(STAND_IN.broken)).to.include({ kind: 'failed', isBusy: false })
+    expect(platform.requests.length - from).to.equal(4)
+  })
+
+  for (const [account, { what }] of Object.entries(WRONG))
+    it(`has failed when it answers with ${what}`, async () => {
+      const answer = await source().read(account)
+      expect(answer.kind, JSON.stringify(answer).slice(0, 200)).to.equal('failed')
+    })
+
+  it('has failed when the connection breaks', async () => {
+    expect((await source().read('76561190000000109')).kind).to.equal('failed')
+  })
+
+  it('knows vanity names', async () => {
+    expect(await source().resolve(STAND_IN.vanity)).to.deep.equal({ kind: 'found', accountId: STAND_IN.full })
+    expect(await source().resolve('nobody')).to.deep.equal({ kind: 'unknown' })
+  })
+})
+
+describe('kept inventories', () => {
+  const assets = (count: number) => Array.from({ length: count }, () => ({}) as PlatformAsset)
+  function openCounted(answer: (account: string) => InventoryAnswer) {
+    const asked: string[] = []
+    let now = 0
+    let atOnce = 0
+    let most = 0
+    const inventories = openInventories(
+      {
+        async read(account) {
+          asked.push(account)
+          atOnce += 1
+          most = Math.max(most, atOnce)
+          await new Promise(setImmediate)
+          atOnce -= 1
+          return answer(account)
+        },
+        async resolve(name) {
+          asked.push(name)
+          return name === 'none' ? { kind: 'unknown' } : { kind: 'found', accountId: STAND_IN.full }
+        },
+      },
+      () => now,
+    )
+    const pass = (ms: number): void => {
+      now += ms
+    }
+    return { inventories, asked, pass, most: () => most }
+  }
+  const account = (i: number) => String(76561190000001000n + BigInt(i))
+
+  it('are read once in a minute, however many ask at the same time', async () => {
+    const { inventories, asked, pass } = openCounted(() => ({ kind: 'found', assets: assets(3) }))
+    await Promise.all(Array.from({ length: 20 }, () => inventories.of(account(1))))
+    pass(59_999)
+    await inventories.of(account(1))
+    expect(asked).to.deep.equal([account(1)])
+    pass(1)
+    await inventories.of(account(1))
+    expect(asked).to.have.length(2)
+  })
+  it('are kept under the id that a name stands for, and an unknown name is kept too', async () => {
+    const { inventories, asked } = openCounted(() => ({ kind: 'found', assets: [] }))
+    for (const name of ['demo', 'demo', STAND_IN.full, 'none', 'none']) await inventories.of(name)
+    expect(asked).to.deep.equal(['demo', STAND_IN.full, 'none'])
+  })
+  it('are not kept when they could not be read', async () => {
+    const { inventories, asked } = openCounted(() => ({ kind: 'failed', reason: 'down', isBusy: false }))
+    await inventories.of(account(1))
+    await inventories.of(account(1))
+    expect(asked).to.have.length(2)
+  })
+  it('are bounded by their items, the oldest going first', async () => {
+    const { inventories, asked } = openCounted(() => ({ kind: 'found', assets: assets(50_000) }))
+    for (let i = 0; i < 5; i++) await inventories.of(account(i))
+    await inventories.of(account(4))
+    expect(asked).to.have.length(5)
+    await inventories.of(account(0))
+    expect(asked).to.have.length(6)
+  })
+  it('are read a few at a time, and who comes when too many wait is told so', async () => {
+    const { inventories, most } = openCounted(() => ({ kind: 'found', assets: [] }))
+    const answers = await Promise.all(Array.from({ length: 150 }, (_, i) => inventories.of(account(i))))
+    expect(most()).to.equal(4)
+    const refused = answers.filter(answer => answer.kind === 'failed')
+    expect(refused).to.have.length(46)
+    expect(refused.every(answer => answer.kind === 'failed' && answer.isBusy)).to.equal(true)
+  })
+})
+
+describe('inventories through the API', () => {
+  const servers = useServers()
+  let platform: LoopbackPlatform
+  let world: ApiWorld
+  let linked: string
+  before('a platform and a linked account', async function () {
+    this.timeout(120_000)
+    platform = await openLoopbackPlatform()
+    const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
+      servers.startRoles(roles, { ...overrides, inventoryUrl: platform.url })
+    world = await openApiWorld(Object.create(servers, { startRoles: { value: startRoles } }), 5)
+    linked = await newAccount(STAND_IN.full)
+  })
+  after('end of both', async () => {
+    await world.close()
+    await platform.close()
+  })
+  async function newAccount(platformId?: string): Promise<string> {
+    const { key, account_id } = await createAccountWithKey(world.database, { tier: 'pro' })
+    if (platformId) await linkPlatformAccount(world.database, account_id, platformId)
+    return key
+  }
+  const json = { 'content-type': 'application/json' }
+  const post = (path: string, as: string, body?: object, headers: Record<string, string> = {}) =>
+    world.get(path, {
+      as,
+      method: 'POST',
+      ...(body && { body: JSON.stringify(body) }),
+      headers: { ...(body && json), ...headers },
+    })
+  const newPortfolio = async (as: string): Promise<string> =>
+    (await post('/v1/portfolio', as, { name: 'imported' })).body.id
+
+  it('show the linked account, with phases by their finish', async () => {
+    const { status, body } = await world.get('/v1/inventory/gamestore', { as: linked })
+    expect(status).to.equal(200)
+    const { data, total_count } = inventoryReply.parse(body)
+    expect(total_count).to.equal(60)
+    const phased = world.catalog.filter(item => item.phase !== null && item.paint_index !== null)
+    const wanted = [0, 1, 2, 3, 4].map(i => phased[Math.floor((i * phased.length) / 5)])
+    expect(data.slice(0, 5).map(one => [one.market_hash_name, one.phase])).to.deep.equal(
+      wanted.map(item => [item?.market_hash_name, item?.phase]),
+    )
+    expect(data.at(-1)).to.include({ market_hash_name: '2021 Service Medal', phase: null, marketable: false })
+  })
+
+  it('can be looked up by id and by vanity name, also without a linked account', async () => {
+    const key = await newAccount()
+    const byId = await world.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.full}`, { as: key })
+    const byName = await world.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.vanity}`, { as: key })
+    expect(byId.body.total_count).to.equal(60)
+    expect(byName.body).to.deep.equal(byId.body)
+  })
+
+  const refusals: [string, string, number, string][] = [
+    ['a private one', STAND_IN.private, 403, 'FORBIDDEN'],
+    ['an unknown account', UNKNOWN, 404, 'NOT_FOUND'],
+    ['an unknown name', 'nobody-there', 404, 'NOT_FOUND'],
+    ['a broken platform', '76561190000000101', 502, 'UPSTREAM_ERROR'],
+    ['what is neither id nor name', 'a/../b', 422, 'VALIDATION_ERROR'],
+  ]
+  for (const [what, id, status, code] of refusals)
+    it(`tell ${what} by its own code`, async () => {
+      const answer = await world.get(`/v1/inventory/gamestore/lookup?gamestore_id=${encodeURIComponent(id)}`, {
+        as: linked,
+      })
+      expect([answer.status, answer.body.code]).to.deep.equal([status, code])
+    })
+
+  it('are empty when there is nothing, and a 403 without a linked account', async () => {
+    const empty = await world.get('/v1/inventory/gamestore', { as: await newAccount(STAND_IN.empty) })
+    expect(empty.body).to.deep.equal({ data: [], total_count: 0 })
+    const key = await newAccount()
+    for (const answer of [
+      await world.get('/v1/inventory/gamestore', { as: key }),
+      await post(`/v1/portfolio/${await newPortfolio(key)}/import`, key),
+    ]) {
+      expect([answer.status, answer.body.code]).to.deep.equal([403, 'PLATFORM_ACCOUNT_NOT_LINKED'])
+    }
+  })
+
+  it('are imported whole; what is there already is skipped, what no item matches is told', async () => {
+    const id = await newPortfolio(linked)
+    const first = await post(`/v1/portfolio/${id}/import`, linked)
+    const inventory = (await world.get('/v1/inventory/gamestore', { as: linked })).body.data
+    const medal = inventory.at(-1)
+    const unresolved = [{ assetid: medal.assetid, market_hash_name: medal.market_hash_name }]
+    expect([first.status, first.body]).to.deep.equal([200, { imported: 59, skipped: 0, unresolved }])
+    expect((await post(`/v1/portfolio/${id}/import`, linked)).body).to.deep.equal({
+      imported: 0,
+      skipped: 59,
+      unresolved,
+    })
+    const entries = entriesReply.parse((await world.get(`/v1/portfolio/${id}/items`, { as: linked })).body)
+    expect(entries).to.have.length(59)
+    const told = (one: object) => {
+      const { market_hash_name, phase, quantity, float_value, paint_seed, inspect_link, name_tag, stickers, charms } =
+        one as Record<string, unknown>
+      return { market_hash_name, phase, quantity, float_value, paint_seed, inspect_link, name_tag, stickers, charms }
+    }
+    expect(entries.map(told)).to.deep.equal(inventory.slice(0, 59).map(told))
+    expect(entries.map(one => one.gamestore_assetid)).to.deep.equal(
+      inventory.slice(0, 59).map((one: { assetid: string }) => one.assetid),
+    )
+    expect(new Set(entries.map(one => one.source))).to.deep.equal(new Set(['gamestore']))
+  })
+
+  it('are imported by asset, once for a key, and assets that are not there are told', async () => {
+    const id = await newPortfolio(linked)
+    const [one, two] = (await world.get('/v1/inventory/gamestore', { as: linked })).body.data
+    const body = { asset_ids: [one.assetid, two.assetid, one.assetid, '1'] }
+    const headers = { 'idempotency-key': `import-${id}` }
+    const first = await post(`/v1/portfolio/${id}/import`, linked, body, headers)
+    expect(first.body).to.deep.equal({
+      imported: 2,
+      skipped: 0,
+      unresolved: [{ assetid: '1', market_hash_name: null }],
+    })
+    expect((await post(`/v1/portfolio/${id}/import`, linked, body, headers)).body).to.deep.equal(first.body)
+    expect((await post(`/v1/portfolio/${id}/import`, linked, { asset_ids: [] })).status).to.equal(422)
+  })
+})

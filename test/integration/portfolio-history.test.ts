@@ -1,0 +1,224 @@
+/**
+ * Daily values and performance of fifty random portfolios on recorded prices, against a recomputation day by day.
+ */
+import { expect } from 'chai'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { storeRates } from '#test/fixtures/api-records.ts'
+import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import {
+  type Closes,
+  DAYS,
+  dayBeside,
+  makeCloses,
+  priceOn,
+  type Rates,
+  storeCloses,
+  worthOn,
+} from '#test/fixtures/daily-closes.ts'
+import { loadPriceHistory } from '#test/fixtures/price-history.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const PORTFOLIOS = 50
+const FIRST = '2021-08-01'
+const PROVIDERS = ['provider_02', 'provider_05', 'provider_33']
+const CHOICES = [
+  { currency: 'USD', providers: PROVIDERS },
+  { currency: 'CNY', providers: PROVIDERS },
+  { currency: 'EUR', providers: PROVIDERS },
+  { currency: 'USD', providers: ['provider_02'] },
+  { currency: 'EUR', providers: ['provider_05', 'provider_33'] },
+]
+
+interface Trade {
+  date: string
+  type: 'buy' | 'sell'
+  itemId: number
+  quantity: number
+}
+
+describe('daily values', function () {
+  this.timeout(240_000)
+  const platform = useServers()
+  const place = useClickhouse(platform)
+  let world: ApiWorld
+  let random: SeededRandom
+  let closes: Closes
+  let rates: Rates
+  let itemIds: number[]
+  let key: string
+  const worths = new Map<string, bigint | undefined>()
+
+  before('recorded prices behind the API', async () => {
+    random = seededRandom('portfolios on recorded prices')
+    const chosen = random.shuffle(loadPriceHistory()).slice(0, 40)
+    itemIds = chosen.map(({ itemId }) => itemId)
+    closes = makeCloses(random, chosen)
+    rates = new Map(
+      Array.from({ length: 70 }, (_, i) => {
+        const noise = (base: number) => (base * (0.9 + random.next() / 5)).toFixed(7)
+        return [dayBeside('2021-09-10', i * 13), { EUR: noise(0.87), CNY: noise(6.9) }]
+      }),
+    )
+    world = await openApiWorld(platform, 5)
+    key = (await createAccountWithKey(world.database, { tier: 'quant' })).key
+    await storeCloses(place, closes)
+    await storeRates(place, Object.fromEntries(rates))
+  })
+  after('end of the market', () => world.close())
+
+  function makeTrades(): Trade[] {
+    const items = random.shuffle(itemIds).slice(0, random.integer(1, 8))
+    const held = new Map<number, number>()
+    const days = Array.from({ length: random.integer(3, 40) }, () => dayBeside(FIRST, random.integer(0, 900))).sort()
+    return days.map((date): Trade => {
+      const itemId = random.pick(items)
+      const has = held.get(itemId) ?? 0
+      const type = has > 0 && random.chance(0.4) ? 'sell' : 'buy'
+      const quantity = type === 'sell' ? random.integer(1, has) : random.integer(1, 5)
+      held.set(itemId, has + (type === 'buy' ? quantity : -quantity))
+      return { date, type, itemId, quantity }
+    })
+  }
+
+  async function store(trades: readonly Trade[]): Promise<string> {
+    const json = { 'content-type': 'application/json' }
+    const made = await world.get('/v1/portfolio', { as: key, method: 'POST', body: '{"name":"tried"}', headers: json })
+    const rows = trades.map(({ date, type, itemId, quantity }) => `${date},${type},${itemId},${quantity},100`)
+    const file = ['date,type,item_id,quantity,price', ...random.shuffle(rows), ''].join('\n')
+    const body = `--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n${file}\r\n--b--\r\n`
+    const headers = { 'content-type': 'multipart/form-data; boundary=b' }
+    const stored = await world.get(`/v1/portfolio/${made.body.id}/import/csv`, {
+      as: key,
+      method: 'POST',
+      body,
+      headers,
+    })
+    expect(stored.status, stored.text).to.equal(200)
+    return made.body.id
+  }
+
+  /** What one unit is worth on a day, worked out once. */
+  function worthOf(itemId: number, day: string, { currency, providers }: (typeof CHOICES)[number]): bigint | undefined {
+    const name = `${itemId} ${day} ${currency} ${providers}`
+    if (!worths.has(name)) {
+      const close = priceOn(closes, itemId, DAYS.indexOf(day), providers)
+      worths.set(name, close && worthOn(close, currency, day, rates))
+    }
+    return worths.get(name)
+  }
+
+  function valueOn(trades: readonly Trade[], day: string, choice: (typeof CHOICES)[number]) {
+    let [total, positions, valued] = [0n, 0, 0]
+    for (const itemId of new Set(trades.map(trade => trade.itemId))) {
+      let held = 0
+      for (const trade of trades) {
+        if (trade.itemId === itemId && trade.date <= day)
+          held += trade.type === 'buy' ? trade.quantity : -trade.quantity
+      }
+      if (held === 0) continue
+      positions += 1
+      const worth = worthOf(itemId, day, choice)
+      if (worth === undefined) continue
+      valued += 1
+      total += BigInt(held) * worth
+    }
+    return {
+      date: day,
+      total_value: Number(total),
+      positions,
+      items_valued: valued,
+      items_missing_price: positions - valued,
+    }
+  }
+
+  async function readAll(id: string, query: string, limit: number) {
+    const days: ReturnType<typeof valueOn>[] = []
+    let cursor = ''
+    do {
+      const { status, body, text } = await world.get(`/v1/portfolio/${id}/history?${query}&limit=${limit}${cursor}`, {
+        as: key,
+      })
+      expect(status, text.slice(0, 300)).to.equal(200)
+      expect(body.pagination.has_prev).to.equal(cursor !== '')
+      days.push(...body.data)
+      cursor = body.pagination.next_cursor === null ? '' : `&cursor=${body.pagination.next_cursor}`
+    } while (cursor)
+    return days
+  }
+  const queryOf = ({ currency, providers }: (typeof CHOICES)[number]): string =>
+    `currency=${currency}${providers.map(one => `&providers=${one}`).join('')}`
+
+  it(`of ${PORTFOLIOS} random portfolios are those of every day recomputed, to the hundredth`, async () => {
+    let compared = 0
+    let missing = 0
+    for (let i = 0; i < PORTFOLIOS; i++) {
+      const choice = CHOICES[i % CHOICES.length] as (typeof CHOICES)[number]
+      const trades = makeTrades()
+      const id = await store(trades)
+      const end = dayBeside(FIRST, 1_000)
+      const days = await readAll(id, `${queryOf(choice)}&end_date=${end}`, random.integer(50, 400))
+      const wanted: ReturnType<typeof valueOn>[] = []
+      const sorted = trades.map(({ date }) => date).sort()
+      for (let day = sorted[0] as string; day <= end; day = dayBeside(day, 1)) wanted.push(valueOn(trades, day, choice))
+      expect(days, `portfolio ${i}`).to.deep.equal(wanted)
+      compared += days.length
+      missing += days.filter(day => day.items_missing_price > 0).length
+    }
+    console.log(`      ${compared} days compared, ${missing} of them with an item that had no price yet`)
+    expect(compared).to.be.greaterThan(PORTFOLIOS * 100)
+    expect(missing).to.be.greaterThan(0)
+  })
+
+  it('come in the window that is asked for', async () => {
+    const [itemId = 0] = itemIds
+    const id = await store([{ date: '2022-03-05', type: 'buy', itemId, quantity: 1 }])
+    const ask = async (query: string) => (await world.get(`/v1/portfolio/${id}/history?${query}`, { as: key })).body
+    const dates = ({ data }: { data: { date: string }[] }) => [data[0]?.date, data.at(-1)?.date, data.length]
+    const today = new Date().toISOString().slice(0, 10)
+    expect(dates(await ask('start_date=2022-03-04&end_date=2022-03-06'))).to.deep.equal(['2022-03-04', '2022-03-06', 3])
+    expect(dates(await ask('lookback=7d'))).to.deep.equal([dayBeside(today, -6), today, 7])
+    expect(dates(await ask('lookback=30&start_date=2022-01-01&end_date=2022-04-01'))).to.deep.equal([
+      '2022-03-03',
+      '2022-04-01',
+      30,
+    ])
+    const whole = await ask('limit=2000')
+    expect([whole.meta.start_date, whole.meta.end_date]).to.deep.equal(['2022-03-05', today])
+    expect(whole.data.at(-1).date).to.equal(today)
+    expect((await ask('end_date=2999-01-01')).meta.end_date).to.equal(today)
+    expect((await ask('start_date=2022-03-07&end_date=2022-03-06')).detail[0].loc).to.deep.equal([
+      'query',
+      'start_date',
+    ])
+    expect((await ask('start_date=yesterday')).detail[0].type).to.equal('date_from_datetime_parsing')
+    expect((await ask('lookback=0d')).detail[0].loc).to.deep.equal(['query', 'lookback'])
+    expect((await ask('cursor=abc')).detail[0].loc).to.deep.equal(['query', 'cursor'])
+    const page = await ask('limit=5')
+    expect((await ask(`limit=5&currency=EUR&cursor=${page.pagination.next_cursor}`)).detail[0].loc).to.deep.equal([
+      'query',
+      'cursor',
+    ])
+  })
+
+  it('follow a change of the ledger at once', async () => {
+    const itemId =
+      itemIds.find(one => worthOf(one, '2022-05-01', CHOICES[0] as (typeof CHOICES)[number]) !== undefined) ?? 0
+    const id = await store([{ date: '2022-03-05', type: 'buy', itemId, quantity: 1 }])
+    const query = 'start_date=2022-06-01&end_date=2022-06-01'
+    const before = await readAll(id, query, 10)
+    const body = JSON.stringify({ item_id: itemId, type: 'buy', quantity: 2, price: 1, date: '2022-05-01' })
+    const headers = { 'content-type': 'application/json' }
+    await world.get(`/v1/portfolio/${id}/transactions`, { as: key, method: 'POST', body, headers })
+    const [then] = await readAll(id, query, 10)
+    expect(then?.total_value).to.equal((before[0]?.total_value ?? 0) * 3)
+    expect(then?.total_value).to.be.greaterThan(0)
+  })
+
+  it('of an empty portfolio are nothing', async () => {
+    const id = await store([])
+    const [day] = await readAll(id, 'currency=EUR', 5)
+    expect(day).to.include({ total_value: 0, positions: 0, items_valued: 0 })
+  })
+})

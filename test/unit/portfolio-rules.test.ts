@@ -1,0 +1,228 @@
+/**
+ * The pure rules of portfolios: who is at fault for a shortfall, what a ledger has earned, what a day is worth.
+ */
+import { expect } from 'chai'
+import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
+import { addItem, noValues } from '#services/portfolios/daily-values.ts'
+import { rowAtFault } from '#services/portfolios/ledger.ts'
+import { type ItemPerformance, performanceOf, type Trade } from '#services/portfolios/performance.ts'
+import { type Fraction, fractionOf } from '#test/fixtures/exact-amounts.ts'
+import { MODEL_DAYS } from '#test/fixtures/ledger-model.ts'
+import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+
+describe('the row at fault', () => {
+  const row = (number: number, type: 'buy' | 'sell', quantity: number, date: string) => ({
+    row: number,
+    type,
+    quantity,
+    date,
+  })
+  const cases = [
+    {
+      name: 'nobody, when a later row of the day buys',
+      rows: [row(2, 'sell', 1, 'b'), row(3, 'buy', 1, 'b')],
+      fault: undefined,
+    },
+    {
+      name: 'the sell that takes the stock below zero',
+      rows: [row(2, 'buy', 3, 'a'), row(3, 'sell', 2, 'b'), row(4, 'sell', 2, 'b')],
+      fault: 4,
+    },
+    {
+      name: 'a sell of the first short day, though it stands later',
+      rows: [row(2, 'sell', 1, 'c'), row(3, 'sell', 1, 'b')],
+      fault: 3,
+    },
+    {
+      name: 'the last sell before a day that was sold out already',
+      rows: [row(2, 'sell', 1, 'b')],
+      standing: [
+        ['a', 1],
+        ['c', -1],
+      ],
+      fault: 2,
+    },
+    {
+      name: 'nobody, when what stands already is enough',
+      rows: [row(2, 'sell', 1, 'b')],
+      standing: [['a', 1]],
+      fault: undefined,
+    },
+  ] as const
+  for (const { name, rows, fault, ...rest } of cases)
+    it(`is ${name}`, () => {
+      const standing = new Map<string, number>(
+        'standing' in rest ? (rest.standing as unknown as [string, number][]) : [],
+      )
+      expect(rowAtFault(standing, rows)?.row).to.equal(fault)
+    })
+})
+
+/** Exact sums of fractions, so that no step of the recomputation rounds. */
+const times = (a: Fraction, b: Fraction): Fraction => ({ over: a.over * b.over, under: a.under * b.under })
+const over = (a: Fraction, b: Fraction): Fraction => ({ over: a.over * b.under, under: a.under * b.over })
+const whole = (value: bigint): Fraction => ({ over: value, under: 1n })
+/** Half up, by counting. */
+const rounded = ({ over: top, under }: Fraction): bigint => (top * 2n + under) / (under * 2n)
+
+const RATES: Record<string, (date: string) => string> = {
+  USD: () => '1',
+  EUR: date => `0.8${date.slice(-2)}1`,
+  BTC: date => `0.0000120${date.slice(-1)}7`,
+}
+const rateOn = (currency: string, date: string): Rate =>
+  currency === 'USD' ? USD_RATE : (parseRate(RATES[currency]?.(date) as string) as Rate)
+
+/** Walks unit by unit: each unit bought is a thing of its own with its place in its lot. */
+function unitByUnit(trades: readonly Trade[], currency: string): Omit<ItemPerformance, 'itemId'> {
+  const into = (amount: bigint, trade: Trade): bigint => {
+    if (trade.currency === currency) return amount
+    const [to, from] = [currency, trade.currency].map(code => fractionOf(RATES[code]?.(trade.date) as string)) as [
+      Fraction,
+      Fraction,
+    ]
+    return rounded(over(times(whole(amount), to), from))
+  }
+  const units: { basis: bigint }[] = []
+  const sum = { quantity: 0, bought: 0n, sold: 0n, fees: 0n, costBasis: 0n, realisedProfit: 0n }
+  for (const day of MODEL_DAYS) {
+    for (const type of ['buy', 'sell'] as const) {
+      for (const trade of trades.filter(one => one.date === day && one.type === type)) {
+        const total = BigInt(trade.price) * BigInt(trade.quantity)
+        const percent = over(times(whole(total), fractionOf(String(trade.feePercentage ?? 0))), whole(100n))
+        const fee = into(BigInt(trade.feeAmount ?? 0) + rounded(percent), trade)
+        const amount = into(total, trade)
+        sum.fees += fee
+        if (type === 'buy') {
+          sum.bought += amount
+          const lot = amount + fee
+          let before = 0n
+          for (let unit = 1n; unit <= BigInt(trade.quantity); unit++) {
+            const upTo = rounded(over(times(whole(lot), whole(unit)), whole(BigInt(trade.quantity))))
+            units.push({ basis: upTo - before })
+            before = upTo
+          }
+        } else {
+          sum.sold += amount
+          sum.realisedProfit += amount - fee
+          for (let i = 0; i < trade.quantity; i++) sum.realisedProfit -= units.shift()?.basis ?? 0n
+        }
+      }
+    }
+  }
+  return { ...sum, quantity: units.length, costBasis: units.reduce((all, { basis }) => all + basis, 0n) }
+}
+
+function randomTrades(random: SeededRandom): Trade[] {
+  const held = new Map<string, number>()
+  return Array.from({ length: random.integer(1, 40) }, () => random.pick(MODEL_DAYS))
+    .sort()
+    .map((date): Trade => {
+      const itemId = random.integer(1, 3)
+      const has = held.get(String(itemId)) ?? 0
+      const type = has > 0 && random.chance(0.45) ? 'sell' : 'buy'
+      const quantity = type === 'sell' ? random.integer(1, has) : random.integer(1, 9)
+      held.set(String(itemId), has + (type === 'buy' ? quantity : -quantity))
+      return {
+        ...{
+          itemId,
+          type,
+          quantity,
+          date,
+          price: random.integer(0, 100_000),
+          currency: random.pick(['USD', 'EUR', 'BTC']),
+        },
+        feeAmount: random.chance(0.4) ? random.integer(0, 500) : null,
+        feePercentage: random.chance(0.5) ? random.integer(0, 10_000) / 1_000 : null,
+      }
+    })
+}
+
+describe('performance', () => {
+  it('is what a walk unit by unit comes to, for 300 random ledgers in three currencies', () => {
+    const random = seededRandom('performance')
+    for (let i = 0; i < 300; i++) {
+      const trades = randomTrades(random)
+      const currency = random.pick(['USD', 'EUR', 'BTC'])
+      const found = performanceOf(trades, currency, rateOn)
+      const ids = [...new Set(trades.map(trade => trade.itemId))].sort((a, b) => a - b)
+      const wanted = ids.map(itemId => ({
+        itemId,
+        ...unitByUnit(
+          trades.filter(trade => trade.itemId === itemId),
+          currency,
+        ),
+      }))
+      expect(found).to.deep.equal(wanted)
+      for (const { bought, sold, fees, costBasis, realisedProfit } of found) {
+        // Were everything sold at its cost, nothing would be earned.
+        expect(realisedProfit + (0n - costBasis)).to.equal(sold - bought - fees)
+      }
+    }
+  })
+})
+
+describe('the value of a day', () => {
+  const DAY = 20_000
+  const close = (days: number[], micros: number[], listed: boolean[]) => ({
+    ...{ days: days.map(day => DAY + day), micros, natives: micros.map(() => -1), listed },
+  })
+  const valuesOf = (series: ReturnType<typeof close>[], movements: { day: number; units: number }[], days = 6) => {
+    const values = noValues(DAY, DAY + days - 1)
+    addItem(
+      values,
+      movements.map(({ day, units }) => ({ day: DAY + day, units })),
+      series,
+      micro => micro,
+    )
+    return [...values.totals]
+  }
+  const held = [{ day: 0, units: 1 }]
+  const cases = [
+    { name: 'carries a close forward', series: [close([0, 3], [5, 7], [true, true])], then: [5, 5, 5, 7, 7, 7] },
+    {
+      name: 'takes the lowest of what stands',
+      series: [close([0], [5], [true]), close([1, 4], [3, 9], [true, true])],
+      then: [5, 3, 3, 3, 5, 5],
+    },
+    {
+      name: 'lets a withdrawn listing stand on its last day alone',
+      series: [close([0], [5], [true]), close([1], [3], [false])],
+      then: [5, 3, 5, 5, 5, 5],
+    },
+    {
+      name: 'carries the last price when all have withdrawn',
+      series: [close([0], [5], [false]), close([1], [8], [false])],
+      then: [5, 8, 8, 8, 8, 8],
+    },
+    {
+      name: 'takes the close before it for a day that only withdrew',
+      series: [close([0, 2], [5, -1], [true, false]), close([0], [9], [true])],
+      then: [5, 5, 5, 9, 9, 9],
+    },
+    {
+      name: 'knows what stood before the window',
+      series: [close([-9], [4], [true]), close([-2], [6], [false])],
+      then: [4, 4, 4, 4, 4, 4],
+    },
+    {
+      name: 'carries the latest of what had gone before the window',
+      series: [close([-9], [4], [false]), close([-2], [6], [false])],
+      then: [6, 6, 6, 6, 6, 6],
+    },
+    { name: 'has none before the first price', series: [close([2], [6], [true])], then: [0, 0, 6, 6, 6, 6] },
+  ]
+  for (const { name, series, then } of cases)
+    it(name, () => {
+      expect(valuesOf(series, held)).to.deep.equal(then)
+      expect(valuesOf([...series].reverse(), held)).to.deep.equal(then)
+    })
+  it('counts units from the day that they come to the day that they go', () => {
+    const movements = [
+      { day: 1, units: 3 },
+      { day: 3, units: -1 },
+      { day: 5, units: -2 },
+    ]
+    expect(valuesOf([close([0], [5], [true])], movements)).to.deep.equal([0, 15, 15, 10, 10, 0])
+  })
+})
