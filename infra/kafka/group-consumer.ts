@@ -17,6 +17,8 @@ export interface BatchMessage {
   offset: number
   key: Buffer | null
   value: Buffer | null
+  /** When the log took it, in milliseconds since the epoch. */
+  timestamp: number
 }
 
 /** Consecutive messages of one partition. */
@@ -144,6 +146,7 @@ async function handle(
         offset: Number(message.offset),
         key: message.key,
         value: message.value,
+        timestamp: Number(message.timestamp),
       })),
     },
     heartbeat,

@@ -34,8 +34,6 @@ export interface Restoring {
   book: ItemBook
   /** Asked when `end` is fixed: whether any rule stood before it. If none did, no change before it matters. */
   isWatched(): Promise<boolean>
-  /** Hears of every change from `next` to `end`, with the time at which the log took it. */
-  onChange(offset: number, appendedAt: number): void
 }
 
 /** Restores partitions. */
@@ -119,11 +117,10 @@ async function readChangelog(
 /** Takes back, from the end to `next`, what the changelog already held of the stretch: each row's first change tells. */
 async function undo(options: RestorerOptions, one: Restoring, { next, end }: Restored): Promise<void> {
   const { kafka, reader } = options
-  const { partition, book, onChange } = one
+  const { partition, book } = one
   const undone = new Set<string>()
   const range = { topic: kafka.topicName('bookChanges'), partition, from: next, to: end }
   await reader.read(range, record => {
-    onChange(record.offset, record.timestamp)
     if (record.value === null) return
     return decoded(options, record, ({ event, value }) => {
       if (event !== 'BookChanged') return

@@ -1,10 +1,10 @@
 /**
- * Rules that have come and wait for the change after which they are to be looked at.
+ * Rules that have come and wait until it is their turn to be looked at.
  *
- * State of one partition; reads the end of market.book-changes. A rule is looked at when every change that the log took
- * before it has been applied, and no later one: so it fires neither by a price from before it nor misses one after it,
- * also when changes are behind or are read again after a crash. Invariant: rules leave in the order in which they came
- * to stand; a rule for which no change is left to wait is let go at once.
+ * State of one partition; asks for the end of market.book-changes. The log's clock orders rules and changes: a rule has its
+ * turn after the changes that the log took before it and before those that it took later (of the same
+ * millisecond, before all). So it fires neither by a price from before it nor misses one after it, also when changes are
+ * behind or are read again after a crash. Invariant: when no change is left to be applied, nothing waits.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Rule } from './rule-group.ts'
@@ -17,112 +17,115 @@ export interface ChangesEnd {
   past(partition: number, position: number): Promise<number>
 }
 
-/** The rules of a partition that wait. */
-export interface RuleQueue {
-  /** A rule has come; `since` is when it came to stand. */
-  add(rule: Rule, since: number): void
-  /** All rules that stood before the end of the changes have come: whether there are any. */
-  place(): boolean
-  /** Hears of each change between the group's position and the end, once {@link place} was asked. */
-  onChange(offset: number, appendedAt: number): void
-  /** The changes up to `end` have been told; from now on rules leave. */
-  begin(end: number): void
-  /** Lets go of the rules that wait for no change at or after `position`. */
-  release(position: number): void
-  close(): void
-}
-
-interface Waiting {
-  rule: Rule
-  since: number
-  /** The first change that is not to be applied before it; infinite while that is not known. */
-  before: number
-}
-
-/** Above this distance it is not worth asking whether only markers of transactions are left. */
-const ASK_BELOW = 1_000
-const SETTLE_MS = 10
-
-/** Opens an empty queue; `position` tells the next change to be applied. */
-export function openRuleQueue(options: {
+/** What a queue works with. */
+export interface RuleQueueOptions {
   partition: number
   changes: ChangesEnd
+  /** The next change to be applied. */
   position(): number
   /** Looks at a rule. */
   consider(rule: Rule): void
   /** Rules have left without a change. */
   onSettled(): void
   fail(error: Error): void
-}): RuleQueue {
-  const { partition, changes, position, consider } = options
-  let waiting: Waiting[] = []
-  let sorted = 0
-  let placed = 0
+}
+
+/** The rules of a partition that wait. */
+export interface RuleQueue {
+  /** A rule has come; `since` is when it came to stand. */
+  add(rule: Rule, since: number): void
+  /** Rules leave from now on; before, the position is not known. */
+  begin(): void
+  /** A change that the log took at this time is about to be applied. */
+  release(appendedAt: number): void
+  size(): number
+  close(): void
+}
+
+interface Waiting {
+  rule: Rule
+  since: number
+}
+
+interface QueueState {
+  /** By `since`. */
+  waiting: Waiting[]
+  isClosed: boolean
+}
+
+/** Above this distance it is not worth asking whether only markers of transactions are left. */
+const ASK_BELOW = 1_000
+const SETTLE_MS = 10
+
+/** Opens an empty queue. */
+export function openRuleQueue(options: RuleQueueOptions): RuleQueue {
+  const state: QueueState = { waiting: [], isClosed: false }
   let hasBegun = false
   let isSettling = false
-  let isClosed = false
 
-  const release = (upTo: number): void => {
-    let gone = 0
-    for (let next = waiting[0]; next && next.before <= upTo; next = waiting[gone]) {
-      consider(next.rule)
-      gone += 1
-    }
-    if (gone > 0) waiting = waiting.slice(gone)
-  }
-  /** Until nothing waits: gives the newcomers their place, and sees to it that the last ones need no further change. */
-  const settle = async (): Promise<void> => {
-    while (waiting.length > 0 && !isClosed) {
-      const newcomers = waiting.filter(({ before }) => before === Number.POSITIVE_INFINITY)
-      const end = await changes.end(partition)
-      for (const each of newcomers) each.before = end
-      const reached = position()
-      const last = waiting.at(-1)?.before ?? 0
-      const isNear = reached < last && end - reached < ASK_BELOW
-      const past = isNear ? await changes.past(partition, reached) : reached
-      // A change that has been applied meanwhile has let go of its own.
-      release(Math.max(past, position()))
-      options.onSettled()
-      if (waiting.length > 0) await pause(SETTLE_MS)
-    }
-  }
   const settleSoon = (): void => {
-    if (isSettling || !hasBegun) return
+    if (isSettling || !hasBegun || state.isClosed || state.waiting.length === 0) return
     isSettling = true
-    settle()
+    settle(state, options)
       .catch(error => {
-        if (!isClosed) options.fail(error)
+        if (!state.isClosed) options.fail(error)
       })
       .finally(() => {
         isSettling = false
-        if (waiting.length > 0 && !isClosed) settleSoon()
+        settleSoon()
       })
   }
   return {
     add(rule, since) {
-      waiting.push({ rule, since, before: Number.POSITIVE_INFINITY })
+      insert(state.waiting, { rule, since }, hasBegun)
       settleSoon()
     },
-    place() {
-      waiting.sort((one, other) => one.since - other.since)
-      sorted = waiting.length
-      return sorted > 0
-    },
-    onChange(offset, appendedAt) {
-      for (let next = waiting[placed]; placed < sorted && next && next.since <= appendedAt; next = waiting[placed]) {
-        next.before = offset
-        placed += 1
-      }
-    },
-    begin(end) {
-      for (const each of waiting.slice(placed, sorted)) each.before = end
+    begin() {
+      state.waiting.sort((one, other) => one.since - other.since)
       hasBegun = true
-      release(position())
-      if (waiting.length > 0) settleSoon()
+      settleSoon()
     },
-    release,
+    release: appendedAt => release(state, options, appendedAt),
+    size: () => state.waiting.length,
     close() {
-      isClosed = true
+      state.isClosed = true
     },
+  }
+}
+
+/** Rules come almost in their order; at the start, when many come, they are sorted once. */
+function insert(waiting: Waiting[], one: Waiting, isSorted: boolean): void {
+  let at = waiting.push(one) - 1
+  if (!isSorted) return
+  for (let before = waiting[at - 1]; before && before.since > one.since; before = waiting[at - 1]) {
+    waiting[at] = before
+    at -= 1
+  }
+  waiting[at] = one
+}
+
+function release(state: QueueState, { consider }: RuleQueueOptions, appendedAt: number): void {
+  let gone = 0
+  for (let next = state.waiting[0]; next && next.since <= appendedAt; next = state.waiting[gone]) {
+    consider(next.rule)
+    gone += 1
+  }
+  if (gone > 0) state.waiting = state.waiting.slice(gone)
+}
+
+/** Until nothing waits: lets go of those that had come before the end of the changes was reached. */
+async function settle(state: QueueState, options: RuleQueueOptions): Promise<void> {
+  const { partition, changes, position, onSettled } = options
+  while (state.waiting.length > 0 && !state.isClosed) {
+    const youngest = state.waiting.at(-1)?.since ?? 0
+    // Whatever comes later than this answer is younger than they are, and is applied after `prepare` has seen to them.
+    const end = await changes.end(partition)
+    const reached = position()
+    const isNear = reached < end && end - reached < ASK_BELOW
+    const past = isNear ? await changes.past(partition, reached) : reached
+    if (Math.max(past, position()) >= end) {
+      release(state, options, youngest)
+      onSettled()
+    } else await pause(SETTLE_MS)
   }
 }

@@ -62,29 +62,27 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     if (rule) queue.add(rule, Math.min(rule.changedAt, appendedAt))
   })
   const restored = await parts.restorer.restore({
-    ...{ partition, book: state.book, onChange: queue.onChange },
+    ...{ partition, book: state.book },
     async isWatched() {
       await parts.rules.upToDate(partition)
-      return queue.place()
+      return queue.size() > 0
     },
   })
   position = restored.next
   const sweep = openSweep(state, outlet, rates)
-  queue.begin(restored.end)
-  outlet.sendSoon()
+  queue.begin()
   const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
   return {
     position,
     prepare: () => parts.rules.upToDate(partition),
     apply(record) {
-      queue.release(record.offset)
+      queue.release(record.appendedAt ?? Number.POSITIVE_INFINITY)
       if (record.event === 'BookChanged') outlet.add(changeBook(state, record.value))
       position = record.offset + 1
       return OK
     },
     async flush(next) {
       position = next
-      queue.release(position)
       size.set({ partition }, state.rules.size())
       await outlet.send()
     },

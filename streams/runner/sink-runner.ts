@@ -138,6 +138,7 @@ async function applyAll(
           event: decoded.event,
           value: decoded.value,
           raw: message.value ?? Buffer.alloc(0),
+          appendedAt: message.timestamp,
         })
       : decoded
     if (outcome.kind === 'ok') continue
