@@ -24,6 +24,7 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['openid-client', 'oauth4webapi', 'jose'], rooms: ['infra/sign-in'] },
   { library: ['prom-client', 'pino'], rooms: ['infra/runtime'] },
   { library: ['chdb', 'ffi-rs'], rooms: ['infra/stack'] },
+  { library: ['hyparquet-writer'], rooms: ['infra/parquet'] },
   { library: ['busboy'], rooms: ['services/api'] },
   { library: ['csv-parse', 'csv-stringify'], rooms: ['services/portfolios', 'infra/config'] },
   { library: ['express'], rooms: ['services/api', 'services/feed', 'test/bench'] },

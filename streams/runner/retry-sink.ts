@@ -11,7 +11,7 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { decodeSlowly, isDecoded } from './decoding.ts'
-import { OK } from './outcome.ts'
+import { OK, type StreamRecord } from './outcome.ts'
 import type { SetAside } from './set-aside.ts'
 import type { PartitionSink, SinkSpec } from './sink-runner.ts'
 
@@ -26,19 +26,19 @@ export interface RetryParts {
 /** Opens the sink of a partition of `retries`. */
 export function openRetrySink(parts: RetryParts): PartitionSink {
   const { group } = parts.spec
-  let asked: RetryAsked[] = []
+  let asked: Asked[] = []
   return {
     position: undefined,
-    apply({ event, value }) {
-      if (event !== 'RetryAsked') return { kind: 'skip', reason: 'other_event' }
-      const one: RetryAsked = value
+    apply(record) {
+      if (record.event !== 'RetryAsked') return { kind: 'skip', reason: 'other_event' }
+      const one: RetryAsked = record.value
       if (one.group !== null && one.group !== group) return { kind: 'skip', reason: 'another_group' }
       if (topicOf(parts.spec, one) === undefined) return { kind: 'skip', reason: 'another_topic' }
-      asked.push(one)
+      asked.push({ ...record, value: one })
       return OK
     },
     async flush() {
-      const places = Map.groupBy(asked, one => `${one.topic}/${one.partition}`)
+      const places = Map.groupBy(asked, ({ value }) => `${value.topic}/${value.partition}`)
       for (const records of places.values()) await takeAgain(parts, records)
       asked = []
     },
@@ -46,32 +46,36 @@ export function openRetrySink(parts: RetryParts): PartitionSink {
   }
 }
 
+/** An ask as it came; what it has beside the record that is taken again, that has too. */
+type Asked = StreamRecord & { value: RetryAsked }
+
 const topicOf = ({ topics: read }: SinkSpec, { topic }: RetryAsked): TopicKey | undefined =>
   read.find(key => topics[key].name === topic)
 
 /** Takes the records of one partition again, in the order of the log. */
-async function takeAgain({ spec, codec, aside, send }: RetryParts, records: readonly RetryAsked[]): Promise<void> {
+async function takeAgain({ spec, codec, aside, send }: RetryParts, records: readonly Asked[]): Promise<void> {
   const [first] = records
-  const topic = first && topicOf(spec, first)
-  if (topic === undefined) return
-  const { partition } = first as RetryAsked
+  const topic = first && topicOf(spec, first.value)
+  if (first === undefined || topic === undefined) return
+  const { partition } = first.value
   const sink = await spec.open(topic, partition)
   try {
     const again: Outgoing[] = []
-    const ordered = [...records].sort((a, b) => a.offset - b.offset)
+    const ordered = [...records].sort((a, b) => a.value.offset - b.value.offset)
     if (sink.prepare) await sink.prepare()
-    for (const { offset, key, value } of ordered) {
+    for (const ask of ordered) {
+      const { offset, key, value } = ask.value
       const decoded = await decodeSlowly(codec, value)
       const place = { topic, partition, offset }
       const outcome = isDecoded(decoded)
-        ? sink.apply({ ...place, key: key?.toString() ?? null, ...decoded, raw: value })
+        ? sink.apply({ ...ask, ...place, key: key?.toString() ?? null, ...decoded, raw: value })
         : decoded
       if (outcome.kind === 'retry') throw new Error(`${spec.group} cannot take ${topic}-${partition}@${offset} yet`)
       const setAside = aside.recordOf({ ...place, key, value }, outcome)
       if (setAside) again.push(setAside)
     }
     if (again.length > 0) await send(again)
-    await sink.flush((ordered.at(-1)?.offset ?? 0) + 1)
+    await sink.flush((ordered.at(-1)?.value.offset ?? 0) + 1)
   } finally {
     await sink.close()
   }

@@ -22,6 +22,7 @@ import { market } from './benches/market.ts'
 import { memory } from './benches/memory.ts'
 import { prices } from './benches/prices.ts'
 import { reads } from './benches/reads.ts'
+import { replay } from './benches/replay.ts'
 import { restart } from './benches/restart.ts'
 import { snapshots } from './benches/snapshots.ts'
 import { visibility } from './benches/visibility.ts'
@@ -38,6 +39,7 @@ const BENCHES: readonly Bench[] = [
   history,
   candles,
   visibility,
+  replay,
   restart,
   memory,
   alerts, market]

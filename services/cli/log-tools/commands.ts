@@ -8,6 +8,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { listenForStop } from '../stop-signals.ts'
+import { addMoving } from './moving.ts'
 import { endWithReader } from './output.ts'
 
 /** Gives a command its settings. */
@@ -16,6 +17,7 @@ export type Connect = () => { config: PlatformConfig; log: Log }
 /** Adds the commands to a program. */
 export function addLogTools(program: Command, connect: Connect): void {
   addReading(program, connect)
+  addMoving(program, connect)
   addSetAside(program, connect)
 }
 

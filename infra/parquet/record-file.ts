@@ -1,0 +1,64 @@
+/**
+ * Writes rows into a Parquet file, row group by row group.
+ *
+ * Memory holds one row group, whatever the file's size, besides the footer's few hundred bytes for each group. The file is
+ * written under a name of its own and takes the wanted one when it is whole. Invariant: a command that is killed leaves
+ * no half file under the wanted name.
+ */
+import { renameSync, rmSync } from 'node:fs'
+import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer'
+
+/** The types that columns may have. */
+export type ColumnType = 'STRING' | 'INT32' | 'INT64' | 'DOUBLE' | 'BOOLEAN' | 'BYTE_ARRAY' | 'TIMESTAMP'
+
+/** A column; every one may hold nulls. */
+export interface Column {
+  name: string
+  type: ColumnType
+}
+
+/** A file that takes rows. */
+export interface RecordFile {
+  /** A row in the order of the columns; long integers as bigint, times as Date, bytes as Uint8Array. */
+  append(row: readonly unknown[]): Promise<void>
+  /** Completes the file; it has its name from then on. */
+  finish(): Promise<void>
+  /** Removes what was written, when it is not complete. */
+  abandon(): void
+}
+
+/** Rows of a group when nothing else is asked for. */
+export const ROWS_PER_GROUP = 20_000
+
+/** Opens a file. */
+export function openRecordFile(path: string, columns: readonly Column[], rowsPerGroup = ROWS_PER_GROUP): RecordFile {
+  const unfinished = `${path}.part`
+  const empty = (): ColumnSource[] => columns.map(({ name, type }) => ({ name, type, data: [], nullable: true }))
+  const out = new ParquetWriter({
+    writer: fileWriter(unfinished),
+    schema: schemaFromColumnData({ columnData: empty() }),
+    createdBy: 'marketlog',
+  })
+  let rows: unknown[][] = columns.map(() => [])
+  let count = 0
+  const writeGroup = async (): Promise<void> => {
+    if (count === 0) return
+    const columnData = empty().map((column, at) => ({ ...column, data: rows[at] ?? [] }))
+    rows = columns.map(() => [])
+    count = 0
+    await out.write({ columnData, rowGroupSize: rowsPerGroup })
+  }
+  return {
+    async append(row) {
+      for (const [at, column] of rows.entries()) column.push(row[at] ?? null)
+      count += 1
+      if (count >= rowsPerGroup) await writeGroup()
+    },
+    async finish() {
+      await writeGroup()
+      await out.finish()
+      renameSync(unfinished, path)
+    },
+    abandon: () => rmSync(unfinished, { force: true }),
+  }
+}

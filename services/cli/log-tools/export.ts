@@ -1,0 +1,176 @@
+/**
+ * `marketlog export`: a stretch of a topic as a Parquet file or as NDJSON.
+ *
+ * Reads the brokers without a group. A Parquet file has the place of each record (`_partition`, `_offset`, `_timestamp`,
+ * `_key`, `_event`) and a column for every field of the topic's events, typed as in Avro; a field that an event lacks is
+ * null, and what has no flat form is JSON text. Invariant: a file has its name only when it is whole.
+ */
+
+import { once } from 'node:events'
+import { createWriteStream, renameSync, rmSync } from 'node:fs'
+import { DecodeError } from '#infra/kafka/codec.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import { type Column, type ColumnType, openRecordFile } from '#infra/parquet/record-file.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { AvroType } from '#schemas/events/event.ts'
+import { type TopicDefinition, topics } from '#schemas/topics.ts'
+import { CommandFailure, exitCodes } from '../command-failure.ts'
+import { openProgress } from '../progress.ts'
+import { outputDestination } from './destinations.ts'
+import { type LogAccess, offsetsIn, openLogAccess, placeOf, rangesOf, topicOf } from './log-access.ts'
+import type { Output } from './output.ts'
+
+/** What is exported and where to. */
+export interface ExportOptions {
+  from?: string
+  to?: string
+  parquet?: string
+  /** `-` is the output. */
+  ndjson?: string
+  rowsPerGroup?: number
+  signal: AbortSignal
+}
+
+/** Takes records; has its name when finished. */
+interface Target {
+  take(records: readonly ScannedRecord[]): Promise<void>
+  finish(): Promise<void>
+  abandon(): void
+}
+
+/** Exports; says how many records at the end. */
+export async function exportTopic(
+  config: PlatformConfig,
+  log: Log,
+  topicText: string,
+  output: Output,
+  options: ExportOptions,
+): Promise<void> {
+  const { parquet, ndjson } = options
+  if ((parquet === undefined) === (ndjson === undefined)) {
+    throw new CommandFailure('name one of --parquet FILE and --ndjson FILE', exitCodes.usage)
+  }
+  const key = topicOf(topicText)
+  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text)))
+  const access = await openLogAccess(config, log, [key])
+  const progress = openProgress(process.stderr)
+  let target: Target | undefined
+  try {
+    const { topic, ranges } = await rangesOf(access, key, from, to)
+    const total = offsetsIn({ topic, ranges })
+    target =
+      parquet === undefined
+        ? lines(access, key, ndjson ?? '-', output)
+        : table(access, topics[key], parquet, options.rowsPerGroup)
+    let count = 0
+    for await (const page of scanTopic(access.reader, topic, ranges)) {
+      if (options.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal)
+      await target.take(page)
+      count += page.length
+      progress.step(`exporting: ${count.toLocaleString('en')} of at most ${total.toLocaleString('en')} records`)
+    }
+    await target.finish()
+    progress.note(`exported ${count.toLocaleString('en')} records`)
+  } catch (error) {
+    target?.abandon()
+    throw error
+  } finally {
+    progress.stop()
+    await access.close()
+  }
+}
+
+function lines(access: LogAccess, key: ReturnType<typeof topicOf>, path: string, output: Output): Target {
+  if (path === '-') {
+    const destination = outputDestination(access, key, output, false)
+    return { take: records => destination.put(records), finish: async () => undefined, abandon: () => undefined }
+  }
+  const unfinished = `${path}.part`
+  const file = createWriteStream(unfinished)
+  const failed = once(file, 'error').then(([error]) => Promise.reject(error))
+  failed.catch(() => undefined)
+  const destination = outputDestination(access, key, file, false)
+  return {
+    take: records => Promise.race([destination.put(records), failed]),
+    async finish() {
+      file.end()
+      await Promise.race([once(file, 'finish'), failed])
+      renameSync(unfinished, path)
+    },
+    abandon() {
+      file.destroy()
+      rmSync(unfinished, { force: true })
+    },
+  }
+}
+
+function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsPerGroup?: number): Target {
+  const fields = fieldColumns(topic)
+  const file = openRecordFile(path, [...PLACE, ...fields.map(({ name, type }) => ({ name, type }))], rowsPerGroup)
+  return {
+    async take(records) {
+      for (const { partition, offset, timestamp, key, value } of records) {
+        const decoded = value === null ? undefined : await decodeLearning(kafka.codec, value).catch(ignorePoison)
+        const place = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
+        await file.append([...place, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
+      }
+    },
+    finish: () => file.finish(),
+    abandon: () => file.abandon(),
+  }
+}
+
+/** A record that cannot be read is a row with its place alone. */
+function ignorePoison(error: unknown): undefined {
+  if (!(error instanceof DecodeError)) throw error
+  return undefined
+}
+
+const PLACE: readonly Column[] = [
+  { name: '_partition', type: 'INT32' },
+  { name: '_offset', type: 'INT64' },
+  { name: '_timestamp', type: 'TIMESTAMP' },
+  { name: '_key', type: 'STRING' },
+  { name: '_event', type: 'STRING' },
+]
+
+interface FieldColumn extends Column {
+  cell(value: unknown): unknown
+}
+
+/** A column for every field of any event of a topic; one that has several types is JSON text. */
+export function fieldColumns({ events }: Pick<TopicDefinition, 'events'>): FieldColumn[] {
+  const types = new Map<string, ColumnType | 'JSON'>()
+  for (const { avro } of events) {
+    for (const { name, type } of avro.fields) {
+      const own = columnType(type)
+      types.set(name, (types.get(name) ?? own) === own ? own : 'JSON')
+    }
+  }
+  return [...types].map(([name, type]) => ({ name, type: type === 'JSON' ? 'STRING' : type, cell: cellOf(type) }))
+}
+
+const FLAT: Record<string, ColumnType> = {
+  string: 'STRING',
+  int: 'INT32',
+  long: 'INT64',
+  double: 'DOUBLE',
+  boolean: 'BOOLEAN',
+  bytes: 'BYTE_ARRAY',
+}
+
+function columnType(type: AvroType): ColumnType | 'JSON' {
+  if (typeof type === 'string') return FLAT[type] ?? 'JSON'
+  if (!Array.isArray(type)) return type.type === 'enum' ? 'STRING' : 'JSON'
+  const present = type.filter(one => one !== 'null')
+  return present.length === 1 ? columnType(present[0] as AvroType) : 'JSON'
+}
+
+function cellOf(type: ColumnType | 'JSON'): (value: unknown) => unknown {
+  const present = (form: (value: unknown) => unknown) => (value: unknown) =>
+    value === null || value === undefined ? null : form(value)
+  if (type === 'INT64') return present(value => BigInt(value as number))
+  return present(type === 'JSON' ? value => JSON.stringify(value) : value => value)
+}

@@ -1,0 +1,78 @@
+/**
+ * `marketlog replay` at speed 0 against a consumer that only counts, both over all of market.book-changes.
+ *
+ * In turns, in one process of its own. Replay reads, decodes every event and writes JSON lines; its raw form leaves the
+ * bytes as they are. A turn counts only when both have seen the same number of records.
+ */
+import type { Bench, Entry } from '../bench.ts'
+import { ratioEntry, type Turn } from '../entry.ts'
+import { type Measured, startYardstick } from '../yardstick.ts'
+import type { ReadQuestion } from '../yardsticks/log-readers.ts'
+
+const BAR = 0.5
+const TURNS = 5
+const READERS = new URL('../yardsticks/log-readers.ts', import.meta.url)
+
+/** Records a second. */
+export const replay: Bench = {
+  name: 'replay',
+  about: 'records a second of replay at speed 0, against a consumer that only counts',
+  async run(context) {
+    const stage = await context.stage()
+    const readers = startYardstick(READERS)
+    try {
+      const ends = await stage.ends('bookChanges')
+      const turns: { raw: Turn; json: Turn; cpu: Turn }[] = []
+      for (let turn = 0; turn <= (context.isQuick ? 1 : TURNS); turn++) {
+        context.signal.throwIfAborted()
+        context.say(`turn ${turn}`)
+        const question = { config: stage.config, ends, turn: String(turn) }
+        const took = await oneTurn(readers, question)
+        // The first one warms the broker's cache and both programs.
+        if (turn > 0) turns.push(took)
+      }
+      return entriesOf(turns)
+    } finally {
+      await readers.stop()
+    }
+  },
+}
+
+async function oneTurn(readers: ReturnType<typeof startYardstick>, question: ReadQuestion) {
+  const counted = await readers.ask<Measured>('count', question)
+  const raw = await readers.ask<Measured>('replay', { ...question, isRaw: true })
+  const json = await readers.ask<Measured>('replay', { ...question, isRaw: false })
+  for (const { count } of [raw, json]) {
+    if (count !== counted.count) throw new Error(`replay had ${count} records, the counting consumer ${counted.count}`)
+  }
+  const against = rateOf(counted)
+  return {
+    raw: { value: rateOf(raw), against },
+    json: { value: rateOf(json), against },
+    cpu: { value: microsecondsOf(json), against: microsecondsOf(counted) },
+  }
+}
+
+const rateOf = ({ count, ms }: Measured): number => (count * 1_000) / ms
+
+const microsecondsOf = ({ count, cpuSeconds }: Measured): number => (cpuSeconds * 1e6) / count
+
+function entriesOf(turns: readonly { raw: Turn; json: Turn; cpu: Turn }[]): Entry[] {
+  const named = (name: string, unit: string) => ({ name: `replay at speed 0, ${name}`, unit })
+  return [
+    ratioEntry(
+      named('raw: against counting', 'records/s'),
+      turns.map(({ raw }) => raw),
+      BAR,
+    ),
+    ratioEntry(
+      named('JSON lines: against counting', 'records/s'),
+      turns.map(({ json }) => json),
+      BAR,
+    ),
+    ratioEntry(
+      named('JSON lines: CPU of a record, beside counting', 'us'),
+      turns.map(({ cpu }) => cpu),
+    ),
+  ]
+}

@@ -1,0 +1,83 @@
+/**
+ * Reads market.book-changes whole, once a question: as a group that counts and does nothing else, or as `replay` does at
+ * speed 0.
+ *
+ * The counting member is the platform's own consumer, which the records reach undecoded; it joins a new group each time and
+ * is measured from its assignment on. What is replayed goes to a stream that drops it.
+ */
+import { Writable } from 'node:stream'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { joinGroup } from '#infra/kafka/group-consumer.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { outputDestination } from '#services/cli/log-tools/destinations.ts'
+import { openLogAccess, rangesOf } from '#services/cli/log-tools/log-access.ts'
+import { play } from '#services/cli/log-tools/replay.ts'
+import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
+
+/** What is read. */
+export interface ReadQuestion {
+  config: PlatformConfig
+  /** End offset of each partition. */
+  ends: number[]
+  /** A name that no question had before. */
+  turn: string
+}
+
+const log = openLog({ level: 'warn', name: 'log-readers' })
+
+async function count({ config, ends, turn }: ReadQuestion): Promise<Measured> {
+  const kafka = connectKafka({ config, role: 'counter', log })
+  const positions = new Map<number, number>()
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  let assignedAt = 0
+  let cpu = process.cpuUsage()
+  let found = 0
+  const pass = (partition: number, next: number): void => {
+    positions.set(partition, next)
+    if (ends.every((end, each) => (positions.get(each) ?? 0) >= end)) resolve()
+  }
+  const member = await joinGroup(
+    kafka,
+    { group: `counter-${turn}`, topics: ['bookChanges'], fail: reject },
+    {
+      assigned() {
+        assignedAt = performance.now()
+        cpu = process.cpuUsage()
+      },
+      async batch(batch) {
+        found += batch.messages.length
+        pass(batch.partition, batch.next)
+        return 'done'
+      },
+      passed: async (_topic, partition, next) => pass(partition, next),
+    },
+  )
+  await promise
+  const ms = performance.now() - assignedAt
+  const { user, system } = process.cpuUsage(cpu)
+  await member.leave()
+  return { count: found, ms, cpuSeconds: (user + system) / 1e6 }
+}
+
+async function replay({ config, isRaw }: ReadQuestion & { isRaw: boolean }): Promise<Measured> {
+  const access = await openLogAccess(config, log, ['bookChanges'])
+  const stretch = await rangesOf(access, 'bookChanges', undefined)
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const destination = outputDestination(access, 'bookChanges', nowhere, isRaw)
+  const { signal } = new AbortController()
+  try {
+    return await measured(async () => {
+      let found = 0
+      await play(access, stretch, { speed: 0, signal }, async records => {
+        await destination.put(records)
+        found += records.length
+      })
+      return found
+    })
+  } finally {
+    await access.close()
+  }
+}
+
+answerAsYardstick({ count, replay })

@@ -1,0 +1,209 @@
+/**
+ * Replay and export of a real topic: what arrives elsewhere is what the log holds.
+ */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
+import { topics } from '#schemas/topics.ts'
+import { exportTopic } from '#services/cli/log-tools/export.ts'
+import { offsetsIn, openLogAccess, rangesOf } from '#services/cli/log-tools/log-access.ts'
+import { play, replay } from '#services/cli/log-tools/replay.ts'
+import { collectOutput } from '#test/harness/collected-output.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const REFRESHES = 12
+const ITEMS = 120
+const TOPIC = 'market.quotes'
+
+describe('replay and export', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let folder: string
+  const going = { signal: new AbortController().signal }
+
+  before(async () => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'ingest', log })
+    const publisher = await openPublisher(kafka, 'ingest')
+    for (let refresh = 0; refresh < REFRESHES; refresh++) await publisher.send(refreshRecords(kafka, refresh))
+    await publisher.send([{ topic: 'quotes', key: 'provider_03', value: Buffer.from('poison') }])
+    await publisher.close()
+    folder = mkdtempSync(join(tmpdir(), 'marketlog-export-'))
+  })
+  after(() => rmSync(folder, { recursive: true, force: true }))
+
+  const replayed = async (options: Partial<Parameters<typeof replay>[4]>) => {
+    const output = collectOutput()
+    await replay(platform.config, platform.log, TOPIC, output.stream, { speed: 0, ...going, ...options })
+    return output.lines()
+  }
+
+  it('replays to an output as fast as it goes, decoded and raw, poison included', async () => {
+    const records = await readAll(kafka, kafka.topicName('quotes'))
+    const lines = await replayed({})
+    expect(lines.map(placeOf)).to.have.members(records.map(placeOf))
+    expect(lines.find(({ event }) => event === 'AskObserved').value).to.include({ currency: 'USD', url: null })
+    expect(lines.filter(({ event }) => event === null)).to.have.length(1)
+    const raw = await replayed({ raw: true })
+    const bytes = new Map(records.map(record => [placeOf(record), record.value?.toString('base64')]))
+    expect(raw.map(line => [placeOf(line), line.raw])).to.have.deep.members([...bytes])
+  })
+
+  it('replays between two places', async () => {
+    const lines = await replayed({ from: '10', to: '13' })
+    const wanted = (await readAll(kafka, kafka.topicName('quotes'))).filter(({ offset }) => offset >= 10 && offset < 13)
+    expect(lines.map(placeOf)).to.have.members(wanted.map(placeOf))
+  })
+
+  it('replays in time: in the order of the log over all partitions, no record before its time', async () => {
+    const access = await openLogAccess(platform.config, platform.log, ['quotes'])
+    const stretch = await rangesOf(access, 'quotes', undefined)
+    const came: { record: ScannedRecord; at: number }[] = []
+    const startedAt = performance.now()
+    const speed = 2
+    await play(access, stretch, { speed, ...going }, async records => {
+      for (const record of records) came.push({ record, at: performance.now() - startedAt })
+    })
+    await access.close()
+    const times = came.map(({ record }) => record.timestamp)
+    expect(came.length).to.equal(offsetsIn(stretch))
+    expect(times).to.deep.equal(times.toSorted((a, b) => a - b))
+    for (const { record, at } of came) expect(at).to.be.at.least((record.timestamp - (times[0] ?? 0)) / speed)
+  })
+
+  it('replays into a topic of its own byte for byte, and into none of the catalogue', async () => {
+    await replayed({ toTopic: 'my-quotes' })
+    const [original, copy] = [
+      await readAll(kafka, kafka.topicName('quotes')),
+      await readAll(kafka, `${kafka.namespace}my-quotes`),
+    ]
+    const content = ({ partition, key, value, timestamp }: ScannedRecord) =>
+      `${partition} ${key} ${value?.toString('base64')} ${timestamp}`
+    expect(copy.map(content)).to.deep.equal(original.map(content))
+    let refusal: unknown
+    await replayed({ toTopic: 'market.sales' }).catch(error => {
+      refusal = error
+    })
+    expect(refusal).to.include({ exitCode: 64 })
+  })
+
+  it('replays to an endpoint that is busy at times', async () => {
+    const bodies: string[] = []
+    let asked = 0
+    const server: Server = createServer(async (request, response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk)
+      asked += 1
+      if (asked % 2 === 1) return void response.writeHead(503).end()
+      bodies.push(Buffer.concat(chunks).toString())
+      response.writeHead(204).end()
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    await replayed({ toUrl: `http://127.0.0.1:${port}/records` })
+    server.close()
+    const places = bodies.flatMap(body =>
+      body
+        .trim()
+        .split('\n')
+        .map(line => placeOf(JSON.parse(line))),
+    )
+    expect(places).to.have.members((await readAll(kafka, kafka.topicName('quotes'))).map(placeOf))
+  })
+
+  it('exports to Parquet with bounded row groups; another library reads back what the log holds', async () => {
+    const path = join(folder, 'quotes.parquet')
+    const options = { parquet: path, rowsPerGroup: 200, ...going }
+    await exportTopic(platform.config, platform.log, TOPIC, collectOutput().stream, options)
+    expect(readdirSync(folder)).to.deep.equal(['quotes.parquet'])
+    const file = await asyncBufferFromFile(path)
+    const { row_groups } = await parquetMetadataAsync(file)
+    const total = REFRESHES * (ITEMS + 1) + 1
+    expect(row_groups.map(({ num_rows }) => Number(num_rows))).to.deep.equal(groupsOf(total, 200))
+    const rows = await parquetReadObjects({ file })
+    const poison = rows.filter(({ _event }) => _event === null)
+    expect(poison).to.have.length(1)
+    const fields = [...new Set(topics.quotes.events.flatMap(({ avro }) => avro.fields.map(({ name }) => name)))]
+    const shown = rows.filter(({ _event }) => _event !== null).map(row => JSON.stringify(row, numbers))
+    const records = (await readDecoded()).map(record => {
+      const { partition, offset, key, event, value, timestamp } = record
+      const place = {
+        _partition: partition,
+        _offset: offset,
+        _timestamp: new Date(timestamp),
+        _key: key,
+        _event: event,
+      }
+      const content = Object.fromEntries(fields.map(name => [name, value[name] ?? null]))
+      return JSON.stringify({ ...place, ...content }, numbers)
+    })
+    expect(shown).to.have.members(records)
+  })
+
+  it('exports to NDJSON, as a file and on an output', async () => {
+    const path = join(folder, 'quotes.ndjson')
+    await exportTopic(platform.config, platform.log, TOPIC, collectOutput().stream, { ndjson: path, ...going })
+    const output = collectOutput()
+    await exportTopic(platform.config, platform.log, TOPIC, output.stream, { ndjson: '-', ...going })
+    expect(readFileSync(path, 'utf8').split('\n').toSorted()).to.deep.equal(output.text().split('\n').toSorted())
+    expect(output.lines()).to.have.length(REFRESHES * (ITEMS + 1) + 1)
+  })
+
+  /** The decoded records by the harness's own reader, with the log's times. */
+  async function readDecoded() {
+    const times = new Map((await readAll(kafka, kafka.topicName('quotes'))).map(one => [placeOf(one), one.timestamp]))
+    const good = await readTopic(kafka, 'quotes').catch(() => undefined)
+    if (good) throw new Error('the poison is gone')
+    return (await replayed({}))
+      .filter(({ event }) => event !== null)
+      .map(line => ({ ...line, timestamp: times.get(placeOf(line)) ?? 0 }))
+  }
+})
+
+const placeOf = ({ partition, offset }: { partition: number; offset: number }): string => `${partition}@${offset}`
+
+const numbers = (_: string, value: unknown) => (typeof value === 'bigint' ? Number(value) : value)
+
+const groupsOf = (total: number, size: number): number[] =>
+  Array.from({ length: Math.ceil(total / size) }, (_, at) => Math.min(size, total - at * size))
+
+function refreshRecords(kafka: KafkaConnection, refresh: number) {
+  const provider = `provider_0${1 + (refresh % 5)}`
+  const at = Date.UTC(2026, 2, 3) + refresh * 60_000
+  const refresh_id = `r${refresh}`
+  const asks = Array.from({ length: ITEMS }, (_, index) =>
+    kafka.codec.encode(askObserved, {
+      ...{ provider, refresh_id, index, market_hash_name: `Name ${index}`, phase: index % 7 === 0 ? 'Ruby' : null },
+      ...{ price: 100 + index, currency: 'USD', usd_rate: null, quantity: index, url: null, observed_at: at },
+    }),
+  )
+  const completed = kafka.codec.encode(refreshCompleted, {
+    ...{ provider, refresh_id, observed_at: at, count: ITEMS, currency: 'USD', usd_rate: '1' },
+  } as never)
+  return [...asks, completed].map(value => ({ topic: 'quotes' as const, key: provider, value }))
+}
+
+async function readAll(kafka: KafkaConnection, topic: string): Promise<ScannedRecord[]> {
+  const reader = await openRangeReader(kafka, [topic])
+  const records: ScannedRecord[] = []
+  try {
+    for (let partition = 0; partition < topics.quotes.partitions; partition++) {
+      const to = await reader.stableEnd(topic, partition)
+      for await (const page of scanTopic(reader, topic, new Map([[partition, { from: 0, to }]]))) records.push(...page)
+    }
+  } finally {
+    await reader.close()
+  }
+  return records
+}
