@@ -28,8 +28,9 @@ const SIGNS_MS = 24 * HOUR_MS
 const PUBLISHED_AFTER_MS = HOUR_MS
 /** Strangers may name any key: Postgres is asked for unknown ones no more often than this. */
 const RELOAD_MS = 1_000
-/** Any number, the same in all versions of the platform. */
-const TURN = 7_236_415
+/** Name of the advisory lock; its seed keeps it apart from those of other rooms. */
+const TURN = 'signing keys'
+const TURN_SEED = 2
 
 interface KeyRow {
   id: string
@@ -60,7 +61,7 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   }
   const rotate = (now: number): Promise<NonNullable<typeof signing>> =>
     database.transaction(async query => {
-      await query('SELECT pg_advisory_xact_lock($1)', [TURN])
+      await query('SELECT pg_advisory_xact_lock(hashtextextended($1, $2))', [TURN, TURN_SEED])
       const found = await readSigning(query, now)
       if (found) return found
       const key = await newSigningKey()

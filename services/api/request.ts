@@ -62,9 +62,12 @@ export function decodePercent(text: string): string {
 }
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
+/** Ids are logged, and a key may have been put there by mistake. */
+const KEY_START = /sk_live_/
 
 /** The client's own request id where it is harmless, else a new one. */
 export function requestIdOf(request: IncomingMessage): string {
   const given = request.headers['x-request-id']
-  return typeof given === 'string' && REQUEST_ID.test(given) ? given : crypto.randomUUID()
+  const isHarmless = typeof given === 'string' && REQUEST_ID.test(given) && !KEY_START.test(given)
+  return isHarmless ? given : crypto.randomUUID()
 }

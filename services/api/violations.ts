@@ -2,12 +2,13 @@
  * Turns zod's issues into the violations that clients read.
  *
  * Pure. Types, locations and contexts: decisions.md "Conventions". Invariant: every issue becomes
- * exactly one violation (an unknown member each), and `input` is what the client sent at that place, unless it is
- * nested beyond all reason.
+ * exactly one violation (an unknown member each), and `input` is what the client sent at that place, without keys
+ * and tokens of this platform.
  */
 import type { z } from 'zod'
 import type { Violation } from '#schemas/api/error.ts'
 import type { ViolationParams } from '#schemas/api/query-values.ts'
+import { shownInput } from '#schemas/api/shown-input.ts'
 
 type Issue = z.core.$ZodIssue
 type Told = Pick<Violation, 'type' | 'msg' | 'ctx'>
@@ -29,18 +30,8 @@ const REPEATED: Told = { type: 'value_error', msg: 'Parameter should be given on
 
 function violationAt(path: readonly PropertyKey[], told: Told, raw: unknown, part: string): Violation {
   const steps = path.map(step => (typeof step === 'number' ? step : String(step)))
-  const input = inputAt(raw, path) ?? null
-  const shown = isDeep(input) ? TOO_DEEP : input
-  return { type: told.type, loc: [part, ...steps], msg: told.msg, input: shown, ctx: told.ctx }
-}
-
-const DEPTH_MAX = 64
-const TOO_DEEP = '(nested too deeply to be shown)'
-
-/** What is nested deeper than any real value would overflow the stack of whoever writes it out. */
-function isDeep(value: unknown, depth = 0): boolean {
-  if (typeof value !== 'object' || value === null) return false
-  return depth >= DEPTH_MAX || Object.values(value).some(one => isDeep(one, depth + 1))
+  const input = shownInput(inputAt(raw, path) ?? null)
+  return { type: told.type, loc: [part, ...steps], msg: told.msg, input, ctx: told.ctx }
 }
 
 /** A single text of a repeatable parameter stands for a list of one. */

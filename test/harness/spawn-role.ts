@@ -41,7 +41,7 @@ export interface SpawnedRole {
 /** Starts a role, or several named with blanks between, as a process; resolves when it exists, not when it is ready. */
 export async function spawnRole(role: string, environment: Record<string, string>): Promise<SpawnedRole> {
   const child = spawn(process.execPath, [MAIN, 'run', ...role.split(' '), '--set-up-done'], {
-    env: { PATH: process.env.PATH ?? '', ...environment, LOG_LEVEL: 'info' },
+    env: { PATH: process.env.PATH ?? '', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const lines = collectLines(child)

@@ -86,7 +86,8 @@ export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
     },
     startRoles: async (roles, overrides = {}) =>
       keep(await startRoles(roles, { config: { ...needed().config, ...overrides }, log: needed().log })),
-    spawnRole: async (role, env = {}) => keep(await spawnRole(role, { ...needed().environment, ...env })),
+    spawnRole: async (role, env = {}) =>
+      keep(await spawnRole(role, { ...needed().environment, LOG_LEVEL: 'info', ...env })),
   }
 }
 

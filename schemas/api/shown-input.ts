@@ -1,0 +1,21 @@
+/**
+ * What may be repeated of an input in the violation that tells of it.
+ *
+ * Pure. Errors are logged and passed around by clients, so nothing that opens a door is repeated: keys, tokens and
+ * secrets of this platform are cut out, wherever a client has put them by mistake. Invariant: anything else stays as it was
+ * sent, except what is nested beyond reason, which would overflow the stack of whoever writes it out.
+ */
+
+const DEPTH_MAX = 64
+const TOO_DEEP = '(nested too deeply to be shown)'
+/** Each run of letters is looked at once, so that no text takes long. */
+const SECRETS = /(sk_live_(root|child)|whsec|refresh|code|verify)_[\w-]{20,}|(?<![\w-])eyJ[\w-]+\.[\w-]+\.[\w-]*/g
+
+/** An input without what must not be repeated. */
+export function shownInput(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return value.replace(SECRETS, '[cut]')
+  if (typeof value !== 'object' || value === null) return value
+  if (depth >= DEPTH_MAX) return TOO_DEEP
+  if (Array.isArray(value)) return value.map(one => shownInput(one, depth + 1))
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shownInput(one, depth + 1)]))
+}

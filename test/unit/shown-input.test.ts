@@ -1,0 +1,42 @@
+/**
+ * What violations repeat of an input.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { newKeyText } from '#infra/postgres/key-text.ts'
+import { shownInput } from '#schemas/api/shown-input.ts'
+import { newText } from '#services/accounts/one-time-text.ts'
+
+describe('the input that a violation repeats', () => {
+  it('is what was sent', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 5 }), value => {
+        expect(shownInput(value)).to.deep.equal(value)
+      }),
+    )
+  })
+
+  it('holds no key, token or secret, wherever it stood', () => {
+    const texts = [
+      ...[newKeyText('root'), newKeyText('child')],
+      ...['whsec_', 'refresh_', 'code_', 'verify_'].map(prefix => newText(prefix)),
+      `${Buffer.from('{"alg":"ES256"}').toString('base64url')}.${newText()}.${newText()}`,
+    ]
+    for (const text of texts) {
+      for (const value of [text, `x ${text} y`, [text], { a: { b: [`Bearer ${text}`] } }]) {
+        const shown = JSON.stringify(shownInput(value))
+        expect(shown).to.include('[cut]')
+        expect(shown).not.to.include(text.slice(-30))
+      }
+    }
+  })
+
+  it('can be written out however deep it was, and takes no time however long', () => {
+    const deep: unknown = JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
+    expect(JSON.stringify(shownInput(deep))).to.include('nested too deeply')
+    const startedAt = performance.now()
+    for (const part of ['eyJ', 'eyJ-', 'eyJa.b.', 'code_', 'sk_live_root_'])
+      shownInput(part.repeat(250_000 / part.length))
+    expect(performance.now() - startedAt).to.be.below(1_000)
+  })
+})
