@@ -44,6 +44,8 @@ export interface KeyDirectory {
    * rejects when that does not answer.
    */
   judge(authorization: string | undefined): KeyAnswer | Promise<KeyAnswer>
+  /** Judges by a key's hash what {@link KeyDirectory.judge} let in before; never by what a client sent. */
+  judgeHash(hash: string): KeyAnswer | Promise<KeyAnswer>
   /** Forgets what is known of an account's keys, so that a change made here is in force here at once. */
   forget(accountId: string): void
 }
@@ -140,18 +142,21 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
     known.set(hash, entry)
   }
 
+  const judgeHash: KeyDirectory['judgeHash'] = hash => {
+    const entry = known.get(hash)
+    const ageMs = entry ? now() - entry.askedAt : Number.POSITIVE_INFINITY
+    if (!entry || ageMs >= FRESH_MS) return ask(hash)
+    // A failure shows when the entry has aged: until then the key passes.
+    if (ageMs >= REFRESH_MS) ask(hash).catch(() => undefined)
+    return entry.answer
+  }
+
   return {
     judge(authorization) {
       const key = bearerOf(authorization)
-      if (key === undefined) return MALFORMED
-      const hash = hashOfKey(key)
-      const entry = known.get(hash)
-      const ageMs = entry ? now() - entry.askedAt : Number.POSITIVE_INFINITY
-      if (!entry || ageMs >= FRESH_MS) return ask(hash)
-      // A failure shows when the entry has aged: until then the key passes.
-      if (ageMs >= REFRESH_MS) ask(hash).catch(() => undefined)
-      return entry.answer
+      return key === undefined ? MALFORMED : judgeHash(hashOfKey(key))
     },
+    judgeHash,
     forget(accountId) {
       forgotten += 1
       for (const [hash, { answer }] of known) {
@@ -161,7 +166,8 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
   }
 }
 
-function bearerOf(authorization: string | undefined): string | undefined {
+/** The key's text of an Authorization header that has the form of one. */
+export function bearerOf(authorization: string | undefined): string | undefined {
   if (authorization === undefined || authorization.slice(0, 7).toLowerCase() !== 'bearer ') return undefined
   const key = authorization.slice(7)
   return isKeyText(key) ? key : undefined

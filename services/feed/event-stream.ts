@@ -7,7 +7,7 @@
  * nothing else. Knows nothing of feeds.
  */
 import type { ServerResponse } from 'node:http'
-import { commentFrame, PING } from './frames.ts'
+import { PING, partingFrame } from './frames.ts'
 
 /** An open stream of events. */
 export interface EventStream {
@@ -15,8 +15,8 @@ export interface EventStream {
   send(frame: Buffer): 'queued' | 'over' | 'too_slow'
   /** Sends a ping when nothing was sent for `idleMs`. */
   pingIfIdle(idleMs: number): void
-  /** Tells the reason in a comment and ends the stream. */
-  end(reason: string): void
+  /** Tells the reason in a comment and ends the stream; with a time, the client is told when to come back. */
+  end(reason: string, retryMs?: number): void
   /** Resolves when the connection is gone. */
   readonly closed: Promise<void>
 }
@@ -59,10 +59,10 @@ export function openEventStream(response: ServerResponse, options: EventStreamOp
   response.writeHead(200, { ...HEADERS, 'x-request-id': options.requestId })
   response.flushHeaders()
 
-  const end = (reason: string): void => {
+  const end: EventStream['end'] = (reason, retryMs) => {
     if (!isOpen) return
     isOpen = false
-    response.end(commentFrame(reason))
+    response.end(partingFrame(reason, retryMs))
     cut = setTimeout(() => response.destroy(), END_LIMIT_MS)
     // A process that stops need not wait for it.
     cut.unref()

@@ -5,6 +5,7 @@
  * as sent, repeats included; unknown ids and names pass and match nothing; unknown parameters are ignored.
  */
 import type { Violation } from '#schemas/api/error.ts'
+import { shownInput } from '#schemas/api/shown-input.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { Subscription } from './hub.ts'
 
@@ -52,6 +53,9 @@ export function parseFeedQuery(
   }
 }
 
+/** The feed token of a query string; undefined when there is none that can be read. */
+export const tokenOf = (query: string): string | undefined => /(?:^|&)token=([^&]*)/.exec(query)?.[1]
+
 type FeedValues = Record<'providers' | 'item_ids' | 'market_hash_names', string[]>
 
 function valuesOf(query: string): FeedValues | undefined {
@@ -77,13 +81,13 @@ function checkProvider(input: string, at: number, keys: readonly string[]): Viol
   const quoted = keys.map(key => `'${key}'`)
   const expected = `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`
   const msg = `Input should be ${expected}`
-  return [{ type: 'enum', loc: ['query', 'providers', at], msg, input, ctx: { expected } }]
+  return [{ type: 'enum', loc: ['query', 'providers', at], msg, input: shownInput(input), ctx: { expected } }]
 }
 
 function checkItemId(input: string, at: number): Violation[] {
   if (INTEGER_FORM.test(input)) return []
   const msg = 'Input should be a whole number'
-  return [{ type: 'int_parsing', loc: ['query', 'item_ids', at], msg, input, ctx: {} }]
+  return [{ type: 'int_parsing', loc: ['query', 'item_ids', at], msg, input: shownInput(input), ctx: {} }]
 }
 
 function checkName(input: string, at: number): Violation[] {

@@ -14,8 +14,9 @@ const EVENT_NAMES: Record<Side, string> = { ask: 'prices.changed', bid: 'bids.ch
 /** The comment that keeps an idle connection open. */
 export const PING = Buffer.from(': ping\n\n')
 
-/** A comment, in one line; clients ignore it, people read it. */
-export const commentFrame = (text: string): Buffer => Buffer.from(`: ${text}\n\n`)
+/** The end of a stream: a comment in one line, which people read, and when to come back, which clients obey. */
+export const partingFrame = (text: string, retryMs?: number): Buffer =>
+  Buffer.from(`${retryMs === undefined ? '' : `retry: ${retryMs}\n`}: ${text}\n\n`)
 
 /** The first event of every connection. */
 export function readyFrame(ready: { providers: readonly string[]; itemIds: number; names: number }): Buffer {

@@ -1,7 +1,7 @@
 /**
  * The subscribers of this process and all that happens to them between connect and close.
  *
- * Invariant: a subscriber stands in the hub exactly as long as its stream is open, and its lease is
+ * Invariant: a subscriber stands in the hub exactly as long as its stream is open, and its place is
  * released when it leaves, for whatever reason. A key that is refused, or whose tier has no feeds, ends
  * its streams within RECHECK_MS plus the key directory's own bound: together under a second. A batch gives
  * way to the sockets after every SLICE_BYTES, so a burst does not make slow clients of fast ones.
@@ -9,9 +9,9 @@
 import type { ServerResponse } from 'node:http'
 import { setImmediate as breathe } from 'node:timers/promises'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
+import type { Place } from '#infra/redis/held-places.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import type { Lease } from './connection-leases.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
@@ -24,16 +24,16 @@ export interface AdmittedRequest {
   feed: FeedRequest
   /** What `ready` lists. */
   providers: readonly string[]
-  authorization: string
   keyId: string
-  lease: Lease
+  /** Judges the key that let the request in again. */
+  recheck(): KeyAnswer | Promise<KeyAnswer>
+  place: Place
   requestId: string
 }
 
 /** What the gateway needs. */
 export interface GatewayOptions {
   itemOf(itemId: number): CatalogItem | undefined
-  judge(authorization: string): KeyAnswer | Promise<KeyAnswer>
   mayListen(credential: Credential): boolean
   metrics: FeedMetrics
   log: Log
@@ -63,6 +63,8 @@ const RECHECK_MS = 100
 const PING_AFTER_MS = 20_000
 const PING_CHECK_MS = 500
 const STOP_LIMIT_MS = 3_000
+/** Clients that were sent away together must not come back together. */
+const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
@@ -73,16 +75,16 @@ export function openGateway(options: GatewayOptions): Gateway {
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
     if (!subscribers.delete(subscriber)) return
     hub.remove(subscriber)
-    const { lease, keyId, requestId } = subscriber.request
-    lease.release()
+    const { place, keyId, requestId } = subscriber.request
+    place.release()
     const feed = FEED_NAMES[subscriber.side]
     metrics.connections.dec({ feed })
     metrics.ended.inc({ feed, reason })
     log.info({ feed, reason, key_id: keyId, request_id: requestId }, 'stream ended')
   }
-  const dismiss = (subscriber: Subscriber, reason: EndReason, words: string): void => {
+  const dismiss = (subscriber: Subscriber, reason: EndReason, words: string, retryMs?: number): void => {
     leave(subscriber, reason)
-    subscriber.stream.end(words)
+    subscriber.stream.end(words, retryMs)
   }
   const recheckKeys = openRecheck(subscribers, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
@@ -129,11 +131,14 @@ export function openGateway(options: GatewayOptions): Gateway {
     async stop() {
       for (const timer of timers) clearInterval(timer)
       const streams = [...subscribers].map(({ stream }) => stream.closed)
-      for (const subscriber of [...subscribers]) dismiss(subscriber, 'stopping', 'closed: the server is stopping')
+      for (const subscriber of [...subscribers])
+        dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
       await atMost(STOP_LIMIT_MS, Promise.all(streams))
     },
   }
 }
+
+const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RETRY_MS.longest - RETRY_MS.shortest))
 
 /** Opens the stream of an admitted request and says `ready` on it. */
 function openSubscriber(response: ServerResponse, request: AdmittedRequest, capBytes: number): Subscriber {
@@ -156,22 +161,23 @@ function countQueued(
 /** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
 function openRecheck(
   subscribers: ReadonlySet<Subscriber>,
-  { judge, mayListen, log }: GatewayOptions,
+  { mayListen, log }: GatewayOptions,
   dismiss: (subscriber: Subscriber) => void,
 ): () => Promise<void> {
   let isUnderWay = false
   let isAnswered = true
-  const isWelcome = async (authorization: string): Promise<boolean> => {
-    const answer = await judge(authorization)
+  const isWelcome = async ({ recheck }: AdmittedRequest): Promise<boolean> => {
+    const answer = await recheck()
     return answer.accepted && mayListen(answer.credential)
   }
   return async () => {
     if (isUnderWay) return
     isUnderWay = true
-    const byKey = Map.groupBy(subscribers, ({ request }) => request.authorization)
+    const byKey = Map.groupBy(subscribers, ({ request }) => request.keyId)
     const outcomes = await Promise.allSettled(
-      [...byKey].map(async ([authorization, own]) => {
-        if (!(await isWelcome(authorization))) for (const subscriber of own) dismiss(subscriber)
+      [...byKey.values()].map(async own => {
+        const [first] = own
+        if (first && !(await isWelcome(first.request))) for (const subscriber of own) dismiss(subscriber)
       }),
     )
     // Nobody can tell whether a key was revoked while Postgres is away: streams that were let in stay.

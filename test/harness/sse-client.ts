@@ -23,6 +23,8 @@ export interface SseClient {
   readonly events: readonly SseEvent[]
   /** Comment lines so far, without the colon and one space after it. */
   readonly comments: readonly string[]
+  /** What the other side last told about coming back, in milliseconds. */
+  retryMs(): number | undefined
   /** Bytes of the body so far. */
   bytes(): number
   /** The body of an answer that is no stream, parsed as JSON. */
@@ -73,6 +75,7 @@ function readerOf(request: ClientRequest, response: IncomingMessage): SseClient 
     headers: response.headers,
     events: parser.events,
     comments: parser.comments,
+    retryMs: parser.retryMs,
     bytes: () => bytes,
     body: async () => {
       await eventually(() => ended, 10_000, 'the end of the answer')
@@ -91,6 +94,7 @@ function openParser() {
   const comments: string[] = []
   let open = ''
   let fields: Record<string, string[]> = {}
+  let retryMs: number | undefined
   const takeLine = (line: string): void => {
     if (line.startsWith(':')) {
       comments.push(line.replace(/^: ?/, ''))
@@ -101,14 +105,16 @@ function openParser() {
     fields[match[1]] = [...(fields[match[1]] ?? []), match[2] ?? '']
   }
   const dispatch = (): void => {
-    const { event, data, id } = fields
+    const { event, data, id, retry } = fields
     fields = {}
+    if (retry) retryMs = Number(retry.at(-1))
     if (data === undefined) return
     events.push({ event: event?.at(-1) ?? 'message', data: JSON.parse(data.join('\n')), id: id?.at(-1) })
   }
   return {
     events,
     comments,
+    retryMs: () => retryMs,
     take(chunk: string): void {
       const lines = (open + chunk).split('\n')
       open = lines.pop() ?? ''

@@ -8,10 +8,10 @@ import type { AddressInfo } from 'node:net'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
+import type { HeldPlaces } from '#infra/redis/held-places.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { openLocalLeases } from '#services/feed/connection-leases.ts'
 import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { type Gateway, openGateway } from '#services/feed/gateway.ts'
@@ -25,6 +25,19 @@ const CAP_BYTES = 4 * 2 ** 20
 /** Some of what a subscriber can be sent: about 100 kB of changes. */
 const bulk = (seen_at: number) =>
   Array.from({ length: 1_000 }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
+
+/** Counts in this process what infra/redis counts over all (feed-connections.test.ts). */
+function countHere(): Pick<HeldPlaces, 'take'> {
+  const held = new Map<string, number>()
+  const add = (subject: string, more: number) => held.set(subject, (held.get(subject) ?? 0) + more)
+  return {
+    async take(subject, max) {
+      if ((held.get(subject) ?? 0) >= max) return undefined
+      add(subject, 1)
+      return { release: () => void add(subject, -1) }
+    },
+  }
+}
 
 const connections = (server: Server) => promisify(server.getConnections.bind(server))()
 
@@ -79,20 +92,24 @@ describe('feed streams', () => {
     const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
     const connectionsOf = ({ tier }: Credential) => (tier === 'quant' ? 2 : 0)
     gateway = openGateway({
-      ...{ itemOf, judge, metrics, log, capBytes: CAP_BYTES, pingAfterMs: 50 },
+      ...{ itemOf, metrics, log, capBytes: CAP_BYTES, pingAfterMs: 50 },
       mayListen: credential => connectionsOf(credential) > 0,
     })
     const providersOf = { ask: KEYS, bid: ['q'] }
     server = createServer(
       openFeedHandler({
-        ...{ judge, connectionsOf, gateway, providerKeys: KEYS, providersOf, metrics, log },
-        leases: openLocalLeases(),
-        limits: {
-          count: async () => ({ headers: ['X-RateLimit-Tier', 'quant'], waitSeconds: overBy }),
-          show: async () => ['X-RateLimit-Tier', 'free'],
-          countAddress: async () => overBy,
+        ...{ gateway, providerKeys: KEYS, providersOf, metrics },
+        access: {
+          ...{ connectionsOf, places: countHere(), log },
+          keys: { judge, judgeHash: hash => judge(`hash ${hash}`) },
+          tokens: { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined },
+          limits: {
+            count: async () => ({ headers: ['X-RateLimit-Tier', 'quant'], waitSeconds: overBy }),
+            show: async () => ['X-RateLimit-Tier', 'free'],
+            countAddress: async () => overBy,
+          },
+          noteUse: () => undefined,
         },
-        noteUse: () => undefined,
         unavailable: () => reason,
       }),
     ).listen(0, '127.0.0.1')
@@ -269,5 +286,6 @@ describe('feed streams', () => {
     await gateway.stop()
     await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
     expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
+    expect(client.retryMs()).to.be.within(500, 5_000)
   })
 })

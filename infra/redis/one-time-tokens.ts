@@ -1,0 +1,59 @@
+/**
+ * Tokens that open something once and soon: each stands for a text that whoever redeems it is told.
+ *
+ * Writes one Redis key per token, named by its SHA-256, with an expiry: a reader of the store learns no token. One
+ * command reads and deletes it, so of any number that redeem a token at once one succeeds. Rejects when
+ * Redis cannot tell.
+ */
+import { hash, randomBytes } from 'node:crypto'
+import type { Redis } from './redis.ts'
+
+/** A token, shown once. */
+export interface IssuedToken {
+  token: string
+  /** Milliseconds since the epoch. */
+  expiresAt: number
+}
+
+/** Issues and redeems tokens. */
+export interface OneTimeTokens {
+  issue(text: string): Promise<IssuedToken>
+  /** The text of a token that was not redeemed before and has not expired. */
+  redeem(token: string): Promise<string | undefined>
+}
+
+/** Where, for how long, and by which clock. */
+export interface OneTimeTokenOptions {
+  /** Of all keys. */
+  prefix: string
+  /** What the tokens open; part of their keys, so that no other kind is accepted. */
+  name: string
+  ttlMs: number
+  now: () => number
+}
+
+const TOKEN_BYTES = 32
+const TOKEN_FORM = /^[A-Za-z0-9_-]{43}$/
+
+/** Opens the tokens of a namespace. */
+export function openOneTimeTokens(redis: Redis, options: OneTimeTokenOptions): OneTimeTokens {
+  const { prefix, name, ttlMs, now } = options
+  const keyOf = (token: string): string => `${prefix}${name}-token:${hash('sha256', token, 'hex')}`
+  const needRedis = (): void => {
+    if (redis.status !== 'ready') throw new Error('Redis does not answer')
+  }
+  return {
+    async issue(text) {
+      needRedis()
+      const token = randomBytes(TOKEN_BYTES).toString('base64url')
+      const expiresAt = now() + ttlMs
+      await redis.set(keyOf(token), text, 'PX', ttlMs)
+      return { token, expiresAt }
+    },
+    async redeem(token) {
+      if (!TOKEN_FORM.test(token)) return undefined
+      needRedis()
+      return (await redis.getdel(keyOf(token))) ?? undefined
+    },
+  }
+}

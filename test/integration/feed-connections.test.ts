@@ -1,0 +1,162 @@
+/**
+ * Connections of a key over several gateways: the cap, what a crash leaves, feed tokens, and the end of a gateway.
+ *
+ * Two gateways in this process with a host each, and one as a process that is killed.
+ */
+import { expect } from 'chai'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { openHeldPlaces } from '#infra/redis/held-places.ts'
+import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+interface TokenReply {
+  token: string
+  expires_at: string
+  code?: string
+}
+
+describe('connections of a key', () => {
+  const platform = useServers()
+  let gateways: StartedRoles[]
+  let database: Database
+  let redis: Redis
+  const clients: SseClient[] = []
+
+  before(async function () {
+    this.timeout(60_000)
+    const { config, log } = platform
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    gateways = [await platform.startRoles(['feed']), await platform.startRoles(['feed'])]
+    for (const gateway of gateways) await gateway.ready()
+  })
+
+  after(async () => {
+    for (const client of clients) client.close()
+    await database?.close()
+    if (redis) await closeRedis(redis)
+  })
+
+  const newKey = async (tier: 'quant' | 'pro' = 'quant') => (await createAccountWithKey(database, { tier })).key
+  const open = async (base: string, path: string, key?: string) => {
+    const client = await openSse(base + path, key === undefined ? {} : { key })
+    clients.push(client)
+    return client
+  }
+  const at = (index: number) => gateways[index]?.baseUrl ?? ''
+  const askToken = async (key: string, base = at(0)) => {
+    const answer = await fetch(`${base}/v1/feed/token`, { method: 'POST', headers: { authorization: `Bearer ${key}` } })
+    return { status: answer.status, headers: answer.headers, body: (await answer.json()) as TokenReply }
+  }
+
+  it('are counted over all gateways, and a place is free as soon as one closes', async () => {
+    const key = await newKey()
+    const first = await open(at(0), '/feed/prices', key)
+    const second = await open(at(1), '/feed/bids', key)
+    expect([first.status, second.status]).to.deep.equal([200, 200])
+    for (const base of [at(0), at(1)]) {
+      const third = await open(base, '/feed/prices', key)
+      expect([third.status, Number(third.headers['retry-after']) >= 1]).to.deep.equal([429, true])
+      expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
+    }
+    first.close()
+    await eventually(async () => (await open(at(1), '/feed/prices', key)).status === 200, 2_000, 'a free place')
+  })
+
+  it('are never more than the cap, however many ask at once', async () => {
+    const key = await newKey()
+    const asked = await Promise.all(Array.from({ length: 24 }, (_, i) => open(at(i % 2), '/feed/prices', key)))
+    expect(asked.filter(({ status }) => status === 200)).to.have.length(2)
+    expect(asked.filter(({ status }) => status === 429)).to.have.length(22)
+  })
+
+  it('that a killed gateway held are free again when they expire, and no sooner', async function () {
+    this.timeout(90_000)
+    const key = await newKey()
+    const gateway = await platform.spawnRole('feed', { PORT: '0' })
+    const base = await gateway.baseUrl(30_000)
+    for (const path of ['/feed/prices', '/feed/bids']) expect((await open(base, path, key)).status).to.equal(200)
+    gateway.kill('SIGKILL')
+    await gateway.ended
+    expect((await open(at(0), '/feed/prices', key)).status).to.equal(429)
+    const isFree = async () => (await open(at(0), '/feed/prices', key)).status === 200
+    await eventually(isFree, 20_000, 'the places of the killed gateway')
+  })
+
+  it('stay counted for as long as they are open, beyond the life of a lease, and through the loss of the store', async () => {
+    const places = openHeldPlaces(redis, { prefix: platform.namespace, name: 'test', leaseMs: 120 })
+    const place = await places.take('a', 1)
+    const since = performance.now()
+    while (performance.now() - since < 500) expect(await places.take('a', 1)).to.equal(undefined)
+    await redis.del(...(await redis.keys(`${platform.namespace}{test:*`)))
+    await eventually(async () => (await redis.exists(`${platform.namespace}{test:a}:places`)) === 1, 1_000, 'a renewal')
+    place?.release()
+    place?.release()
+    await eventually(async () => (await places.take('a', 1)) !== undefined, 1_000, 'the released place')
+    await places.close()
+  })
+
+  it('may be opened once with a feed token, which has the rights of its key and ends with it', async () => {
+    const key = await newKey()
+    const { status, headers, body } = await askToken(key)
+    expect([status, headers.get('cache-control'), headers.get('x-ratelimit-tier')]).to.deep.equal([
+      200,
+      'private, no-store',
+      'quant',
+    ])
+    expect(Object.keys(body).sort()).to.deep.equal(['expires_at', 'token'])
+    expect(Date.parse(body.expires_at) - Date.now()).to.be.within(290_000, 300_000)
+    const client = await open(at(1), `/v1/feed/prices?providers=provider_01&token=${body.token}`)
+    expect(client.status).to.equal(200)
+    const again = await open(at(0), `/feed/prices?token=${body.token}`)
+    expect([again.status, ((await again.body()) as TokenReply).code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
+    // It counts as a connection of its key.
+    expect((await open(at(0), '/feed/bids', key)).status).to.equal(200)
+    expect((await open(at(0), '/feed/bids', key)).status).to.equal(429)
+    await database.rows("UPDATE api_keys SET revoked_at = now() WHERE hash = sha256(convert_to($1, 'UTF8'))", [key])
+    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+  })
+
+  it('are not opened with what is no token, and tokens are given to keys with feeds alone', async () => {
+    for (const token of ['', 'x', '%zz', 'A'.repeat(43)]) {
+      expect((await open(at(0), `/feed/prices?token=${token}`)).status, token).to.equal(401)
+    }
+    expect([(await askToken(await newKey('pro'))).status, (await askToken('unknown')).status]).to.deep.equal([403, 401])
+    const { body } = await askToken(await newKey())
+    const stolen = await fetch(`${at(0)}/feed/token?token=${body.token}`, { method: 'POST' })
+    expect(stolen.status).to.equal(401)
+    expect((await fetch(`${at(0)}/feed/token`)).headers.get('allow')).to.equal('POST')
+  })
+
+  it('are not opened with a token that has expired', async () => {
+    const options = { prefix: platform.namespace, name: 'feed', ttlMs: 50, now: Date.now }
+    const { token } = await openOneTimeTokens(redis, options).issue('0'.repeat(64))
+    const stored = async () => (await redis.keys(`${platform.namespace}feed-token:*`)).length
+    const before = await stored()
+    await eventually(async () => (await stored()) < before, 2_000, 'the expiry')
+    expect((await open(at(0), `/feed/prices?token=${token}`)).status).to.equal(401)
+  })
+
+  it('leave no token in the store or the log, and are sent away with times to come back', async function () {
+    this.timeout(60_000)
+    const gateway = await platform.spawnRole('feed', { PORT: '0' })
+    const base = await gateway.baseUrl(30_000)
+    const { body } = await askToken(await newKey(), base)
+    expect((await redis.keys('*')).join()).not.to.include(body.token)
+    const opened = [await open(base, `/feed/prices?token=${body.token}`)]
+    for (let count = 0; count < 7; count++) opened.push(await open(base, '/feed/prices', await newKey()))
+    await gateway.stop()
+    await eventually(() => opened.every(client => client.hasEnded()), 5_000, 'the end of all streams')
+    for (const client of opened) expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
+    const times = opened.map(client => client.retryMs() ?? 0)
+    for (const time of times) expect(time).to.be.within(500, 5_000)
+    expect(new Set(times).size).to.be.above(1)
+    expect(gateway.lines().join('\n')).to.include('stream opened').and.not.include(body.token)
+  })
+})
