@@ -101,15 +101,25 @@ export function removeEntry(store: PortfolioStore, scope: PortfolioScope, entryI
   })
 }
 
+/** What the import of an inventory did. */
+export interface InventoryImport {
+  imported: number
+  /** Assets that the portfolio had under the same asset id. */
+  skipped: number
+  /** Assets that match no item, and asked ones that the inventory lacks. */
+  unresolved: { assetid: string; market_hash_name: string | null }[]
+}
+
 /** Adds assets of an inventory; those that the portfolio has under the same asset id are left as they are. */
 export function importAssets(
   store: PortfolioStore,
   scope: PortfolioScope,
   assets: readonly NewEntry[],
-): Promise<{ imported: number; skipped: number }> {
+  unresolved: InventoryImport['unresolved'],
+): Promise<InventoryImport> {
   return writePortfolio(store, scope, async query => {
     const stored = await insertEntries(query, scope, assets)
-    return { imported: stored.length, skipped: assets.length - stored.length }
+    return { imported: stored.length, skipped: assets.length - stored.length, unresolved }
   })
 }
 

@@ -28,6 +28,19 @@ export function requestHash(operation: string, ...input: (string | Buffer)[]): B
   return hash.digest()
 }
 
+/** The answer of a create that was done already; undefined when it was not. For creates that ask elsewhere first. */
+export async function answeredBefore<T>(
+  query: Query,
+  { accountId, now, once }: { accountId: string; now: number; once?: Once | undefined },
+): Promise<T | undefined> {
+  if (!once) return undefined
+  const known = await query(
+    'SELECT 1 FROM idempotency_keys WHERE account_id = $1 AND key = $2 AND created_at > $3 AND answer IS NOT NULL',
+    [accountId, once.key, new Date(now - KEPT_MS)],
+  )
+  return known.length === 0 ? undefined : (JSON.parse(await answerOf(query, accountId, once)) as T)
+}
+
 /** Runs a create, or answers what it answered before. What it answers must be plain JSON. */
 export async function answerOnce<T>(
   query: Query,

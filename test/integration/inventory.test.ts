@@ -274,7 +274,10 @@ describe('inventories through the API', () => {
       skipped: 0,
       unresolved: [{ assetid: '1', market_hash_name: null }],
     })
+    // The link may be another one by then: what was done is told, and nothing is asked.
+    await world.database.rows("UPDATE platform_links SET platform_id = '76561190000000101'")
     expect((await post(`/v1/portfolio/${id}/import`, linked, body, headers)).body).to.deep.equal(first.body)
+    expect((await post(`/v1/portfolio/${id}/import`, linked, body)).status).to.equal(502)
     expect((await post(`/v1/portfolio/${id}/import`, linked, { asset_ids: [] })).status).to.equal(422)
   })
 })

@@ -250,7 +250,8 @@ describe('portfolios', () => {
     )
     const { status, body } = await world.get(`/v1/portfolio/${portfolio}/performance`)
     expect(status).to.equal(200)
-    const [mine] = body.data.items
+    const rowOf = (itemId: number) => body.data.items.find((one: { item_id: number }) => one.item_id === itemId)
+    const mine = rowOf(world.items.full.item_id)
     // 3 units at 1000 + 10 and one of two at 2000 + 200 were sold; the other is still there.
     const realised = 6000 - 100 - 3030 - 2200
     expect(mine).to.include({
@@ -262,7 +263,11 @@ describe('portfolios', () => {
       realised_profit: realised,
     })
     expect(mine).to.include({ market_value: best, unrealised_profit: best - 2200 })
-    expect(body.data.items[1]).to.include({ cost_basis: 700, market_value: null, unrealised_profit: null })
+    expect(rowOf(world.items.unlisted.item_id)).to.include({
+      cost_basis: 700,
+      market_value: null,
+      unrealised_profit: null,
+    })
     expect(body.data).to.include({ bought: 7700, market_value: best, total_profit: realised + best - 2200 })
     expect(body.data).to.include({ items_valued: 1, items_missing_price: 1, cost_basis: 2900 })
   })

@@ -8,8 +8,9 @@ import type { Router } from 'express'
 import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'
 import { matchAsset } from '#services/inventory/match.ts'
 import type { CsvScope } from '#services/portfolios/csv-row.ts'
-import { importAssets, listEntries, type NewEntry } from '#services/portfolios/entries.ts'
+import { type InventoryImport, importAssets, listEntries, type NewEntry } from '#services/portfolios/entries.ts'
 import { importCsv } from '#services/portfolios/import-csv.ts'
+import { answeredBefore } from '#services/portfolios/once.ts'
 import { readCsv } from '#services/portfolios/read-csv.ts'
 import { findPortfolio } from '#services/portfolios/store.ts'
 import { LEDGER_HEADER, SNAPSHOT_HEADER, writeLedgerRows, writeSnapshotRows } from '#services/portfolios/write-csv.ts'
@@ -54,9 +55,12 @@ export function addPortfolioFileRoutes(router: Router, guard: Guard, parts: ApiP
     const { accountId } = credentialOf(response)
     await kept(findPortfolio(store, accountId, id))
     const once = onceOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
+    const scope = writeScope(parts, response, id, once)
+    const before = await kept(answeredBefore<InventoryImport>(parts.database.rows, scope))
+    if (before) return send(response, 200, JSON.stringify(before))
     const { entries, unresolved } = chooseAssets(parts, await readLinkedInventory(parts, accountId), asset_ids)
-    const counts = await kept(importAssets(store, writeScope(parts, response, id, once), entries))
-    send(response, 200, JSON.stringify({ ...counts, unresolved }))
+    const result = await kept(importAssets(store, scope, entries, unresolved))
+    send(response, 200, JSON.stringify(result))
   })
 }
 
@@ -85,7 +89,7 @@ async function* snapshotFile(parts: ApiParts, portfolioId: string): AsyncGenerat
 
 interface ChosenAssets {
   entries: NewEntry[]
-  unresolved: { assetid: string; market_hash_name: string | null }[]
+  unresolved: InventoryImport['unresolved']
 }
 
 /** The assets to import; what the inventory lacks or the catalog does not know is unresolved. */
