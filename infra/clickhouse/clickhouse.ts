@@ -37,6 +37,8 @@ export interface ClickhouseOptions {
   database: string
   /** Shown in the server's query log. */
   name: string
+  /** How long a read may take; 20 seconds unless told. */
+  readLimitMs?: number
 }
 
 const READ_LIMIT_MS = 20_000
@@ -48,9 +50,10 @@ const NUMBERS: ClickHouseSettings = { output_format_json_quote_64bit_integers: 0
 
 /** Opens the reading client; its user should have no right but SELECT. */
 export function openReader(url: string, options: ClickhouseOptions): ClickhouseReader {
-  const client = clientOf(url, options, READ_LIMIT_MS, READERS_AT_ONCE, {
+  const { readLimitMs = READ_LIMIT_MS } = options
+  const client = clientOf(url, options, readLimitMs, READERS_AT_ONCE, {
     ...NUMBERS,
-    max_execution_time: READ_LIMIT_MS / 1000,
+    max_execution_time: readLimitMs / 1000,
     // A reader that hangs up stops its query; the server heeds this for read-only users alone.
     cancel_http_readonly_queries_on_client_close: 1,
   })

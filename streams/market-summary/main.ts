@@ -33,6 +33,8 @@ const SUMMARY_EVERY_MS = 120_000
 /** A killed holder is followed within this time. */
 const LEASE_MS = 15_000
 const STAND_BY_MS = 1_000
+/** A read looks at the changes of weeks; nobody waits for it. */
+const READ_LIMIT_MS = 90_000
 const FAILURES_IN_A_ROW = 10
 
 /** Starts the role; it works in the background from then on. */
@@ -65,7 +67,8 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
   const run = async (tell: (trouble: string | undefined) => void): Promise<void> => {
     const redis = await openRedis(config.servers.redis, { name: `${prefix}${NAME}`, log })
     const database = databaseName(prefix)
-    const clickhouse = openReader(config.servers.clickhouse, { database, name: `marketlog-${NAME}` })
+    const options = { database, name: `marketlog-${NAME}`, readLimitMs: READ_LIMIT_MS }
+    const clickhouse = openReader(config.servers.clickhouse, options)
     const kafka = connectKafka({ config, role: NAME, log })
     const publisher = await openPublisher(kafka, NAME)
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)

@@ -42,7 +42,9 @@ const BENCHES: readonly Bench[] = [
   replay,
   restart,
   memory,
-  alerts, market]
+  alerts,
+  market,
+]
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130
 

@@ -1,0 +1,175 @@
+/**
+ * The pass over the board: what counts, in which order, and what the columns hold.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import {
+  ARBITRAGE_AGE_LIMIT_MS,
+  arbitrageAmounts,
+  arbitrageColumns,
+  arbitrageFees,
+  columnBytes,
+  isFresh,
+} from '#schemas/views/arbitrage.ts'
+import { type ArbitrageTerms, computeArbitrage } from '#streams/market-summary/arbitrage.ts'
+import { Board } from '#streams/market-summary/board.ts'
+import { excludedProviders } from '#streams/market-summary/standing.ts'
+
+const NOW = Date.UTC(2026, 2, 3, 21, 34)
+const ASKS = ['a', 'b', 'c']
+const BIDS = ['b', 'd']
+const FEES = new Map([
+  ['a', { buy: 300, sell: 500 }],
+  ['b', { buy: 0, sell: 250 }],
+  ['c', { buy: 0, sell: 0 }],
+  ['d', { buy: 0, sell: 1_500 }],
+])
+const terms: ArbitrageTerms = { asOf: NOW, excluded: new Map(), fees: FEES }
+
+const quote = fc.record({
+  item: fc.integer({ min: 1, max: 30 }),
+  side: fc.constantFrom('ask' as const, 'bid' as const),
+  provider: fc.constantFrom('a', 'b', 'c', 'd'),
+  micro: fc.integer({ min: 1, max: 3_000 }).map(cents => cents * 10_000),
+  quantity: fc.integer({ min: 1, max: 9 }),
+  ageMs: fc.integer({ min: 0, max: 90 * 60_000 }),
+})
+
+describe('arbitrage', () => {
+  it('finds what two loops find, in the order of a comparing sort', () =>
+    fc.assert(
+      fc.property(fc.array(quote, { maxLength: 120 }), quotes => {
+        const board = new Board({ ask: ASKS, bid: BIDS })
+        const standing = new Map<string, (typeof quotes)[number]>()
+        for (const one of quotes) {
+          const keys = one.side === 'ask' ? ASKS : BIDS
+          board.set(one.side, one.provider, one.item, {
+            microUsd: one.micro,
+            quantity: one.quantity,
+            seenAt: NOW - one.ageMs,
+          })
+          if (keys.includes(one.provider)) standing.set(`${one.side}|${one.provider}|${one.item}`, one)
+        }
+        const fresh = [...standing.values()].filter(({ ageMs }) => ageMs <= ARBITRAGE_AGE_LIMIT_MS)
+        const pairs = fresh.flatMap(buy =>
+          fresh.flatMap(sell => {
+            if (buy.side !== 'ask' || sell.side !== 'bid' || buy.item !== sell.item || buy.provider === sell.provider)
+              return []
+            const [paid, got] = [FEES.get(buy.provider)?.buy ?? 0, FEES.get(sell.provider)?.sell ?? 0]
+            const profit = sell.micro * (10_000 - got) - buy.micro * (10_000 + paid)
+            return profit > 0 ? [{ profit, buy, sell }] : []
+          }),
+        )
+        pairs.sort(
+          (x, y) =>
+            y.profit - x.profit ||
+            x.buy.item - y.buy.item ||
+            x.buy.provider.localeCompare(y.buy.provider) ||
+            x.sell.provider.localeCompare(y.sell.provider),
+        )
+        const { columns, providers } = computeArbitrage(board, terms)
+        const found = Array.from({ length: columns.rows }, (_, row) => [
+          columns.itemId[row],
+          providers[columns.buyProvider[row] as number],
+          providers[columns.sellProvider[row] as number],
+          columns.buyMicroUsd[row],
+          columns.sellMicroUsd[row],
+          columns.quantity[row],
+          columns.buyAgeMs[row],
+          columns.sellAgeMs[row],
+        ])
+        expect(found).to.deep.equal(
+          pairs.map(({ buy, sell }) => [
+            ...[buy.item, buy.provider, sell.provider, buy.micro, sell.micro],
+            ...[Math.min(buy.quantity, sell.quantity), buy.ageMs, sell.ageMs],
+          ]),
+        )
+      }),
+    ))
+
+  const boardOf = (pairs: number): Board => {
+    const board = new Board({ ask: ['a'], bid: ['b'] })
+    for (let item = 1; item <= pairs; item++) {
+      board.set('ask', 'a', item, { microUsd: 10_000, quantity: 1, seenAt: NOW })
+      board.set('bid', 'b', item, { microUsd: 20_000 + item * 100, quantity: 1, seenAt: NOW })
+    }
+    return board
+  }
+
+  it('beyond its bound keeps the best', () => {
+    const { columns } = computeArbitrage(boardOf(10_000), terms, 10)
+    expect([...columns.itemId]).to.deep.equal(Array.from({ length: 10 }, (_, i) => 10_000 - i))
+  })
+
+  it('leaves out providers that are down or held back, and says how many quotes of theirs', () => {
+    const board = boardOf(3)
+    const down = computeArbitrage(board, { ...terms, excluded: new Map([['a', 'down']]) })
+    expect([down.columns.rows, down.excluded.ask.a]).to.deep.equal([0, { stale: 0, down: 3, quarantined: 0 }])
+    const held = computeArbitrage(board, { ...terms, excluded: new Map([['b', 'quarantined']]) })
+    expect([held.columns.rows, held.excluded.bid.b]).to.deep.equal([0, { stale: 0, down: 0, quarantined: 3 }])
+    const old = computeArbitrage(board, { ...terms, asOf: NOW + ARBITRAGE_AGE_LIMIT_MS + 1 })
+    expect([old.columns.rows, old.excluded.ask.a?.stale, old.excluded.bid.b?.stale]).to.deep.equal([0, 3, 3])
+    board.mark({ side: 'ask', provider: 'a', last_updated: NOW + 60_000 } as never, board.partition(0))
+    board.mark({ side: 'bid', provider: 'b', last_updated: NOW + 60_000 } as never, board.partition(0))
+    const again = computeArbitrage(board, { ...terms, asOf: NOW + ARBITRAGE_AGE_LIMIT_MS + 1 })
+    expect(again.columns.rows, 'refreshed, though nothing changed').to.be.above(0)
+  })
+
+  it('follows changes: a removed quote pairs with nothing', () => {
+    const board = boardOf(2)
+    board.change({ side: 'ask', provider: 'a', item_id: 1, price_micro_usd: null, quantity: 0, seen_at: NOW } as never)
+    expect([...computeArbitrage(board, terms).columns.itemId]).to.deep.equal([2])
+    expect(new Board({ ask: [], bid: [] }).inOrder()).to.have.length(0)
+  })
+
+  it('columns survive as bytes, and refuse bytes of another length', () => {
+    const { columns } = computeArbitrage(boardOf(50), terms)
+    const copy = arbitrageColumns(columns.rows, columnBytes(columns).slice(0))
+    expect(copy).to.deep.equal(columns)
+    expect(() => arbitrageColumns(49, columnBytes(columns))).to.throw('not as long')
+  })
+
+  it('rows grow too old between the snapshot and the answer', () => {
+    const { columns } = computeArbitrage(boardOf(1), { ...terms, asOf: NOW + 1_000 })
+    const limit = NOW + ARBITRAGE_AGE_LIMIT_MS
+    expect([limit, limit + 1].map(now => isFresh(columns, 0, NOW + 1_000, now))).to.deep.equal([true, false])
+  })
+
+  it('amounts are exact and rounded half up', () => {
+    const fees = arbitrageFees({ sell_fee: 0.05, insta_sell_fee: 0.1, trading_spread_fee: null })
+    expect(fees).to.deep.equal({ buy: 0, sell: 1_000 })
+    expect(arbitrageFees({ sell_fee: 0.025, insta_sell_fee: null, trading_spread_fee: 0.07 })).to.deep.equal({
+      buy: 700,
+      sell: 250,
+    })
+    const amounts = arbitrageAmounts(3_000_000, 4_000_000, { buy: 700, sell: 250 })
+    expect(amounts).to.deep.equal({ estimatedFeesCents: 31n, netProfitCents: 69n, grossSpreadPct: 33.3333 })
+    // 4,005,000 micro-dollars of fees: a tie.
+    expect(arbitrageAmounts(40_050_000, 80_000_000, { buy: 1_000, sell: 0 }).estimatedFeesCents).to.equal(401n)
+  })
+
+  it('a provider without health is down, one that is held back is quarantined', () => {
+    const health = (more: object) => ({
+      last_completed_at: NOW - 60_000,
+      consecutive_failures: 0,
+      quarantined_reason: null,
+      ...more,
+    })
+    const all = new Map([
+      ['up', health({})],
+      ['held', health({ quarantined_reason: 'glitch' })],
+      ['late', health({ last_completed_at: NOW - 46 * 60_000 })],
+      ['failing', health({ consecutive_failures: 3 })],
+    ])
+    const providers = ['up', 'held', 'late', 'failing', 'unknown'].map(key => ({
+      key,
+      refresh_interval_ms: 15 * 60_000,
+    }))
+    expect([...excludedProviders(providers, all as never, NOW)]).to.deep.equal([
+      ['held', 'quarantined'],
+      ['late', 'down'],
+      ['failing', 'down'],
+      ['unknown', 'down'],
+    ])
+  })
+})
