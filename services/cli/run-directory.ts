@@ -56,6 +56,8 @@ export interface RunDirectory {
   /** Owner and processes of the running platform. */
   supervisor: string
   state: string
+  /** What the mail server for development has got. */
+  mails: string
 }
 
 const OWNER_ONLY = 0o600
@@ -75,6 +77,7 @@ export function runDirectory(environment: Record<string, string | undefined>): R
     logs: join(root, 'logs'),
     supervisor: join(root, 'supervisor'),
     state: join(root, 'state'),
+    mails: join(root, 'mails'),
   }
 }
 

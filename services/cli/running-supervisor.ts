@@ -40,6 +40,7 @@ export async function wipePlatform(directory: RunDirectory): Promise<void> {
     directory.keysFile,
     directory.cursorKeyFile,
     directory.secretKeyFile,
+    directory.mails,
   ]) {
     rmSync(path, { recursive: true, force: true })
   }

@@ -32,6 +32,7 @@ import {
 } from './run-directory.ts'
 import { setUp } from './set-up.ts'
 import { addressVariables, type Environment, settleEnvironment } from './settle-environment.ts'
+import { startStandIns } from './stand-ins.ts'
 import { waitForViews } from './wait-for-views.ts'
 
 /** What the supervisor says while it works. */
@@ -115,7 +116,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   await refuseBusyPort(options.environment)
 
   const addresses = await startServers(options, undo, lose)
-  const environment = platformEnvironment(options, addresses)
+  const environment = await withStandIns(options, platformEnvironment(options, addresses), undo)
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'marketlog' })
   await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
@@ -182,6 +183,14 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
   // Its own stand-in where the user names no platform: a development platform reaches no network.
   const standIn = `http://127.0.0.1:${settled.PORT}${STAND_IN_PATH}`
   return { ...settled, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
+}
+
+/** Sign-in and mail work out of the box on a machine of one's own. */
+async function withStandIns(options: SuperviseOptions, environment: Environment, undo: Undo[]): Promise<Environment> {
+  const standIns = await startStandIns(environment, options.directory, baseUrlOf(environment))
+  if (!standIns) return environment
+  undo.push(standIns.stop)
+  return standIns.environment
 }
 
 function startGroups(

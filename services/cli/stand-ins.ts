@@ -1,0 +1,66 @@
+/**
+ * Stand-ins for the outside world of a platform on one machine: sign-in, mail and the game's sign-in, where the user
+ * names none.
+ *
+ * Starts one child process on loopback. Invariant: what the environment names always wins; without development
+ * dependencies, or on an address that others can reach, there are none, and what needs them says what to set.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { endProcess, identify } from '#infra/stack/processes.ts'
+import type { RunDirectory } from './run-directory.ts'
+import type { Environment } from './settle-environment.ts'
+
+const MAIN = fileURLToPath(new URL('../../test/stand-ins/main.ts', import.meta.url))
+const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
+const START_LIMIT_MS = 20_000
+const GRACE_MS = 5_000
+const NAMES = ['MARKETLOG_OIDC_URL', 'MARKETLOG_SMTP_URL', 'MARKETLOG_PLATFORM_OPENID_URL']
+
+/** Stand-ins that run. */
+export interface StandIns {
+  /** The environment with their addresses where it named none. */
+  environment: Environment
+  stop(): Promise<void>
+}
+
+/** Starts them; undefined when nothing is to be stood in for, or nothing can. */
+export async function startStandIns(
+  environment: Environment,
+  directory: RunDirectory,
+  baseUrl: string,
+): Promise<StandIns | undefined> {
+  const isOwn = LOOPBACK.has(environment.HOST || '127.0.0.1') && !environment.BASE_URL
+  if (!isOwn || NAMES.every(name => environment[name]) || !isInstalled()) return undefined
+  const child = spawn(process.execPath, [MAIN, baseUrl, directory.mails], {
+    env: { PATH: environment.PATH ?? '' },
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    detached: true,
+  })
+  const identity = child.pid === undefined ? undefined : identify(child.pid)
+  const stop = async (): Promise<void> => {
+    if (identity) await endProcess(identity, 'SIGTERM', GRACE_MS)
+  }
+  const limit = AbortSignal.timeout(START_LIMIT_MS)
+  const told = await Promise.race([once(child, 'message', { signal: limit }), once(child, 'exit')]).catch(() => [])
+  const addresses: unknown = told[0]
+  if (typeof addresses !== 'object' || addresses === null) {
+    await stop()
+    return undefined
+  }
+  // A provider of the user's own has an id of its own.
+  const found = Object.entries(addresses as Environment).filter(
+    ([name]) => !environment[name] && !(name.startsWith('MARKETLOG_OIDC') && environment.MARKETLOG_OIDC_URL),
+  )
+  return { environment: { ...environment, ...Object.fromEntries(found) }, stop }
+}
+
+function isInstalled(): boolean {
+  try {
+    return existsSync(MAIN) && existsSync(fileURLToPath(import.meta.resolve('oidc-provider')))
+  } catch {
+    return false
+  }
+}

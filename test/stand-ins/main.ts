@@ -1,0 +1,34 @@
+/**
+ * What a platform on one machine has instead of the outside world: an OpenID provider, a mail server, the game's sign-in.
+ *
+ * A child of `make up` and `make demo`: `main.ts <public root of the API> <folder for mails>`. Tells its addresses to its
+ * parent and ends with it. Invariant: listens on loopback alone, and is none of the platform's own code: it stands
+ * on development dependencies, and a production installation has neither them nor this.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { STAND_IN_ACCOUNT } from '#infra/config/stand-in-inventory.ts'
+import { openTestIdentityProvider } from '#test/fixtures/identity-provider.ts'
+import { openMailbox } from '#test/fixtures/mailbox.ts'
+import { openTestPlatform } from '#test/fixtures/platform-provider.ts'
+
+const [baseUrl = '', mails = ''] = process.argv.slice(2)
+mkdirSync(mails, { recursive: true })
+let mailCount = 0
+const keep = (raw: Buffer): void => {
+  mailCount += 1
+  const name = `${new Date().toISOString().replaceAll(':', '-')}-${mailCount}.eml`
+  writeFileSync(join(mails, name), raw, { mode: 0o600 })
+}
+const provider = await openTestIdentityProvider({ tellsInToken: true, admitsAnybody: true })
+provider.register(`${baseUrl}/v1/account/callback`)
+const [mailbox, game] = [await openMailbox(keep), await openTestPlatform(STAND_IN_ACCOUNT)]
+
+process.once('disconnect', () => process.exit(0))
+process.send?.({
+  MARKETLOG_OIDC_URL: provider.url,
+  MARKETLOG_OIDC_CLIENT_ID: provider.clientId,
+  MARKETLOG_OIDC_CLIENT_SECRET: provider.clientSecret,
+  MARKETLOG_PLATFORM_OPENID_URL: game.endpoint,
+  MARKETLOG_SMTP_URL: mailbox.url,
+})
