@@ -20,6 +20,7 @@ import { candles, history } from './benches/clickhouse.ts'
 import { liveView } from './benches/live-view.ts'
 import { market } from './benches/market.ts'
 import { memory } from './benches/memory.ts'
+import { portfolio } from './benches/portfolio.ts'
 import { prices } from './benches/prices.ts'
 import { reads } from './benches/reads.ts'
 import { replay } from './benches/replay.ts'
@@ -44,6 +45,7 @@ const BENCHES: readonly Bench[] = [
   memory,
   alerts,
   market,
+  portfolio,
 ]
 const EXIT_MISSED = 1
 const EXIT_STOPPED = 130

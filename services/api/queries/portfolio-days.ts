@@ -9,6 +9,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { formatDay } from '#schemas/values/instant.ts'
 import { minorDigits, toMinor } from '#schemas/values/money.ts'
+import { UNPRICED } from '#schemas/views/clickhouse/provider-days.ts'
 import {
   type AmountOn,
   addItem,
@@ -44,12 +45,17 @@ export interface DailySources {
   clock: () => number
 }
 
-interface CloseRow {
+/** The closes of a provider for an item as they are stored: several of a day may wait for being merged. */
+export interface CloseRow {
   item_id: number
   days: number[]
+  /** -1 on a day that set no price. */
   micros: number[]
   natives: number[]
   listed: (0 | 1)[]
+  /** Empty where every day stands once. */
+  pricedVersions: number[]
+  closingVersions: number[]
 }
 
 /** Milliseconds of a day. */
@@ -101,10 +107,10 @@ async function workOut(sources: DailySources, scope: DailyScope): Promise<DailyV
   for (const itemIds of await portions(clickhouse, scope, firstDay, [...byItem.keys()])) {
     const rows = await clickhouse.rows<CloseRow>(closesQuery(clickhouse.database, scope), {
       ...paramsOf(scope, itemIds),
-      before: firstDay - 1,
+      first: formatDay(firstDay * DAY_MS),
     })
-    const seriesOf = Map.groupBy(rows, row => row.item_id) as Map<number, CloseSeries[]>
-    for (const id of itemIds) addItem(values, byItem.get(id) ?? [], seriesOf.get(id) ?? [], amountOn)
+    const rowsOf = Map.groupBy(rows, row => row.item_id)
+    for (const id of itemIds) addItem(values, byItem.get(id) ?? [], (rowsOf.get(id) ?? []).map(seriesOf), amountOn)
   }
   return values
 }
@@ -155,27 +161,55 @@ async function portions(
 }
 
 /**
- * One row per item and provider, its closes as lists by ascending day. All days up to `before` stand as one close: the last
- * price and the last state that were set on them, on the last of those days.
+ * One row per item and provider, its closes as lists; of the days before the window the last one and the last that set a
+ * price. Rows are grouped by item and provider alone and merged afterwards ({@link seriesOf}): 1.4 million closes took 20 s to
+ * merge by day here, and take half a second as they stand.
  */
 function closesQuery(database: string, scope: DailyScope): string {
-  return `SELECT item_id, arrayMap(c -> c.1, closes) AS days, arrayMap(c -> c.2, closes) AS micros,
-    arrayMap(c -> c.3, closes) AS natives, arrayMap(c -> c.4, closes) AS listed
-  FROM (
-    SELECT item_id, provider, arraySort(groupArray((last_day, micro, native, is_listed))) AS closes
-    FROM (
-      SELECT item_id, provider, toUInt16(max(day)) AS last_day,
-        max(priced) AS last_priced, max(closing) AS last_closing,
-        if(tupleElement(last_priced, 'version') < 0, -1, tupleElement(last_priced, 'price_micro_usd')) AS micro,
-        if(micro >= 0 AND tupleElement(last_priced, 'currency') = {currency:String}, tupleElement(last_priced, 'price'), -1)
-          AS native,
-        toUInt8(tupleElement(last_closing, 'listed')) AS is_listed
-      FROM ${database}.provider_days WHERE ${conditionOf(scope)}
-      GROUP BY item_id, provider, greatest(toInt32(toUInt16(day)), {before:Int32})
-    )
-    GROUP BY item_id, provider
-  )
-  ORDER BY item_id, provider`
+  const rows = `FROM ${database}.provider_days WHERE ${conditionOf(scope)}`
+  const isPriced = `priced.version != ${UNPRICED}`
+  const merges = (version: string) => `if(count() = uniqExact(day), [], groupArray(${version}))`
+  return `SELECT item_id, groupArray(toUInt16(day)) AS days,
+    groupArray(if(${isPriced}, priced.price_micro_usd, -1)) AS micros,
+    groupArray(if(${isPriced} AND priced.currency = {currency:String}, priced.price, -1)) AS natives,
+    groupArray(toUInt8(closing.listed)) AS listed,
+    ${merges('priced.version')} AS pricedVersions, ${merges('closing.version')} AS closingVersions
+  ${rows} AND (day >= {first:Date} OR (item_id, provider, day) IN (
+    SELECT item_id, provider, arrayJoin([max(day), maxIf(day, ${isPriced})])
+    ${rows} AND day < {first:Date} GROUP BY item_id, provider))
+  GROUP BY item_id, provider ORDER BY item_id, provider`
+}
+
+/** A provider's closes by ascending day: of several rows of a day the latest that set a price, and the latest of all. */
+export function seriesOf(row: CloseRow): CloseSeries {
+  const { days, pricedVersions, closingVersions } = row
+  const order = days.map((_, i) => i).sort((a, b) => (days[a] as number) - (days[b] as number))
+  const series = { days: [] as number[], micros: [] as number[], natives: [] as number[], listed: [] as (0 | 1)[] }
+  let [priced, closing] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const i of order) {
+    const last = series.days.length - 1
+    const [micro, native, listed] = [row.micros[i] as number, row.natives[i] as number, row.listed[i] as 0 | 1]
+    if (series.days[last] !== days[i]) {
+      series.days.push(days[i] as number)
+      series.micros.push(micro)
+      series.natives.push(native)
+      series.listed.push(listed)
+      priced = micro < 0 ? Number.NEGATIVE_INFINITY : (pricedVersions[i] ?? 0)
+      closing = closingVersions[i] ?? 0
+      continue
+    }
+    const [pricedNow, closingNow] = [pricedVersions[i] ?? 0, closingVersions[i] ?? 0]
+    if (micro >= 0 && pricedNow > priced) {
+      series.micros[last] = micro
+      series.natives[last] = native
+      priced = pricedNow
+    }
+    if (closingNow > closing) {
+      series.listed[last] = listed
+      closing = closingNow
+    }
+  }
+  return series
 }
 
 const conditionOf = ({ providers }: DailyScope): string =>
