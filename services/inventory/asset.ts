@@ -94,7 +94,7 @@ export function assetsOf(page: InventoryPage, scope: AssetScope): PlatformAsset[
         marketHashName: described.market_hash_name,
         paintIndex: integer(PROPERTY.finish),
         name: described.name,
-        iconUrl: /^https?:/.test(described.icon_url) ? described.icon_url : scope.imageRoot + described.icon_url,
+        iconUrl: pictureOf(described.icon_url, scope),
         isTradable: described.tradable,
         isMarketable: described.marketable,
         quantity: Math.max(1, wholeNumber(amount) ?? 1),
@@ -119,6 +119,10 @@ function share(text: string | undefined): number | null {
   const value = text === undefined || text === '' ? Number.NaN : Number(text)
   return value >= 0 && value <= 1 ? value : null
 }
+
+/** The platform names a picture by what follows its root. */
+const pictureOf = (icon: string, { imageRoot }: AssetScope): string =>
+  icon === '' || /^https?:/.test(icon) ? icon : imageRoot + icon
 
 /** The platform leaves places in the link for what only the asset knows. */
 function inspectLink(template: string | undefined, assetid: string, accountId: string): string | null {
