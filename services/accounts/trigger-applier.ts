@@ -75,7 +75,10 @@ export function openTriggerApplier(
   return {
     position,
     apply({ event, value }) {
-      if (event === 'AlertTriggered') triggers.set(`${value.alert_id} ${value.version}`, value)
+      if (event !== 'AlertTriggered') return OK
+      const fault = faultOf(value)
+      if (fault) return { kind: 'deadLetter', reason: 'unusable_trigger', detail: fault }
+      triggers.set(`${value.alert_id} ${value.version}`, value)
       return OK
     },
     async flush(next) {
@@ -93,6 +96,15 @@ export function openTriggerApplier(
     },
     close: async () => undefined,
   }
+}
+
+const UUID_FORM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const NUMBER_FORM = /^\d{1,40}(\.\d{1,20})?$/
+
+/** What the table could not take: one such record must not keep its batch from being applied. */
+function faultOf({ alert_id, triggered_value }: AlertTriggered): string | undefined {
+  if (!UUID_FORM.test(alert_id)) return `${alert_id.slice(0, 100)} is no alert id`
+  return NUMBER_FORM.test(triggered_value) ? undefined : `${triggered_value.slice(0, 100)} is no amount`
 }
 
 /** Disarms what the triggers still name as it stands, and records an event for each. */

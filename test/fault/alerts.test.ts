@@ -27,7 +27,7 @@ import { faultScale } from './scale.ts'
 import { type Pack, type TormentReport, torment } from './torment.ts'
 
 const ROLES = ['alert-triggers', 'accounts', 'delivery'] as const
-const DRAIN_LIMIT_MS = 300_000
+const DRAIN_LIMIT_MS = 900_000
 const WORK_LIMIT_MS = 4_000
 /** One answer in so many is a 503, which is tried again. */
 const REFUSED_ONE_IN = 200

@@ -126,6 +126,18 @@ describe('writes of alerts', function () {
       expect([...(await eventsOf(gone.id)), ...(await eventsOf(off.id))]).to.deep.equal([])
     })
 
+    it('that the tables could not take is set aside, and what stands beside it is applied', async () => {
+      const alert = await create(await newAccount())
+      const sink = newApplier()
+      const [good] = recordsOf([triggerOf(alert.id, 1)])
+      for (const wrong of [{ alert_id: "'; DROP TABLE alerts" }, { triggered_value: 'NaN' }]) {
+        const [record] = recordsOf([{ ...triggerOf(alert.id, 1), ...wrong }])
+        expect(record && sink.apply(record)).to.include({ kind: 'deadLetter', reason: 'unusable_trigger' })
+      }
+      await write(sink, good ? [good] : [])
+      expect(await eventsOf(alert.id)).to.have.length(1)
+    })
+
     it('has no effect when its batch fails, and all of it when the batch comes again', async () => {
       const alert = await create(await newAccount())
       const failing: Database = {

@@ -74,6 +74,16 @@ describe('import rules', () => {
       broken: ['services-know-no-service services/feed/b.ts'],
     },
     {
+      name: 'a service that reads with a group by the runner',
+      files: { 'services/accounts/main.ts': "import '#streams/runner/run.ts'", 'streams/runner/run.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'a service that knows a stream',
+      files: { 'services/feed/b.ts': "import '#streams/sales/b.ts'", 'streams/sales/b.ts': '' },
+      broken: ['services-know-no-service services/feed/b.ts'],
+    },
+    {
       name: 'the api that writes accounts',
       files: { 'services/api/b.ts': "import '#services/accounts/keys.ts'", 'services/accounts/keys.ts': '' },
       broken: [],
