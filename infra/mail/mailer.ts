@@ -46,11 +46,13 @@ const CONNECTIONS = 3
 
 const UNSET = 'No mail server is configured: set MARKETLOG_SMTP_URL (and MARKETLOG_MAIL_FROM).'
 
+const AWAY = 'The mail server could not be reached, or the connection to it broke.'
+
 /** What the library's codes mean. */
 const REASONS: Record<string, string> = {
   EAUTH: 'The mail server refused the credentials of MARKETLOG_SMTP_URL.',
-  ECONNECTION: 'The mail server could not be reached.',
-  ESOCKET: 'The connection to the mail server broke.',
+  ECONNECTION: AWAY,
+  ESOCKET: AWAY,
   EDNS: 'The name of the mail server could not be resolved.',
   ETLS: 'TLS with the mail server could not be agreed.',
   ETIMEDOUT: 'The mail server did not answer in time.',

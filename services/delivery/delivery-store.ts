@@ -24,22 +24,20 @@ export interface BegunAttempt {
   is_test: boolean
 }
 
-/** What a destination's row says at the moment. */
-interface Destination {
-  is_active: boolean
-  sealed_secret: string
-}
-
 /** Longer than an attempt takes with all that belongs to it. */
 const LEASE_SECONDS = 20
 
 /** What cancelled deliveries tell. */
 export const CANCELLED = 'Cancelled: the destination was removed.'
 
-const DUE = `WITH due AS (
-    SELECT id FROM webhook_deliveries
-    WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at <= now()
-    ORDER BY next_attempt_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
+/** One round trip for what is asked most; a row without a delivery tells of a destination to which nothing is due. */
+const BEGIN = `WITH destination AS MATERIALIZED (
+    SELECT id, is_active, sealed_secret FROM webhooks WHERE id = $1 FOR SHARE
+  ), due AS (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now()
+      AND EXISTS (SELECT FROM destination WHERE is_active)
+    ORDER BY d.next_attempt_at, d.id LIMIT $2 FOR UPDATE SKIP LOCKED
   ), broken AS (
     UPDATE webhook_attempts a SET status = 'failed', error = '${INTERRUPTED}', completed_at = now()
     FROM due WHERE a.delivery_id = due.id AND a.status = 'pending'
@@ -52,31 +50,35 @@ const DUE = `WITH due AS (
     INSERT INTO webhook_attempts (delivery_id, attempt_number, status, created_at)
     SELECT id, attempt_count, 'pending', now() FROM begun
   )
-  SELECT * FROM begun`
+  SELECT begun.*, destination.is_active, destination.sealed_secret FROM destination LEFT JOIN begun ON true`
 
 /**
  * Begins attempts of at most `limit` due deliveries of a destination, and tells the sealed secret to sign with. A removed
  * destination's deliveries are cancelled, a paused one's wait without a time.
  */
-export function beginAttempts(
+export async function beginAttempts(
   database: Database,
   endpointId: string,
   limit: number,
 ): Promise<{ attempts: BegunAttempt[]; sealedSecret: string }> {
+  const rows = await database.rows<BegunAttempt & { is_active: boolean; sealed_secret: string }>(BEGIN, [
+    endpointId,
+    limit,
+  ])
+  const [first] = rows
+  if (!first?.is_active) await holdOrCancel(database, endpointId)
+  return { attempts: rows.filter(({ id }) => id !== null), sealedSecret: first?.sealed_secret ?? '' }
+}
+
+function holdOrCancel(database: Database, endpointId: string): Promise<void> {
   return database.transaction(async query => {
     // Held until the commit: a pause, a removal and a resumption wait, and so meet what is done here.
-    const [destination] = await query<Destination>(
-      'SELECT is_active, sealed_secret FROM webhooks WHERE id = $1 FOR SHARE',
+    const [destination] = await query<{ is_active: boolean }>(
+      'SELECT is_active FROM webhooks WHERE id = $1 FOR SHARE',
       [endpointId],
     )
-    const sealedSecret = destination?.sealed_secret ?? ''
     if (!destination) await cancelDeliveries(query, endpointId)
     else if (!destination.is_active) await holdDeliveries(query, endpointId)
-    else {
-      const attempts = await query<BegunAttempt>(DUE, [endpointId, limit])
-      return { attempts, sealedSecret }
-    }
-    return { attempts: [], sealedSecret }
   })
 }
 

@@ -1,0 +1,193 @@
+/**
+ * Mails of alert events over a real SMTP server: what arrives, once per event, how it is recorded, and how to end it.
+ */
+import { expect } from 'chai'
+import { openMailer } from '#infra/mail/mailer.ts'
+import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
+import { openReceiver, silence } from '#test/fixtures/webhook-receiver.ts'
+import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const HOSTILE_NAME = '★ <script>alert(1)</script> & "Knife"'
+const FROM = 'marketlog alerts <alerts@market.example>'
+
+interface MailRow {
+  status: string
+  attempt_count: number
+  error: string | null
+  next_attempt_at: Date | null
+}
+
+describe('mails of alert events', () => {
+  const platform = useServers()
+  let world: WebhookWorld
+  let mailbox: Mailbox
+  let account: TestAccount
+  const address = 'trader@example.com'
+  before('roles and a mail server', async function () {
+    this.timeout(120_000)
+    mailbox = await openMailbox()
+    world = await openWebhookWorld(platform, { config: { smtpUrl: mailbox.url, mailFrom: FROM } })
+    account = await world.account({ tier: 'free', email: address })
+  })
+  after('end of them', async () => {
+    await world.close()
+    await mailbox.close()
+  })
+
+  const rowsOf = (eventId: string) =>
+    world.database.rows<MailRow>(
+      'SELECT status, attempt_count, error, next_attempt_at FROM email_deliveries WHERE event_id = $1',
+      [eventId],
+    )
+  const settled = (eventId: string) =>
+    eventually(async () => (await rowsOf(eventId)).find(({ status }) => status !== 'pending'), 15_000, 'the mail')
+
+  it('arrive as HTML and text, with the item as text, and are recorded as delivered', async () => {
+    const eventId = await world.event(account, { market_hash_name: HOSTILE_NAME, phase: 'Ruby' })
+    const mail = await mailbox.mailTo(address)
+    expect(await settled(eventId)).to.deep.equal({
+      ...{ status: 'succeeded', attempt_count: 1, error: null, next_attempt_at: null },
+    })
+    expect(mail.from).to.deep.include({ name: 'marketlog alerts', address: 'alerts@market.example' })
+    expect(mail.to?.map(one => one.address)).to.deep.equal([address])
+    expect(mail.subject).to.equal(`Price alert: ${HOSTILE_NAME} (Ruby)`)
+    expect(mail.html).not.to.include('<script')
+    expect(mail.html).to.include('&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;Knife&quot;')
+    expect(mail.text).to.include(HOSTILE_NAME)
+    for (const body of [mail.html, mail.text]) {
+      expect(body).to.include('29.31 EUR')
+      expect(body).to.include('30.00 EUR')
+    }
+    expect(mail.messageId).to.include(eventId)
+  })
+
+  it('are one per event, also when its fan-out runs again', async () => {
+    const before = mailbox.mails.length
+    const eventId = await world.event(account)
+    await settled(eventId)
+    await world.database.rows(
+      `SELECT graphile_worker.add_job('fan-out-alert-event', json_build_object('event_id', $1::text))`,
+      [eventId],
+    )
+    await eventually(
+      async () => (await world.database.rows('SELECT 1 FROM graphile_worker.jobs')).length === 0,
+      10_000,
+      'the second run',
+    )
+    expect(await rowsOf(eventId)).to.have.length(1)
+    expect(mailbox.mails.length).to.equal(before + 1)
+  })
+
+  it('end by the link of List-Unsubscribe: a GET only asks, a one-click POST acts, and both may be repeated', async () => {
+    const mine = await world.account({ email: 'leaving@example.com' })
+    await world.event(mine)
+    const mail = await mailbox.mailTo('leaving@example.com')
+    const header = (name: string) => mail.headers.find(({ key }) => key === name)?.value ?? ''
+    expect(header('list-unsubscribe-post')).to.equal('List-Unsubscribe=One-Click')
+    const link = /^<(.+)>$/.exec(header('list-unsubscribe'))?.[1] ?? ''
+    expect(link).to.match(/^http:\/\/127\.0\.0\.1:\d+\/v1\/unsubscribe\?token=/)
+    expect(mail.text).to.include(link)
+    for (let n = 0; n < 2; n++) {
+      const page = await fetch(link)
+      expect([page.status, page.headers.get('content-type')]).to.deep.equal([200, 'text/html; charset=utf-8'])
+      expect(await page.text()).to.include('method="post"')
+    }
+    expect(await mailsOff(mine)).to.equal(false)
+    const body = 'List-Unsubscribe=One-Click'
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' }
+    for (let n = 0; n < 2; n++) {
+      const answer = await fetch(link, { method: 'POST', headers, body })
+      expect(answer.status).to.equal(200)
+      await answer.arrayBuffer()
+      expect(await mailsOff(mine)).to.equal(true)
+    }
+    await world.webhook(mine, world.receivers[0] as (typeof world.receivers)[number])
+    const eventId = await world.event(mine)
+    await eventually(() => world.receivers[0]?.received.length === 1, 10_000, 'the webhook of the same event')
+    expect(await rowsOf(eventId)).to.deep.equal([])
+    await (await fetch(`${link}&set=on`, { method: 'POST' })).arrayBuffer()
+    expect(await mailsOff(mine)).to.equal(false)
+  })
+
+  it('of a changed link reach no account', async () => {
+    for (const query of ['', '?token=', `?token=${'A'.repeat(43)}`, '?token=a&token=b']) {
+      for (const method of ['GET', 'POST']) {
+        const answer = await fetch(`${world.roles.baseUrl}/v1/unsubscribe${query}`, { method })
+        expect([answer.status, ((await answer.json()) as { code: string }).code]).to.deep.equal([404, 'NOT_FOUND'])
+      }
+    }
+  })
+
+  const mailsOff = async ({ id }: TestAccount): Promise<boolean> => {
+    const [row] = await world.database.rows<{ off: boolean }>(
+      'SELECT alert_emails_off_at IS NOT NULL AS off FROM accounts WHERE id = $1',
+      [id],
+    )
+    return row?.off ?? false
+  }
+
+  it('are for verified addresses alone', async () => {
+    const unverified = await world.account({ email: 'unverified@example.com' })
+    await world.database.rows('UPDATE accounts SET email_verified_at = NULL WHERE id = $1', [unverified.id])
+    const without = await world.account({ email: null })
+    const ids = [await world.event(unverified), await world.event(without)]
+    await settled(await world.event(account))
+    for (const id of ids) expect(await rowsOf(id)).to.deep.equal([])
+  })
+})
+
+describe('mails without a server that takes them', () => {
+  const platform = useServers()
+  let world: WebhookWorld
+  before('roles without a mail server', async function () {
+    this.timeout(120_000)
+    world = await openWebhookWorld(platform)
+  })
+  after('end of them', () => world.close())
+
+  it('are recorded as failed with a reason that says what to set, and webhooks go on', async () => {
+    const account = await world.account({ email: 'nobody@example.com' })
+    await world.webhook(account, world.receivers[0] as (typeof world.receivers)[number])
+    const eventId = await world.event(account)
+    const row = await eventually(
+      async () => {
+        const rows = await world.database.rows<MailRow>('SELECT * FROM email_deliveries WHERE event_id = $1', [eventId])
+        return rows.find(({ status }) => status === 'failed')
+      },
+      10_000,
+      'the recorded failure',
+    )
+    expect(row.error).to.include('MARKETLOG_SMTP_URL')
+    await eventually(() => world.receivers[0]?.received.length === 1, 10_000, 'the webhook')
+  })
+
+  it('are tried again when the server is away, within a bounded time, and never when it refuses the address', async () => {
+    const gone = await openMailbox()
+    await gone.close()
+    const mail = { to: 'a@example.com', subject: 's', text: 't' }
+    const away = openMailer({ smtpUrl: gone.url, from: FROM })
+    expect(await away.send(mail)).to.deep.equal({
+      ...{
+        kind: 'failed',
+        isFinal: false,
+        error: 'The mail server could not be reached, or the connection to it broke.',
+      },
+    })
+    const mailbox = await openMailbox()
+    const mailer = openMailer({ smtpUrl: mailbox.url, from: FROM })
+    expect(await mailer.send({ ...mail, to: 'no address' })).to.include({ kind: 'failed', isFinal: true })
+    expect(await mailer.send(mail)).to.deep.equal({ kind: 'sent' })
+    const silent = await openReceiver()
+    silent.answerWith(silence)
+    const stuck = openMailer({ smtpUrl: silent.url.replace('http:', 'smtp:'), from: FROM })
+    const startedAt = performance.now()
+    expect(await stuck.send(mail)).to.include({ kind: 'failed', isFinal: false })
+    expect(performance.now() - startedAt).to.be.below(8_000)
+    for (const one of [away, mailer, stuck]) one.close()
+    await silent.close()
+    await mailbox.close()
+    expect(() => openMailer({ smtpUrl: 'http://mail.example', from: FROM })).to.throw('MARKETLOG_SMTP_URL')
+  })
+})

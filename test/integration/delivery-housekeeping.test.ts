@@ -1,0 +1,95 @@
+/**
+ * What delivery forgets after 90 days, and what it finds that was left behind.
+ */
+import { expect } from 'chai'
+import { forgetOld, pickUpLeft } from '#services/delivery/housekeeping.ts'
+import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const never = new AbortController().signal
+
+describe('housekeeping of deliveries', () => {
+  const platform = useServers()
+  let world: WebhookWorld
+  let account: TestAccount
+  before('roles', async function () {
+    this.timeout(120_000)
+    world = await openWebhookWorld(platform)
+    account = await world.account({ email: 'kept@example.com' })
+    await world.webhook(account, world.receivers[0] as (typeof world.receivers)[number])
+  })
+  after('end of them', () => world.close())
+
+  const count = async (table: string): Promise<number> =>
+    (await world.database.rows<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`))[0]?.n ?? -1
+  const settled = () =>
+    eventually(
+      async () =>
+        (
+          await world.database.rows(
+            `SELECT 1 FROM webhook_deliveries WHERE status = 'pending' UNION ALL
+            SELECT 1 FROM email_deliveries WHERE status = 'pending' UNION ALL SELECT 1 FROM graphile_worker.jobs`,
+          )
+        ).length === 0,
+      15_000,
+      'all to be settled',
+    )
+
+  it('keeps 90 days, attempts and mails included, and forgets what is older', async () => {
+    const ids = [await world.event(account), await world.event(account), await world.event(account)]
+    await settled()
+    for (const [table, column] of [
+      ['webhook_deliveries', 'created_at'],
+      ['email_deliveries', 'created_at'],
+    ] as const) {
+      await world.database.rows(
+        `UPDATE ${table} SET ${column} = now() - CASE event_id WHEN $1::uuid THEN interval '90 days 1 minute'
+          ELSE interval '89 days 23 hours' END`,
+        [ids[0]],
+      )
+    }
+    expect(await forgetOld(world.database, never)).to.equal(2)
+    expect([
+      await count('webhook_deliveries'),
+      await count('email_deliveries'),
+      await count('webhook_attempts'),
+    ]).to.deep.equal([2, 2, 2])
+    const left = await world.database.rows<{ event_id: string }>('SELECT event_id FROM webhook_deliveries')
+    expect(left.map(({ event_id }) => event_id).sort()).to.deep.equal(ids.slice(1).sort())
+    expect(await forgetOld(world.database, never)).to.equal(0)
+  })
+
+  it('forgets any number, and stops when it is told to', async () => {
+    await world.database.rows(
+      `INSERT INTO email_deliveries (id, account_id, event_id, status, created_at, completed_at)
+        SELECT gen_random_uuid(), $1, gen_random_uuid(), 'failed', now() - interval '100 days', now()
+        FROM generate_series(1, 2500)`,
+      [account.id],
+    )
+    expect(await forgetOld(world.database, AbortSignal.abort())).to.equal(0)
+    expect(await forgetOld(world.database, never)).to.equal(2_500)
+  })
+
+  it('gives what is due and has no job a job', async () => {
+    const [, receiver] = [0, world.receivers[0] as (typeof world.receivers)[number]]
+    const before = receiver.received.length
+    await world.database.rows(
+      `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() - interval '2 minutes'`,
+    )
+    expect(await pickUpLeft(world.database)).to.equal(1)
+    await settled()
+    expect(receiver.received.length).to.equal(before + 2)
+    expect(await pickUpLeft(world.database)).to.equal(0)
+  })
+
+  it('leaves alone what has a job, or is not due', async () => {
+    await world.database.rows(
+      `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() + interval '1 hour'`,
+    )
+    expect(await pickUpLeft(world.database)).to.equal(0)
+    await world.database.rows(
+      `UPDATE webhook_deliveries SET status = 'failed', completed_at = now(), next_attempt_at = NULL`,
+    )
+  })
+})
