@@ -57,7 +57,7 @@ export async function* scanTopic(
     return page
   }
   let coming = next.size > 0 ? fetchPage() : undefined
-  while (coming) {
+  while (coming !== undefined) {
     signal?.throwIfAborted()
     const page = await coming
     // The broker and the decompression work while the page is handled.

@@ -24,6 +24,8 @@ export interface LiveRow {
 export interface LiveHead {
   /** The generation whose rows are complete. */
   generation: number
+  /** The generation before it, when that was whole: its snapshot may be read until there is a new one. */
+  succeeds?: number
   /** The next offset of market.book-changes that the rows do not reflect yet. */
   next: number
   /** Provider → when it was last refreshed. */
@@ -44,6 +46,9 @@ export const listingKey = (partition: number, generation: number, side: Side, pr
 
 /** Key of the counter that names generations, so that none is used twice. */
 export const generationsKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:generations`
+
+/** Key of the lease of a rebuild: while it stands, rows of generations above the head's are somebody's work. */
+export const rebuildKey = (partition: number, prefix = ''): string => `${prefix}rebuild:{live:${partition}}`
 
 /** The generation that a key of a partition belongs to; undefined for the head and the counter. */
 export function generationOf(key: string, partition: number, prefix = ''): number | undefined {

@@ -4,46 +4,45 @@
  *
  * Consumer group `candles`. Scales out by partitions; all partitions of a process share one batcher.
  */
-import { openBatcher } from '#infra/clickhouse/batcher.ts'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { followNameIndex } from '#schemas/values/market-text.ts'
-import { runSink } from '#streams/runner/sink-runner.ts'
-import { type IdOf, openDayCandleSink } from './day-closes.ts'
+import { candleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { candleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { partitionSql, runTableView, type TableView } from '#streams/runner/table-view.ts'
+import { openDayCandleSink } from './day-closes.ts'
 import { openCandleSink } from './sink.ts'
 
 /** Compressed; some ten thousand changes of each partition, so that a fetch of all fills a batch and no more. */
 const FETCH_BYTES = 2 ** 18
 
-/** Starts the role. */
-export const start: StartRole = async context => {
-  const { config, metrics } = context
-  const log = context.log.child({ role: 'candles' })
-  const kafka = connectKafka({ config, role: 'candles', log })
-  const database = databaseName(config.namespace)
-  const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-candles' })
-  const batcher = openBatcher(writer, { log, metrics })
-  let names: Promise<IdOf> | undefined
-  // Read when the first partition with names is opened: the catalog of a process is shared.
-  const idOf = (): Promise<IdOf> => {
-    names ??= context.catalog().then(catalog => followNameIndex(() => catalog.items()))
-    return names
-  }
-  const running = await runSink(context, kafka, {
-    group: 'candles',
-    mergesByOffset: true,
-    topics: ['bookChanges', 'dayCloses'],
-    maxBytesPerPartition: FETCH_BYTES,
-    open: async topic => (topic === 'dayCloses' ? openDayCandleSink(batcher, await idOf()) : openCandleSink(batcher)),
-  })
-  return {
-    ...running,
-    async stop() {
-      await running.stop()
-      await batcher.close()
-      await writer.close()
+const partition = partitionSql('toString(item_id)', ITEM_PARTITIONS)
+
+/** The view. */
+export const view: TableView = {
+  name: 'candles',
+  topics: ['bookChanges', 'dayCloses'],
+  maxBytesPerPartition: FETCH_BYTES,
+  tables: [
+    {
+      table: candleParts,
+      origins: [
+        { topic: 'bookChanges', partition, isBefore: offset => `opening.version < ${offset}` },
+        // Closes of history files have the version 0, whatever their place.
+        { topic: 'dayCloses', partition: '0', isBefore: () => 'opening.version = 0' },
+      ],
     },
-  }
+    {
+      table: candleStanding,
+      origins: [{ topic: 'bookChanges', partition, isBefore: offset => `version < ${offset}` }],
+    },
+  ],
+  async open(topic, batcher, catalog) {
+    if (topic !== 'dayCloses') return openCandleSink(batcher)
+    const { items } = await catalog()
+    return openDayCandleSink(batcher, followNameIndex(items))
+  },
 }
+
+/** Starts the role. */
+export const start: StartRole = context => runTableView(context, view)

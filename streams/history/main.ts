@@ -4,46 +4,50 @@
  *
  * Consumer group `history`. Scales out by partitions; all partitions of a process share one batcher.
  */
-import { openBatcher } from '#infra/clickhouse/batcher.ts'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { followNameIndex } from '#schemas/values/market-text.ts'
-import { runSink } from '#streams/runner/sink-runner.ts'
-import { type IdOf, openDayCloseSink } from './day-closes.ts'
+import { changes } from '#schemas/views/clickhouse/changes.ts'
+import { providerDays } from '#schemas/views/clickhouse/provider-days.ts'
+import { partitionSql, runTableView, type TableView } from '#streams/runner/table-view.ts'
+import { openDayCloseSink } from './day-closes.ts'
 import { openHistorySink } from './sink.ts'
 
 /** Compressed; some ten thousand changes of each partition, so that a fetch of all fills a batch and no more. */
 const FETCH_BYTES = 2 ** 18
 
-/** Starts the role. */
-export const start: StartRole = async context => {
-  const { config, metrics } = context
-  const log = context.log.child({ role: 'history' })
-  const kafka = connectKafka({ config, role: 'history', log })
-  const database = databaseName(config.namespace)
-  const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-history' })
-  const batcher = openBatcher(writer, { log, metrics })
-  let names: Promise<IdOf> | undefined
-  // Read when the first partition with names is opened: the catalog of a process is shared.
-  const idOf = (): Promise<IdOf> => {
-    names ??= context.catalog().then(catalog => followNameIndex(() => catalog.items()))
-    return names
-  }
-  const running = await runSink(context, kafka, {
-    group: 'history',
-    mergesByOffset: true,
-    topics: ['bookChanges', 'dayCloses'],
-    maxBytesPerPartition: FETCH_BYTES,
-    open: async topic => (topic === 'dayCloses' ? openDayCloseSink(batcher, await idOf()) : openHistorySink(batcher)),
-  })
-  return {
-    ...running,
-    async stop() {
-      await running.stop()
-      await batcher.close()
-      await writer.close()
+const partition = partitionSql('toString(item_id)', ITEM_PARTITIONS)
+
+/** The view. */
+export const view: TableView = {
+  name: 'history',
+  topics: ['bookChanges', 'dayCloses'],
+  maxBytesPerPartition: FETCH_BYTES,
+  tables: [
+    {
+      table: changes,
+      origins: [{ topic: 'bookChanges', partition: 'partition', isBefore: offset => `offset < ${offset}` }],
     },
-  }
+    {
+      table: providerDays,
+      origins: [
+        {
+          topic: 'bookChanges',
+          partition,
+          isBefore: offset =>
+            `(closing.version >= 0 AND closing.version < ${offset}) OR (priced.version >= 0 AND priced.version < ${offset})`,
+        },
+        // Closes of history files have versions below all others, whatever their place.
+        { topic: 'dayCloses', partition: '0', isBefore: () => 'closing.version < 0 OR priced.version < -1' },
+      ],
+    },
+  ],
+  async open(topic, batcher, catalog) {
+    if (topic !== 'dayCloses') return openHistorySink(batcher)
+    const { items } = await catalog()
+    return openDayCloseSink(batcher, followNameIndex(items))
+  },
 }
+
+/** Starts the role. */
+export const start: StartRole = context => runTableView(context, view)

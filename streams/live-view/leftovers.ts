@@ -2,23 +2,25 @@
  * Deletes the rows of generations that are no longer read: a rebuild's predecessor, or one cut short.
  *
  * Walks the partition's keys in bounded steps, so that Redis serves its readers in between. Invariant:
- * the generation that the head names is never touched.
+ * the generation that the head names is never touched, nor any of a rebuild that goes on or begins meanwhile.
  */
 import type { Redis } from '#infra/redis/redis.ts'
-import { generationOf } from '#schemas/views/live-keys.ts'
+import { generationOf, generationsKey, rebuildKey } from '#schemas/views/live-keys.ts'
 import type { TablePlace } from './table-writer.ts'
 
 const KEYS_PER_STEP = 1_000
 
 /** Deletes all other generations of a partition; resolves with the number of keys. */
 export async function deleteLeftovers(redis: Redis, { partition, generation, prefix }: TablePlace): Promise<number> {
+  const [lease, newest] = await redis.mget(rebuildKey(partition, prefix), generationsKey(partition, prefix))
+  const isLeft = (of: number): boolean => of < generation || (of > generation && !lease && of <= Number(newest))
   let cursor = '0'
   let deleted = 0
   do {
     const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}{live:${partition}}:*`, 'COUNT', KEYS_PER_STEP)
     const old = keys.filter(key => {
       const of = generationOf(key, partition, prefix)
-      return of !== undefined && of !== generation
+      return of !== undefined && isLeft(of)
     })
     if (old.length > 0) deleted += await redis.unlink(...old)
     cursor = next

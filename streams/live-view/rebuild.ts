@@ -28,6 +28,8 @@ import { writesOf } from './table-writer.ts'
 export interface Rebuilder {
   /** Fills a new generation; resolves with its head, which the caller writes. */
   rebuild(partition: number): Promise<LiveHead>
+  /** Brings a filled generation, which no head names yet, to the log's end of now. */
+  catchUp(partition: number, head: LiveHead): Promise<LiveHead>
 }
 
 /** What a rebuilder works with. */
@@ -65,6 +67,11 @@ export function openRebuilder(options: RebuilderOptions): Rebuilder {
       // The pass begins a turn later, when all partitions of an assignment have asked.
       running = running.then(() => nextTurn()).then(pass)
       return asked.promise
+    },
+    async catchUp(partition, head) {
+      const filling: Filling = { partition, head, batch: emptyBatch() }
+      await readChanges(options, filling)
+      return filling.head
     },
   }
 }

@@ -92,7 +92,7 @@ export function headAfter(head: LiveHead, batch: LiveBatch, next: number): LiveH
     for (const [provider, at] of refreshed) after[provider] = Math.max(after[provider] ?? 0, at)
     return after
   }
-  return { generation: head.generation, next, ask: merged(head.ask, batch.ask), bid: merged(head.bid, batch.bid) }
+  return { ...head, next, ask: merged(head.ask, batch.ask), bid: merged(head.bid, batch.bid) }
 }
 
 function setRow({ items }: SideBatch, itemId: number, provider: string, text: string | null): void {

@@ -4,35 +4,29 @@
  * Consumer group `sales`. Names are resolved by the process's catalog; one that it lacks goes to
  * market.unresolved, to be replayed after a catalog update.
  */
-import { openBatcher } from '#infra/clickhouse/batcher.ts'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { runSink } from '#streams/runner/sink-runner.ts'
+import { topics } from '#schemas/topics.ts'
+import { sales, salesByTime } from '#schemas/views/clickhouse/sales.ts'
+import { type Origin, partitionSql, runTableView, type TableView } from '#streams/runner/table-view.ts'
 import { openSalesSink } from './sink.ts'
 
-/** Starts the role. */
-export const start: StartRole = async context => {
-  const { config, metrics } = context
-  const log = context.log.child({ role: 'sales' })
-  const kafka = connectKafka({ config, role: 'sales', log })
-  const catalog = await context.catalog()
-  const database = databaseName(config.namespace)
-  const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-sales' })
-  const batcher = openBatcher(writer, { log, metrics })
-  const running = await runSink(context, kafka, {
-    group: 'sales',
-    mergesByOffset: true,
-    topics: ['sales'],
-    open: async () => openSalesSink(batcher, catalog.idOf),
-  })
-  return {
-    ...running,
-    async stop() {
-      await running.stop()
-      await batcher.close()
-      await writer.close()
-    },
-  }
+const origin: Origin = {
+  topic: 'sales',
+  partition: partitionSql('provider', topics.sales.partitions),
+  // A sale's version falls with its offset.
+  isBefore: offset => `${Number.MAX_SAFE_INTEGER} - version < ${offset}`,
 }
+
+/** The view. */
+export const view: TableView = {
+  name: 'sales',
+  topics: ['sales'],
+  tables: [
+    { table: sales, origins: [origin] },
+    { table: salesByTime, origins: [origin] },
+  ],
+  open: async (_topic, batcher, catalog) => openSalesSink(batcher, (await catalog()).idOf),
+}
+
+/** Starts the role. */
+export const start: StartRole = context => runTableView(context, view)

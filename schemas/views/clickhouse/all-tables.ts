@@ -10,9 +10,19 @@ import { fxDays } from './fx-days.ts'
 import { providerDays } from './provider-days.ts'
 import { sales, salesByTime } from './sales.ts'
 import { createTable, type Table } from './table.ts'
+import { viewSwitches } from './view-switches.ts'
 
 /** Every table, writers in alphabetical order. */
-export const tables: readonly Table[] = [candleParts, candleStanding, fxDays, changes, providerDays, sales, salesByTime]
+export const tables: readonly Table[] = [
+  candleParts,
+  candleStanding,
+  fxDays,
+  changes,
+  providerDays,
+  sales,
+  salesByTime,
+  viewSwitches,
+]
 
 /** The statements that create all tables in a database that exists. */
 export const allTables = (database: string): string[] => tables.map(table => createTable(database, table))

@@ -80,6 +80,7 @@ async function readManifests(redis: Redis, prefix: string): Promise<(SnapshotMan
   return texts.map(([head, text]) => {
     if (!head || !text) return undefined
     const manifest = JSON.parse(text) as SnapshotManifest
-    return (JSON.parse(head) as LiveHead).generation === manifest.generation ? manifest : undefined
+    const { generation, succeeds } = JSON.parse(head) as LiveHead
+    return manifest.generation === generation || manifest.generation === succeeds ? manifest : undefined
   })
 }

@@ -10,6 +10,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import { listenForStop } from '../stop-signals.ts'
 import { addMoving } from './moving.ts'
 import { endWithReader } from './output.ts'
+import { addViews } from './views-commands.ts'
 
 /** Gives a command its settings. */
 export type Connect = () => { config: PlatformConfig; log: Log }
@@ -18,6 +19,7 @@ export type Connect = () => { config: PlatformConfig; log: Log }
 export function addLogTools(program: Command, connect: Connect): void {
   addReading(program, connect)
   addMoving(program, connect)
+  addViews(program, connect)
   addSetAside(program, connect)
 }
 

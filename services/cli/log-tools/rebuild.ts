@@ -1,0 +1,84 @@
+/**
+ * `marketlog rebuild VIEW`: builds a view anew from the log while it is read and kept, then switches to it.
+ *
+ * How, and why that is safe: streams/live-view/rebuild-view.ts and streams/runner/table-rebuild.ts. One rebuild of a view at
+ * a time, by a lease in Redis. Alerts keep no view: their state is restored from the log whenever a partition opens.
+ */
+import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openLease } from '#infra/redis/lease.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { rebuildLiveView } from '#streams/live-view/rebuild-view.ts'
+import { rebuildTables } from '#streams/runner/table-rebuild.ts'
+import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
+import { openProgress } from '../progress.ts'
+import { type Output, write } from './output.ts'
+import { tableViewOf, type ViewName } from './views.ts'
+
+const LEASE_MS = 30_000
+const RENEW_EVERY_MS = 5_000
+
+/** Rebuilds; prints what it came to. */
+export async function rebuild(
+  config: PlatformConfig,
+  log: Log,
+  name: ViewName,
+  output: Output,
+  signal: AbortSignal,
+): Promise<void> {
+  const progress = openProgress(process.stderr)
+  const startedAt = performance.now()
+  const onProgress = (step: string): void => progress.step(`rebuilding ${name}: ${step}`)
+  try {
+    const result =
+      name === 'live-view'
+        ? { partitions: await rebuildLiveView(config, log, onProgress) }
+        : await rebuildTableView(config, log, name, onProgress, signal)
+    const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(1))
+    await write(output, `${JSON.stringify({ view: name, seconds, ...result })}\n`)
+  } catch (error) {
+    if (!signal.aborted) throw new CommandFailure(`${name} is as it was: ${messageOf(error)}`, exitCodes.failed, error)
+    throw new CommandFailure(`stopped; ${name} is as it was`, exitCodes.stoppedBySignal)
+  } finally {
+    progress.stop()
+  }
+}
+
+async function rebuildTableView(
+  config: PlatformConfig,
+  log: Log,
+  name: Exclude<ViewName, 'live-view'>,
+  onProgress: (step: string) => void,
+  signal: AbortSignal,
+) {
+  const kafka = connectKafka({ config, role: 'rebuild', log })
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
+  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}rebuild`, log })
+  const lease = openLease(redis, `${config.namespace}rebuild:${name}`, LEASE_MS)
+  const lost = new AbortController()
+  const renew = async (): Promise<void> => {
+    if (!(await lease.hold().catch(() => true))) lost.abort(new Error('another rebuild has taken over'))
+  }
+  const timer = setInterval(renew, RENEW_EVERY_MS)
+  let catalog: Promise<CatalogReader> | undefined
+  const openCatalog = (): Promise<CatalogReader> => {
+    catalog ??= openCatalogReader(kafka)
+    return catalog
+  }
+  try {
+    if (!(await lease.hold())) throw new Error('another rebuild of it goes on; wait for its end')
+    const view = await tableViewOf(name)
+    const parts = { view, kafka, writer, log, metrics: openMetrics(), catalog: openCatalog }
+    return await rebuildTables(parts, onProgress, AbortSignal.any([signal, lost.signal]))
+  } finally {
+    clearInterval(timer)
+    await lease.release().catch(() => undefined)
+    await (await catalog?.catch(() => undefined))?.close()
+    await closeRedis(redis)
+    await writer.close()
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Compares single changes and daily closes in ClickHouse with the changes of the log.
+ *
+ * The cut: changes below the group's committed offset must all be there, each as the log has it; a day tells the offsets
+ * that it rests on, and must be what its changes up to those come to.
+ */
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { CHANGES_RETENTION_DAYS } from '#schemas/views/clickhouse/changes.ts'
+import { UNPRICED } from '#schemas/views/clickhouse/provider-days.ts'
+import { CAME_MEANWHILE, compare, type Findings, leaveOut } from './findings.ts'
+import { OF_PARTITION, type PartitionLog, type PlacedChange, partitionLogs } from './item-changes.ts'
+import type { LogAccess } from './log-access.ts'
+
+interface StoredChange extends Omit<BookChanged, 'refresh_id' | 'url' | 'source_partition'> {
+  offset: number
+}
+
+interface StoredDay {
+  item_id: number
+  side: string
+  provider: string
+  day: number
+  priced: { version: number; price: number; price_micro_usd: number; currency: string }
+  closing: { version: number; listed: boolean; quantity: number }
+}
+
+const DAY_MS = 86_400_000
+/** Expiry goes by whole weeks of rows. */
+const EDGE_DAYS = 14
+
+/** Compares all partitions. */
+export async function verifyHistory(
+  access: LogAccess,
+  tables: ClickhouseReader,
+  findings: Findings,
+  say: (step: string) => void,
+): Promise<void> {
+  for await (const log of partitionLogs(access, 'history')) {
+    say(`partition ${log.partition}`)
+    await compareChanges(tables, log, findings)
+    await compareDays(tables, log, findings)
+  }
+}
+
+async function compareChanges(tables: ClickhouseReader, log: PartitionLog, findings: Findings): Promise<void> {
+  const oldest = Date.now() - (CHANGES_RETENTION_DAYS - EDGE_DAYS) * DAY_MS
+  const stored = await tables.rows<StoredChange>(
+    `SELECT item_id, side, toUnixTimestamp64Milli(seen_at) AS seen_at, provider, change, price, currency,
+    price_micro_usd, usd_rate, quantity, previous_micro_usd, previous_quantity, offset
+    FROM ${tables.database}.changes FINAL
+    WHERE partition = {partition:UInt32} AND offset >= {start:UInt64} AND offset < {end:UInt64}`,
+    { partition: log.partition, start: log.start, end: log.committed },
+  )
+  const found = new Map(stored.map(row => [row.offset, changeText(row)]))
+  for (const { offset, change } of log.changes) {
+    const text = found.get(offset)
+    found.delete(offset)
+    if (offset >= log.committed) continue
+    if (text === undefined && change.seen_at < oldest) leaveOut(findings, 'at the end of their retention')
+    else compare(findings, `changes ${log.partition}@${offset}`, changeText(change), text)
+  }
+  for (const [offset, text] of found) compare(findings, `changes ${log.partition}@${offset}`, undefined, text)
+}
+
+const changeText = (row: Omit<StoredChange, 'offset' | 'source_offset' | 'source_index'>): string =>
+  [
+    ...[row.item_id, row.side, row.seen_at, row.provider, row.change, row.price, row.currency, row.price_micro_usd],
+    ...[row.usd_rate, row.quantity, row.previous_micro_usd, row.previous_quantity],
+  ].join(' ')
+
+async function compareDays(tables: ClickhouseReader, log: PartitionLog, findings: Findings): Promise<void> {
+  const days = new Map<string, PlacedChange[]>()
+  for (const placed of log.changes) {
+    const { item_id, side, provider, seen_at } = placed.change
+    const key = `${item_id} ${side} ${provider} ${Math.floor(seen_at / DAY_MS)}`
+    const own = days.get(key)
+    if (own) own.push(placed)
+    else days.set(key, [placed])
+  }
+  const stored = await tables.rows<StoredDay>(
+    `SELECT item_id, side, provider, toUInt16(day) AS day, max(priced) AS priced, max(closing) AS closing
+    FROM ${tables.database}.provider_days WHERE ${OF_PARTITION} GROUP BY item_id, side, provider, day`,
+    { partition: log.partition },
+  )
+  for (const row of stored) {
+    const key = `${row.item_id} ${row.side} ${row.provider} ${row.day}`
+    const own = days.get(key) ?? []
+    days.delete(key)
+    const { priced, closing } = row
+    if (closing.version < 0 || priced.version < UNPRICED) leaveOut(findings, 'rest on history files')
+    else if (closing.version >= log.end) leaveOut(findings, CAME_MEANWHILE)
+    else if (closing.version < log.start || (priced.version >= 0 && priced.version < log.start)) {
+      leaveOut(findings, 'rest on records that the log no longer holds')
+    } else {
+      const until = own.filter(({ offset }) => offset <= closing.version || offset < log.committed)
+      compare(findings, `provider_days ${key}`, dayText(until), storedDayText(row))
+    }
+  }
+  for (const [key, own] of days) {
+    if ((own[0]?.offset ?? log.committed) < log.committed) {
+      compare(findings, `provider_days ${key}`, dayText(own), undefined)
+    }
+  }
+}
+
+function dayText(own: readonly PlacedChange[]): string | undefined {
+  const last = own.at(-1)
+  if (!last) return undefined
+  const priced = own.findLast(({ change }) => change.price !== null)
+  const price = priced
+    ? [priced.offset, priced.change.price, priced.change.price_micro_usd, priced.change.currency].join(' ')
+    : 'unpriced'
+  return `${price}; ${last.offset} ${last.change.price !== null} ${last.change.quantity}`
+}
+
+function storedDayText({ priced, closing }: StoredDay): string {
+  const { version, price, price_micro_usd, currency } = priced
+  const text = version === UNPRICED ? 'unpriced' : [version, price, price_micro_usd, currency].join(' ')
+  return `${text}; ${closing.version} ${closing.listed} ${closing.quantity}`
+}

@@ -1,0 +1,98 @@
+/**
+ * Builds the live tables anew beside those that are read, and switches each partition to its new one.
+ *
+ * Runs outside of the role, which goes on. Each partition's switch compares the head with what it was and is one step: the
+ * role's next flush finds another head than its own, opens the partition again and goes on from there. Readers accept rows
+ * of the head's generation alone, so they see the old table or the new one. A lease keeps the role from clearing
+ * the work away; whoever was paused beyond it switches nothing. Invariant: a switched table reflects no less of the
+ * log than the one before it; a kill leaves the old table, and rows that the next rebuild clears.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { publishGuarded } from '#infra/redis/guarded-publish.ts'
+import { type Lease, openLease } from '#infra/redis/lease.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { headKey, type LiveHead, rebuildKey } from '#schemas/views/live-keys.ts'
+import { openRebuilder, type Rebuilder } from './rebuild.ts'
+import { readHead } from './sink.ts'
+
+/** A partition that was switched. */
+export interface SwitchedPartition {
+  partition: number
+  generation: number
+  next: number
+}
+
+const LEASE_MS = 30_000
+const RENEW_EVERY_MS = 5_000
+const SWITCH_TRIES = 200
+const SWITCH_PAUSE_MS = 10
+
+/** Rebuilds all partitions; rejects when another rebuild goes on or overtakes it. */
+export async function rebuildLiveView(
+  config: PlatformConfig,
+  log: Log,
+  onProgress: (step: string) => void,
+): Promise<SwitchedPartition[]> {
+  const prefix = config.namespace
+  const kafka = connectKafka({ config, role: 'rebuild', log })
+  const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
+  const redis = await openRedis(config.servers.redis, { name: `${prefix}rebuild`, log })
+  const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
+  const leases = partitions.map(partition => openLease(redis, rebuildKey(partition, prefix), LEASE_MS))
+  const renew = setInterval(
+    () => void Promise.all(leases.map(lease => lease.hold())).catch(() => undefined),
+    RENEW_EVERY_MS,
+  )
+  try {
+    for (const lease of leases) {
+      if (!(await lease.hold())) throw new Error('another rebuild of the live view goes on; wait for its end')
+    }
+    const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
+    onProgress('filling the new tables')
+    const heads = await Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
+    onProgress('switching')
+    const switched: SwitchedPartition[] = []
+    for (const [partition, head] of heads.entries()) {
+      const place = { partition, prefix }
+      const { generation, next } = await switchPartition(redis, place, leases[partition] as Lease, rebuilder, head)
+      switched.push({ partition, generation, next })
+    }
+    return switched
+  } finally {
+    clearInterval(renew)
+    for (const lease of leases) await lease.release().catch(() => undefined)
+    await closeRedis(redis)
+    await reader.close()
+  }
+}
+
+/** Tries until the head is as it was read and reflects no more than the new table. */
+async function switchPartition(
+  redis: Redis,
+  place: { partition: number; prefix: string },
+  lease: Lease,
+  rebuilder: Rebuilder,
+  filled: LiveHead,
+): Promise<LiveHead> {
+  const key = headKey(place.partition, place.prefix)
+  let head = filled
+  for (let tries = 0; tries < SWITCH_TRIES; tries++) {
+    const found = await readHead(redis, place)
+    if (found && found.head.generation > head.generation) break
+    if (found && found.head.next > head.next) head = await rebuilder.catchUp(place.partition, head)
+    const next: LiveHead = found ? { ...head, succeeds: found.head.generation } : head
+    const guards = [
+      { key, expected: found?.text ?? null },
+      { key: lease.key, expected: lease.token },
+    ]
+    const text = JSON.stringify(next)
+    if (await publishGuarded(redis, { guards, key, text, named: [], replaced: [], replacedTtlMs: 0 })) return next
+    await pause(SWITCH_PAUSE_MS)
+  }
+  throw new Error(`partition ${place.partition} was rebuilt by its role meanwhile, or its head never rested`)
+}

@@ -1,0 +1,118 @@
+/**
+ * Builds the tables of a view anew from the log, beside the old ones, and puts them in their place.
+ *
+ * The same sinks write into `<table>_shadow_<rebuild>` as the role writes into the tables. Writing the log again into the tables
+ * themselves would not do: views merge, so a wrong row, or one too many, would stay. Rows that rest on records
+ * that the log no longer holds cannot be derived again and are carried over as they are. Reads and the role go on
+ * all the while. Invariant: a kill at any moment leaves the old tables, or the new ones with a note of what is to be
+ * read again (table-switch.ts); shadows that it leaves are dropped by the next rebuild.
+ */
+import { randomBytes } from 'node:crypto'
+import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { createTable } from '#schemas/views/clickhouse/table.ts'
+import { type Reached, type SweepParts, sweep } from './table-sweep.ts'
+import { finishSwitch, shadowOf, shadowsOf, switchTables } from './table-switch.ts'
+import type { TableView, ViewTable } from './table-view.ts'
+
+/** What a rebuild came to. */
+export interface Rebuilt {
+  records: number
+  /** Records that came while it was built, and were read after the switch. */
+  after: number
+  /** Rows carried over, since the log no longer holds what they rest on. */
+  carried: number
+}
+
+const CAUGHT_UP = 2_000
+const ROUNDS = 20
+
+/** Rebuilds a view; `onProgress` hears what is being done. */
+export async function rebuildTables(
+  parts: SweepParts,
+  onProgress: (step: string) => void,
+  signal: AbortSignal,
+): Promise<Rebuilt> {
+  const { view, kafka, writer } = parts
+  const rebuild = randomBytes(6).toString('hex')
+  const reader = await openRangeReader(kafka, view.topics.map(kafka.topicName))
+  try {
+    await finishSwitch(parts)
+    onProgress('making empty tables')
+    for (const { table } of view.tables) {
+      await dropShadows(writer, table.name)
+      await writer.command(createTable(writer.database, { ...table, name: shadowOf(table.name, rebuild) }))
+    }
+    const starts = await startsOf(view, reader, parts)
+    onProgress('carrying over what the log no longer holds')
+    let carried = 0
+    for (const table of view.tables) carried += await carryOver(writer, table, rebuild, starts)
+    const shadow = { ...parts, reader, writer: intoShadows(writer, rebuild) }
+    let { reached, records } = await sweep(shadow, starts, taken => {
+      signal.throwIfAborted()
+      onProgress(`reading the log: ${taken.toLocaleString('en')} records`)
+    })
+    // What came meanwhile, until there is little left that readers could miss for a moment.
+    for (let round = 0; round < ROUNDS; round++) {
+      signal.throwIfAborted()
+      const more = await sweep(shadow, reached)
+      reached = more.reached
+      records += more.records
+      if (more.records < CAUGHT_UP) break
+    }
+    onProgress('switching')
+    const after = await switchTables({ ...parts, reader }, rebuild, reached)
+    return { records, after, carried }
+  } finally {
+    // After a switch they hold the old rows, before one an unfinished view.
+    for (const { table } of view.tables) await dropShadows(writer, table.name)
+    await reader.close()
+  }
+}
+
+/** Those of killed rebuilds too. One that still lives has lost its lease: it fails, and the tables stand as they are. */
+async function dropShadows(writer: ClickhouseWriter, table: string): Promise<void> {
+  const found = await writer.rows<{ name: string }>(
+    'SELECT name FROM system.tables WHERE database = {database:String} AND startsWith(name, {start:String})',
+    { database: writer.database, start: shadowsOf(table) },
+  )
+  for (const { name } of found) await writer.command(`DROP TABLE IF EXISTS ${writer.database}.${name} SYNC`)
+}
+
+const intoShadows = (writer: ClickhouseWriter, rebuild: string): ClickhouseWriter => ({
+  ...writer,
+  insert: given => writer.insert({ ...given, table: shadowOf(given.table, rebuild) }),
+})
+
+async function startsOf(view: TableView, reader: RangeReader, { kafka }: SweepParts): Promise<Reached> {
+  const starts: Reached = {}
+  for (const key of view.topics) {
+    const partitions = Array.from({ length: topics[key].partitions }, (_, partition) => partition)
+    starts[key] = await Promise.all(partitions.map(partition => reader.start(kafka.topicName(key), partition)))
+  }
+  return starts
+}
+
+/** Copies the rows that rest on expired records, partition by partition of the table. */
+async function carryOver(
+  writer: ClickhouseWriter,
+  { table, origins }: ViewTable,
+  rebuild: string,
+  starts: Reached,
+): Promise<number> {
+  const conditions = origins.flatMap(({ topic, partition, isBefore }) => {
+    const offsets = starts[topic as TopicKey] ?? []
+    return offsets.some(start => start > 0) ? [`(${isBefore(`[${offsets.join(', ')}][${partition} + 1]`)})`] : []
+  })
+  if (conditions.length === 0) return 0
+  const [live, shadow] = [table.name, shadowOf(table.name, rebuild)].map(name => `${writer.database}.${name}`)
+  const parts = await writer.rows<{ id: string }>(`SELECT DISTINCT _partition_id AS id FROM ${live}`)
+  for (const { id } of parts) {
+    await writer.command(
+      `INSERT INTO ${shadow} SELECT * FROM ${live} WHERE _partition_id = '${id}' AND (${conditions.join(' OR ')})`,
+    )
+  }
+  const [row] = await writer.rows<{ rows: number }>(`SELECT count() AS rows FROM ${shadow}`)
+  return row?.rows ?? 0
+}

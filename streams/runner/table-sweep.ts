@@ -1,0 +1,84 @@
+/**
+ * Takes a stretch of a view's topics through its own sinks into its tables, or into their shadows.
+ *
+ * Shares every line that decides with the role: the sinks, the decoding, the batcher. What a sink sets aside was set aside
+ * when the role met it, and is not told again. Invariant: it resolves when ClickHouse has confirmed all of it.
+ */
+import { openBatcher } from '#infra/clickhouse/batcher.ts'
+import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
+import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
+import type { PartitionSink } from './sink-runner.ts'
+import type { TableView } from './table-view.ts'
+
+/** Next offset of each partition, by topic. */
+export type Reached = Partial<Record<TopicKey, number[]>>
+
+/** What a sweep works with. */
+export interface SweepParts {
+  view: TableView
+  kafka: KafkaConnection
+  writer: ClickhouseWriter
+  log: Log
+  metrics: Metrics
+  catalog: () => Promise<CatalogReader>
+}
+
+const LULL_MS = 100
+
+/** Reads from where each topic was reached to its stable end of now; resolves with the new reach and the records taken. */
+export async function sweep(
+  parts: SweepParts & { reader: RangeReader },
+  from: Reached,
+  onProgress: (records: number) => void = () => undefined,
+): Promise<{ reached: Reached; records: number }> {
+  const { view, kafka, reader, writer, log, metrics } = parts
+  const batcher = openBatcher(writer, { log, metrics, longestWaitMs: LULL_MS })
+  const reached: Reached = {}
+  let records = 0
+  try {
+    for (const key of view.topics) {
+      const topic = kafka.topicName(key)
+      const partitions = Array.from({ length: topics[key].partitions }, (_, partition) => partition)
+      const ends = await Promise.all(partitions.map(partition => reader.stableEnd(topic, partition)))
+      const sinks = await Promise.all(partitions.map(() => view.open(key, batcher, parts.catalog)))
+      const ranges = new Map(ends.map((to, partition) => [partition, { from: from[key]?.[partition] ?? 0, to }]))
+      for await (const page of scanTopic(reader, topic, ranges)) {
+        await takePage(kafka, key, page, sinks)
+        records += page.length
+        onProgress(records)
+      }
+      await Promise.all(sinks.map(sink => sink.close()))
+      reached[key] = ends
+    }
+  } finally {
+    await batcher.close()
+  }
+  return { reached, records }
+}
+
+async function takePage(
+  { codec }: KafkaConnection,
+  topic: TopicKey,
+  page: readonly ScannedRecord[],
+  sinks: readonly PartitionSink[],
+): Promise<void> {
+  const next = new Map<number, number>()
+  for (const partition of new Set(page.map(record => record.partition))) await sinks[partition]?.prepare?.()
+  for (const { partition, offset, key, value, timestamp } of page) {
+    if (value === null) continue
+    const decoded = decodeNow(codec, value) ?? (await decodeSlowly(codec, value))
+    next.set(partition, offset + 1)
+    if (!isDecoded(decoded)) continue
+    const place = { topic, partition, offset, key: key?.toString() ?? null, raw: value, appendedAt: timestamp }
+    const outcome = sinks[partition]?.apply({ ...place, ...decoded })
+    if (outcome?.kind === 'retry') throw new Error(`${topic}-${partition}@${offset} cannot be taken yet`)
+  }
+  await Promise.all([...next].map(([partition, to]) => sinks[partition]?.flush(to)))
+}

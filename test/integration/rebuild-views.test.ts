@@ -1,0 +1,255 @@
+/**
+ * Rebuild and verify of every view on a running platform, with changes that keep coming: what verify finds when a view is
+ * broken by hand, and what a rebuild makes of it while it is read.
+ */
+import { expect } from 'chai'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
+import { saleObserved } from '#schemas/events/sale-observed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { partitionOf } from '#schemas/values/partition.ts'
+import { headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import type { Findings } from '#services/cli/log-tools/findings.ts'
+import { rebuild } from '#services/cli/log-tools/rebuild.ts'
+import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
+import { VIEW_NAMES, type ViewName } from '#services/cli/log-tools/views.ts'
+import { waitForViews } from '#services/cli/wait-for-views.ts'
+import { view as candlesView } from '#streams/candles/main.ts'
+import { view as historyView } from '#streams/history/main.ts'
+import { finishSwitch, shadowOf } from '#streams/runner/table-switch.ts'
+import { collectOutput } from '#test/harness/collected-output.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const ITEMS = 60
+const LIMIT_MS = 60_000
+const PROVIDERS = ['provider_02', 'provider_05', 'provider_36']
+
+describe('rebuild and verify', function () {
+  this.timeout(240_000)
+  const platform = useServers()
+  const items = loadCatalog().slice(0, ITEMS)
+  const startedAt = Date.now() - 3_600_000
+  let kafka: KafkaConnection
+  let ingest: Publisher
+  let clickhouse: ClickhouseWriter
+  let redis: Redis
+  let round = 0
+
+  before(async () => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'ingest', log })
+    ingest = await openPublisher(kafka, 'ingest')
+    clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    await platform.startRoles(['sales', 'history', 'candles', 'live-view', 'book'])
+    for (let each = 0; each < 6; each++) await publishRound()
+    await settled()
+  })
+  after(async () => {
+    await ingest.close()
+    await clickhouse.close()
+    await closeRedis(redis)
+  })
+
+  /** One refresh of every provider, in which some items move, come and go, and some sales. */
+  async function publishRound(): Promise<void> {
+    round += 1
+    const at = startedAt + round * 20_000
+    for (const [number, provider] of PROVIDERS.entries()) {
+      const refresh_id = `r${round}`
+      const listed = items.filter((_, index) => (index * 7 + round + number) % 11 > 1)
+      const asks = listed.map(({ market_hash_name, phase }, index) =>
+        kafka.codec.encode(askObserved, {
+          ...{ provider, refresh_id, index, market_hash_name, phase, currency: 'USD', usd_rate: null, url: null },
+          ...{
+            price: 1_000 + index * 10 + ((index + round) % 5),
+            quantity: 1 + ((index * round) % 9),
+            observed_at: at,
+          },
+        }),
+      )
+      const end = { provider, refresh_id, observed_at: at, count: listed.length, currency: 'USD', usd_rate: '1' }
+      const values = [...asks, kafka.codec.encode(refreshCompleted, end)]
+      await ingest.send(values.map(value => ({ topic: 'quotes' as const, key: provider, value })))
+    }
+    await ingest.send(
+      items.slice(0, 10).map(({ market_hash_name, phase }, index) => ({
+        topic: 'sales' as const,
+        key: 'provider_12',
+        value: kafka.codec.encode(saleObserved, {
+          ...{ provider: 'provider_12', sale_id: `${round}-${index}`, market_hash_name, phase, price: 500 + index },
+          ...{
+            currency: 'USD',
+            usd_rate: '1',
+            sold_at: at,
+            float: null,
+            paint_seed: index,
+            stickers: null,
+            charms: [],
+          },
+          ...{ inspect_in_game: null, screenshot_front: null, screenshot_back: null, observed_at: at },
+        }),
+      })),
+    )
+  }
+
+  const check = (name: ViewName): Promise<Findings> => findingsOf(platform.config, platform.log, name, () => undefined)
+
+  const rebuilt = async (name: ViewName) => {
+    const output = collectOutput()
+    await rebuild(platform.config, platform.log, name, output.stream, new AbortController().signal)
+    return output.lines()[0]
+  }
+
+  const settled = () =>
+    waitForViews(platform.config, platform.log, {
+      signal: AbortSignal.timeout(LIMIT_MS),
+      // They do not run here.
+      without: ['alert-triggers', 'provider-health', 'fx', 'accounts'],
+    })
+
+  const countOf = async (table: string): Promise<number> => {
+    const [row] = await clickhouse.rows<{ rows: number }>(
+      `SELECT count() AS rows FROM ${clickhouse.database}.${table} FINAL`,
+    )
+    return row?.rows ?? 0
+  }
+
+  for (const name of VIEW_NAMES) {
+    it(`${name}: verify agrees, and does so after a rebuild`, async () => {
+      const before = await check(name)
+      expect(before.compared).to.be.greaterThan(50)
+      expect(before.examples).to.deep.equal([])
+      expect(before.not_compared).to.deep.equal({})
+      await rebuilt(name)
+      await settled()
+      const after = await check(name)
+      expect(after.examples).to.deep.equal([])
+      expect(after.compared).to.equal(before.compared)
+    })
+  }
+
+  it('live-view: a row changed by hand, one taken and one too many are found, and gone after a rebuild', async () => {
+    const head = async (partition: number): Promise<LiveHead> =>
+      JSON.parse((await redis.get(headKey(partition, platform.namespace))) ?? '')
+    const itemId = items.map(({ item_id }) => item_id)[5] ?? 0
+    const partition = partitionOf(String(itemId), ITEM_PARTITIONS)
+    const { generation } = await head(partition)
+    const key = itemKey(partition, generation, 'ask', itemId, platform.namespace)
+    const [provider = '', ...others] = Object.keys(await redis.hgetall(key))
+    await redis.hset(key, provider, '1|10000|1|1|USD')
+    await redis.hdel(key, others[0] ?? '')
+    await redis.hset(key, 'provider_41', '5|50000|1|1|USD')
+    const output = collectOutput()
+    let failure: { exitCode?: number } = {}
+    await verify(platform.config, platform.log, 'live-view', output.stream).catch(error => {
+      failure = error
+    })
+    expect(failure.exitCode).to.equal(1)
+    const found = output.lines().filter(({ kind }) => kind !== undefined)
+    expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
+      `different ask|${provider}|${itemId}`,
+      `missing ask|${others[0]}|${itemId}`,
+      `unexpected ask|provider_41|${itemId}`,
+    ])
+    await rebuilt('live-view')
+    await publishRound()
+    await settled()
+    expect((await check('live-view')).examples).to.deep.equal([])
+    expect((await head(partition)).generation).to.be.greaterThan(generation)
+  })
+
+  it('candles and history: rows changed by hand are found, and gone after a rebuild', async () => {
+    const { database } = clickhouse
+    await clickhouse.command(
+      `INSERT INTO ${database}.candle_parts SELECT * REPLACE (toInt64(1) AS low) FROM ${database}.candle_parts LIMIT 1`,
+    )
+    await clickhouse.command(
+      `INSERT INTO ${database}.changes SELECT * REPLACE (offset + 1 AS offset, 7 AS quantity) FROM ${database}.changes LIMIT 1`,
+    )
+    for (const name of ['candles', 'history'] as const) {
+      expect((await check(name)).differences, name).to.be.greaterThan(0)
+      await rebuilt(name)
+      await settled()
+      expect((await check(name)).examples, name).to.deep.equal([])
+    }
+  })
+
+  it('goes on being read and written: no row is away for more than a moment, none is lost', async () => {
+    let isOver = false
+    const counts: number[] = []
+    const reading = (async () => {
+      while (!isOver) counts.push(await countOf('changes'))
+    })()
+    const writing = (async () => {
+      while (!isOver) await publishRound()
+    })()
+    for (const name of ['history', 'candles', 'live-view', 'sales'] as const) await rebuilt(name)
+    isOver = true
+    await Promise.all([reading, writing])
+    await settled()
+    for (const name of VIEW_NAMES) expect((await check(name)).examples, name).to.deep.equal([])
+    expect(Math.min(...counts)).to.be.greaterThan((counts[0] ?? 0) * 0.9)
+    const shadows = await clickhouse.rows<{ name: string }>(
+      `SELECT name FROM system.tables WHERE database = '${clickhouse.database}' AND name LIKE '%_shadow_%'`,
+    )
+    expect(shadows).to.deep.equal([])
+  })
+
+  it('finishes the switch of a rebuild that was killed after its exchange', async () => {
+    // The state that a kill leaves: empty tables in place, and a note that they reach nowhere.
+    const { database } = clickhouse
+    const parts = { kafka, writer: clickhouse, log: platform.log, metrics: openMetrics() }
+    const catalog = () => Promise.reject(new Error('no name is asked for'))
+    const uuids: string[] = []
+    for (const { table } of historyView.tables) {
+      const shadow = shadowOf(table.name, 'test')
+      await clickhouse.command(`CREATE TABLE ${database}.${shadow} AS ${database}.${table.name}`)
+      const [row] = await clickhouse.rows<{ uuid: string }>(
+        `SELECT toString(uuid) AS uuid FROM system.tables WHERE database = '${database}' AND name = '${shadow}'`,
+      )
+      uuids.push(row?.uuid ?? '')
+    }
+    await clickhouse.command(
+      `INSERT INTO ${database}.view_switches VALUES ('history', '{}', ['${uuids.join("','")}'], false, 1000)`,
+    )
+    const onlyBooks = { ...historyView, topics: ['bookChanges' as const] }
+    expect(await finishSwitch({ ...parts, view: onlyBooks, catalog }), 'before the exchange').to.equal(0)
+    for (const { table } of historyView.tables) {
+      await clickhouse.command(
+        `EXCHANGE TABLES ${database}.${table.name} AND ${database}.${shadowOf(table.name, 'test')}`,
+      )
+    }
+    expect(await finishSwitch({ ...parts, view: onlyBooks, catalog })).to.be.greaterThan(100)
+    expect((await check('history')).examples).to.deep.equal([])
+    expect(await finishSwitch({ ...parts, view: onlyBooks, catalog }), 'once').to.equal(0)
+    await rebuilt('history')
+  })
+
+  it('carries over what the log no longer holds', async () => {
+    const before = { parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }
+    const admin = kafka.newClient('test').admin()
+    await admin.connect()
+    const topic = kafka.topicName('bookChanges')
+    const ends = await admin.fetchTopicOffsets(topic)
+    const partitions = ends.map(({ partition, offset }) => ({
+      partition,
+      offset: String(Math.floor(Number(offset) / 2)),
+    }))
+    await admin.deleteTopicRecords({ topic, partitions })
+    await admin.disconnect()
+    const result = await rebuilt('candles')
+    expect(result.carried).to.be.greaterThan(0)
+    expect({ parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }).to.deep.equal(before)
+    expect(candlesView.tables).to.have.length(2)
+    const after = await check('candles')
+    expect(after.examples).to.deep.equal([])
+    expect(after.not_compared['rest on records that the log no longer holds']).to.be.greaterThan(0)
+  })
+})
