@@ -28,20 +28,22 @@ export interface PlatformAsset {
   tags: Readonly<Record<string, string>>
 }
 
+/** What a store of texts could not hold is left out: NULs, and halves of surrogate pairs. */
+const words = z.string().transform(text => text.replaceAll('\0', '').toWellFormed())
 const digits = z.union([z.string(), z.number()]).transform(String)
 const flag = z.union([z.number(), z.boolean(), z.string()]).transform(value => Number(value) === 1)
 
 const description = z.object({
   classid: digits,
   instanceid: digits.default('0'),
-  icon_url: z.string().default(''),
-  name: z.string().default(''),
-  market_hash_name: z.string().default(''),
+  icon_url: words.default(''),
+  name: words.default(''),
+  market_hash_name: words.default(''),
   tradable: flag.default(false),
   marketable: flag.default(false),
-  descriptions: z.array(z.object({ value: z.string().default(''), name: z.string().optional() })).default([]),
-  actions: z.array(z.object({ link: z.string() })).default([]),
-  fraudwarnings: z.array(z.string()).default([]),
+  descriptions: z.array(z.object({ value: words.default(''), name: z.string().optional() })).default([]),
+  actions: z.array(z.object({ link: words })).default([]),
+  fraudwarnings: z.array(words).default([]),
   tags: z.array(z.object({ category: z.string(), localized_tag_name: z.string().default('') })).default([]),
 })
 
@@ -49,7 +51,7 @@ const property = z.object({
   propertyid: z.number(),
   int_value: digits.optional(),
   float_value: digits.optional(),
-  string_value: z.string().optional(),
+  string_value: words.optional(),
 })
 
 /** A page as the platform sends it; members that nothing here reads are ignored. */
@@ -126,7 +128,7 @@ const pictureOf = (icon: string, { imageRoot }: AssetScope): string =>
 
 /** The platform leaves places in the link for what only the asset knows. */
 function inspectLink(template: string | undefined, assetid: string, accountId: string): string | null {
-  if (template === undefined || !/^[a-z]+:\/\//i.test(template)) return null
+  if (template === undefined || !/^(?!javascript|data|vbscript)[a-z]+:\/\//i.test(template)) return null
   return template.replaceAll('%owner_steamid%', accountId).replaceAll('%assetid%', assetid)
 }
 

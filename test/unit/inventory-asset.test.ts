@@ -1,0 +1,163 @@
+/**
+ * What a page of the platform's inventory means, member by member, and which catalog item an asset is.
+ */
+import { expect } from 'chai'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { assetsOf, inventoryPage } from '#services/inventory/asset.ts'
+import { matchAsset } from '#services/inventory/match.ts'
+
+const ACCOUNT = '76561190000000001'
+const scope = { accountId: ACCOUNT, imageRoot: 'https://images.example/' }
+
+/** A page of one asset, in the platform's own form. */
+const pageOf = (described: object, properties: object[] = [], asset: object = {}) =>
+  inventoryPage.parse({
+    assets: [{ appid: 730, contextid: '2', assetid: '31', classid: '7', instanceid: '0', amount: '1', ...asset }],
+    descriptions: [{ appid: 730, classid: '7', instanceid: '0', name: 'AWP | Asiimov', ...described }],
+    asset_properties: [{ appid: 730, contextid: '2', assetid: '31', asset_properties: properties }],
+    ...{ total_inventory_count: 1, success: 1, rwgrsn: -2 },
+  })
+const read = (...args: Parameters<typeof pageOf>) => {
+  const [asset] = assetsOf(pageOf(...args), scope)
+  if (!asset) throw new Error('no asset')
+  return asset
+}
+const html = (id: string, ...titles: string[]) =>
+  `<br><div id="${id}" class="x" title="y"><center>${titles.map(title => `<img width=64 src="a.png" title="${title}">`).join('')}<br>Sticker: list, of names</center></div>`
+
+describe('an asset of the platform', () => {
+  it('has nothing that the platform does not tell', () => {
+    expect(read({})).to.deep.equal({
+      ...{ assetid: '31', marketHashName: '', paintIndex: null, name: 'AWP | Asiimov', iconUrl: '', isTradable: false },
+      ...{ isMarketable: false, quantity: 1, floatValue: null, paintSeed: null, inspectLink: null, nameTag: null },
+      ...{ stickers: null, charms: null, tags: {} },
+    })
+  })
+
+  const cases: { name: string; given: Parameters<typeof pageOf>; then: object }[] = [
+    {
+      name: 'float, seed and finish',
+      given: [
+        {},
+        [
+          { propertyid: 2, float_value: '0.2500000001' },
+          { propertyid: 1, int_value: '661' },
+          { propertyid: 7, int_value: '418' },
+        ],
+      ],
+      then: { floatValue: 0.2500000001, paintSeed: 661, paintIndex: 418 },
+    },
+    {
+      name: 'no float beyond its bounds',
+      given: [{}, [{ propertyid: 2, float_value: '1.5' }]],
+      then: { floatValue: null },
+    },
+    {
+      name: 'a name tag as a property',
+      given: [{}, [{ propertyid: 5, string_value: 'mine' }]],
+      then: { nameTag: 'mine' },
+    },
+    {
+      name: 'a name tag with quotes as a warning',
+      given: [{ fraudwarnings: ["Name Tag: ''it's ''mine''''"] }],
+      then: { nameTag: "it's ''mine''" },
+    },
+    {
+      name: 'stickers with commas, bars and entities in their names',
+      given: [
+        {
+          descriptions: [
+            {
+              value: html(
+                'sticker_info',
+                'Sticker: Battle, Scarred',
+                'Sticker: A &amp; B | Cologne 2014',
+                'Sticker: Lil&#39; Ava',
+              ),
+            },
+          ],
+        },
+      ],
+      then: {
+        stickers: [
+          { name: 'Battle, Scarred', slot: 0, wear: null },
+          { name: 'A & B | Cologne 2014', slot: 1, wear: null },
+          { name: "Lil' Ava", slot: 2, wear: null },
+        ],
+      },
+    },
+    {
+      name: 'a charm and its pattern',
+      given: [
+        { descriptions: [{ value: html('keychain_info', 'Charm: Hot Sauce') }] },
+        [{ propertyid: 3, int_value: '4711' }],
+      ],
+      then: { charms: [{ name: 'Hot Sauce', pattern_id: 4711 }], stickers: null },
+    },
+    {
+      name: 'the places of the link filled',
+      given: [{ actions: [{ link: 'game://inspect/S%owner_steamid%A%assetid%D1' }] }],
+      then: { inspectLink: `game://inspect/S${ACCOUNT}A31D1` },
+    },
+    {
+      name: 'no link that is none',
+      given: [{ actions: [{ link: 'javascript://%0aalert(1)' }] }],
+      then: { inspectLink: null },
+    },
+    {
+      name: 'tradable and marketable from 0 and 1',
+      given: [{ tradable: 1, marketable: '0' }],
+      then: { isTradable: true, isMarketable: false },
+    },
+    {
+      name: 'its picture below the root',
+      given: [{ icon_url: 'abc' }],
+      then: { iconUrl: 'https://images.example/abc' },
+    },
+    { name: 'its amount', given: [{}, [], { amount: '12' }], then: { quantity: 12 } },
+    {
+      name: 'no NUL and no half of a surrogate pair',
+      given: [{ market_hash_name: 'a\0b\ud800' }, [{ propertyid: 5, string_value: '\0' }]],
+      then: { marketHashName: 'ab\ufffd', nameTag: '' },
+    },
+    {
+      name: 'tags by category',
+      given: [{ tags: [{ category: 'Exterior', localized_tag_name: 'Field-Tested' }] }],
+      then: { tags: { Exterior: 'Field-Tested' } },
+    },
+  ]
+  for (const { name, given, then } of cases) it(`has ${name}`, () => expect(read(...given)).to.deep.include(then))
+
+  it('is none without a description', () => {
+    expect(assetsOf(pageOf({ classid: '8' }), scope)).to.deep.equal([])
+  })
+})
+
+describe('the item of an asset', () => {
+  const catalog = loadCatalog()
+  const byId = new Map(catalog.map(item => [item.item_id, item]))
+  const byName = Map.groupBy(catalog, item => item.market_hash_name)
+  const names = {
+    byId: (id: number) => byId.get(id),
+    idsOfName: (name: string) =>
+      [...(byName.get(name) ?? [])]
+        .sort((a, b) => Number(a.phase !== null) - Number(b.phase !== null))
+        .map(item => item.item_id),
+  }
+  it('is the one of its name and finish, for every item of the catalog', () => {
+    for (const item of catalog) {
+      if (item.phase !== null && item.paint_index === null) continue
+      const found = matchAsset(names, { marketHashName: item.market_hash_name, paintIndex: item.paint_index })
+      expect(found?.item_id, `${item.market_hash_name} ${item.phase}`).to.equal(item.item_id)
+    }
+  })
+  it('is the finish as a whole when the platform tells no finish, and none for a name that is not known', () => {
+    const phased = catalog.find(item => item.phase === 'Ruby')
+    const name = phased?.market_hash_name ?? ''
+    expect(matchAsset(names, { marketHashName: name, paintIndex: null })).to.include({
+      market_hash_name: name,
+      phase: null,
+    })
+    expect(matchAsset(names, { marketHashName: '2021 Service Medal', paintIndex: null })).to.equal(undefined)
+  })
+})
