@@ -89,13 +89,33 @@ const refusal = (code: RefusalCode, detail: string): KeyAnswer => ({ accepted: f
 const MALFORMED = refusal('AUTH_INVALID_API_KEY', 'Send your API key as `Authorization: Bearer <API_KEY>`.')
 const UNKNOWN = refusal('AUTH_INVALID_API_KEY', 'This API key is not known.')
 
+/** Opens the memory of answers given lately, in bounded number. */
+function openMemory() {
+  const known = new Map<string, Known>()
+  let forgotten = 0
+  return {
+    entryOf: (hash: string): Known | undefined => known.get(hash),
+    /** Counts what was forgotten: an answer that was asked for before may be older than the change. */
+    state: (): number => forgotten,
+    keep(hash: string, entry: Known): void {
+      if (known.size >= KNOWN_MAX) known.clear()
+      known.set(hash, entry)
+    },
+    drop: (hash: string): boolean => known.delete(hash),
+    forget(accountId: string): void {
+      forgotten += 1
+      for (const [hash, { answer }] of known) {
+        if (answer.accepted && answer.credential.accountId === accountId) known.delete(hash)
+      }
+    },
+  }
+}
+
 /** Opens the directory; `now` is a monotonic clock in milliseconds. */
 export function openKeyDirectory(database: Database, now: () => number = () => performance.now()): KeyDirectory {
-  const known = new Map<string, Known>()
+  const memory = openMemory()
   const waiting = new Map<string, PromiseWithResolvers<KeyAnswer>>()
   let isAsking = false
-  /** Counts what was forgotten: an answer that was asked for before may be older than the change. */
-  let forgotten = 0
 
   const ask = (hash: string): Promise<KeyAnswer> => {
     const pending = waiting.get(hash)
@@ -121,15 +141,15 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
 
   async function askBatch(batch: Map<string, PromiseWithResolvers<KeyAnswer>>): Promise<void> {
     const askedAt = now()
-    const forgottenBefore = forgotten
+    const stateBefore = memory.state()
     try {
       const rows = await database.rows<KeyRow>(SELECT, [[...batch.keys()]])
       const answers = new Map(rows.map(row => [row.hash, answerOf(row)]))
       for (const [hash, wanted] of batch) {
         const answer = answers.get(hash)
         // Unknown keys are not kept: the next moment may create them, and their number is the attacker's choice.
-        if (answer && forgotten === forgottenBefore) keep(hash, { answer, askedAt })
-        else known.delete(hash)
+        if (answer && memory.state() === stateBefore) memory.keep(hash, { answer, askedAt })
+        else memory.drop(hash)
         wanted.resolve(answer ?? UNKNOWN)
       }
     } catch (error) {
@@ -137,13 +157,8 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
     }
   }
 
-  function keep(hash: string, entry: Known): void {
-    if (known.size >= KNOWN_MAX) known.clear()
-    known.set(hash, entry)
-  }
-
   const judgeHash: KeyDirectory['judgeHash'] = hash => {
-    const entry = known.get(hash)
+    const entry = memory.entryOf(hash)
     const ageMs = entry ? now() - entry.askedAt : Number.POSITIVE_INFINITY
     if (!entry || ageMs >= FRESH_MS) return ask(hash)
     // A failure shows when the entry has aged: until then the key passes.
@@ -157,12 +172,7 @@ export function openKeyDirectory(database: Database, now: () => number = () => p
       return key === undefined ? MALFORMED : judgeHash(hashOfKey(key))
     },
     judgeHash,
-    forget(accountId) {
-      forgotten += 1
-      for (const [hash, { answer }] of known) {
-        if (answer.accepted && answer.credential.accountId === accountId) known.delete(hash)
-      }
-    },
+    forget: memory.forget,
   }
 }
 

@@ -148,14 +148,20 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
       const { refused } = await call({ keyId, limits, countsInMonth: false, waiting: [] }, 0)
       return { ...refused, refusedBy: undefined }
     },
-    async monthOf(keyIds) {
-      if (redis.status !== 'ready') throw new Error('Redis does not answer')
-      const { name } = monthOf(now())
-      // The counters of different keys need not share a server.
-      const counts = await Promise.all(keyIds.map(keyId => redis.get(monthKey(keyId, name, prefix))))
-      return counts.map(count => Number(count ?? 0))
-    },
+    monthOf: keyIds => countsOf(redis, keyIds.map(monthKeyAt(now(), prefix))),
   }
+}
+
+const monthKeyAt =
+  (at: number, prefix: string) =>
+  (keyId: string): string =>
+    monthKey(keyId, monthOf(at).name, prefix)
+
+/** Reads counters one by one: those of different keys need not share a server. */
+async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]> {
+  if (redis.status !== 'ready') throw new Error('Redis does not answer')
+  const counts = await Promise.all(keys.map(key => redis.get(key)))
+  return counts.map(count => Number(count ?? 0))
 }
 
 /** The rate-limit headers of an answer, name and value in turn. */

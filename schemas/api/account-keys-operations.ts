@@ -24,6 +24,10 @@ const CHILD = { tiers: QUANT, access: 'management' } as const
 
 /** All operations of keys. */
 export function accountKeyOperations(scope: ChildKeyScope): Operation[] {
+  return [...rootKeyOperations(), ...childKeysOperations(scope), ...childKeyOperations(scope)]
+}
+
+function rootKeyOperations(): Operation[] {
   return [
     {
       ...get('readKey', '/account/key', GROUP),
@@ -42,6 +46,11 @@ export function accountKeyOperations(scope: ChildKeyScope): Operation[] {
       reply: json('ReissuedKeyReply', reissuedKeyReply, 'The new key; its text is shown this once.'),
       errors: ['EMAIL_NOT_VERIFIED'],
     },
+  ]
+}
+
+function childKeysOperations(scope: ChildKeyScope): Operation[] {
+  return [
     {
       ...{ ...get('listChildKeys', '/account/sub-keys', GROUP), ...CHILD },
       summary: 'Active child keys',
@@ -59,6 +68,11 @@ export function accountKeyOperations(scope: ChildKeyScope): Operation[] {
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.', 201),
       errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
     },
+  ]
+}
+
+function childKeyOperations(scope: ChildKeyScope): Operation[] {
+  return [
     {
       ...{ ...get('readChildKey', '/account/sub-keys/:id', GROUP), ...CHILD },
       summary: 'One active child key',
