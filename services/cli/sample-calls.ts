@@ -33,6 +33,10 @@ export function sampleCalls(platform: PlatformFile, item = WELL_KNOWN): SampleCa
     },
     { title: 'its last price changes', command: get(keys.pro, '/prices/history', query, '-d limit=3') },
     { title: 'the last sales', command: get(keys.pro, '/sales', '-d limit=3') },
+    {
+      title: "an inventory of the game's platform (a stand-in unless you name one)",
+      command: get(keys.quant, '/inventory/gamestore/lookup', '-d gamestore_id=demo-trader'),
+    },
     { title: 'a live feed of price changes', command: get(keys.quant, '/feed/prices', '-N') },
   ]
 }
