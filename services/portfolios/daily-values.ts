@@ -13,9 +13,9 @@ export interface CloseSeries {
   days: readonly number[]
   /** Micro-dollars; -1 on a day that set no price: the close before it counts. */
   micros: readonly number[]
-  /** Hundredths of the currency that is asked for, where the close was in it; else -1. */
+  /** Hundredths of the currency that is asked for, where the close was in it; else -1. Empty: none was. */
   natives: readonly number[]
-  /** Whether the item was still listed at the end of the day. */
+  /** Whether the item was still listed at the end of the day. Empty: on all of them. */
   listed: readonly (boolean | 0 | 1)[]
 }
 
@@ -111,11 +111,11 @@ function bestByDay(series: readonly CloseSeries[], firstDay: number, days: numbe
     one.days.forEach((day, i) => {
       if ((one.micros[i] as number) >= 0) {
         micro = one.micros[i] as number
-        native = one.natives[i] as number
+        native = one.natives[i] ?? -1
       }
       if (micro < 0) return
       const nextDay = one.days[i + 1] ?? firstDay + days
-      const lastDay = one.listed[i] ? nextDay - 1 : day
+      const lastDay = one.listed.length === 0 || one.listed[i] ? nextDay - 1 : day
       lower(best, micro, native, day - firstDay, lastDay - firstDay)
       if (lastDay < firstDay) keepEarlier(earlier, lastDay, micro, native)
     })

@@ -51,7 +51,9 @@ export interface CloseRow {
   days: number[]
   /** -1 on a day that set no price. */
   micros: number[]
+  /** Empty where none is in the currency that is asked for. */
   natives: number[]
+  /** Empty where all are. */
   listed: (0 | 1)[]
   /** Empty where every day stands once. */
   pricedVersions: number[]
@@ -168,11 +170,12 @@ async function portions(
 function closesQuery(database: string, scope: DailyScope): string {
   const rows = `FROM ${database}.provider_days WHERE ${conditionOf(scope)}`
   const isPriced = `priced.version != ${UNPRICED}`
+  const isNative = `${isPriced} AND priced.currency = {currency:String}`
   const merges = (version: string) => `if(count() = uniqExact(day), [], groupArray(${version}))`
   return `SELECT item_id, groupArray(toUInt16(day)) AS days,
     groupArray(if(${isPriced}, priced.price_micro_usd, -1)) AS micros,
-    groupArray(if(${isPriced} AND priced.currency = {currency:String}, priced.price, -1)) AS natives,
-    groupArray(toUInt8(closing.listed)) AS listed,
+    if(countIf(${isNative}) = 0, [], groupArray(if(${isNative}, priced.price, -1))) AS natives,
+    if(countIf(NOT closing.listed) = 0, [], groupArray(toUInt8(closing.listed))) AS listed,
     ${merges('priced.version')} AS pricedVersions, ${merges('closing.version')} AS closingVersions
   ${rows} AND (day >= {first:Date} OR (item_id, provider, day) IN (
     SELECT item_id, provider, arrayJoin([max(day), maxIf(day, ${isPriced})])
@@ -183,12 +186,13 @@ function closesQuery(database: string, scope: DailyScope): string {
 /** A provider's closes by ascending day: of several rows of a day the latest that set a price, and the latest of all. */
 export function seriesOf(row: CloseRow): CloseSeries {
   const { days, pricedVersions, closingVersions } = row
+  if (days.every((day, i) => i === 0 || day > (days[i - 1] as number))) return row
   const order = days.map((_, i) => i).sort((a, b) => (days[a] as number) - (days[b] as number))
   const series = { days: [] as number[], micros: [] as number[], natives: [] as number[], listed: [] as (0 | 1)[] }
   let [priced, closing] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
   for (const i of order) {
     const last = series.days.length - 1
-    const [micro, native, listed] = [row.micros[i] as number, row.natives[i] as number, row.listed[i] as 0 | 1]
+    const [micro, native, listed] = [row.micros[i] as number, row.natives[i] ?? -1, row.listed[i] ?? 1]
     if (series.days[last] !== days[i]) {
       series.days.push(days[i] as number)
       series.micros.push(micro)
