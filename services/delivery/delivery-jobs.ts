@@ -17,8 +17,10 @@ export const DELIVER = 'deliver-webhook'
 export const DELIVER_SLOWLY = 'deliver-webhook-slowly'
 /** Sends the e-mail of an alert event. */
 export const SEND_ALERT_MAIL = 'send-alert-mail'
-/** Forgets what is old, and looks for what was left behind. */
+/** Forgets what is old. */
 export const HOUSEKEEPING = 'housekeeping'
+/** Looks for deliveries that were left behind. */
+export const PICK_UP = 'pick-up-deliveries'
 
 /** Key of a destination's job begins so; its id follows. */
 export const DESTINATION_KEY = 'webhook:'

@@ -33,15 +33,17 @@ export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortS
 
 const LEFT_DESTINATIONS = `SELECT DISTINCT d.endpoint_id AS id FROM webhook_deliveries d
   WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
-    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${DESTINATION_KEY}' || d.endpoint_id AND j.attempts < j.max_attempts)
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${DESTINATION_KEY}' || d.endpoint_id AND j.attempts < j.max_attempts
+      AND j.run_at < now() + interval '1 minute')
   ORDER BY 1 LIMIT ${BATCH}`
 
 const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
   WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
-    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${MAIL_KEY}' || d.id AND j.attempts < j.max_attempts)
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${MAIL_KEY}' || d.id AND j.attempts < j.max_attempts
+      AND j.run_at < now() + interval '1 minute')
   ORDER BY 1 LIMIT ${BATCH}`
 
-/** Adds the jobs of deliveries that are due and have none, as after a job was given up; tells how many. */
+/** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; tells how many. */
 export async function pickUpLeft(database: Database): Promise<number> {
   const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
   for (const { id } of destinations) await queueDestination(database.rows, id)

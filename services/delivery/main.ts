@@ -16,7 +16,7 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
-import { DELIVER, DELIVER_SLOWLY, FAN_OUT, HOUSEKEEPING, SEND_ALERT_MAIL } from './delivery-jobs.ts'
+import { DELIVER, DELIVER_SLOWLY, FAN_OUT, HOUSEKEEPING, PICK_UP, SEND_ALERT_MAIL } from './delivery-jobs.ts'
 import { fanOut } from './fan-out.ts'
 import { forgetOld, pickUpLeft } from './housekeeping.ts'
 import { type MailParts, sendAlertMail, sendQueuedMail } from './send-mails.ts'
@@ -26,7 +26,10 @@ const NAME = 'delivery'
 const CONNECTIONS = 8
 const JOB_CONNECTIONS = 10
 const WORKERS = { prompt: 24, slow: 12, mail: 3, rest: 4 }
-const HOUSEKEEPING_AT = '17 * * * *'
+const CLOCKS = [
+  { task: HOUSEKEEPING, match: '17 * * * *' },
+  { task: PICK_UP, match: '*/5 * * * *' },
+]
 
 /** Starts the role. */
 export const start: StartRole = async context => {
@@ -49,16 +52,16 @@ export const start: StartRole = async context => {
   const host = new URL(config.baseUrl).hostname
   const mails: MailParts = { database, mailer, links, box, host, chance: Math.random, observe: mail }
   const tidy: JobTask = async (_payload, signal) => {
-    const [left, forgotten] = [await pickUpLeft(database), await forgetOld(database, signal)]
+    const forgotten = await forgetOld(database, signal)
     await removeGivenUpJobs(url, log)
-    log.info({ left, forgotten }, 'deliveries tidied up')
+    log.info({ forgotten }, 'old deliveries are forgotten')
   }
   const jobs = await runJobs({
     url,
     name: NAME,
     log,
     connections: JOB_CONNECTIONS,
-    clocks: [{ task: HOUSEKEEPING, match: HOUSEKEEPING_AT }],
+    clocks: CLOCKS,
     lanes: lanesOf(serving, mails, tidy),
   })
   await pickUpLeft(database)
@@ -85,6 +88,7 @@ function lanesOf(serving: ServingParts, mails: MailParts, tidy: JobTask): JobLan
       tasks: {
         [FAN_OUT]: payload => fanOut(serving.database, member(payload, 'event_id'), newId, serving.now()),
         [HOUSEKEEPING]: tidy,
+        [PICK_UP]: async () => void (await pickUpLeft(serving.database)),
       },
     },
     { concurrency: WORKERS.prompt, tasks: { [DELIVER]: serve(false) } },

@@ -23,7 +23,7 @@ import { faultScale } from './scale.ts'
 
 const ACCOUNTS = 5
 const DESTINATIONS = 2
-const DRAIN_LIMIT_MS = 300_000
+const DRAIN_LIMIT_MS = 600_000
 
 describe('delivery under kill', function () {
   const scale = faultScale()

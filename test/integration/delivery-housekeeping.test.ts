@@ -2,6 +2,7 @@
  * What delivery forgets after 90 days, and what it finds that was left behind.
  */
 import { expect } from 'chai'
+import { addJob } from '#infra/postgres/jobs.ts'
 import { forgetOld, pickUpLeft } from '#services/delivery/housekeeping.ts'
 import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -81,6 +82,20 @@ describe('housekeeping of deliveries', () => {
     await settled()
     expect(receiver.received.length).to.equal(before + 2)
     expect(await pickUpLeft(world.database)).to.equal(0)
+  })
+
+  it('brings forward the job of what is due, as after a job that failed often', async () => {
+    await world.database.rows(
+      `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() - interval '2 minutes'`,
+    )
+    const [row] = await world.database.rows<{ endpoint_id: string }>(
+      'SELECT endpoint_id FROM webhook_deliveries LIMIT 1',
+    )
+    const { endpoint_id = '' } = row ?? {}
+    const job = { runAt: Date.now() + 3_600_000, key: `webhook:${endpoint_id}` }
+    await addJob(world.database.rows, 'deliver-webhook', { endpoint_id }, job)
+    expect(await pickUpLeft(world.database)).to.equal(1)
+    await settled()
   })
 
   it('leaves alone what has a job, or is not due', async () => {
