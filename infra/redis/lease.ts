@@ -13,8 +13,12 @@ export interface Lease {
   readonly key: string
   /** What the key holds while this process holds the lease. */
   readonly token: string
-  /** Takes or renews the lease; false when somebody else has it. */
-  hold(): Promise<boolean>
+  /**
+   * Takes or renews the lease. `taken`: it was free, and somebody else may have held it since this process did; undefined: somebody else has it.
+   */
+  hold(): Promise<'taken' | 'renewed' | undefined>
+  /** Renews the lease if it is still held; never takes it. */
+  renew(): Promise<boolean>
   /** Gives it up, if it is held. */
   release(): Promise<void>
 }
@@ -22,18 +26,24 @@ export interface Lease {
 const HOLD = `
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
+if not holder and ARGV[3] == 'renew' then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1`
+return holder and 2 or 1`
 
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
 /** Opens a lease; nothing is held yet. */
 export function openLease(redis: Redis, key: string, ttlMs: number): Lease {
   const token = randomUUID()
+  const run = async (how: 'take' | 'renew'): Promise<'taken' | 'renewed' | undefined> => {
+    const answer = await redis.eval(HOLD, 1, key, token, String(ttlMs), how)
+    return answer === 1 ? 'taken' : answer === 2 ? 'renewed' : undefined
+  }
   return {
     key,
     token,
-    hold: async () => (await redis.eval(HOLD, 1, key, token, String(ttlMs))) === 1,
+    hold: () => run('take'),
+    renew: async () => (await run('renew')) !== undefined,
     async release() {
       await redis.eval(RELEASE, 1, key, token)
     },

@@ -27,15 +27,24 @@ import { openSummaryLog } from './summary-log.ts'
 import { openViewWriter } from './view-writer.ts'
 
 const NAME = 'market-summary'
-/** A third of the 30 seconds that a snapshot may be old, so that one that fails is made good in time. */
-const ARBITRAGE_EVERY_MS = 10_000
-const SUMMARY_EVERY_MS = 120_000
+/** A third of the 30 seconds that a snapshot may be old; a machine that is slow has two thirds, one that fails time for another. */
+const ARBITRAGE_PACE: Pace = { everyMs: 10_000, atMostMs: 20_000 }
+const SUMMARY_PACE: Pace = { everyMs: 120_000, atMostMs: 600_000 }
+/** Of the time: what takes longer than this share of its pace comes less often, since others share the machine. */
+const WORKING_SHARE = 0.1
 /** A killed holder is followed within this time. */
-const LEASE_MS = 15_000
+const LEASE_MS = 20_000
+const RENEW_MS = 5_000
 const STAND_BY_MS = 1_000
 /** A read looks at the changes of weeks; nobody waits for it. */
 const READ_LIMIT_MS = 90_000
 const FAILURES_IN_A_ROW = 10
+
+/** How often a view is computed, and the longest time between. */
+interface Pace {
+  everyMs: number
+  atMostMs: number
+}
 
 /** Starts the role; it works in the background from then on. */
 export const start: StartRole = async context => {
@@ -86,6 +95,9 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
         if ((await redis.exists(summaryHeadKey(prefix))) === 0) await analyst.restore()
         return analyst
       }
+      // A turn may take longer than the lease; a process that is frozen does not renew it.
+      const renewing = setInterval(() => void lease.renew().catch(() => undefined), RENEW_MS)
+      signal.addEventListener('abort', () => clearInterval(renewing), { once: true })
       await work(whileHeld(lease, open), { log, metrics: context.metrics, signal, tell })
     } finally {
       await lease.release().catch(() => undefined)
@@ -97,14 +109,13 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
   return { run }
 }
 
-/** Gives the analyst while the lease is held; whoever takes the lease over reads what the log holds by then. */
+/** Gives the analyst while the lease is held; whoever takes it over reads what the log holds by then. */
 function whileHeld(lease: Lease, open: () => Promise<Analyst>): () => Promise<Analyst | undefined> {
   let opened: Promise<Analyst> | undefined
   return async () => {
-    if (!(await lease.hold())) {
-      opened = undefined
-      return undefined
-    }
+    const held = await lease.hold()
+    if (held !== 'renewed') opened = undefined
+    if (held === undefined) return undefined
     opened ??= open()
     try {
       return await opened
@@ -126,11 +137,7 @@ interface WorkOptions {
 async function work(held: () => Promise<Analyst | undefined>, options: WorkOptions): Promise<void> {
   const { log, metrics, signal, tell } = options
   const seconds = metrics.histogram('marketlog_market_summary_seconds', 'Time to compute and write a view.', ['view'])
-  const repeat = async (
-    view: string,
-    everyMs: number,
-    compute: (analyst: Analyst) => Promise<number>,
-  ): Promise<void> => {
+  const repeat = async (view: string, pace: Pace, compute: (analyst: Analyst) => Promise<number>): Promise<void> => {
     for (let failures = 0; !signal.aborted; ) {
       const startedAt = performance.now()
       let waitMs = STAND_BY_MS
@@ -140,7 +147,7 @@ async function work(held: () => Promise<Analyst | undefined>, options: WorkOptio
           const end = seconds.startTimer({ view })
           const count = await compute(analyst)
           log.debug({ view, count, seconds: end() }, 'a view was written')
-          waitMs = Math.max(0, startedAt + everyMs - performance.now())
+          waitMs = waitAfter(performance.now() - startedAt, pace)
         }
         failures = 0
         tell(undefined)
@@ -154,7 +161,13 @@ async function work(held: () => Promise<Analyst | undefined>, options: WorkOptio
     }
   }
   await Promise.all([
-    repeat('arbitrage', ARBITRAGE_EVERY_MS, analyst => analyst.arbitrage(Date.now())),
-    repeat('summary', SUMMARY_EVERY_MS, analyst => analyst.summary(Date.now())),
+    repeat('arbitrage', ARBITRAGE_PACE, analyst => analyst.arbitrage(Date.now())),
+    repeat('summary', SUMMARY_PACE, analyst => analyst.summary(Date.now())),
   ])
+}
+
+/** How long to wait after a turn that took some time. */
+function waitAfter(tookMs: number, { everyMs, atMostMs }: Pace): number {
+  const apart = Math.min(Math.max(everyMs, tookMs / WORKING_SHARE), atMostMs)
+  return Math.max(0, apart - tookMs)
 }

@@ -1,8 +1,8 @@
 /**
  * What market analytics are measured on, beside the stage's asks: buy orders, years of daily closes, and refreshes that go on.
  *
- * Writes market.bids and market.day-closes through ingest's own path. Invariant: bids lie a little below the asks of the
- * same listing, so that pairs of different currencies and providers leave profits, and most do not.
+ * Writes market.bids and market.day-closes through ingest's own path. Invariant: bids lie around the cheapest
+ * asks, so that some hundred thousand pairs leave a profit, and most do not.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { loadCurrencies } from '#infra/config/currencies.ts'
@@ -31,11 +31,11 @@ export async function publishBids(stage: Stage, itemsEach: number): Promise<{ re
   for (const listing of stage.market.listings.filter(({ provider }) => bidKeys.includes(provider))) {
     const { provider, currency, names, prices } = listing
     const observedAt = Date.now()
-    const usd = Number(rates.rateOf(currency)?.text)
+    const [usd, yuan] = [currency, 'CNY'].map(code => Number(rates.rateOf(code)?.text)) as [number, number]
     const entries = names.slice(0, itemsEach).map((market_hash_name, item) => ({
       market_hash_name,
-      // The asks are the same number in every currency; bids follow the dollar, a little below it.
-      price: Math.max(1, Math.floor((prices[item] ?? 1) * usd * (0.9 + ((item * 13 + count) % 17) / 100))),
+      // The asks are the same number in every currency, so those in yuan are the cheapest: bids lie around them.
+      price: Math.max(1, Math.floor(((prices[item] ?? 1) / yuan) * usd * (0.85 + ((item * 13 + count) % 31) / 100))),
       quantity: 1 + (item % 5),
     }))
     const refresh = { kind: 'refresh' as const, observedAt, currency, entries }

@@ -30,16 +30,17 @@ export interface ChartWindow {
   end: number
 }
 
-/** The changed days of one provider and item, oldest first, column by column. */
+/** The changed days of one provider and item, column by column, in no order. */
 interface DayColumns {
   provider: string
   item_id: number
   /** Days since 1970. */
   days: number[]
-  /** Null on a day that set no price. */
-  prices: (Minor | null)[]
-  micros: (MicroUsd | null)[]
-  currencies: (string | null)[]
+  /** Whether the day set no price: the close before it counts. */
+  unpriced: (boolean | 0 | 1)[]
+  prices: Minor[]
+  micros: MicroUsd[]
+  currencies: string[]
   quantities: number[]
   listed: (boolean | 0 | 1)[]
 }
@@ -90,22 +91,16 @@ export async function readChart(
 /** A point for every day on which the item was listed, the price of the last change carried on. */
 function carried(columns: DayColumns, { start, end }: ChartWindow): DayPoint[] {
   const points: DayPoint[] = []
-  let last: Omit<DayPoint, 'day'> | undefined
-  let isListed = false
-  let next = 0
-  const first = start / DAY_MS
-  for (let day = Math.min(first, columns.days[0] ?? first); day < end / DAY_MS; day++) {
-    const isChanged = columns.days[next] === day
-    if (isChanged) {
-      last = closeOf(columns, next, last)
-      isListed = Boolean(columns.listed[next])
-      next += 1
-    } else if (!isListed && (columns.days[next] ?? Number.POSITIVE_INFINITY) > day) {
-      // Nothing stands until the next change.
-      day = Math.min(columns.days[next] ?? end / DAY_MS, end / DAY_MS) - 1
-      continue
-    }
-    if (last && day >= first) points.push({ day: day * DAY_MS, ...last })
+  const [first, after] = [start / DAY_MS, end / DAY_MS]
+  const changes = columns.days.map((day, at) => ({ day, at })).sort((a, b) => a.day - b.day)
+  let close: Omit<DayPoint, 'day'> | undefined
+  for (const [i, { day, at }] of changes.entries()) {
+    close = closeOf(columns, at, close)
+    if (!close) continue
+    const next = Math.min(changes[i + 1]?.day ?? after, after)
+    // A withdrawal ends what is carried; its own day still closes at the last price.
+    const until = columns.listed[at] ? next : Math.min(day + 1, next)
+    for (let shown = Math.max(day, first); shown < until; shown++) points.push({ day: shown * DAY_MS, ...close })
   }
   return points
 }
@@ -117,11 +112,13 @@ function closeOf(
 ): Omit<DayPoint, 'day'> | undefined {
   const quantity = columns.quantities[at] as number
   const known = quantity < 0 ? null : quantity
-  const [price, micro, currency] = [columns.prices[at], columns.micros[at], columns.currencies[at]]
-  if (price === null || price === undefined || micro === null || micro === undefined || !currency) {
-    return before && { ...before, quantity: known }
+  if (columns.unpriced[at]) return before && { ...before, quantity: known }
+  return {
+    price: columns.prices[at] as number,
+    price_micro_usd: columns.micros[at] as number,
+    currency: columns.currencies[at] as string,
+    quantity: known,
   }
-  return { price, price_micro_usd: micro, currency, quantity: known }
 }
 
 function mergePhases(phases: readonly DayPoint[][]): DayPoint[] {

@@ -49,8 +49,7 @@ export const market: Bench = {
   about: 'arbitrage, market items, one item, indicators and a chart of a year, beside the bare reads they rest on',
   async run(context) {
     const stage = await context.stage()
-    const served = await serve(context, stage)
-    const asked: Asked = { ...served, context, stage, key: await newKey(stage) }
+    const asked: Asked = { baseUrl: await serve(context, stage), context, stage, key: await newKey(stage) }
     const entries = [
       ...(await measureArbitrage(asked)),
       ...(await measureItems(asked)),
@@ -66,30 +65,20 @@ interface Asked {
   stage: Stage
   baseUrl: string
   key: string
-  /** Items with a year of closes. */
-  yearItems: readonly number[]
 }
 
 /** Starts the roles, loads what the stage lacks and waits until the views show it. */
-async function serve(context: BenchContext, stage: Stage): Promise<{ baseUrl: string; yearItems: readonly number[] }> {
+async function serve(context: BenchContext, stage: Stage): Promise<string> {
   await stage.stopAll()
   await stage.role('book')
   context.say('starting the roles')
   await stage.start('live', ['fx', 'provider-health', 'live-view'])
-  await stage.start('history', ['sales', 'history', 'candles', 'market-summary'])
+  await stage.start('market-summary', ['market-summary'])
   const { refreshes } = await stage.market.publish(stage.market.listings, 0.01)
   const bids = await publishBids(stage, context.isQuick ? 1_000 : BIDS_EACH)
   await stage.judged.applied([...refreshes, ...bids.refreshes], LIMIT_MS)
-  const yearItems = stage.market.itemIds.slice(0, context.isQuick ? 4 : YEAR_ITEMS)
-  context.say('publishing a year of closes')
-  await publishYear(stage, yearItems, YEAR_DAYS)
-  for (const group of ['live-view', 'history', 'candles']) {
-    context.say(`${group} is catching up`)
-    await stage.reached(group, 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
-  }
-  for (const group of ['history', 'candles']) {
-    await stage.reached(group, 'dayCloses', await stage.ends('dayCloses'), LIMIT_MS)
-  }
+  context.say('live-view is catching up')
+  await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
   const api = await stage.start('api', ['api'])
   await api.ready(LIMIT_MS)
   const key = await newKey(stage)
@@ -102,7 +91,7 @@ async function serve(context: BenchContext, stage: Stage): Promise<{ baseUrl: st
     }
     await eventually(isThere, LIMIT_MS, path)
   }
-  return { baseUrl: api.baseUrl, yearItems }
+  return api.baseUrl
 }
 
 const p = (times: readonly number[], share: number): number => percentile(times, share)
@@ -221,8 +210,24 @@ async function measureItems({ context, stage, baseUrl, key }: Asked): Promise<En
   ]
 }
 
+/** Starts the owners of stored prices and gives some items a year of closes; resolves with the items. */
+async function storeYear(context: BenchContext, stage: Stage): Promise<readonly number[]> {
+  await stage.start('history', ['history', 'candles'])
+  const yearItems = stage.market.itemIds.slice(0, context.isQuick ? 4 : YEAR_ITEMS)
+  context.say('publishing a year of closes')
+  await publishYear(stage, yearItems, YEAR_DAYS)
+  for (const group of ['history', 'candles']) {
+    context.say(`${group} is catching up`)
+    for (const topic of ['dayCloses', 'bookChanges'] as const) {
+      await stage.reached(group, topic, await stage.ends(topic), LIMIT_MS)
+    }
+  }
+  return yearItems
+}
+
 async function measureSingles(asked: Asked): Promise<Entry[]> {
-  const { context, stage, yearItems } = asked
+  const { context, stage } = asked
+  const yearItems = await storeYear(context, stage)
   const end = Math.floor(Date.now() / DAY_MS) * DAY_MS
   const reader = openReader(stage.config.servers.clickhouseReadOnly, {
     database: databaseName(stage.config.namespace),

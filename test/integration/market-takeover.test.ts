@@ -1,0 +1,102 @@
+/**
+ * One writer of the market's views: a lease, what becomes of a writer that has lost it, and a start after a kill.
+ */
+import { expect } from 'chai'
+import { Fenced } from '#infra/redis/guarded-write.ts'
+import { openLease } from '#infra/redis/lease.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { arbitrageColumns } from '#schemas/views/arbitrage.ts'
+import {
+  type ArbitrageHead,
+  arbitrageHeadKey,
+  CHUNK_BYTES,
+  marketLeaseKey,
+  REPLACED_TTL_MS,
+} from '#schemas/views/market-keys.ts'
+import { openMarketViews } from '#services/api/queries/market-views.ts'
+import { openViewWriter } from '#streams/market-summary/view-writer.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 20_000
+
+describe("the writer of the market's views", function () {
+  this.timeout(60_000)
+  const platform = useServers({ setUp: false })
+  let redis: Redis
+  before(async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+  })
+  after(() => closeRedis(redis))
+
+  const snapshotOf = (asOf: number, rows: number) => {
+    const columns = arbitrageColumns(rows)
+    columns.itemId.fill(asOf % 1_000)
+    return { asOf, providers: ['a', 'b'], columns, excluded: { ask: {}, bid: {} } }
+  }
+
+  it('is one: whoever holds the lease keeps it while it renews, and loses it when it does not', async () => {
+    const key = `${platform.namespace}{lease}:one`
+    const [first, second] = [openLease(redis, key, 300), openLease(redis, key, 300)]
+    expect([await first.hold(), await second.hold(), await first.hold()]).to.deep.equal(['taken', undefined, 'renewed'])
+    expect([await first.renew(), await second.renew()]).to.deep.equal([true, false])
+    await eventually(() => second.hold(), LIMIT_MS, 'the lease of a holder that fell silent')
+    expect([await first.hold(), await first.renew()]).to.deep.equal([undefined, false])
+    await first.release()
+    expect(await second.hold(), 'released by another').to.equal('renewed')
+    await second.release()
+    expect(await first.renew(), 'renewed once it was gone').to.equal(false)
+    expect(await first.hold()).to.equal('taken')
+  })
+
+  it('writes nothing once another has taken over', async () => {
+    const prefix = `${platform.namespace}fenced.`
+    const [lost, taken] = [1, 2].map(() => openLease(redis, marketLeaseKey(prefix), 60_000)) as [
+      ReturnType<typeof openLease>,
+      ReturnType<typeof openLease>,
+    ]
+    await lost.hold()
+    await openViewWriter(redis, lost, prefix).writeArbitrage(snapshotOf(1, 3))
+    await lost.release()
+    await taken.hold()
+    const refused = await openViewWriter(redis, lost, prefix)
+      .writeArbitrage(snapshotOf(2, 3))
+      .then(
+        () => undefined,
+        error => error,
+      )
+    expect(refused).to.be.instanceOf(Fenced)
+    expect(JSON.parse((await redis.get(arbitrageHeadKey(prefix))) ?? '{}').as_of).to.equal(1)
+    await openViewWriter(redis, taken, prefix).writeArbitrage(snapshotOf(3, 4))
+    expect(JSON.parse((await redis.get(arbitrageHeadKey(prefix))) ?? '{}').as_of).to.equal(3)
+  })
+
+  it('leaves the version before to its readers for a while, and nothing for ever', async () => {
+    const prefix = `${platform.namespace}versions.`
+    const lease = openLease(redis, marketLeaseKey(prefix), 60_000)
+    await lease.hold()
+    const writer = openViewWriter(redis, lease, prefix)
+    // More than one chunk.
+    const rows = Math.ceil(CHUNK_BYTES / 30)
+    await writer.writeArbitrage(snapshotOf(1, rows))
+    const before = JSON.parse((await redis.get(arbitrageHeadKey(prefix))) ?? '{}') as ArbitrageHead
+    expect(before.chunks).to.equal(2)
+    const market = await openMarketViews(redis, prefix, platform.log)
+    expect(market.arbitrage()?.columns).to.deep.include({ rows })
+    await writer.writeArbitrage(snapshotOf(2, 5))
+    const keys = await redis.keys(`${prefix}{market}:arbitrage:*`)
+    const ttls = await Promise.all(
+      keys.map(async key => [key.includes(before.version), await redis.pttl(key)] as const),
+    )
+    expect(keys).to.have.length(4)
+    for (const [isReplaced, ttl] of ttls) {
+      if (isReplaced) expect(ttl).to.be.within(1, REPLACED_TTL_MS)
+      else expect(ttl, 'stays').to.equal(-1)
+    }
+    await eventually(() => market.arbitrage()?.head.as_of === 2, LIMIT_MS, 'the new version')
+    expect([...(market.arbitrage()?.columns.itemId ?? [])]).to.deep.equal([2, 2, 2, 2, 2])
+    await redis.del(arbitrageHeadKey(prefix))
+    await eventually(() => market.arbitrage() === undefined, LIMIT_MS, 'no snapshot without a head')
+    market.stop()
+  })
+})
