@@ -49,6 +49,10 @@ export async function serveDestination(
   signal: AbortSignal,
 ): Promise<void> {
   const { database, served } = parts
+  // Before it counts as served: the job that is added here may begin at once, and must not find it served.
+  if (!isSlowLane && (await isSlow(database, endpointId))) {
+    return queueDestination(database.rows, endpointId, { isSlow: true })
+  }
   const other = served.get(endpointId)
   if (other) {
     other.again = true
@@ -57,9 +61,6 @@ export async function serveDestination(
   const own = { again: false }
   served.set(endpointId, own)
   try {
-    if (!isSlowLane && (await isSlow(database, endpointId))) {
-      return await queueDestination(database.rows, endpointId, { isSlow: true })
-    }
     const slice = openSlice(parts, endpointId, signal)
     await slice.run()
     do {
