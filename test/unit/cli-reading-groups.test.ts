@@ -20,6 +20,10 @@ describe('reading groups', () => {
     expect(groups.map(each => each.group)).not.to.include.members(['api'])
     expect(groups.map(each => each.group)).not.to.include.members(['feed'])
     expect(groups.filter(each => topics[each.topic].retention.policy === 'compact')).to.deep.equal([])
+    // It reads the changes with a group, and the rates in every process.
+    expect(groups.filter(each => each.group === 'alert-triggers').map(each => each.topic)).to.deep.equal([
+      'bookChanges',
+    ])
   })
 
   it('put what reads derived topics after what derives them', () => {
@@ -28,6 +32,7 @@ describe('reading groups', () => {
     for (const view of ['live-view', 'alert-triggers', 'provider-health']) {
       expect(Math.min(...stageOf(view)), view).to.be.greaterThan(0)
     }
+    expect(Math.min(...stageOf('accounts'))).to.be.greaterThan(Math.min(...stageOf('alert-triggers')))
     expect(groups.map(each => each.stage)).to.deep.equal(groups.map(each => each.stage).sort((a, b) => a - b))
   })
 })
