@@ -18,7 +18,7 @@ export const start: StartRole = async context => {
   const running = await runSink(context, kafka, {
     group: 'provider-health',
     topics: ['refreshes'],
-    open: () => openHealthSink(redis, config.namespace),
+    open: () => openHealthSink(redis, config.namespace, context.metrics),
   })
   return {
     ...running,

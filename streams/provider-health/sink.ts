@@ -7,13 +7,25 @@
  */
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
 import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { step } from './step.ts'
 
 /** Opens the sink on a connection that may be shared. */
-export async function openHealthSink(redis: Redis, prefix: string): Promise<PartitionSink> {
+export async function openHealthSink(redis: Redis, prefix: string, metrics: Metrics): Promise<PartitionSink> {
+  const refreshed = metrics.gauge('marketlog_provider_refreshed_seconds', 'Time of the last applied refresh.', [
+    'provider',
+    'side',
+  ])
+  const failures = metrics.gauge('marketlog_provider_failures', 'Refreshes in a row that failed.', ['provider', 'side'])
+  const show = (provider: string, { sides }: StoredHealth): void => {
+    for (const [side, one] of Object.entries(sides)) {
+      if (one.completed_at !== null) refreshed.set({ provider, side }, one.completed_at / 1000)
+      failures.set({ provider, side }, one.failures)
+    }
+  }
   const [hash, nextKey] = [healthKey(prefix), healthNextKey(prefix)]
   const [records, stored] = (await redis.multi().hgetall(hash).get(nextKey).exec()) ?? []
   if (!records || !stored || records[0] || stored[0]) throw records?.[0] ?? stored?.[0] ?? new Error('no answer')
@@ -21,7 +33,9 @@ export async function openHealthSink(redis: Redis, prefix: string): Promise<Part
   const health = new Map<string, StoredHealth>()
   if (next !== null) {
     for (const [provider, text] of Object.entries(records[1] as Record<string, string>)) {
-      health.set(provider, JSON.parse(text))
+      const stored: StoredHealth = JSON.parse(text)
+      health.set(provider, stored)
+      show(provider, stored)
     }
   }
   let changed = new Set<string>()
@@ -29,7 +43,9 @@ export async function openHealthSink(redis: Redis, prefix: string): Promise<Part
     position: Number(next ?? 0),
     apply({ event, value }) {
       if (event !== 'RefreshJudged') return OK
-      health.set(value.provider, step(health.get(value.provider), value))
+      const after = step(health.get(value.provider), value)
+      health.set(value.provider, after)
+      show(value.provider, after)
       changed.add(value.provider)
       return OK
     },

@@ -10,6 +10,7 @@ import type { BatchAnswer, Commit, GroupHandler, MessageBatch, Tick } from '#inf
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { groupErrorIn, rethrowUnlessGroupError } from './group-errors.ts'
+import type { ProgressWatch } from './progress-watch.ts'
 import { openPatience, type Slots, whileTicking } from './slots.ts'
 
 /** The runner's own work on a batch. */
@@ -22,13 +23,17 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
   metrics: Metrics
   slots: Slots<S>
   process: ProcessBatch<S>
+  watch?: ProgressWatch | undefined
 }): GroupHandler {
-  const { group, log, metrics, slots } = options
+  const { group, log, metrics, slots, watch } = options
   const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
   const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const patience = openPatience(Date.now)
   return {
-    assigned: partitions => slots.replace(partitions),
+    assigned(partitions) {
+      watch?.assigned(partitions)
+      slots.replace(partitions)
+    },
     async batch(batch, tick, commit) {
       await tick()
       const end = seconds.startTimer({ group })
@@ -36,6 +41,7 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         const slot = await slots.get(batch.topic, batch.partition, tick)
         const answer = await options.process(slot, batch, tick, commit)
         patience.succeeded()
+        if (answer !== 'again') watch?.moved(batch.topic, batch.partition, answer === 'done' ? batch.next : answer)
         taken.inc({ group }, batch.messages.length)
         return answer
       } catch (error) {
@@ -54,6 +60,9 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         end()
       }
     },
-    passed: (topic, partition, next, commit) => commit(topic, partition, next).catch(rethrowUnlessGroupError),
+    passed(topic, partition, next, commit) {
+      watch?.moved(topic, partition, next)
+      return commit(topic, partition, next).catch(rethrowUnlessGroupError)
+    },
   }
 }

@@ -23,6 +23,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
+import { watchProgress } from './progress-watch.ts'
 import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
 
@@ -89,6 +90,10 @@ export async function runProcessor(
     log.info({ topic, partition, next: slot.next, ms: Math.round(performance.now() - startedAt) }, 'partition restored')
     return slot
   }, log)
+  const watch = await watchProgress({
+    ...{ kafka, group: spec.group, topics: spec.inputs, metrics: context.metrics, log, fail: context.fail },
+    isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
+  })
   const member = await joinGroup(
     kafka,
     { group: spec.group, topics: spec.inputs, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
@@ -97,6 +102,7 @@ export async function runProcessor(
       log,
       metrics: context.metrics,
       slots,
+      watch,
       process: (slot, batch, tick) => process(runner, slot, batch, tick),
     }),
   )
@@ -104,6 +110,7 @@ export async function runProcessor(
     name: spec.group,
     ready: async () => slots.state(),
     async stop() {
+      await watch.close()
       await member.leave()
       await slots.close()
       await runner.reader.close()

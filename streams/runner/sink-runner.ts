@@ -17,6 +17,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
+import { watchProgress } from './progress-watch.ts'
 import { openRetrySink } from './retry-sink.ts'
 import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
@@ -42,6 +43,8 @@ export interface SinkSpec {
   mergesByOffset?: boolean
   /** Bytes of one fetch for one partition; 1 MiB when left out. */
   maxBytesPerPartition?: number
+  /** How long nothing may be committed while records wait; a minute when left out. */
+  stalledAfterMs?: number
   open(topic: TopicKey, partition: number): Promise<PartitionSink>
 }
 
@@ -70,6 +73,11 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
         : await spec.open(topic, partition)
     return { sink, next: sink.position, sought: undefined, close: () => sink.close() }
   }, log)
+  const watch = await watchProgress({
+    ...{ kafka, group, topics: read, metrics, log, fail: context.fail },
+    isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
+    ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
+  })
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
     const elsewhere = await offsetElsewhere(slot, batch, commit)
     if (elsewhere !== undefined) return elsewhere
@@ -86,12 +94,13 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const member = await joinGroup(
     kafka,
     { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
-    batchLoop({ group, log, metrics, slots, process: write }),
+    batchLoop({ group, log, metrics, slots, process: write, watch }),
   )
   return {
     name: group,
     ready: async () => slots.state(),
     async stop() {
+      await watch.close()
       await member.leave()
       await slots.close()
       await publisher.close()

@@ -5,6 +5,7 @@
 import { expect } from 'chai'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
 import { type FxCurrent, fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
@@ -57,7 +58,7 @@ describe('views of single records', () => {
     const log = verdicts(random, 600)
     const expected: Record<string, StoredHealth> = {}
     for (const judged of log) expected[judged.provider] = step(expected[judged.provider], judged)
-    let sink = await openHealthSink(redis, prefix)
+    let sink = await openHealthSink(redis, prefix, openMetrics())
     for (let at = 0; at < log.length; ) {
       const next = Math.min(log.length, at + random.integer(1, 40))
       await write(
@@ -65,14 +66,14 @@ describe('views of single records', () => {
         log.slice(at, next).map((judged, i) => judgedRecord(judged, at + i)),
       )
       at = next
-      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix)
+      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix, openMetrics())
       if (random.chance(0.2)) {
         // Died before its write: what was applied is gone and comes again.
         for (const judged of log.slice(at, at + 5)) sink.apply(judgedRecord(judged, at))
-        sink = await openHealthSink(redis, prefix)
+        sink = await openHealthSink(redis, prefix, openMetrics())
       }
       expect(Number(await redis.get(healthNextKey(prefix)))).to.equal(at)
-      expect((await openHealthSink(redis, prefix)).position).to.equal(at)
+      expect((await openHealthSink(redis, prefix, openMetrics())).position).to.equal(at)
     }
     expect(await healthIn(prefix)).to.deep.equal(expected)
   })
@@ -80,7 +81,10 @@ describe('views of single records', () => {
   it('health is refused to an owner that was paused while another went on', async () => {
     const prefix = `${platform.namespace}fence.`
     const log = verdicts(seededRandom('fence'), 20)
-    const [paused, other] = [await openHealthSink(redis, prefix), await openHealthSink(redis, prefix)]
+    const [paused, other] = [
+      await openHealthSink(redis, prefix, openMetrics()),
+      await openHealthSink(redis, prefix, openMetrics()),
+    ]
     await write(other, log.slice(0, 10).map(judgedRecord))
     const before = await healthIn(prefix)
     expect(await write(paused, log.map(judgedRecord)).catch(error => error)).to.be.instanceOf(Fenced)

@@ -1,0 +1,150 @@
+/**
+ * Watches whether a group's member gets on: its lag as a metric, and the end of the process when it hangs.
+ *
+ * A partition hangs when records wait for it and its position has not moved for a minute, by looks at the log that
+ * succeeded; a broker that is away, or a frozen process, therefore counts for nothing. A partition that is still
+ * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: what is left of transactions
+ * is no lag, so a member that has read everything is never taken for one that hangs.
+ */
+import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+
+/** Hears of a member's progress. */
+export interface ProgressWatch {
+  assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
+  /** A partition's position is `next` from now on. */
+  moved(topic: TopicKey, partition: number, next: number): void
+  close(): Promise<void>
+}
+
+/** What a watch works with. */
+export interface WatchOptions {
+  kafka: KafkaConnection
+  group: string
+  topics: readonly TopicKey[]
+  metrics: Metrics
+  log: Log
+  isOpen(topic: TopicKey, partition: number): boolean
+  fail(error: Error): void
+  /** {@link STALLED_AFTER_MS} when left out. */
+  stalledAfterMs?: number
+}
+
+/** How long nothing may be committed while records wait. */
+export const STALLED_AFTER_MS = 60_000
+const LOOKS_PER_LIMIT = 6
+const PATIENCE_WHILE_OPENING = 10
+
+interface Watched {
+  topic: TopicKey
+  partition: number
+  position: number | undefined
+  lag: number
+  /** For how long records have waited while the position stood. */
+  stalledMs: number
+  movedSinceLook: boolean
+}
+
+/** Opens the watch of a member. */
+export async function watchProgress(options: WatchOptions): Promise<ProgressWatch> {
+  const { kafka, group, log, fail } = options
+  const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS
+  const everyMs = limitMs / LOOKS_PER_LIMIT
+  const reader = await openRangeReader(kafka, options.topics.map(kafka.topicName))
+  const gauge = options.metrics.gauge('marketlog_group_lag', 'Records that wait for this member.', ['group', 'topic'])
+  let watched = new Map<string, Watched>()
+  let lookedAt = performance.now()
+  let isClosed = false
+
+  async function look(): Promise<void> {
+    const current = watched
+    await fillPositions(kafka, group, current)
+    for (const one of current.values()) one.lag = await lagOf(reader, kafka, one)
+    if (current !== watched || isClosed) return
+    // A process that was frozen looks late: only what could have been seen counts.
+    const passed = Math.min(performance.now() - lookedAt, 2 * everyMs)
+    lookedAt = performance.now()
+    for (const key of options.topics) {
+      const own = [...current.values()].filter(({ topic }) => topic === key)
+      gauge.set(
+        { group, topic: topics[key].name },
+        own.reduce((sum, { lag }) => sum + lag, 0),
+      )
+    }
+    for (const one of current.values()) {
+      one.stalledMs = one.lag === 0 || one.movedSinceLook ? 0 : one.stalledMs + passed
+      one.movedSinceLook = false
+      const patience = options.isOpen(one.topic, one.partition) ? 1 : PATIENCE_WHILE_OPENING
+      if (one.stalledMs >= limitMs * patience) return fail(stalled(group, one))
+    }
+  }
+
+  let looking = Promise.resolve()
+  const timer = setInterval(() => {
+    looking = looking.then(look).catch(error => log.debug({ error }, 'the lag could not be told'))
+  }, everyMs)
+  return {
+    assigned(partitions) {
+      watched = new Map(partitions.map(one => [nameOf(one.topic, one.partition), { ...one, ...NEW }]))
+      lookedAt = performance.now()
+    },
+    moved(topic, partition, next) {
+      const one = watched.get(nameOf(topic, partition))
+      if (!one || one.position === next) return
+      one.position = next
+      one.movedSinceLook = true
+    },
+    async close() {
+      isClosed = true
+      clearInterval(timer)
+      await looking
+      await reader.close()
+    },
+  }
+}
+
+const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceLook: true }
+
+const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
+
+function stalled(group: string, { topic, partition, lag, position, stalledMs }: Watched): Error {
+  const place = `${topics[topic].name}-${partition}`
+  const seconds = Math.round(stalledMs / 1000)
+  return new Error(
+    `${group} does not get on: ${lag} records of ${place} wait from offset ${position} on, and nothing was committed for ` +
+      `${seconds} s. The process ends so that its supervisor starts it anew; uncommitted work comes again`,
+  )
+}
+
+/** A member that has got nothing yet stands where its group does. */
+async function fillPositions(
+  kafka: KafkaConnection,
+  group: string,
+  watched: ReadonlyMap<string, Watched>,
+): Promise<void> {
+  const unknown = [...watched.values()].filter(({ position }) => position === undefined)
+  for (const topic of new Set(unknown.map(one => one.topic))) {
+    const committed = await committedOffsets(kafka, group, topic)
+    for (const one of unknown) if (one.topic === topic) one.position ??= committed.get(one.partition) ?? 0
+  }
+}
+
+async function lagOf(reader: RangeReader, kafka: KafkaConnection, one: Watched): Promise<number> {
+  const { partition } = one
+  const topic = kafka.topicName(one.topic)
+  const end = await reader.stableEnd(topic, partition)
+  let from = Math.max(one.position ?? 0, await reader.start(topic, partition))
+  // Transaction markers and aborted records have no record to wait for.
+  while (from < end && !one.movedSinceLook) {
+    const next = new Map([[partition, from]])
+    const [fetched] = await reader.fetch(topic, next, 0)
+    const moved = next.get(partition) ?? from
+    if (fetched === undefined || fetched.records.length > 0 || moved === from) break
+    from = moved
+  }
+  return Math.max(0, end - from)
+}
