@@ -18,7 +18,7 @@ import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
 import { candles, history } from './benches/clickhouse.ts'
 import { liveView } from './benches/live-view.ts'
-import { market } from './benches/market.ts'
+import { market, marketReads } from './benches/market.ts'
 import { memory } from './benches/memory.ts'
 import { portfolio } from './benches/portfolio.ts'
 import { prices } from './benches/prices.ts'
@@ -45,6 +45,7 @@ const BENCHES: readonly Bench[] = [
   memory,
   alerts,
   market,
+  marketReads,
   portfolio,
 ]
 const EXIT_MISSED = 1

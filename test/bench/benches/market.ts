@@ -43,21 +43,25 @@ const YEAR_DAYS = 365
 const DAY_MS = 86_400_000
 const LIMIT_MS = 300_000
 
-/** Market analytics. */
+/** What is answered from views of the whole market. */
 export const market: Bench = {
   name: 'market',
-  about: 'arbitrage, market items, one item, indicators and a chart of a year, beside the bare reads they rest on',
-  async run(context) {
-    const stage = await context.stage()
-    const asked: Asked = { baseUrl: await serve(context, stage), context, stage, key: await newKey(stage) }
-    const entries = [
-      ...(await measureArbitrage(asked)),
-      ...(await measureItems(asked)),
-      ...(await measureSingles(asked)),
-    ]
-    await stage.stopAll()
-    return entries
-  },
+  about: 'arbitrage over the whole market and all market items, beside the bare reads they rest on',
+  run: context => measure(context, async asked => [...(await measureArbitrage(asked)), ...(await measureItems(asked))]),
+}
+
+/** What is answered of one item. */
+export const marketReads: Bench = {
+  name: 'market-reads',
+  about: 'one market item, indicators and a chart of a year, beside the bare reads they rest on',
+  run: context => measure(context, measureSingles),
+}
+
+async function measure(context: BenchContext, run: (asked: Asked) => Promise<Entry[]>): Promise<Entry[]> {
+  const stage = await context.stage()
+  const entries = await run({ baseUrl: await serve(context, stage), context, stage, key: await newKey(stage) })
+  await stage.stopAll()
+  return entries
 }
 
 interface Asked {
