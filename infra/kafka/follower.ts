@@ -106,8 +106,8 @@ async function run(
         await delay(Math.min(2_000, 50 * 2 ** failures))
         continue
       }
-      const records = fetched.flatMap(({ partition, records: found }) =>
-        found.map(record => ({ topic, partition, ...record, key: record.key?.toString() ?? null })),
+      const records = fetched.flatMap(({ records: found }) =>
+        found.map(record => ({ topic, ...record, key: record.key?.toString() ?? null })),
       )
       if (records.length > 0) await options.onRecords(records)
       afterFetch(undefined)

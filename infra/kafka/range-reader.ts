@@ -13,6 +13,7 @@ import { type PartitionBytes, readLogDirs, type WireConnection } from './log-dir
 
 /** A record as the log holds it. */
 export interface LogRecord {
+  partition: number
   offset: number
   key: Buffer | null
   value: Buffer | null
@@ -162,17 +163,7 @@ function readerOf(cluster: Cluster): RangeReader {
       const found = await offset(topic, partition, READ_COMMITTED, timestamp)
       return found >= 0 ? found : offset(topic, partition, READ_COMMITTED, -1)
     },
-    async diskBytes() {
-      const largest = new Map<string, PartitionBytes>()
-      for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
-        const { connectionPool } = await cluster.findBroker({ nodeId })
-        for (const one of await readLogDirs(connectionPool)) {
-          const name = `${one.topic}/${one.partition}`
-          if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
-        }
-      }
-      return [...largest.values()]
-    },
+    diskBytes: () => diskBytesOf(cluster),
     fetch,
     async read(range, onRecord, tick) {
       const { topic, partition, to } = range
@@ -199,6 +190,19 @@ function readerOf(cluster: Cluster): RangeReader {
     },
     close: () => cluster.disconnect(),
   }
+}
+
+/** Of the replicas of a partition the largest: the others may be on their way. */
+async function diskBytesOf(cluster: Cluster): Promise<PartitionBytes[]> {
+  const largest = new Map<string, PartitionBytes>()
+  for (const { nodeId } of cluster.brokerPool.metadata?.brokers ?? []) {
+    const { connectionPool } = await cluster.findBroker({ nodeId })
+    for (const one of await readLogDirs(connectionPool)) {
+      const name = `${one.topic}/${one.partition}`
+      if ((largest.get(name)?.bytes ?? -1) < one.bytes) largest.set(name, one)
+    }
+  }
+  return [...largest.values()]
 }
 
 /** Asks again while a partition has no leader that knows of it: just after its topic was created, or as it moves. */
@@ -248,6 +252,7 @@ function advance(
   const end = Number(last.batchContext.firstOffset) + last.batchContext.lastOffsetDelta + 1
   next.set(partition, Math.max(end, position + 1))
   const records = batch.messages.map(message => ({
+    partition,
     offset: Number(message.offset),
     key: message.key,
     value: message.value,

@@ -11,6 +11,7 @@
  * does not matter which of them the changelog already held.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Decoded, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
@@ -102,17 +103,28 @@ async function readChangelog(
   const topic = kafka.topicName('book')
   const side: Side = log < PROVIDER_PARTITIONS ? 'ask' : 'bid'
   const range = { topic, partition: log, from: await reader.start(topic, log), to: await reader.end(topic, log) }
-  await readPages(reader, range, async records => {
+  const fold = async (records: readonly LogRecord[]): Promise<void> => {
     for (const { key, value } of records) {
       const [kind, provider = '', item = ''] = key?.toString().split('|') ?? []
       const filling = kind === 'row' ? fillings.get(itemPartition(item)) : undefined
       if (kind !== 'refresh' && filling === undefined) continue
-      const stored = value === null ? null : (await decodeLearning(kafka.codec, value)).value
+      const stored =
+        value === null ? null : (decodedNow(kafka, value) ?? (await decodeLearning(kafka.codec, value))).value
       if (filling) foldRow(filling.batch, { side, provider, itemId: Number(item), stored })
       else if (stored) for (const { batch } of fillings.values()) foldStored(batch, side, provider, stored)
     }
-    for (const filling of fillings.values()) await write(options, filling)
-  })
+  }
+  await readPages(reader, range, fold, () => Promise.all([...fillings.values()].map(each => write(options, each))))
+}
+
+/** Undefined for a writer that is met for the first time; a promise for each row would cost as much as the row. */
+function decodedNow({ codec }: KafkaConnection, value: Buffer): Decoded | undefined {
+  try {
+    return codec.decode(value)
+  } catch (error) {
+    if (error instanceof UnknownWriter) return undefined
+    throw error
+  }
 }
 
 /**
@@ -129,36 +141,46 @@ async function readChanges(options: RebuilderOptions, filling: Filling): Promise
   const { kafka, reader } = options
   const topic = kafka.topicName('bookChanges')
   const to = await reader.end(topic, filling.partition)
-  await readPages(reader, { topic, partition: filling.partition, from: filling.head.next, to }, async records => {
+  const fold = async (records: readonly LogRecord[]): Promise<void> => {
     for (const { value } of records) {
       if (value === null) continue
-      const decoded = await decodeLearning(kafka.codec, value)
+      const decoded = decodedNow(kafka, value) ?? (await decodeLearning(kafka.codec, value))
       if (decoded.event === 'BookChanged') foldChange(filling.batch, decoded.value)
       else if (decoded.event === 'RefreshMarked') foldMarker(filling.batch, decoded.value)
     }
-    await write(options, filling)
-  })
+  }
+  const range = { topic, partition: filling.partition, from: filling.head.next, to }
+  await readPages(reader, range, fold, () => write(options, filling))
   filling.head = { ...filling.head, next: to }
 }
 
 const PAGE_RECORDS = 10_000
 
-/** Reads a range page by page, at most {@link PAGE_RECORDS} records each; `onPage` is awaited before the next. */
+/**
+ * Reads a range page by page, at most {@link PAGE_RECORDS} records each. While a page is written the next one is read and
+ * folded, so broker, Redis and this process work at once; one page waits at most.
+ */
 async function readPages(
   reader: RangeReader,
   range: Parameters<RangeReader['read']>[0],
-  onPage: (records: readonly LogRecord[]) => Promise<void>,
+  fold: (records: readonly LogRecord[]) => Promise<void>,
+  write: () => Promise<unknown>,
 ): Promise<void> {
   let page: LogRecord[] = []
-  await reader.read(
-    range,
-    record => void page.push(record),
-    async () => {
-      const records = page
-      page = []
-      for (let at = 0; at < records.length; at += PAGE_RECORDS) await onPage(records.slice(at, at + PAGE_RECORDS))
-    },
-  )
+  let writing: Promise<unknown> = Promise.resolve()
+  const takePage = async (): Promise<void> => {
+    const records = page
+    page = []
+    for (let at = 0; at < records.length; at += PAGE_RECORDS) {
+      await fold(records.slice(at, at + PAGE_RECORDS))
+      await writing
+      writing = write()
+      // Whoever waits for it next hears of its failure.
+      writing.catch(() => undefined)
+    }
+  }
+  await reader.read(range, record => void page.push(record), takePage)
+  await writing
 }
 
 /**

@@ -54,12 +54,14 @@ export async function rebuildTables(
       onProgress(`reading the log: ${taken.toLocaleString('en')} records`)
     })
     // What came meanwhile, until there is little left that readers could miss for a moment.
-    for (let round = 0; round < ROUNDS; round++) {
+    for (let round = 0, last = Number.POSITIVE_INFINITY; round < ROUNDS; round++) {
       signal.throwIfAborted()
       const more = await sweep(shadow, reached)
       reached = more.reached
       records += more.records
-      if (more.records < CAUGHT_UP) break
+      // A round that had no less to read than the one before: it will not get shorter than this.
+      if (more.records < CAUGHT_UP || more.records >= last) break
+      last = more.records
     }
     onProgress('switching')
     const after = await switchTables({ ...parts, reader }, rebuild, reached)

@@ -23,6 +23,7 @@ import { memory } from './benches/memory.ts'
 import { portfolio } from './benches/portfolio.ts'
 import { prices } from './benches/prices.ts'
 import { reads } from './benches/reads.ts'
+import { rebuild } from './benches/rebuild.ts'
 import { replay } from './benches/replay.ts'
 import { restart } from './benches/restart.ts'
 import { snapshots } from './benches/snapshots.ts'
@@ -41,6 +42,7 @@ const BENCHES: readonly Bench[] = [
   candles,
   visibility,
   replay,
+  rebuild,
   restart,
   memory,
   alerts,

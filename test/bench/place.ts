@@ -21,6 +21,8 @@ import { writeUnlimitedTiers } from './unlimited-tiers.ts'
 /** A namespace on the servers and the processes in it. */
 export interface Place {
   readonly config: PlatformConfig
+  /** What gives a child process the same configuration. */
+  readonly environment: Readonly<Record<string, string>>
   readonly log: Log
   /** The running process of a role alone, started when there is none; resolves when it listens. */
   role(name: RoleName): Promise<RoleProcess>
@@ -73,7 +75,7 @@ export async function openPlace({ addresses, log, logs }: PlaceOptions): Promise
     await Promise.all([...running.keys()].map(stop))
   }
   return {
-    ...{ config, log, start, stop, stopAll },
+    ...{ config, environment, log, start, stop, stopAll },
     role: async name => running.get(name) ?? start(name, [name]),
     async close() {
       await stopAll()

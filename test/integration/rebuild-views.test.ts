@@ -4,14 +4,10 @@
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { loadCatalog } from '#infra/config/catalog.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
-import { saleObserved } from '#schemas/events/sale-observed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
@@ -23,81 +19,35 @@ import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { view as candlesView } from '#streams/candles/main.ts'
 import { view as historyView } from '#streams/history/main.ts'
 import { finishSwitch, shadowOf } from '#streams/runner/table-switch.ts'
+import { openSmallMarket, type SmallMarket } from '#test/fixtures/small-market.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const ITEMS = 60
 const LIMIT_MS = 60_000
-const PROVIDERS = ['provider_02', 'provider_05', 'provider_36']
 
 describe('rebuild and verify', function () {
   this.timeout(240_000)
   const platform = useServers()
-  const items = loadCatalog().slice(0, ITEMS)
-  const startedAt = Date.now() - 3_600_000
   let kafka: KafkaConnection
-  let ingest: Publisher
+  let market: SmallMarket
   let clickhouse: ClickhouseWriter
   let redis: Redis
-  let round = 0
 
   before(async () => {
     const { config, log } = platform
     kafka = connectKafka({ config, role: 'ingest', log })
-    ingest = await openPublisher(kafka, 'ingest')
+    market = await openSmallMarket(kafka)
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     redis = await openRedis(config.servers.redis, { name: 'test', log })
     await platform.startRoles(['sales', 'history', 'candles', 'live-view', 'book'])
-    for (let each = 0; each < 6; each++) await publishRound()
+    for (let each = 0; each < 6; each++) await market.publishRound()
     await settled()
   })
   after(async () => {
-    await ingest.close()
+    await market.close()
     await clickhouse.close()
     await closeRedis(redis)
   })
-
-  /** One refresh of every provider, in which some items move, come and go, and some sales. */
-  async function publishRound(): Promise<void> {
-    round += 1
-    const at = startedAt + round * 20_000
-    for (const [number, provider] of PROVIDERS.entries()) {
-      const refresh_id = `r${round}`
-      const listed = items.filter((_, index) => (index * 7 + round + number) % 11 > 1)
-      const asks = listed.map(({ market_hash_name, phase }, index) =>
-        kafka.codec.encode(askObserved, {
-          ...{ provider, refresh_id, index, market_hash_name, phase, currency: 'USD', usd_rate: null, url: null },
-          ...{
-            price: 1_000 + index * 10 + ((index + round) % 5),
-            quantity: 1 + ((index * round) % 9),
-            observed_at: at,
-          },
-        }),
-      )
-      const end = { provider, refresh_id, observed_at: at, count: listed.length, currency: 'USD', usd_rate: '1' }
-      const values = [...asks, kafka.codec.encode(refreshCompleted, end)]
-      await ingest.send(values.map(value => ({ topic: 'quotes' as const, key: provider, value })))
-    }
-    await ingest.send(
-      items.slice(0, 10).map(({ market_hash_name, phase }, index) => ({
-        topic: 'sales' as const,
-        key: 'provider_12',
-        value: kafka.codec.encode(saleObserved, {
-          ...{ provider: 'provider_12', sale_id: `${round}-${index}`, market_hash_name, phase, price: 500 + index },
-          ...{
-            currency: 'USD',
-            usd_rate: '1',
-            sold_at: at,
-            float: null,
-            paint_seed: index,
-            stickers: null,
-            charms: [],
-          },
-          ...{ inspect_in_game: null, screenshot_front: null, screenshot_back: null, observed_at: at },
-        }),
-      })),
-    )
-  }
 
   const check = (name: ViewName): Promise<Findings> => findingsOf(platform.config, platform.log, name, () => undefined)
 
@@ -138,7 +88,7 @@ describe('rebuild and verify', function () {
   it('live-view: a row changed by hand, one taken and one too many are found, and gone after a rebuild', async () => {
     const head = async (partition: number): Promise<LiveHead> =>
       JSON.parse((await redis.get(headKey(partition, platform.namespace))) ?? '')
-    const itemId = items.map(({ item_id }) => item_id)[5] ?? 0
+    const itemId = market.items[5]?.item_id ?? 0
     const partition = partitionOf(String(itemId), ITEM_PARTITIONS)
     const { generation } = await head(partition)
     const key = itemKey(partition, generation, 'ask', itemId, platform.namespace)
@@ -159,7 +109,7 @@ describe('rebuild and verify', function () {
       `unexpected ask|provider_41|${itemId}`,
     ])
     await rebuilt('live-view')
-    await publishRound()
+    await market.publishRound()
     await settled()
     expect((await check('live-view')).examples).to.deep.equal([])
     expect((await head(partition)).generation).to.be.greaterThan(generation)
@@ -188,7 +138,7 @@ describe('rebuild and verify', function () {
       while (!isOver) counts.push(await countOf('changes'))
     })()
     const writing = (async () => {
-      while (!isOver) await publishRound()
+      while (!isOver) await market.publishRound()
     })()
     for (const name of ['history', 'candles', 'live-view', 'sales'] as const) await rebuilt(name)
     isOver = true
