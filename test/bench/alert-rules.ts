@@ -46,7 +46,8 @@ const SHAPES: readonly [kind: AlertKind, value: string, currency: string | null]
 
 /** Opens the writers. */
 export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly number[]): Promise<AlertBench> {
-  await kafka.codec.prepare([...topics.alertRules.events, ...topics.bookChanges.events])
+  const { alertRules, alertsTriggered, bookChanges } = topics
+  await kafka.codec.prepare([...alertRules.events, ...alertsTriggered.events, ...bookChanges.events])
   const accounts = await openPublisher(kafka, 'accounts')
   const book = await openPublisher(kafka, 'book')
   const ruleOf = (number: number): AlertRuleChanged => {
