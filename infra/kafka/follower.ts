@@ -32,6 +32,8 @@ export interface FollowOptions {
 
 /** A topic being followed. */
 export interface Following {
+  /** By partition: where reading began. */
+  readonly from: readonly number[]
   /** Resolves when all that stood in the log at the beginning has been handed over. */
   caughtUp: Promise<void>
   /** Resolves after the signal, rejects when the broker is lost for good. */
@@ -55,6 +57,7 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
     ends.set(partition, end)
     next.set(partition, await firstOffset(reader, name, partition, end, options.from))
   }
+  const from = partitions.map(partition => next.get(partition) ?? 0)
   const caughtUp = Promise.withResolvers<void>()
   caughtUp.promise.catch(() => undefined)
   const isCaughtUp = (): boolean =>
@@ -67,7 +70,7 @@ export async function follow(kafka: KafkaConnection, topic: TopicKey, options: F
     caughtUp.reject(error)
     throw error
   })
-  return { caughtUp: caughtUp.promise, closed, trouble: () => trouble }
+  return { from, caughtUp: caughtUp.promise, closed, trouble: () => trouble }
 }
 
 async function firstOffset(

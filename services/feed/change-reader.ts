@@ -11,12 +11,13 @@ import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
-import { type Batch, openRefreshBuffer } from './refresh-buffer.ts'
+import type { LogPosition } from './log-position.ts'
+import { type ChangeRecord, openRefreshTeller, type RefreshTeller, type ToldBatch } from './refresh-teller.ts'
 
 /** What the reader needs. */
 export interface ChangeReaderOptions {
   kafka: KafkaConnection
-  deliver(batch: Batch): Promise<void>
+  deliver(batch: ToldBatch): Promise<void>
   metrics: FeedMetrics
   /** Told when the log can no longer be read. */
   fail(error: Error): void
@@ -26,34 +27,28 @@ export interface ChangeReaderOptions {
 export interface ChangeReader {
   /** Undefined while changes arrive, else why not. */
   unavailable(): string | undefined
+  /** Runs something between two batches, with the position of all that has been delivered by then. */
+  between<T>(work: (told: LogPosition) => T): Promise<T>
   stop(): Promise<void>
 }
 
 const MARKER_WAIT_MS = 500
 const RELEASE_EVERY_MS = 100
-const HELD_MAX = 100_000
+/** Most changes held of one refresh. */
+export const HELD_MAX = 100_000
 /** A fetch that waits holds up the end of the reader. */
 const FETCH_WAIT_MS = 100
 
 /** Begins to read; resolves when the log's end is known, so that nothing after it is missed. */
 export async function openChangeReader(options: ChangeReaderOptions): Promise<ChangeReader> {
   const { kafka, metrics, fail } = options
-  const buffer = openRefreshBuffer({ partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX })
+  const limits = { partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
+  const opened = Promise.withResolvers<RefreshTeller>()
   const ending = new AbortController()
   let ended: string | undefined
-  let waiting = 0
-  let last: Promise<void> = Promise.resolve()
+  const turns = openTurns()
 
-  /** Runs one piece of work after the other: batches must not overtake each other. */
-  const inTurn = (work: () => Promise<void>): Promise<void> => {
-    waiting += 1
-    const done = last.then(work).finally(() => {
-      waiting -= 1
-    })
-    last = done.catch(() => undefined)
-    return done
-  }
-  const deliver = async (batches: readonly Batch[], stampedAt?: number): Promise<void> => {
+  const deliver = async (batches: readonly ToldBatch[], stampedAt?: number): Promise<void> => {
     for (const batch of batches) {
       await options.deliver(batch)
       if (stampedAt === undefined) continue
@@ -61,26 +56,27 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     }
   }
   const take = async (records: readonly FollowedRecord[]): Promise<void> => {
-    for (const { partition, value, timestamp } of records) {
-      const decoded = await decode(kafka, value, metrics)
-      if (decoded === undefined) continue
-      const { event } = decoded
-      if (event === 'BookChanged') await deliver(buffer.change(decoded.value), timestamp)
-      if (event === 'RefreshMarked') await deliver(buffer.mark(partition, decoded.value, performance.now()), timestamp)
+    const teller = await opened.promise
+    for (const record of records) {
+      const decoded = await decodeChange(kafka, record, metrics)
+      if (decoded) await deliver(teller.take(decoded, performance.now()), record.timestamp)
+      else teller.skip(record.partition, record.offset)
     }
-    await deliver(buffer.release(performance.now()), records.at(-1)?.timestamp)
-    metrics.held.set(buffer.held())
+    await deliver(teller.release(performance.now()), records.at(-1)?.timestamp)
+    metrics.held.set(teller.held())
   }
 
   const following = await follow(kafka, 'bookChanges', {
     from: 'end',
     signal: ending.signal,
     waitMs: FETCH_WAIT_MS,
-    onRecords: records => inTurn(() => take(records)),
+    onRecords: records => turns.take(() => take(records)),
   })
+  const teller = openRefreshTeller(limits, { next: following.from, behind: new Map() })
+  opened.resolve(teller)
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
-    if (waiting === 0) inTurn(() => deliver(buffer.release(performance.now()))).catch(fail)
+    if (turns.waiting() === 0) turns.take(() => deliver(teller.release(performance.now()))).catch(fail)
   }, RELEASE_EVERY_MS)
   const closed = following.closed.then(
     () => {
@@ -93,6 +89,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   )
   return {
     unavailable: () => ended ?? (following.trouble() === undefined ? undefined : 'the log does not answer'),
+    between: work => turns.take(async () => work(teller.position())),
     async stop() {
       clearInterval(timer)
       ending.abort()
@@ -101,10 +98,33 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   }
 }
 
-async function decode(kafka: KafkaConnection, value: Buffer | null, metrics: FeedMetrics) {
+/** Runs one piece of work after the other: batches must not overtake each other. */
+function openTurns() {
+  let waiting = 0
+  let last: Promise<unknown> = Promise.resolve()
+  return {
+    waiting: () => waiting,
+    take<T>(work: () => Promise<T>): Promise<T> {
+      waiting += 1
+      const done = last.then(work).finally(() => {
+        waiting -= 1
+      })
+      last = done.catch(() => undefined)
+      return done
+    },
+  }
+}
+
+/** A record as the teller takes it; undefined, and counted, when it cannot be read. */
+export async function decodeChange(
+  kafka: KafkaConnection,
+  { partition, offset, value }: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,
+  metrics: Pick<FeedMetrics, 'undecodable'>,
+): Promise<ChangeRecord | undefined> {
   try {
-    if (value !== null) return await decodeLearning(kafka.codec, value)
-    throw new DecodeError('the record has no value')
+    if (value === null) throw new DecodeError('the record has no value')
+    const decoded = await decodeLearning(kafka.codec, value)
+    return { partition, offset, event: decoded.event, value: decoded.value } as ChangeRecord
   } catch (error) {
     if (!(error instanceof DecodeError)) throw error
     metrics.undecodable.inc()

@@ -6,6 +6,7 @@
  * and an ending stream that is not read within its limit is cut, so a stalled client costs its cap and
  * nothing else. Knows nothing of feeds.
  */
+import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { PING, partingFrame } from './frames.ts'
 
@@ -13,6 +14,14 @@ import { PING, partingFrame } from './frames.ts'
 export interface EventStream {
   /** Queues a frame; tells when the stream was over before, or is over now because the client reads too slowly. */
   send(frame: Buffer): 'queued' | 'over' | 'too_slow'
+  /** Unread bytes. */
+  waiting(): number
+  /** Ends the stream because its client reads too slowly. */
+  giveUp(): 'too_slow' | 'over'
+  /** Calls whenever all that was queued has gone out. */
+  onDrain(call: () => void): void
+  /** Resolves true when little is unread, false when the stream is over or that takes longer than a limit. */
+  drained(): Promise<boolean>
   /** Sends a ping when nothing was sent for `idleMs`. */
   pingIfIdle(idleMs: number): void
   /** Tells the reason in a comment and ends the stream; with a time, the client is told when to come back. */
@@ -32,6 +41,11 @@ export interface EventStreamOptions {
 
 /** How long a client may take to read what is queued when its stream ends. */
 const END_LIMIT_MS = 5_000
+
+/** Unread bytes from which on a producer that can wait waits. */
+const PLENTY_BYTES = 256 * 1024
+/** How long such a producer waits for a client that reads nothing. */
+const DRAIN_LIMIT_MS = 30_000
 
 const HEADERS = {
   'content-type': 'text/event-stream',
@@ -67,18 +81,31 @@ export function openEventStream(response: ServerResponse, options: EventStreamOp
     // A process that stops need not wait for it.
     cut.unref()
   }
+  const giveUp: EventStream['giveUp'] = () => {
+    if (!isOpen) return 'over'
+    end(`closed: more than ${capBytes} bytes were waiting to be read; read faster, or ask for fewer items`)
+    return 'too_slow'
+  }
   const send: EventStream['send'] = frame => {
     if (!isOpen) return 'over'
-    if (response.writableLength + frame.length > capBytes) {
-      end(`closed: more than ${capBytes} bytes were waiting to be read; read faster, or ask for fewer items`)
-      return 'too_slow'
-    }
+    if (response.writableLength + frame.length > capBytes) return giveUp()
     response.write(frame)
     sentAt = now()
     return 'queued'
   }
   return {
     send,
+    giveUp,
+    waiting: () => response.writableLength,
+    onDrain: call => void response.on('drain', () => isOpen && call()),
+    async drained() {
+      if (!isOpen) return false
+      if (response.writableLength < PLENTY_BYTES) return true
+      await Promise.race([once(response, 'drain', { signal: AbortSignal.timeout(DRAIN_LIMIT_MS) }), closed]).catch(() =>
+        end(`closed: nothing was read for ${DRAIN_LIMIT_MS / 1000} seconds`),
+      )
+      return isOpen
+    },
     pingIfIdle(idleMs) {
       if (now() - sentAt >= idleMs) send(PING)
     },

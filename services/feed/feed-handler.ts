@@ -13,6 +13,8 @@ import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, parseFeedQuery, tokenOf } from './feed-query.ts'
 import type { Gateway } from './gateway.ts'
 import { jsonHeaders, Refusal, refuse, unavailable } from './refusal.ts'
+import { parseReplayRange, replayOf } from './replay.ts'
+import { type Begin, prepareStart, type StreamStartOptions } from './stream-start.ts'
 
 /** What the handler needs. */
 export interface FeedHandlerOptions {
@@ -22,6 +24,7 @@ export interface FeedHandlerOptions {
   providerKeys: readonly string[]
   /** What `ready` lists when no provider was named. */
   providersOf: Record<Side, readonly string[]>
+  starts: StreamStartOptions
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
@@ -44,6 +47,10 @@ interface Route {
 const ROUTES = new Map<string, Route>([
   ['/feed/prices', { method: 'GET', answer: (asked, options) => openStream('ask', asked, options) }],
   ['/feed/bids', { method: 'GET', answer: (asked, options) => openStream('bid', asked, options) }],
+  [
+    '/feed/replay/prices',
+    { method: 'GET', answer: (asked, options) => openStream('ask', asked, options, replayStart) },
+  ],
   ['/feed/token', { method: 'POST', answer: answerToken }],
 ])
 
@@ -74,22 +81,46 @@ async function answer(
   await route.answer({ request, response, query, requestId }, options)
 }
 
-async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions): Promise<void> {
+/** Makes what comes before the live stream, or instead of it. */
+type StartOf = (
+  asked: Asked,
+  feed: FeedRequest,
+  providers: readonly string[],
+  options: FeedHandlerOptions,
+) => Promise<Begin | undefined>
+
+async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions, start: StartOf = liveStart) {
   const { request, response, query, requestId } = asked
   const caller = await callerOf(request, response, tokenOf(query), options.access)
   const place = await placeOf(caller, options.access)
   try {
     const feed = requested(side, query, options.providerKeys)
     if (options.unavailable() !== undefined) throw unavailable()
+    const providers = feed.providers ?? options.providersOf[side]
+    const begin = await start(asked, feed, providers, options)
     // The client may be gone while its key was looked up; there is nobody to release the place for it then.
     if (response.destroyed) return place.release()
-    const providers = feed.providers ?? options.providersOf[side]
     const { keyId } = caller.credential
-    options.gateway.connect(response, { feed, providers, keyId, recheck: caller.recheck, place, requestId })
+    options.gateway.connect(response, { feed, providers, keyId, recheck: caller.recheck, place, requestId, begin })
   } catch (error) {
     place.release()
     throw error
   }
+}
+
+/** What comes before the live stream; a 503 when the current state or the log cannot be read. */
+const liveStart: StartOf = async ({ request, requestId }, feed, providers, { starts, access }) => {
+  const id = request.headers['last-event-id']
+  return await prepareStart(feed, providers, typeof id === 'string' ? id : undefined, starts).catch(error => {
+    access.log.warn({ err: error, request_id: requestId }, 'a stream cannot be begun')
+    throw unavailable()
+  })
+}
+
+const replayStart: StartOf = async ({ query }, _feed, _providers, { starts }) => {
+  const range = parseReplayRange(new URLSearchParams(query), Date.now())
+  if (Array.isArray(range)) throw new Refusal('VALIDATION_ERROR', range)
+  return replayOf(range, starts)
 }
 
 async function answerToken({ request, response, requestId }: Asked, { access }: FeedHandlerOptions): Promise<void> {

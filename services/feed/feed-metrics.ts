@@ -10,7 +10,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 export const FEED_NAMES: Record<Side, string> = { ask: 'prices', bid: 'bids' }
 
 /** Why a stream ended. */
-export type EndReason = 'client' | 'too_slow' | 'key' | 'stopping'
+export type EndReason = 'client' | 'too_slow' | 'key' | 'stopping' | 'begin'
 
 /** The feed's counters. */
 export type FeedMetrics = ReturnType<typeof openFeedMetrics>

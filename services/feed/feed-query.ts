@@ -16,6 +16,18 @@ export interface FeedRequest {
   providers: readonly string[] | undefined
   itemIdsCount: number
   namesCount: number
+  /** Beyond the specification, all off unless asked for. */
+  options: FeedOptions
+}
+
+/** What a subscriber asks for beyond the specification. */
+export interface FeedOptions {
+  /** Events carry ids, and `Last-Event-ID` continues where one left off. */
+  resume: boolean
+  /** The current state comes first. */
+  snapshot: boolean
+  /** A slow client gets the latest of each row instead of its end. */
+  conflate: boolean
 }
 
 /** Values of both filters together, at most. */
@@ -37,6 +49,8 @@ export function parseFeedQuery(
     ...ids.flatMap(checkItemId),
     ...names.flatMap(checkName),
     ...checkCount(ids.length, names.length),
+    ...['resume', 'snapshot'].flatMap(name => checkFlag(name, values[name as 'resume' | 'snapshot'])),
+    ...checkPolicy(values.policy, values.resume),
   ]
   if (violations.length > 0) return violations
   return {
@@ -50,16 +64,23 @@ export function parseFeedQuery(
     providers: providers.length === 0 ? undefined : [...new Set(providers)],
     itemIdsCount: ids.length,
     namesCount: names.length,
+    options: {
+      resume: isTrue(values.resume[0]),
+      snapshot: isTrue(values.snapshot[0]),
+      conflate: values.policy[0] === 'conflate',
+    },
   }
 }
 
 /** The feed token of a query string; undefined when there is none that can be read. */
 export const tokenOf = (query: string): string | undefined => /(?:^|&)token=([^&]*)/.exec(query)?.[1]
 
-type FeedValues = Record<'providers' | 'item_ids' | 'market_hash_names', string[]>
+const NAMES = ['providers', 'item_ids', 'market_hash_names', 'resume', 'snapshot', 'policy'] as const
+
+type FeedValues = Record<(typeof NAMES)[number], string[]>
 
 function valuesOf(query: string): FeedValues | undefined {
-  const values: FeedValues = { providers: [], item_ids: [], market_hash_names: [] }
+  const values = Object.fromEntries(NAMES.map(name => [name, [] as string[]])) as FeedValues
   try {
     for (const part of query.split('&')) {
       const equals = part.indexOf('=')
@@ -107,4 +128,27 @@ function checkCount(ids: number, names: number): Violation[] {
   const msg = `item_ids and market_hash_names take at most ${FILTER_VALUES_MAX} values together, not ${count}`
   const loc = ['query', ids >= names ? 'item_ids' : 'market_hash_names']
   return [{ type: 'too_long', loc, msg, input: count, ctx: { max_length: FILTER_VALUES_MAX, actual_length: count } }]
+}
+
+const TRUE = ['true', '1']
+const FALSE = ['false', '0']
+
+const isTrue = (text: string | undefined): boolean => TRUE.includes(text?.toLowerCase() ?? '')
+
+function checkFlag(name: string, [input, ...more]: readonly string[]): Violation[] {
+  const loc = ['query', name]
+  if (more.length > 0) return [{ type: 'value_error', loc, msg: 'May be given once', input: [input, ...more], ctx: {} }]
+  if (input === undefined || [...TRUE, ...FALSE].includes(input.toLowerCase())) return []
+  return [{ type: 'bool_parsing', loc, msg: 'Input should be true or false', input, ctx: {} }]
+}
+
+function checkPolicy([input, ...more]: readonly string[], resume: readonly string[]): Violation[] {
+  const loc = ['query', 'policy']
+  if (more.length > 0) return [{ type: 'value_error', loc, msg: 'May be given once', input: [input, ...more], ctx: {} }]
+  if (input === undefined) return []
+  const expected = "'conflate'"
+  if (input !== 'conflate') return [{ type: 'enum', loc, msg: `Input should be ${expected}`, input, ctx: { expected } }]
+  if (!isTrue(resume[0])) return []
+  const msg = 'A stream that leaves changes out has no places to resume from: take policy=conflate or resume=true'
+  return [{ type: 'value_error', loc, msg, input, ctx: {} }]
 }

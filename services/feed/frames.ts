@@ -4,7 +4,7 @@
  * Pure. Source: interface.md "Feed events". Invariant: every frame ends with an empty line, and no value
  * can break out of its line, because JSON escapes line ends.
  */
-import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
+import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
@@ -37,15 +37,43 @@ export function changedFrame(side: Side, provider: string, seenAt: number, items
 /** An item's unchanging members; found by the object, so a republished item makes a new text. */
 const identities = new WeakMap<CatalogItem, string>()
 
-/** One member of `items[]` as JSON; the price in hundredths of a US dollar. */
-export function itemText(item: CatalogItem, change: BookChanged): string {
+/** What `items[]` tells of a row. */
+export interface ToldRow {
+  /** Hundredths of a US dollar; null when it is removed. */
+  price: number | null
+  quantity: number
+  change: Change
+}
+
+/** What is told of a change. */
+export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged): ToldRow => ({
+  price: micro === null ? null : toMinor(micro, USD_RATE),
+  quantity,
+  change,
+})
+
+/** One member of `items[]` as JSON. */
+export function itemText(item: CatalogItem, { price, quantity, change }: ToldRow): string {
   let identity = identities.get(item)
   if (identity === undefined) {
     const { item_id, market_hash_name, phase } = item
     identity = JSON.stringify({ item_id, market_hash_name, phase }).slice(0, -1)
     identities.set(item, identity)
   }
-  const { price_micro_usd: micro, quantity } = change
-  const price = micro === null ? 'null' : String(toMinor(micro, USD_RATE))
-  return `${identity},"price":${price},"qty":${quantity},"change":"${change.change}"}`
+  return `${identity},"price":${price},"qty":${quantity},"change":"${change}"}`
 }
+
+/** An event with an id before it, for who may come back to it. */
+export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
+
+/** Tells that what was missed cannot be told: the client must fetch the current state. */
+export const resyncFrame = (reason: 'expired' | 'unknown'): Buffer =>
+  Buffer.from(`event: resync\ndata: ${JSON.stringify({ reason })}\n\n`)
+
+/** Tells that the current state is complete and changes follow. */
+export const snapshotEndFrame = (items: number): Buffer =>
+  Buffer.from(`event: snapshot.end\ndata: ${JSON.stringify({ items })}\n\n`)
+
+/** Tells that a replay is complete. */
+export const replayEndFrame = (items: number): Buffer =>
+  Buffer.from(`event: replay.end\ndata: ${JSON.stringify({ items })}\n\n`)

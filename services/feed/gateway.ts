@@ -11,13 +11,17 @@ import { setImmediate as breathe } from 'node:timers/promises'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Place } from '#infra/redis/held-places.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
-import { readyFrame } from './frames.ts'
-import { type Delivery, openHub, type Subscription } from './hub.ts'
-import type { Batch } from './refresh-buffer.ts'
+import { identifiedFrame, readyFrame } from './frames.ts'
+import { type ChangeBatch, type Delivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
+import { encodePosition, ofSide } from './log-position.ts'
+import { conflatingOutlet, type Outlet, openSluice, plainOutlet, resumableOutlet } from './outlets.ts'
+import type { ToldBatch } from './refresh-teller.ts'
+import type { Begin } from './stream-start.ts'
 
 /** A request that has passed every check. */
 export interface AdmittedRequest {
@@ -29,6 +33,8 @@ export interface AdmittedRequest {
   recheck(): KeyAnswer | Promise<KeyAnswer>
   place: Place
   requestId: string
+  /** What comes before the live stream, where anything does. */
+  begin?: Begin | undefined
 }
 
 /** What the gateway needs. */
@@ -37,6 +43,8 @@ export interface GatewayOptions {
   mayListen(credential: Credential): boolean
   metrics: FeedMetrics
   log: Log
+  /** Of the ids of a feed. */
+  scopeOf(subscription: Subscription): string
   /** Most unread bytes of one subscriber. */
   capBytes?: number
   /** Idle time after which a ping is sent. */
@@ -47,13 +55,17 @@ export interface GatewayOptions {
 export interface Gateway {
   connect(response: ServerResponse, request: AdmittedRequest): void
   /** Queues a batch for everybody whom it concerns; one batch at a time. */
-  deliver(batch: Batch): Promise<void>
+  deliver(batch: TellableBatch): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
   stop(): Promise<void>
 }
 
+/** A batch, with the positions that it leads to where anybody resumes. */
+export type TellableBatch = ChangeBatch & Partial<Pick<ToldBatch, 'positionAfter'>>
+
 interface Subscriber extends Subscription {
   stream: EventStream
+  outlet: Outlet
   request: AdmittedRequest
 }
 
@@ -89,30 +101,28 @@ export function openGateway(options: GatewayOptions): Gateway {
   const recheckKeys = openRecheck(subscribers, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
   )
-  const pingIdle = () => {
-    for (const { stream } of subscribers) stream.pingIfIdle(pingAfterMs)
-  }
   const timers = [
     setInterval(() => void recheckKeys(), RECHECK_MS),
-    setInterval(pingIdle, Math.min(PING_CHECK_MS, pingAfterMs)),
+    setInterval(() => pingIdle(subscribers, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
-  /** Queues a frame for everybody whom it concerns; returns the bytes queued. */
-  const queue = ({ frame, to, items }: Delivery<Subscriber>, feed: string): number => {
+  /** Queues an event for everybody whom it concerns; returns the bytes queued. */
+  const queue = ({ frame, to, changes }: Delivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
     let events = 0
+    const event = { frame, identified, changes }
     for (const subscriber of to) {
-      const outcome = subscriber.stream.send(frame)
+      const outcome = subscriber.outlet.take(event)
       if (outcome === 'queued') events += 1
       else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
     }
-    countQueued(metrics, feed, { events, items: events * items, bytes: events * frame.length })
+    countQueued(metrics, feed, { events, items: events * changes.length, bytes: events * frame.length })
     return events * frame.length
   }
-
   return {
     connect(response, request) {
-      const subscriber = openSubscriber(response, request, capBytes)
+      const subscriber = openSubscriber(response, request, { ...options, capBytes })
       subscribers.add(subscriber)
-      hub.add(subscriber)
+      if (request.begin) void bring(subscriber, request.begin, { hub, subscribers, capBytes, log, leave, dismiss })
+      else hub.add(subscriber)
       const feed = FEED_NAMES[subscriber.side]
       metrics.connections.inc({ feed })
       log.info({ feed, key_id: request.keyId, request_id: request.requestId }, 'stream opened')
@@ -120,8 +130,9 @@ export function openGateway(options: GatewayOptions): Gateway {
     },
     async deliver(batch) {
       let queued = 0
+      const identify = openIdentify(batch, options)
       for (const delivery of hub.deliver(batch)) {
-        queued += queue(delivery, FEED_NAMES[batch.side])
+        queued += queue(delivery, identify(delivery), FEED_NAMES[batch.side])
         if (queued < SLICE_BYTES) continue
         queued = 0
         await breathe()
@@ -141,11 +152,69 @@ export function openGateway(options: GatewayOptions): Gateway {
 const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RETRY_MS.longest - RETRY_MS.shortest))
 
 /** Opens the stream of an admitted request and says `ready` on it. */
-function openSubscriber(response: ServerResponse, request: AdmittedRequest, capBytes: number): Subscriber {
+function openSubscriber(
+  response: ServerResponse,
+  request: AdmittedRequest,
+  { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
+): Subscriber {
   const { feed, providers, requestId } = request
   const stream = openEventStream(response, { requestId, capBytes, now: () => performance.now() })
   stream.send(readyFrame({ providers, itemIds: feed.itemIdsCount, names: feed.namesCount }))
-  return { ...feed.subscription, stream, request }
+  const { side } = feed.subscription
+  const framesOf = (changes: readonly BookChanged[]) => framesOfRows(side, changes, itemOf)
+  const outlet = feed.options.conflate
+    ? conflatingOutlet(stream, { capBytes, framesOf })
+    : feed.options.resume
+      ? resumableOutlet(stream)
+      : plainOutlet(stream)
+  return { ...feed.subscription, stream, outlet, request }
+}
+
+function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
+  for (const { stream } of subscribers) stream.pingIfIdle(idleMs)
+}
+
+/** What bringing a subscriber to the live stream takes. */
+interface Bringing {
+  hub: Hub<Subscriber>
+  subscribers: ReadonlySet<Subscriber>
+  capBytes: number
+  log: Log
+  leave(subscriber: Subscriber, reason: EndReason): void
+  dismiss(subscriber: Subscriber, reason: EndReason, words: string, retryMs?: number): void
+}
+
+/** Brings a subscriber to the live stream by its own way. */
+async function bring(subscriber: Subscriber, begin: Begin, parts: Bringing): Promise<void> {
+  const { hub, subscribers, capBytes, log, leave, dismiss } = parts
+  const { stream } = subscriber
+  const ending = new AbortController()
+  void stream.closed.then(() => ending.abort())
+  const sluice = openSluice(stream, subscriber.outlet, capBytes)
+  subscriber.outlet = sluice
+  const open = () => {
+    if (sluice.open() === 'too_slow') leave(subscriber, 'too_slow')
+  }
+  const join = () => {
+    if (subscribers.has(subscriber)) hub.add(subscriber)
+  }
+  await begin({ stream, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
+    if (!subscribers.has(subscriber)) return
+    log.warn({ err: error, request_id: subscriber.request.requestId }, 'a stream could not be begun')
+    dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())
+  })
+}
+
+/** The events of a batch with their ids, each made once, for those who resume. */
+function openIdentify(batch: TellableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
+  const ids = new Map<number, string>()
+  return ({ frame, to, through }: Delivery<Subscriber>): Buffer | undefined => {
+    const resuming = batch.positionAfter && to.find(({ request }) => request.feed.options.resume)
+    if (!batch.positionAfter || !resuming) return undefined
+    const id = ids.get(through) ?? encodePosition(ofSide(batch.positionAfter(through), batch.side), scopeOf(resuming))
+    ids.set(through, id)
+    return identifiedFrame(frame, id)
+  }
 }
 
 function countQueued(

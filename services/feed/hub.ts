@@ -8,8 +8,11 @@
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { changedFrame, itemText } from './frames.ts'
+import { changedFrame, itemText, rowOf } from './frames.ts'
 import type { Batch } from './refresh-buffer.ts'
+
+/** What a hub needs of a batch. */
+export type ChangeBatch = Pick<Batch, 'side' | 'provider' | 'changes'>
 
 /** Items of one event at most (decisions.md, "Feeds"). */
 export const EVENT_ITEMS_MAX = 1_000
@@ -29,7 +32,10 @@ export interface Subscription {
 export interface Delivery<S> {
   frame: Buffer
   to: readonly S[]
-  items: number
+  /** The changes that it tells. */
+  changes: readonly BookChanged[]
+  /** Changes of the batch, from its first, that these subscribers need no more of. */
+  through: number
 }
 
 /** The subscribers of one process. */
@@ -37,7 +43,7 @@ export interface Hub<S extends Subscription> {
   add(subscriber: S): void
   remove(subscriber: S): void
   /** The frames of a batch, made as they are taken; subscribers are those of the first. */
-  deliver(batch: Batch): Iterable<Delivery<S>>
+  deliver(batch: ChangeBatch): Iterable<Delivery<S>>
   /** Changes left out because the catalog does not hold their item. */
   unknownItems(): number
 }
@@ -80,6 +86,7 @@ export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
         unknown += 1
       })
       if (all.length > 0) yield* framesOf(batch, batch.changes, textOf, all)
+      for (const [change, to] of takeSingles(matched)) yield* framesOf(batch, [change], textOf, to)
       for (const [subscriber, changes] of matched) yield* framesOf(batch, changes, textOf, [subscriber])
     },
     unknownItems: () => unknown,
@@ -111,6 +118,19 @@ function matchFilters<S>(
   return matched
 }
 
+/** Takes out who gets one change alone, by that change: one frame serves all of them. */
+function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
+  const singles = new Map<BookChanged, S[]>()
+  for (const [subscriber, [change, ...more]] of matched) {
+    if (change === undefined || more.length > 0) continue
+    matched.delete(subscriber)
+    const found = singles.get(change)
+    if (found) found.push(subscriber)
+    else singles.set(change, [subscriber])
+  }
+  return singles
+}
+
 /** Makes the text of each change once, whoever asks for it. */
 function openTexts(itemOf: ItemOf, onUnknown: () => void): TextOf {
   const texts = new Map<BookChanged, string | undefined>()
@@ -118,26 +138,39 @@ function openTexts(itemOf: ItemOf, onUnknown: () => void): TextOf {
     if (texts.has(change)) return texts.get(change)
     const item = itemOf(change.item_id)
     if (item === undefined) onUnknown()
-    const text = item && itemText(item, change)
+    const text = item && itemText(item, rowOf(change))
     texts.set(change, text)
     return text
   }
 }
 
-/** The events of some changes, for the same receivers. */
+/** The events of some changes of a batch, for the same receivers. */
 function* framesOf<S>(
-  { side, provider }: Batch,
-  changes: readonly BookChanged[],
+  { side, provider, changes: all }: ChangeBatch,
+  wanted: readonly BookChanged[],
   textOf: TextOf,
   to: readonly S[],
 ): Iterable<Delivery<S>> {
-  for (const moment of bySeenAt(changes)) {
-    const texts = moment.map(textOf).filter(text => text !== undefined)
+  const known = wanted.filter(change => textOf(change) !== undefined)
+  let told = 0
+  let through = 0
+  for (const moment of bySeenAt(known)) {
     const seenAt = moment[0]?.seen_at ?? 0
-    for (let from = 0; from < texts.length; from += EVENT_ITEMS_MAX) {
-      const part = texts.slice(from, from + EVENT_ITEMS_MAX)
-      yield { frame: changedFrame(side, provider, seenAt, part), to, items: part.length }
+    for (let from = 0; from < moment.length; from += EVENT_ITEMS_MAX) {
+      const changes = moment.slice(from, from + EVENT_ITEMS_MAX)
+      const texts = changes.map(change => textOf(change) as string)
+      told += changes.length
+      through = told === known.length ? all.length : all.indexOf(known[told] as BookChanged, through)
+      yield { frame: changedFrame(side, provider, seenAt, texts), to, changes, through }
     }
+  }
+}
+
+/** Events of changes of any providers of one side, for one subscriber. */
+export function* framesOfRows(side: Side, changes: readonly BookChanged[], itemOf: ItemOf): Iterable<Buffer> {
+  for (const [provider, own] of Map.groupBy(changes, change => change.provider)) {
+    const textOf = openTexts(itemOf, () => undefined)
+    for (const { frame } of framesOf({ side, provider, changes: own }, own, textOf, [])) yield frame
   }
 }
 

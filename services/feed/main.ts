@@ -6,7 +6,7 @@
  * gateway processes may run side by side: connections of a key are counted over all of them.
  */
 import { loadProviders } from '#infra/config/providers.ts'
-import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
+import { loadAddressLimit, loadTiers, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { openKeyUse } from '#infra/postgres/key-use.ts'
@@ -14,14 +14,19 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { openHeldPlaces } from '#infra/redis/held-places.ts'
 import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
-import { closeRedis, keepConnecting, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, keepConnecting, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openChangeReader } from './change-reader.ts'
+import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
-import { openFeedMetrics } from './feed-metrics.ts'
+import { FEED_NAMES, openFeedMetrics } from './feed-metrics.ts'
 import { openGateway } from './gateway.ts'
+import type { Subscription } from './hub.ts'
+import { openLiveState } from './live-state.ts'
+import { openLogHistory } from './log-history.ts'
 import { openFeedLimits } from './request-limits.ts'
 
 const KEY_CONNECTIONS = 2
@@ -41,36 +46,28 @@ export const start: StartRole = async context => {
   const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
   const stopConnecting = keepConnecting(redis)
-  const limits = openFeedLimits({
-    meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
-    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
-    tiers,
-  })
   const places = openHeldPlaces(redis, { prefix: config.namespace, name: 'feed' })
+  const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
   const gateway = openGateway({
     itemOf: catalog.byId,
+    scopeOf,
     mayListen: ({ tier }) => tiers[tier].feed_connections > 0,
     metrics,
     log,
   })
-  const reader = await openChangeReader({
-    kafka: connectKafka({ config, role: 'feed', log }),
-    deliver: gateway.deliver,
-    metrics,
-    fail: context.fail,
-  })
+  const kafka = connectKafka({ config, role: 'feed', log })
+  const reader = await openChangeReader({ kafka, deliver: gateway.deliver, metrics, fail: context.fail })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
-    access: {
-      keys,
-      tokens: openOneTimeTokens(redis, { prefix: config.namespace, name: 'feed', ttlMs: TOKEN_MS, now: Date.now }),
-      connectionsOf: ({ tier }) => tiers[tier].feed_connections,
-      places,
-      limits,
-      noteUse: keyId => keyUse.note(keyId, Date.now()),
-      log,
-    },
+    access: { ...accessBy({ redis, config, tiers, log }), keys, places, noteUse: id => keyUse.note(id, Date.now()) },
     gateway,
+    starts: {
+      live: reader,
+      history: openLogHistory(kafka, metrics),
+      state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, itemOf: catalog.byId }),
+      itemOf: catalog.byId,
+      scopeOf,
+    },
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
     unavailable,
@@ -89,5 +86,26 @@ export const start: StartRole = async context => {
       await keyUse.close()
       await database.close()
     },
+  }
+}
+
+/** What decides on access by what Redis counts and keeps. */
+function accessBy(parts: {
+  redis: Redis
+  config: PlatformConfig
+  tiers: Record<Tier, TierLimits>
+  log: Log
+}): Pick<FeedAccess, 'tokens' | 'limits' | 'connectionsOf' | 'log'> {
+  const { redis, config, tiers, log } = parts
+  const prefix = config.namespace
+  return {
+    tokens: openOneTimeTokens(redis, { prefix, name: 'feed', ttlMs: TOKEN_MS, now: Date.now }),
+    limits: openFeedLimits({
+      meter: openRequestMeter(redis, { prefix, now: Date.now }),
+      addresses: openAddressLimit(redis, { prefix, perMinute: loadAddressLimit(config.tiersFile) }),
+      tiers,
+    }),
+    connectionsOf: ({ tier }) => tiers[tier].feed_connections,
+    log,
   }
 }

@@ -8,12 +8,23 @@
  * Pushed changes belong to no refresh and leave at the end of the fetch that brought them.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import { laneOf } from './log-position.ts'
 
 /** Changes of one provider and side, in the order of the log, that leave together. */
 export interface Batch {
   side: Side
   provider: string
   changes: readonly BookChanged[]
+  /** Where each of them stands in the log. */
+  places: readonly LogPlace[]
+  /** Its first offset per partition, markers included; sparse. */
+  first: readonly number[]
+}
+
+/** Where a record stands in the log. */
+export interface LogPlace {
+  partition: number
+  offset: number
 }
 
 /** Limits of a buffer. */
@@ -28,13 +39,17 @@ export interface BufferLimits {
 
 /** Holds changes until their refresh is complete. */
 export interface RefreshBuffer {
-  change(change: BookChanged): Batch[]
+  change(change: BookChanged, place: LogPlace): Batch[]
   /** Takes the marker of one partition; `nowMs` is monotonic. */
-  mark(partition: number, marked: RefreshMarked, nowMs: number): Batch[]
+  mark(marked: RefreshMarked, place: LogPlace, nowMs: number): Batch[]
   /** Releases what was pushed, and what has waited too long. */
   release(nowMs: number): Batch[]
+  /** Releases all that is held. */
+  drain(): Batch[]
   /** Changes held. */
   held(): number
+  /** Lane → the first offset per partition of what is held; sparse. */
+  heldFrom(): Map<string, readonly number[]>
 }
 
 interface Open {
@@ -43,6 +58,8 @@ interface Open {
   /** Time of the refresh: a provider's refreshes stand in the log in this order. */
   at: number
   changes: BookChanged[]
+  places: LogPlace[]
+  first: number[]
   markers: Set<number>
   firstMarkerAt: number | undefined
 }
@@ -59,8 +76,8 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
   const lanes = new Map<string, Lane>()
   let held = 0
 
-  const laneOf = ({ side, provider }: { side: Side; provider: string }): Lane => {
-    const key = `${side}|${provider}`
+  const openLane = ({ side, provider }: { side: Side; provider: string }): Lane => {
+    const key = laneOf(side, provider)
     const found = lanes.get(key)
     if (found) return found
     const created: Lane = { side, provider, open: [] }
@@ -71,30 +88,34 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
   const openIn = (lane: Lane, refreshId: string | null, at: number): Open => {
     const found = lane.open.find(open => open.refreshId === refreshId)
     if (found) return found
-    const created: Open = { refreshId, at, changes: [], markers: new Set(), firstMarkerAt: undefined }
+    const nothing = { changes: [], places: [], first: [], firstMarkerAt: undefined }
+    const created: Open = { refreshId, at, markers: new Set(), ...nothing }
     lane.open.splice(lane.open.findLastIndex(open => open.at <= at) + 1, 0, created)
     return created
   }
   /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins anew, in its place. */
   const endUpTo = (lane: Lane, last: Open): Batch[] =>
-    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes }) => {
+    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes, places, first }) => {
       held -= changes.length
       const { side, provider } = lane
-      return changes.length === 0 ? [] : [{ side, provider, changes }]
+      return changes.length === 0 ? [] : [{ side, provider, changes, places, first }]
     })
 
   return {
-    change(change) {
-      const lane = laneOf(change)
+    change(change, place) {
+      const lane = openLane(change)
       const open = openIn(lane, change.refresh_id, change.seen_at)
       open.changes.push(change)
+      open.places.push(place)
+      open.first[place.partition] ??= place.offset
       held += 1
       return open.changes.length < limits.changesMax ? [] : endUpTo(lane, open)
     },
-    mark(partition, marked, nowMs) {
-      const lane = laneOf(marked)
+    mark(marked, { partition, offset }, nowMs) {
+      const lane = openLane(marked)
       const open = openIn(lane, marked.refresh_id, marked.last_updated)
       open.markers.add(partition)
+      open.first[partition] ??= offset
       open.firstMarkerAt ??= nowMs
       return open.markers.size < limits.partitions ? [] : endUpTo(lane, open)
     },
@@ -108,6 +129,28 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
       }
       return batches
     },
+    drain: () =>
+      [...lanes.values()].flatMap(lane => {
+        const last = lane.open.at(-1)
+        return last ? endUpTo(lane, last) : []
+      }),
     held: () => held,
+    heldFrom: () => firstOffsets(lanes),
   }
+}
+
+function firstOffsets(lanes: ReadonlyMap<string, Lane>): Map<string, readonly number[]> {
+  const holding = [...lanes].filter(([, { open }]) => open.length > 0)
+  return new Map(holding.map(([lane, { open }]) => [lane, earliest(open.map(({ first }) => first))]))
+}
+
+/** The smallest offset per partition; sparse like what it is made of. */
+export function earliest(offsets: readonly (readonly number[])[]): number[] {
+  const result: number[] = []
+  for (const one of offsets) {
+    one.forEach((offset, partition) => {
+      result[partition] = Math.min(result[partition] ?? offset, offset)
+    })
+  }
+  return result
 }

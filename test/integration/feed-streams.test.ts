@@ -15,6 +15,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { type Gateway, openGateway } from '#services/feed/gateway.ts'
+import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/feed-events.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -37,6 +38,15 @@ function countHere(): Pick<HeldPlaces, 'take'> {
       return { release: () => void add(subject, -1) }
     },
   }
+}
+
+const scopeOf = () => 'test'
+
+/** There is no log here: what begins in it is feed-resume.test.ts' matter. */
+function noStarts(itemOf: StreamStartOptions['itemOf']): StreamStartOptions {
+  const reject = () => Promise.reject(new Error('there is no log'))
+  const history = { judge: reject, since: reject, tell: () => Promise.reject(new Error('there is no log')) as never }
+  return { itemOf, scopeOf, history, live: { between: reject }, state: { pin: reject } }
 }
 
 const connections = (server: Server) => promisify(server.getConnections.bind(server))()
@@ -92,13 +102,13 @@ describe('feed streams', () => {
     const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
     const connectionsOf = ({ tier }: Credential) => (tier === 'quant' ? 2 : 0)
     gateway = openGateway({
-      ...{ itemOf, metrics, log, capBytes: CAP_BYTES, pingAfterMs: 50 },
+      ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, pingAfterMs: 50 },
       mayListen: credential => connectionsOf(credential) > 0,
     })
     const providersOf = { ask: KEYS, bid: ['q'] }
     server = createServer(
       openFeedHandler({
-        ...{ gateway, providerKeys: KEYS, providersOf, metrics },
+        ...{ gateway, providerKeys: KEYS, providersOf, metrics, starts: noStarts(itemOf) },
         access: {
           ...{ connectionsOf, places: countHere(), log },
           keys: { judge, judgeHash: hash => judge(`hash ${hash}`) },
@@ -279,6 +289,34 @@ describe('feed streams', () => {
     stalled.pause()
     await deliverUntilTooSlow()
     await eventually(async () => (await connections(server)) === 0, 8_000, 'the end of the connection')
+  })
+
+  it('tells a slow client with policy=conflate the latest of each row, and never ends it', async () => {
+    const slow = await open('/feed/prices?policy=conflate')
+    await slow.event(({ event }) => event === 'ready', 2_000)
+    slow.pause()
+    const rounds = 300
+    for (let round = 1; round <= rounds; round++) {
+      const kind = round === 1 ? 'added' : 'updated'
+      const changes = bulk(round).map(one => ({ ...one, change: kind as 'added' | 'updated', quantity: round }))
+      await gateway.deliver({ side: 'ask', provider: 'p', changes })
+    }
+    expect(await metric('feed_ended_total')).not.to.include('too_slow')
+    slow.resume()
+    type Told = { items: { item_id: number; qty: number; change: string }[] }
+    const state = new Map<number, number>()
+    const isCurrent = () => {
+      for (const { event, data } of slow.events) {
+        if (event === 'ready') continue
+        for (const { item_id, qty, change } of (data as Told).items) {
+          if (!state.has(item_id)) expect(change).to.equal('added')
+          state.set(item_id, qty)
+        }
+      }
+      return state.size === 1_000 && [...state.values()].every(qty => qty === rounds)
+    }
+    await eventually(isCurrent, 10_000, 'the latest of every row')
+    expect(slow.events.length).to.be.below(rounds)
   })
 
   it('tells all clients when it stops', async () => {

@@ -42,6 +42,13 @@ describe('feed query', () => {
     })
   })
 
+  it('takes what lies beyond the specification only where it is asked for', () => {
+    const none = { resume: false, snapshot: false, conflate: false }
+    for (const query of ['', 'resume=false&snapshot=0']) expect(parsed(query).options).to.deep.equal(none)
+    expect(parsed('resume=true&snapshot=1').options).to.deep.equal({ ...none, resume: true, snapshot: true })
+    expect(parsed('policy=conflate&snapshot=TRUE').options).to.deep.equal({ ...none, conflate: true, snapshot: true })
+  })
+
   it('takes a hundred values of both filters together', () => {
     const query = [...repeated('item_ids', FILTER_VALUES_MAX - 1), 'market_hash_names=a'].join('&')
     expect(parsed(query)).to.include({ itemIdsCount: 99, namesCount: 1 })
@@ -73,6 +80,15 @@ describe('feed query', () => {
       query: 'market_hash_names=a%00b',
       type: 'value_error',
       loc: ['query', 'market_hash_names', 0],
+    },
+    { name: 'a flag that is none', query: 'resume=maybe', type: 'bool_parsing', loc: ['query', 'resume'] },
+    { name: 'a flag twice', query: 'snapshot=true&snapshot=true', type: 'value_error', loc: ['query', 'snapshot'] },
+    { name: 'an unknown policy', query: 'policy=drop', type: 'enum', loc: ['query', 'policy'] },
+    {
+      name: 'to resume where changes are left out',
+      query: 'policy=conflate&resume=true',
+      type: 'value_error',
+      loc: ['query', 'policy'],
     },
     {
       name: 'too many ids',

@@ -3,7 +3,8 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { type Batch, openRefreshBuffer } from '#services/feed/refresh-buffer.ts'
+import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
+import { type Batch, type BufferLimits, openRefreshBuffer } from '#services/feed/refresh-buffer.ts'
 import { changed, marked } from '#test/harness/feed-events.ts'
 
 const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
@@ -11,9 +12,21 @@ const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
 const told = (batches: Batch[]): string[] =>
   batches.map(({ side, provider, changes }) => `${side} ${provider} ${changes.map(change => change.item_id).join(' ')}`)
 
+/** A buffer whose records come from anywhere: where a batch stands in the log is feed-log-position.test.ts' matter. */
+function openBuffer(limits: BufferLimits) {
+  const { change, mark, release, held } = openRefreshBuffer(limits)
+  let offset = 0
+  return {
+    ...{ release, held },
+    change: (changed: BookChanged) => change(changed, { partition: 0, offset: offset++ }),
+    mark: (partition: number, marked: RefreshMarked, nowMs: number) =>
+      mark(marked, { partition, offset: offset++ }, nowMs),
+  }
+}
+
 describe('refresh buffer', () => {
   it('releases a refresh when every partition has brought its marker, and not before', () => {
-    const buffer = openRefreshBuffer(LIMITS)
+    const buffer = openBuffer(LIMITS)
     expect(buffer.change(changed({ item_id: 1 }))).to.deep.equal([])
     expect(buffer.mark(0, marked(), 0)).to.deep.equal([])
     expect(buffer.change(changed({ item_id: 2 }))).to.deep.equal([])
@@ -23,12 +36,12 @@ describe('refresh buffer', () => {
   })
 
   it('says nothing of a refresh without changes', () => {
-    const buffer = openRefreshBuffer(LIMITS)
+    const buffer = openBuffer(LIMITS)
     expect([...buffer.mark(0, marked(), 0), ...buffer.mark(1, marked(), 0), ...buffer.release(1_000)]).to.deep.equal([])
   })
 
   it('keeps providers and sides apart', () => {
-    const buffer = openRefreshBuffer({ ...LIMITS, partitions: 1 })
+    const buffer = openBuffer({ ...LIMITS, partitions: 1 })
     buffer.change(changed({ item_id: 1 }))
     buffer.change(changed({ item_id: 2, provider: 'q' }))
     buffer.change(changed({ item_id: 3, side: 'bid' }))
@@ -37,14 +50,14 @@ describe('refresh buffer', () => {
   })
 
   it('releases what is pushed at the end of the fetch', () => {
-    const buffer = openRefreshBuffer(LIMITS)
+    const buffer = openBuffer(LIMITS)
     expect(buffer.change(changed({ item_id: 1, refresh_id: null }))).to.deep.equal([])
     expect(told(buffer.release(0))).to.deep.equal(['ask p 1'])
     expect(buffer.release(0)).to.deep.equal([])
   })
 
   it('releases what began before the reader did when the next refresh is complete', () => {
-    const buffer = openRefreshBuffer(LIMITS)
+    const buffer = openBuffer(LIMITS)
     buffer.change(changed({ item_id: 1, refresh_id: 'r1' }))
     buffer.mark(1, marked({ refresh_id: 'r1' }), 0)
     buffer.change(changed({ item_id: 2, refresh_id: 'r2' }))
@@ -53,7 +66,7 @@ describe('refresh buffer', () => {
   })
 
   it('releases what began before the reader did after the wait, when nothing else comes', () => {
-    const buffer = openRefreshBuffer(LIMITS)
+    const buffer = openBuffer(LIMITS)
     buffer.change(changed({ item_id: 1 }))
     buffer.mark(1, marked(), 1_000)
     expect(buffer.release(1_499)).to.deep.equal([])
@@ -61,7 +74,7 @@ describe('refresh buffer', () => {
   })
 
   it('keeps the order of an item when it meets the later of two refreshes first', () => {
-    const buffer = openRefreshBuffer(LIMITS)
+    const buffer = openBuffer(LIMITS)
     const [earlier, later] = [
       { refresh_id: 'r1', seen_at: 1 },
       { refresh_id: 'r2', seen_at: 2 },
@@ -77,7 +90,7 @@ describe('refresh buffer', () => {
   })
 
   it('holds no more of a refresh than allowed', () => {
-    const buffer = openRefreshBuffer({ ...LIMITS, changesMax: 2 })
+    const buffer = openBuffer({ ...LIMITS, changesMax: 2 })
     expect(buffer.change(changed({ item_id: 1 }))).to.deep.equal([])
     expect(told(buffer.change(changed({ item_id: 2 })))).to.deep.equal(['ask p 1 2'])
     buffer.change(changed({ item_id: 3 }))
@@ -100,7 +113,7 @@ describe('refresh buffer', () => {
               marked({ refresh_id: `r${at}`, last_updated: at }),
             ]),
           )
-          const buffer = openRefreshBuffer({ partitions, waitMs: 5, changesMax: 4 })
+          const buffer = openBuffer({ partitions, waitMs: 5, changesMax: 4 })
           const seen: string[] = []
           const note = (batches: Batch[]) => {
             for (const { changes } of batches)

@@ -1,0 +1,47 @@
+/**
+ * What a slow subscriber with `policy=conflate` is still to be told: the latest of each row, within a bound.
+ *
+ * Pure. Invariant: a client that applies what it gets stands where one that got every change stands; what
+ * appeared and went before it was told is never told.
+ */
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+
+/** Changes that wait, one per row at most. */
+export interface Conflation {
+  /** Takes changes; false when there is no room for them. */
+  add(changes: readonly BookChanged[]): boolean
+  /** Takes up to `max` changes out, oldest first. */
+  take(max: number): BookChanged[]
+  size(): number
+}
+
+/** Opens an empty one for at most `rowsMax` rows. */
+export function openConflation(rowsMax: number): Conflation {
+  const rows = new Map<string, BookChanged>()
+  return {
+    add(changes) {
+      for (const change of changes) {
+        const key = `${change.provider}|${change.item_id}`
+        const merged = merge(rows.get(key), change)
+        // A row moves to the end, so that a provider's moments stay in order.
+        rows.delete(key)
+        if (merged) rows.set(key, merged)
+      }
+      return rows.size <= rowsMax
+    },
+    take(max) {
+      const taken = [...rows.entries().take(max)]
+      for (const [key] of taken) rows.delete(key)
+      return taken.map(([, change]) => change)
+    },
+    size: () => rows.size,
+  }
+}
+
+/** One change that stands for two of the same row; undefined when they undo each other. */
+function merge(before: BookChanged | undefined, after: BookChanged): BookChanged | undefined {
+  if (before === undefined) return after
+  if (before.change === 'added') return after.change === 'removed' ? undefined : { ...after, change: 'added' }
+  if (before.change === 'removed' && after.change === 'added') return { ...after, change: 'updated' }
+  return after
+}

@@ -1,0 +1,90 @@
+/**
+ * What becomes of an event on its way to one subscriber: sent, sent with its id, held back, or conflated.
+ *
+ * Invariant: whatever waits here counts against the subscriber's cap, and what does not fit ends its stream.
+ */
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { type Conflation, openConflation } from './conflation.ts'
+import type { EventStream } from './event-stream.ts'
+
+/** An event for some subscribers. */
+export interface FeedEvent {
+  frame: Buffer
+  /** The same with its id; there when one of them resumes. */
+  identified: Buffer | undefined
+  changes: readonly BookChanged[]
+}
+
+/** What came of an event. */
+export type Outcome = 'queued' | 'over' | 'too_slow'
+
+/** Takes a subscriber's events in order. */
+export interface Outlet {
+  take(event: FeedEvent): Outcome
+}
+
+/** An outlet that holds events back until it is opened. */
+export interface Sluice extends Outlet {
+  /** Lets go what is held, and holds nothing from now on. */
+  open(): Outcome
+}
+
+/** Bytes that may wait on a conflating stream before changes do. */
+const CONFLATE_ABOVE_BYTES = 128 * 1024
+const CONFLATED_AT_ONCE = 500
+/** A waiting row with its change, about. */
+const ROW_BYTES = 256
+
+/** Sends at once. */
+export const plainOutlet = (stream: EventStream): Outlet => ({ take: ({ frame }) => stream.send(frame) })
+
+/** Sends at once, with ids. */
+export const resumableOutlet = (stream: EventStream): Outlet => ({
+  take: ({ frame, identified }) => stream.send(identified ?? frame),
+})
+
+/** Sends at once while the client keeps up, then the latest of each row when it reads again. */
+export function conflatingOutlet(
+  stream: EventStream,
+  options: { capBytes: number; framesOf(changes: readonly BookChanged[]): Iterable<Buffer> },
+): Outlet {
+  const waiting: Conflation = openConflation(Math.ceil(options.capBytes / ROW_BYTES))
+  stream.onDrain(() => {
+    while (waiting.size() > 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) {
+      for (const frame of options.framesOf(waiting.take(CONFLATED_AT_ONCE))) stream.send(frame)
+    }
+  })
+  return {
+    take({ frame, changes }) {
+      if (waiting.size() === 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) return stream.send(frame)
+      return waiting.add(changes) ? 'queued' : stream.giveUp()
+    },
+  }
+}
+
+/** Holds events back before another outlet; `capBytes` at most. */
+export function openSluice(stream: EventStream, outlet: Outlet, capBytes: number): Sluice {
+  let held: FeedEvent[] | undefined = []
+  let bytes = 0
+  return {
+    take(event) {
+      if (!held) return outlet.take(event)
+      bytes += event.frame.length
+      if (bytes > capBytes) {
+        held = []
+        return stream.giveUp()
+      }
+      held.push(event)
+      return 'queued'
+    },
+    open() {
+      const waiting = held ?? []
+      held = undefined
+      for (const event of waiting) {
+        const outcome = outlet.take(event)
+        if (outcome !== 'queued') return outcome
+      }
+      return 'queued'
+    },
+  }
+}

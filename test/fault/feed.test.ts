@@ -1,0 +1,215 @@
+/**
+ * Streams that begin with the current state or resume, on a moving market, while gateways are killed.
+ *
+ * A writer publishes refreshes of random rows and keeps every row's history: a version of a row is its quantity, which
+ * never comes twice. A client's events are walked along these histories, so that a gap, a repeat or a wrong order of
+ * any row shows at the event where it happens; at the end every client must stand where the market stands.
+ */
+import { expect } from 'chai'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const PAIRS = IS_LONG ? 300 : 24
+const KILLS = IS_LONG ? 40 : 5
+const ARRIVES_MS = 30_000
+
+describe('feeds that resume', function () {
+  this.timeout(IS_LONG ? 3_600_000 : 240_000)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let database: Database
+  let market: MovingMarket
+  let steady: string
+  const clients: SseClient[] = []
+  /** What moves the market while a test runs. */
+  const stopping: AbortController[] = []
+
+  afterEach(() => {
+    for (const one of stopping) one.abort()
+  })
+
+  before(async () => {
+    const { config, log } = place
+    kafka = connectKafka({ config, role: 'test', log })
+    publisher = await openPublisher(kafka, 'book')
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    const catalog = await openCatalogReader(kafka)
+    const items = catalog.items().slice(0, 600)
+    await catalog.close()
+    const random = seededRandom('feeds that resume')
+    market = openMovingMarket({ publisher, codec: kafka.codec, random, items })
+    const roles = await place.startRoles(['live-view', 'feed'])
+    await roles.ready()
+    steady = roles.baseUrl
+  })
+  after(async () => {
+    for (const client of clients) client.close()
+    await publisher?.close()
+    await database?.close()
+  })
+
+  const listen = async (base: string, path: string, lastId?: string): Promise<SseClient> => {
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId }
+    // The view's first snapshot takes a moment to be built.
+    const opened = await eventually(
+      async () => {
+        const client = await openSse(base + path, { key, headers })
+        if (client.status === 200) return client
+        expect(client.status).to.equal(503)
+        return undefined
+      },
+      ARRIVES_MS,
+      'a stream',
+    )
+    clients.push(opened)
+    return opened
+  }
+  const idOf = (client: SseClient) => client.events.findLast(({ id }) => id !== undefined)?.id
+
+  it('begin with the state and go on with exactly what follows, at random moments of a moving market', async () => {
+    const { random } = market
+    for (let round = 0; round < 12; round++) await market.refresh()
+    for (let pair = 0; pair < PAIRS; pair++) {
+      const filter = random.chance(0.5) ? '' : `&${market.someFilter()}`
+      const path = `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?snapshot=true${filter}`
+      const moving = market.refreshes(random.integer(1, 6))
+      const first = await listen(steady, path)
+      await moving
+      const movingOn = market.refreshes(random.integer(1, 6))
+      const later = await listen(steady, path)
+      await movingOn
+      for (const client of [first, later]) {
+        await client.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+        await eventually(() => market.isUpToDate(client, path), ARRIVES_MS, `pair ${pair}: the state of the market`)
+        market.expectChain(client.events, { from: 'state' })
+        client.close()
+      }
+    }
+    console.log(`      ${PAIRS} pairs, ${market.published()} changes`)
+  })
+
+  it('go on at another gateway where one was killed, without gap or repeat, in the order of each row', async () => {
+    const { random } = market
+    const paths = ['/feed/prices?resume=true', `/feed/prices?resume=true&${market.someFilter()}`]
+    const pieces: SseClient[][] = []
+    for (const path of paths) pieces.push([await listen(steady, `${path}&snapshot=true`)])
+    const stop = new AbortController()
+    stopping.push(stop)
+    const moving = (async () => {
+      while (!stop.signal.aborted) await market.refresh()
+    })()
+    for (let kill = 0; kill < KILLS; kill++) {
+      const gateway: SpawnedRole = await place.spawnRole('feed', { PORT: '0' })
+      const base = await gateway.baseUrl(ARRIVES_MS)
+      for (const [at, path] of paths.entries()) {
+        const before = pieces[at]?.at(-1) as SseClient
+        await before.event(({ id }) => id !== undefined, ARRIVES_MS)
+        before.close()
+        const next = await listen(base, path, idOf(before))
+        pieces[at]?.push(next)
+      }
+      const waitFor = random.integer(1, 40)
+      await eventually(() => (pieces[0]?.at(-1)?.events.length ?? 0) > waitFor, ARRIVES_MS, 'some events')
+      gateway.kill('SIGKILL')
+      await gateway.ended
+      for (const [at, path] of paths.entries()) {
+        const before = pieces[at]?.at(-1) as SseClient
+        await eventually(() => before.hasEnded(), ARRIVES_MS, 'the end of the stream')
+        // Nothing may have come of the killed gateway: then the place is the one before.
+        const last = pieces[at]?.findLast(piece => idOf(piece) !== undefined) as SseClient
+        pieces[at]?.push(await listen(steady, path, idOf(last)))
+      }
+    }
+    stop.abort()
+    await moving
+    for (const [at, path] of paths.entries()) {
+      const own = pieces[at] ?? []
+      const all = () => own.flatMap(piece => market.upToLastId(piece, piece === own.at(-1)))
+      await eventually(() => market.isUpToDate({ events: all() }, path), ARRIVES_MS, 'the state of the market')
+      expect(all().filter(({ event }) => event === 'resync')).to.deep.equal([])
+      market.expectChain(all(), { from: 'state' })
+      for (const { event, id } of all())
+        if (event.endsWith('.changed') && id !== undefined) expect(id.length).to.be.below(200)
+    }
+    console.log(`      ${KILLS} kills, ${market.published()} changes`)
+  })
+
+  it('say resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
+    const prices = await listen(steady, '/feed/prices?resume=true&snapshot=true')
+    const { id: foreign } = await prices.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    for (const [path, id] of [
+      ['/feed/prices?resume=true', 'nonsense'],
+      ['/feed/bids?resume=true', foreign ?? ''],
+    ] as const) {
+      const client = await listen(steady, path, id)
+      const { data, id: place } = await client.event(({ event }) => event === 'resync', ARRIVES_MS)
+      expect(data).to.deep.equal({ reason: 'unknown' })
+      const again = await listen(steady, path, place)
+      await market.refreshes(6)
+      await again.event(({ event }) => event.endsWith('.changed'), ARRIVES_MS)
+      expect(again.events.map(({ event }) => event)).not.to.include('resync')
+    }
+  })
+
+  it('are what the specification says where nothing is asked for, whatever a client brings along', async () => {
+    const client = await listen(steady, '/feed/prices', 'nonsense')
+    await market.refreshes(4)
+    await eventually(() => client.events.length > 1, ARRIVES_MS, 'a change')
+    expect(client.events.map(({ id }) => id)).to.deep.equal(client.events.map(() => undefined))
+    expect(new Set(client.events.map(({ event }) => event))).to.deep.equal(new Set(['ready', 'prices.changed']))
+  })
+
+  it('replay what was recorded, all of it or a part, as fast as asked for', async () => {
+    await market.refreshes(4)
+    const ended = async (path: string) => {
+      const client = await listen(steady, path)
+      await client.event(({ event }) => event === 'replay.end', ARRIVES_MS)
+      await eventually(() => client.hasEnded(), ARRIVES_MS, 'the end of the replay')
+      return client
+    }
+    const all = await ended('/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=0')
+    market.expectChain(all.events, { from: 'nothing' })
+    expect(all.events.at(-1)?.data).to.deep.equal({ items: market.changesOf('ask') })
+    const again = await ended('/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=0')
+    expect(again.events).to.deep.equal(all.events)
+
+    const [from, to] = [market.now() - 8_000, market.now() + 1].map(at => new Date(at).toISOString())
+    const startedAt = performance.now()
+    const part = await ended(`/feed/replay/prices?from=${from}&to=${to}&speed=10x`)
+    const momentOf = ({ data }: { data: unknown }) => (data as { seen_at?: string }).seen_at ?? ''
+    const within = (moment: string) => moment >= (from ?? '') && moment < (to ?? '')
+    const expected = all.events.filter(event => within(momentOf(event)))
+    expect(part.events.slice(1, -1)).to.deep.equal(expected)
+    const moments = expected.map(event => Date.parse(momentOf(event)))
+    const span = Math.max(...moments) - Math.min(...moments)
+    expect(performance.now() - startedAt).to.be.at.least(span / 10)
+  })
+
+  it('refuse a replay of no range that can be told', async () => {
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    for (const [query, loc] of [
+      ['', 'from'],
+      ['from=yesterday', 'from'],
+      ['from=2026-01-02&to=2026-01-01', 'to'],
+      ['from=2026-01-01&speed=fast', 'speed'],
+      ['from=2026-01-01&speed=99999x', 'speed'],
+    ]) {
+      const client = await openSse(`${steady}/v1/feed/replay/prices?${query}`, { key })
+      const { detail } = (await client.body()) as { detail: { loc: string[] }[] }
+      expect([client.status, detail[0]?.loc]).to.deep.equal([422, ['query', loc]])
+    }
+  })
+})
