@@ -1,5 +1,5 @@
 /**
- * What tells about the API: GET /openapi.json, /llms.txt, and the page /docs that browses the first.
+ * What tells about the API: GET /openapi.json, /asyncapi.json (feeds and topics), /llms.txt, and the page /docs that browses the first.
  *
  * Needs no key. Reads the page's script from services/api/assets (Scalar's stand-alone build, MIT, version in
  * SCRIPT): its package would install 270 others for that one file. Invariant: the page loads nothing from any
@@ -10,6 +10,7 @@ import { gunzipSync } from 'node:zlib'
 import { apiReference } from '@scalar/express-api-reference'
 import type { RequestHandler, Router } from 'express'
 import { childKeyScope } from '#schemas/api/account-keys.ts'
+import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { llmsText } from '#schemas/api/llms-text.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
@@ -30,6 +31,11 @@ export function addDocumentRoutes(router: Router, withoutKey: RequestHandler, pa
 
   router.get('/openapi.json', withoutKey, (_request, response) => {
     sendDocument(response, 'application/json; charset=utf-8', description, [])
+  })
+
+  const feeds = JSON.stringify(asyncApiDocument({ baseUrl }))
+  router.get('/asyncapi.json', withoutKey, (_request, response) => {
+    sendDocument(response, 'application/json; charset=utf-8', feeds, [])
   })
 
   router.get('/llms.txt', withoutKey, (_request, response) => {
