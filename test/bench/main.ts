@@ -17,6 +17,7 @@ import { alerts } from './benches/alerts.ts'
 import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
 import { candles, history } from './benches/clickhouse.ts'
+import { feed } from './benches/feed.ts'
 import { liveView } from './benches/live-view.ts'
 import { market, marketReads } from './benches/market.ts'
 import { memory } from './benches/memory.ts'
@@ -45,6 +46,7 @@ const BENCHES: readonly Bench[] = [
   rebuild,
   restart,
   memory,
+  feed,
   alerts,
   market,
   marketReads,

@@ -1,0 +1,112 @@
+/**
+ * A server of event streams in a process of its own: the feed's gateway, or plain Node that writes one shared buffer.
+ *
+ * Both tell the same events at the same pace to whoever is connected. The gateway stands behind its handler, with
+ * keys and places that are known here, and gets its batches where the log's reader would hand them over.
+ */
+import { once } from 'node:events'
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Credential } from '#infra/postgres/key-directory.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openFeedHandler } from '#services/feed/feed-handler.ts'
+import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
+import { changedFrame, itemText, rowOf } from '#services/feed/frames.ts'
+import { openGateway } from '#services/feed/gateway.ts'
+import type { StreamStartOptions } from '#services/feed/stream-start.ts'
+import { changed } from '#test/harness/feed-events.ts'
+import { answerAsYardstick, measured } from '../yardstick.ts'
+
+/** Which server. */
+export type FeedServerKind = 'gateway' | 'plain'
+
+/** How many events to tell, and how many a second. */
+export interface FeedPace {
+  events: number
+  perSecond: number
+}
+
+const ITEMS_PER_EVENT = 1
+const items = Array.from(
+  { length: 100 },
+  (_, at) =>
+    ({ item_id: at + 1, market_hash_name: `AK-47 | Redline ${at} (Field-Tested)`, phase: null }) as CatalogItem,
+)
+const changesAt = (at: number) =>
+  items.slice(0, ITEMS_PER_EVENT).map(({ item_id }) => changed({ item_id, seen_at: Date.now(), quantity: at + 1 }))
+
+let tell: (at: number) => Promise<void>
+
+function plainServer(): RequestListener {
+  const open = new Set<ServerResponse>()
+  tell = async at => {
+    const changes = changesAt(at)
+    const texts = changes.map(change => itemText(items[change.item_id - 1] as CatalogItem, rowOf(change)))
+    const frame = changedFrame('ask', 'p', changes[0]?.seen_at ?? 0, texts)
+    for (const response of open) response.write(frame)
+  }
+  return (_request, response) => {
+    response.removeHeader('transfer-encoding')
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+    open.add(response)
+    response.once('close', () => open.delete(response))
+  }
+}
+
+function gatewayServer(): RequestListener {
+  const log = openLog({ level: 'silent', name: 'bench' })
+  const metrics = openFeedMetrics(openMetrics())
+  const itemOf = (itemId: number) => items[itemId - 1]
+  const scopeOf = () => 'bench'
+  const gateway = openGateway({ itemOf, scopeOf, metrics, log, mayListen: () => true })
+  const credential = { keyId: 'k', tier: 'quant' } as Credential
+  const judge = () => ({ accepted: true as const, credential })
+  const none = () => Promise.reject(new Error('there is no log'))
+  const starts: StreamStartOptions = {
+    ...{ itemOf, scopeOf },
+    live: { between: none },
+    history: { judge: none, since: none, tell: none as never },
+    state: { pin: none },
+  }
+  tell = at => gateway.deliver({ side: 'ask', provider: 'p', changes: changesAt(at) })
+  return openFeedHandler({
+    ...{ gateway, metrics, starts, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
+    unavailable: () => undefined,
+    access: {
+      keys: { judge, judgeHash: judge },
+      tokens: { issue: none, redeem: none },
+      connectionsOf: () => Number.POSITIVE_INFINITY,
+      places: { take: async () => ({ release: () => undefined }) },
+      limits: {
+        count: async () => ({ headers: [], waitSeconds: undefined }),
+        show: async () => [],
+        countAddress: async () => undefined,
+      },
+      noteUse: () => undefined,
+      log,
+    },
+  })
+}
+
+answerAsYardstick({
+  async open(kind: FeedServerKind) {
+    const server = createServer(kind === 'plain' ? plainServer() : gatewayServer())
+    server.listen(0, '127.0.0.1', 4_096)
+    await once(server, 'listening')
+    return (server.address() as AddressInfo).port
+  },
+  run: ({ events, perSecond }: FeedPace) =>
+    measured(async () => {
+      const startedAt = performance.now()
+      for (let at = 0; at < events; at++) {
+        const early = startedAt + (at * 1_000) / perSecond - performance.now()
+        if (early > 0) await delay(early)
+        await tell(at)
+      }
+      return events
+    }),
+  residentMib: async () => process.memoryUsage().rss / 2 ** 20,
+})
