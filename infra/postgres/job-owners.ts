@@ -38,7 +38,7 @@ const FREE = `WITH takers AS MATERIALIZED (
 export async function openJobOwners(url: string, options: { name: string; log: Log }): Promise<JobOwners> {
   const { name, log } = options
   const own = new Set<string>()
-  let session: Client | undefined = await openSession()
+  let session: Client | undefined
   let isClosed = false
   let last: Promise<unknown> = Promise.resolve()
 
@@ -49,28 +49,15 @@ export async function openJobOwners(url: string, options: { name: string; log: L
     return result
   }
 
-  async function openSession(): Promise<Client> {
-    const client = new Client({
-      connectionString: url,
-      application_name: `${name} job owner`,
-      connectionTimeoutMillis: CONNECT_LIMIT_MS,
-      query_timeout: QUERY_LIMIT_MS,
-      keepAlive: true,
+  const openSession = (): Promise<Client> =>
+    connectSession({
+      ...{ url, name, held: own },
+      lost(client) {
+        if (session === client) session = undefined
+      },
     })
-    const lose = () => {
-      if (session === client) session = undefined
-    }
-    client.on('error', lose).on('end', lose)
-    try {
-      await client.connect()
-      await client.query(SESSION)
-      await client.query(HOLD, [[...own]])
-      return client
-    } catch (error) {
-      client.end().catch(() => undefined)
-      throw error
-    }
-  }
+
+  session = await openSession()
 
   async function look(): Promise<void> {
     session ??= await openSession()
@@ -108,5 +95,32 @@ export async function openJobOwners(url: string, options: { name: string; log: L
       clearInterval(timer)
       await inTurn(async () => session?.end()).catch(() => undefined)
     },
+  }
+}
+
+/** A session that holds some locks; `lost` hears of its end. */
+async function connectSession(options: {
+  url: string
+  name: string
+  held: ReadonlySet<string>
+  lost(client: Client): void
+}): Promise<Client> {
+  const { url, name, held, lost } = options
+  const client = new Client({
+    connectionString: url,
+    application_name: `${name} job owner`,
+    connectionTimeoutMillis: CONNECT_LIMIT_MS,
+    query_timeout: QUERY_LIMIT_MS,
+    keepAlive: true,
+  })
+  client.on('error', () => lost(client)).on('end', () => lost(client))
+  try {
+    await client.connect()
+    await client.query(SESSION)
+    await client.query(HOLD, [[...held]])
+    return client
+  } catch (error) {
+    client.end().catch(() => undefined)
+    throw error
   }
 }

@@ -90,22 +90,12 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       if (reason instanceof Cut && reason.outcome === 'left') return
       throw reason
     }
-    const length = bodyLength(segments, coding)
-    const encoding = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
-    beginAnswer(response, 200, [...headers, ...encoding, 'Content-Length', String(length)])
+    beginAnswer(response, 200, [...headers, ...bodyHeaders(segments, coding)])
     response.setTimeout(stallLimitMs, () => cut.abort(new Cut('stalled')))
     const out = openOutlet(response, cut.signal)
-    let failure: unknown
-    try {
-      for (let part = first; !part.done; part = await body.next()) await out.write(part.value)
-      await out.end()
-    } catch (error) {
-      failure = cut.signal.aborted ? cut.signal.reason : error
-      response.destroy()
-    } finally {
-      await body.return()
-      await slot.release()
-    }
+    const failure = await pour({ first, body, out, signal: cut.signal })
+    if (failure !== undefined) response.destroy()
+    await slot.release()
     localsOf(response).observe(response, { status: 200, bytes: out.sent() })
     note(response, failure)
   }
@@ -137,6 +127,32 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       await all
       clearTimeout(limit)
     },
+  }
+}
+
+/** A body whose first piece has been read, and where it goes. */
+interface Pouring {
+  first: IteratorResult<Buffer, void>
+  body: AsyncGenerator<Buffer, void, void>
+  out: Outlet
+  signal: AbortSignal
+}
+
+function bodyHeaders(segments: PinnedSnapshot['segments'], coding: SnapshotStream['coding']): string[] {
+  const encoding = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
+  return [...encoding, 'Content-Length', String(bodyLength(segments, coding))]
+}
+
+/** Hands a body over to its client; what went wrong, if anything did. */
+async function pour({ first, body, out, signal }: Pouring): Promise<unknown> {
+  try {
+    for (let part = first; !part.done; part = await body.next()) await out.write(part.value)
+    await out.end()
+    return undefined
+  } catch (error) {
+    return signal.aborted ? signal.reason : error
+  } finally {
+    await body.return()
   }
 }
 

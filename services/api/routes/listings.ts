@@ -4,7 +4,7 @@
  * Source: interface.md GET /prices, GET /bids. The answer is written as text (listing-text.ts); its schema is
  * schemas/api/listing.ts.
  */
-import type { Response, Router } from 'express'
+import type { Router } from 'express'
 import { type AnswerCurrency, ascii } from '#schemas/api/entry-text.ts'
 import { type ListingQuery, listingQuery } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -12,7 +12,7 @@ import { type Allow, credentialOf } from '../guard.ts'
 import { type ListingWriter, openListingWriter } from '../listing-text.ts'
 import { type ApiParts, perTier } from '../parts.ts'
 import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
-import { send, sendAscii } from '../reply.ts'
+import { sendAscii } from '../reply.ts'
 import { parse } from '../request.ts'
 
 /** Adds both routes. */
@@ -26,20 +26,15 @@ export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts):
     const query = parse(asks.query[tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing({ ...parts, side: 'ask', providers: registry.askKeys, catalog }, query)
-    sendBody(response, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
+    sendAscii(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
   })
 
   router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
     const query = parse(bids.query[credentialOf(response).tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing({ ...parts, side: 'bid', providers: registry.bidKeys, catalog }, query)
-    sendBody(response, bids.body(listing, query, currency, false))
+    sendAscii(response, 200, bids.body(listing, query, currency, false))
   })
-}
-
-function sendBody(response: Response, body: string | Buffer): void {
-  if (typeof body === 'string') sendAscii(response, 200, body)
-  else send(response, 200, body)
 }
 
 function openSide(parts: ApiParts, side: Side) {
@@ -58,7 +53,7 @@ function openSide(parts: ApiParts, side: Side) {
   }
 }
 
-type Body = (listing: Listing, query: ListingQuery, currency: AnswerCurrency, withUrl: boolean) => string | Buffer
+type Body = (listing: Listing, query: ListingQuery, currency: AnswerCurrency, withUrl: boolean) => string
 
 /** Bodies kept with the entries of an item: by id and by name, with and without URL, or another currency. */
 const BODIES_KEPT = 2
@@ -66,13 +61,14 @@ const BODIES_KEPT = 2
 /** What a body was asked for by, and the body from the second time on. */
 interface KeptBody {
   name: string
-  body: Buffer | undefined
+  body: string | undefined
 }
 
 /**
  * Writes bodies, and keeps those of single items for as long as their entries are: most items are at rest between
- * two requests, and handing out kept bytes costs what a bare Express route costs. What is asked for only once is
- * sent as text, since keeping it would cost more than it saves.
+ * two requests. What is asked for only once is not kept, since that would cost more than it saves.
+ *
+ * A body is a text, not bytes: Node sends a text together with its head by one call, bytes by a list of two.
  */
 function keepingBodies(writer: ListingWriter): Body {
   const kept = new WeakMap<readonly unknown[], KeptBody[]>()
@@ -86,7 +82,7 @@ function keepingBodies(writer: ListingWriter): Body {
     const bodies = kept.get(entries)
     const known = bodies?.find(one => one.name === name)
     if (known) {
-      known.body ??= Buffer.from(write(), 'latin1')
+      known.body ??= flat(write())
       return known.body
     }
     if (bodies) bodies.splice(0, bodies.length - BODIES_KEPT + 1)
@@ -95,6 +91,9 @@ function keepingBodies(writer: ListingWriter): Body {
     return write()
   }
 }
+
+/** The text as one piece of memory: joined texts stay a tree until somebody reads them whole. */
+const flat = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
 function listingText(
   writer: ListingWriter,
