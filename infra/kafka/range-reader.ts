@@ -184,12 +184,14 @@ function readerOf(cluster: Cluster): RangeReader {
         if (next.get(partition) === position) await delay(20)
       }
     },
-    async leaveGroup(groupId, memberId) {
-      const coordinator = await cluster.findGroupCoordinator({ groupId })
-      await coordinator.leaveGroup({ groupId, memberId })
-    },
+    leaveGroup: (groupId, memberId) => leaveGroup(cluster, groupId, memberId),
     close: () => cluster.disconnect(),
   }
+}
+
+async function leaveGroup(cluster: Cluster, groupId: string, memberId: string): Promise<void> {
+  const coordinator = await cluster.findGroupCoordinator({ groupId })
+  await coordinator.leaveGroup({ groupId, memberId })
 }
 
 /** Of the replicas of a partition the largest: the others may be on their way. */
