@@ -61,6 +61,8 @@ export interface RunningJobs {
 }
 
 const POLL_MS = 2_000
+/** Before all others: what the clock adds must not wait for a backlog that it is to look after. */
+const CLOCK_PRIORITY = -10
 const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 15_000
 const RESTART_FIRST_MS = 500
@@ -216,7 +218,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
   const runner = await run({
     pgPool: pool,
     taskList,
-    parsedCronItems: parseCronItems(clocks.map(({ task, match }) => ({ task, match }))),
+    parsedCronItems: parseCronItems(clocks.map(one => ({ ...one, options: { priority: CLOCK_PRIORITY } }))),
     concurrency: lane.concurrency,
     noHandleSignals: true,
     pollInterval: POLL_MS,

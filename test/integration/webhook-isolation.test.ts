@@ -8,7 +8,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const GOOD = 20
-const EVENTS = 60
+const EVENTS = 10
 /** More than there are workers for prompt destinations. */
 const SLOW = 40
 /** Below the ten seconds that one dead destination holds a request. */
