@@ -38,6 +38,8 @@ export interface WatchOptions {
 export const STALLED_AFTER_MS = 60_000
 const LOOKS_PER_LIMIT = 6
 const PATIENCE_WHILE_OPENING = 10
+/** Up to this distance it is worth looking whether only transaction markers are left. */
+const PROBE_BELOW = 5_000
 
 interface Watched {
   topic: TopicKey
@@ -139,7 +141,7 @@ async function lagOf(reader: RangeReader, kafka: KafkaConnection, one: Watched):
   const end = await reader.stableEnd(topic, partition)
   let from = Math.max(one.position ?? 0, await reader.start(topic, partition))
   // Transaction markers and aborted records have no record to wait for.
-  while (from < end && !one.movedSinceLook) {
+  while (from < end && end - from <= PROBE_BELOW) {
     const next = new Map([[partition, from]])
     const [fetched] = await reader.fetch(topic, next, 0)
     const moved = next.get(partition) ?? from

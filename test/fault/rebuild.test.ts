@@ -24,6 +24,8 @@ const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url
 const ROLES = 'sales history candles live-view book'
 const KILLS = process.env.FAULT === 'long' ? 40 : 8
 const ROLE_KILL_EVERY = 4
+/** The machine has to carry the roles, the rebuilds and the market. */
+const ROUND_EVERY_MS = 150
 const START_LIMIT_MS = 60_000
 const SETTLE_LIMIT_MS = 120_000
 /** From the command's start; it takes about a second until it works. */
@@ -39,7 +41,7 @@ describe('killed rebuilds', function () {
     const market = await openSmallMarket(connectKafka({ config, role: 'ingest', log }))
     let isOver = false
     const load = (async () => {
-      while (!isOver) await market.publishRound()
+      for (; !isOver; await pause(ROUND_EVERY_MS)) await market.publishRound()
     })()
     let roles: SpawnedRole = await platform.spawnRole(ROLES)
     await roles.baseUrl(START_LIMIT_MS)
