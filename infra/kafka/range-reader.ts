@@ -103,8 +103,12 @@ export interface RangeReader {
   close(): Promise<void>
 }
 
-/** Opens a reader for some topics, named with their namespace. */
-export async function openRangeReader(kafka: KafkaConnection, topics: string[]): Promise<RangeReader> {
+/** Opens a reader for some topics, named with their namespace; a fetch brings `fetchBytes` of a partition, 4 MiB unless told. */
+export async function openRangeReader(
+  kafka: KafkaConnection,
+  topics: string[],
+  options: { fetchBytes?: number } = {},
+): Promise<RangeReader> {
   const cluster = new ClusterClass({
     logger: createLogger({ level: logLevel.NOTHING, logCreator: () => () => undefined }),
     socketFactory: socketFactory(),
@@ -119,10 +123,10 @@ export async function openRangeReader(kafka: KafkaConnection, topics: string[]):
   })
   await cluster.connect()
   await cluster.addMultipleTargetTopics(topics)
-  return readerOf(cluster)
+  return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
 }
 
-function readerOf(cluster: Cluster): RangeReader {
+function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
   const leaderOf = async (topic: string, partition: number): Promise<Broker> => {
     await cluster.refreshMetadataIfNecessary()
     const nodeId = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))[0]
@@ -148,7 +152,9 @@ function readerOf(cluster: Cluster): RangeReader {
       byBroker.set(broker, [...(byBroker.get(broker) ?? []), partition])
     }
     const answers = await Promise.all(
-      [...byBroker].map(([broker, partitions]) => broker.fetch(fetchRequest(topic, partitions, next, waitMs))),
+      [...byBroker].map(([broker, partitions]) =>
+        broker.fetch(fetchRequest(topic, partitions, { next, waitMs, fetchBytes })),
+      ),
     )
     return answers
       .flatMap(answer => answer.responses.flatMap(response => response.partitions))
@@ -220,11 +226,15 @@ async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Pro
   }
 }
 
-function fetchRequest(topic: string, partitions: number[], next: Map<number, number>, waitMs: number): object {
+function fetchRequest(
+  topic: string,
+  partitions: number[],
+  { next, waitMs, fetchBytes }: { next: Map<number, number>; waitMs: number; fetchBytes: number },
+): object {
   return {
     maxWaitTime: waitMs,
     minBytes: 1,
-    maxBytes: FETCH_BYTES * 2,
+    maxBytes: fetchBytes * 2,
     isolationLevel: READ_COMMITTED,
     topics: [
       {
@@ -232,7 +242,7 @@ function fetchRequest(topic: string, partitions: number[], next: Map<number, num
         partitions: partitions.map(partition => ({
           partition,
           fetchOffset: String(next.get(partition)),
-          maxBytes: FETCH_BYTES,
+          maxBytes: fetchBytes,
         })),
       },
     ],

@@ -20,6 +20,8 @@ import { openTriggerSink } from './sink.ts'
 const GROUP = 'alert-triggers'
 /** Small batches: what fires is sent when its batch has been folded. */
 const FETCH_BYTES = 2 ** 17
+/** What a fetch brings dies young: with 4 MiB at a time the heap grew to twice of what it holds. */
+const RESTORE_BYTES = 2 ** 17
 
 /** Starts the role. */
 export const start: StartRole = async context => {
@@ -27,10 +29,11 @@ export const start: StartRole = async context => {
   const log = context.log.child({ role: GROUP })
   const kafka = connectKafka({ config, role: GROUP, log })
   await kafka.codec.prepare([...topics.alertRules.events, ...topics.fx.events, ...topics.book.events])
-  const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
+  const read = [kafka.topicName('bookChanges'), kafka.topicName('book')]
+  const reader = await openRangeReader(kafka, read, { fetchBytes: RESTORE_BYTES })
   const publisher = await openPublisher(kafka, GROUP)
   const rates = await openRateFeed(kafka, fail)
-  const rules = await openRuleFeed({ kafka, log, metrics, fail })
+  const rules = await openRuleFeed({ kafka, log, metrics, fail, fetchBytes: RESTORE_BYTES })
   const restorer = openRestorer({ kafka, reader, group: GROUP })
   const changes = changesEndOf(reader, kafka.topicName('bookChanges'))
   const parts = { codec: kafka.codec, publisher, restorer, changes, rules, rates, metrics, fail }

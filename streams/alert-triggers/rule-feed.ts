@@ -38,6 +38,8 @@ interface FeedOptions {
   log: Log
   metrics: Metrics
   fail(error: Error): void
+  /** Bytes of one fetch for one partition. */
+  fetchBytes: number
 }
 
 const FETCH_WAIT_MS = 100
@@ -47,13 +49,13 @@ const RETRY_LONGEST_MS = 2_000
 
 /** Opens the feed. */
 export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
-  const { kafka, fail } = options
+  const { kafka, fail, fetchBytes } = options
   const topic = kafka.topicName('alertRules')
   const readings = new Map<number, Reading>()
   const ending = new AbortController()
-  const reader = await openRangeReader(kafka, [topic])
+  const reader = await openRangeReader(kafka, [topic], { fetchBytes })
   // Its fetches wait for records; those of the first reading must not wait behind them.
-  const follower = await openRangeReader(kafka, [topic])
+  const follower = await openRangeReader(kafka, [topic], { fetchBytes })
   const take = openTaker(options)
 
   const followAll = async (): Promise<void> => {
