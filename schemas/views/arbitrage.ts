@@ -35,9 +35,12 @@ export const ARBITRAGE_ROWS_MAX = 2_000_000
 
 const BYTES_PER_ROW = 8 + 8 + 4 + 4 + 4 + 4 + 2 + 2
 
+/** Bytes of the columns of a number of rows. */
+export const arbitrageBytes = (rows: number): number => rows * BYTES_PER_ROW
+
 /** Columns for a number of rows, in one stretch of memory. */
-export function arbitrageColumns(rows: number, buffer = new ArrayBuffer(rows * BYTES_PER_ROW)): ArbitrageColumns {
-  if (buffer.byteLength !== rows * BYTES_PER_ROW)
+export function arbitrageColumns(rows: number, buffer = new ArrayBuffer(arbitrageBytes(rows))): ArbitrageColumns {
+  if (buffer.byteLength !== arbitrageBytes(rows))
     throw new Error('arbitrage columns are not as long as their head says')
   let at = 0
   const next = (bytes: number): number => {
@@ -90,28 +93,49 @@ export const netProfit = (buy: MicroUsd, sell: MicroUsd, buyFee: number, sellFee
   sell * (PER_UNIT - sellFee) - buy * (PER_UNIT + buyFee)
 
 /** The amounts of a row as an answer shows them: exact, halves up. */
-export function arbitrageAmounts(
-  buy: MicroUsd,
-  sell: MicroUsd,
-  fees: ArbitrageFees,
-): { estimatedFeesCents: bigint; netProfitCents: bigint; grossSpreadPct: number } {
+export interface ArbitrageAmounts {
+  estimatedFeesCents: number
+  netProfitCents: number
+  grossSpreadPct: number
+}
+
+/** Below this price, in micro-dollars, everything stays within 2^53: 9,000 dollars. */
+const PLAIN_BELOW = 9_000_000_000
+
+/** The amounts of a pair that leaves a profit. Plain numbers where they are exact: pages of 1,000 rows took twice as long. */
+export function arbitrageAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): ArbitrageAmounts {
+  if (sell >= PLAIN_BELOW || !Number.isInteger(fees.buy) || !Number.isInteger(fees.sell)) {
+    return exactAmounts(buy, sell, fees)
+  }
+  const scaledFees = buy * fees.buy + sell * fees.sell
+  const cent = 10_000 * PER_UNIT
+  return {
+    estimatedFeesCents: halfUp(scaledFees, cent),
+    netProfitCents: halfUp((sell - buy) * PER_UNIT - scaledFees, cent),
+    grossSpreadPct: halfUp((sell - buy) * 1_000_000, buy) / 10_000,
+  }
+}
+
+/** Of whole numbers that are not negative. */
+function halfUp(numerator: number, denominator: number): number {
+  const quotient = Math.floor(numerator / denominator)
+  return 2 * (numerator - quotient * denominator) >= denominator ? quotient + 1 : quotient
+}
+
+function exactAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): ArbitrageAmounts {
   // Fees may carry two more digits.
   const [buyFee, sellFee] = [BigInt(Math.round(fees.buy * 100)), BigInt(Math.round(fees.sell * 100))]
   const [paid, got] = [BigInt(buy), BigInt(sell)]
   const scaledFees = paid * buyFee + got * sellFee
   const scale = BigInt(PER_UNIT) * 100n
   const cent = 10_000n * scale
+  const rounded = (numerator: bigint, denominator: bigint): number =>
+    Number((2n * numerator + denominator) / (2n * denominator))
   return {
-    estimatedFeesCents: halfUp(scaledFees, cent),
-    netProfitCents: halfUp((got - paid) * scale - scaledFees, cent),
-    grossSpreadPct: Number(halfUp((got - paid) * 1_000_000n, paid)) / 10_000,
+    estimatedFeesCents: rounded(scaledFees, cent),
+    netProfitCents: rounded((got - paid) * scale - scaledFees, cent),
+    grossSpreadPct: rounded((got - paid) * 1_000_000n, paid) / 10_000,
   }
-}
-
-function halfUp(numerator: bigint, denominator: bigint): bigint {
-  const doubled = 2n * numerator + denominator
-  const quotient = doubled / (2n * denominator)
-  return doubled < 0n && quotient * 2n * denominator !== doubled ? quotient - 1n : quotient
 }
 
 /** Whether the older leg of a row is within the age limit at a time. */

@@ -143,10 +143,33 @@ describe('arbitrage', () => {
       sell: 250,
     })
     const amounts = arbitrageAmounts(3_000_000, 4_000_000, { buy: 700, sell: 250 })
-    expect(amounts).to.deep.equal({ estimatedFeesCents: 31n, netProfitCents: 69n, grossSpreadPct: 33.3333 })
+    expect(amounts).to.deep.equal({ estimatedFeesCents: 31, netProfitCents: 69, grossSpreadPct: 33.3333 })
     // 4,005,000 micro-dollars of fees: a tie.
-    expect(arbitrageAmounts(40_050_000, 80_000_000, { buy: 1_000, sell: 0 }).estimatedFeesCents).to.equal(401n)
+    expect(arbitrageAmounts(40_050_000, 80_000_000, { buy: 1_000, sell: 0 }).estimatedFeesCents).to.equal(401)
   })
+
+  it('amounts in plain numbers are those of big ones', () =>
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 12_000_000_000 }),
+        fc.integer({ min: 1, max: 12_000_000_000 }),
+        fc.constantFrom(0, 250, 1_000, 1_250.5),
+        fc.constantFrom(0, 300, 800),
+        (one, other, sellFee, buyFee) => {
+          const [buy, sell] = [Math.min(one, other), Math.max(one, other)]
+          const fees = (BigInt(buy) * BigInt(buyFee * 10) + BigInt(sell) * BigInt(sellFee * 10)) as bigint
+          const net = BigInt(sell - buy) * 100_000n - fees
+          fc.pre(net > 0n)
+          const half = (numerator: bigint, denominator: bigint) =>
+            Number((numerator * 2n + denominator) / (denominator * 2n))
+          expect(arbitrageAmounts(buy, sell, { buy: buyFee, sell: sellFee })).to.deep.equal({
+            estimatedFeesCents: half(fees, 1_000_000_000n),
+            netProfitCents: half(net, 1_000_000_000n),
+            grossSpreadPct: half(BigInt(sell - buy) * 1_000_000n, BigInt(buy)) / 10_000,
+          })
+        },
+      ),
+    ))
 
   it('a provider without health is down, one that is held back is quarantined', () => {
     const health = (more: object) => ({

@@ -52,11 +52,6 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
   const { market, registry, catalog } = parts
   const schema = arbitrageQuery(registry)
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
-  const shown = (view: ArbitrageView, row: number): z.infer<typeof arbitrageReply>['data']['items'] => {
-    const item = catalog.byId(view.columns.itemId[row] as number)
-    return item ? [{ ...namedItem(item), ...shownPair(view, row, fees) }] : []
-  }
-
   router.get('/market/arbitrage', allow('quant'), (request, response) => {
     if ('cursor' in rawQuery(request)) {
       throw new ApiError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
@@ -66,12 +61,18 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
     const view = currentArbitrage(market, now)
     const { rows, hasNext } = arbitragePage(view, query, now)
     const { limit, offset } = query
+    const pairOf = openPairWriter(view, fees)
     const reply: z.infer<typeof arbitrageReply> = {
       meta: {
         ...analyticsMeta('cache', view.head.as_of, now, '60m'),
         excluded: excludedQuotes(view, query, registry),
       },
-      data: { items: rows.flatMap(row => shown(view, row)) },
+      data: {
+        items: rows.flatMap(row => {
+          const item = catalog.byId(view.columns.itemId[row] as number)
+          return item ? [{ ...namedItem(item), ...pairOf(row) }] : []
+        }),
+      },
       pagination: { limit, offset, total: -1, has_next: hasNext, has_prev: offset > 0 },
     }
     send(response, 200, JSON.stringify(reply))
@@ -92,30 +93,39 @@ const namedItem = ({
   phase,
 })
 
-const dollars = (cents: bigint): string => `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`
+const dollars = (cents: number): string => `${Math.floor(cents / 100)}.${cents % 100 < 10 ? '0' : ''}${cents % 100}`
 
-function shownPair({ head, columns }: ArbitrageView, row: number, fees: ReadonlyMap<string, ArbitrageFees>) {
-  const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
-  const buyProvider = head.providers[columns.buyProvider[row] as number] as string
-  const sellProvider = head.providers[columns.sellProvider[row] as number] as string
-  const { estimatedFeesCents, netProfitCents, grossSpreadPct } = arbitrageAmounts(buy, sell, {
-    buy: fees.get(buyProvider)?.buy ?? 0,
-    sell: fees.get(sellProvider)?.sell ?? 0,
-  })
-  const buyUpdated = head.as_of - (columns.buyAgeMs[row] as number)
-  const sellUpdated = head.as_of - (columns.sellAgeMs[row] as number)
-  return {
-    buy_provider: buyProvider,
-    sell_provider: sellProvider,
-    buy_price_usd: toUsdText(buy),
-    sell_price_usd: toUsdText(sell),
-    estimated_fees_usd: dollars(estimatedFeesCents),
-    net_profit_usd: dollars(netProfitCents),
-    gross_spread_pct: grossSpreadPct,
-    quantity: columns.quantity[row] as number,
-    last_updated: formatInstant(Math.max(buyUpdated, sellUpdated)),
-    buy_last_updated: formatInstant(buyUpdated),
-    sell_last_updated: formatInstant(sellUpdated),
+/** Texts that the rows of a page share: most legs were last updated by the same few refreshes. */
+function openPairWriter({ head, columns }: ArbitrageView, fees: ReadonlyMap<string, ArbitrageFees>) {
+  const times = new Map<number, string>()
+  const timeOf = (at: number): string => {
+    const known = times.get(at) ?? formatInstant(at)
+    times.set(at, known)
+    return known
+  }
+  return (row: number) => {
+    const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
+    const buyProvider = head.providers[columns.buyProvider[row] as number] as string
+    const sellProvider = head.providers[columns.sellProvider[row] as number] as string
+    const { estimatedFeesCents, netProfitCents, grossSpreadPct } = arbitrageAmounts(buy, sell, {
+      buy: fees.get(buyProvider)?.buy ?? 0,
+      sell: fees.get(sellProvider)?.sell ?? 0,
+    })
+    const buyUpdated = head.as_of - (columns.buyAgeMs[row] as number)
+    const sellUpdated = head.as_of - (columns.sellAgeMs[row] as number)
+    return {
+      buy_provider: buyProvider,
+      sell_provider: sellProvider,
+      buy_price_usd: toUsdText(buy),
+      sell_price_usd: toUsdText(sell),
+      estimated_fees_usd: dollars(estimatedFeesCents),
+      net_profit_usd: dollars(netProfitCents),
+      gross_spread_pct: grossSpreadPct,
+      quantity: columns.quantity[row] as number,
+      last_updated: timeOf(Math.max(buyUpdated, sellUpdated)),
+      buy_last_updated: timeOf(buyUpdated),
+      sell_last_updated: timeOf(sellUpdated),
+    }
   }
 }
 
