@@ -6,9 +6,9 @@
 
 import { ACCOUNT_EXAMPLES } from './account-examples.ts'
 import { ALERT_EXAMPLES } from './alert-examples.ts'
-import { WEBHOOK_EXAMPLES } from './webhook-examples.ts'
 import { MARKET_EXAMPLES } from './market-examples.ts'
 import { PORTFOLIO_EXAMPLES } from './portfolio-examples.ts'
+import { WEBHOOK_EXAMPLES } from './webhook-examples.ts'
 
 const item = { item_id: 4940, market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null }
 const times = { timestamp: '2026-03-03T21:34:30.549Z', last_updated: '2026-03-03T21:40:02.000Z' }
@@ -95,8 +95,8 @@ const sale = {
 export const REPLY_EXAMPLES: Record<string, unknown> = {
   ...ACCOUNT_EXAMPLES,
   ...PORTFOLIO_EXAMPLES,
-  ...ALERT_EXAMPLES,
   ...WEBHOOK_EXAMPLES,
+  ...ALERT_EXAMPLES,
   ...MARKET_EXAMPLES,
   PriceEntry: ask,
   BidEntry: bid,

@@ -146,7 +146,10 @@ ingest
 ingest
   .command('history')
   .description('publish the daily closes of a history file; exits when the log holds them')
-  .requiredOption('--file <file>', 'CSV of market_hash_name, date, price_minor or price, currency, listings; also gzipped')
+  .requiredOption(
+    '--file <file>',
+    'CSV of market_hash_name, date, price_minor or price, currency, listings; also gzipped',
+  )
   .option('--provider <key>', 'whose closes they are; the first provider with prices in that currency when left out')
   .action(async (options: { file: string; provider?: string }) => {
     const { config, log } = connect()
