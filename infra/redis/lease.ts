@@ -6,6 +6,7 @@
  * believe for a moment that it still holds it, so its writes must name {@link Lease.token} as their guard.
  */
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Redis } from './redis.ts'
 
 /** A lease on a key. */
@@ -31,6 +32,18 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return holder and 2 or 1`
 
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
+
+const ASK_EVERY_MS = 250
+
+/** Takes a lease, waiting for the expiry of a holder that was killed; false when somebody still has it after the limit. */
+export async function holdWithin(lease: Lease, limitMs: number): Promise<boolean> {
+  const limit = performance.now() + limitMs
+  for (;;) {
+    if (await lease.hold()) return true
+    if (performance.now() > limit) return false
+    await pause(ASK_EVERY_MS)
+  }
+}
 
 /** Opens a lease; nothing is held yet. */
 export function openLease(redis: Redis, key: string, ttlMs: number): Lease {

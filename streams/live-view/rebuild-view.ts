@@ -11,7 +11,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { publishGuarded } from '#infra/redis/guarded-publish.ts'
-import { type Lease, openLease } from '#infra/redis/lease.ts'
+import { holdWithin, type Lease, openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -27,8 +27,8 @@ export interface SwitchedPartition {
   next: number
 }
 
-const LEASE_MS = 30_000
-const RENEW_EVERY_MS = 5_000
+const LEASE_MS = 10_000
+const RENEW_EVERY_MS = 2_500
 const SWITCH_TRIES = 200
 const SWITCH_PAUSE_MS = 10
 
@@ -50,7 +50,8 @@ export async function rebuildLiveView(
   )
   try {
     for (const lease of leases) {
-      if (!(await lease.hold())) throw new Error('another rebuild of the live view goes on; wait for its end')
+      // A rebuild that was killed keeps its leases until they expire.
+      if (!(await holdWithin(lease, LEASE_MS + RENEW_EVERY_MS))) throw new Error('another rebuild of it goes on')
     }
     const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
     onProgress('filling the new tables')

@@ -7,7 +7,7 @@
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openLease } from '#infra/redis/lease.ts'
+import { holdWithin, openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -19,8 +19,8 @@ import { openProgress } from '../progress.ts'
 import { type Output, write } from './output.ts'
 import { tableViewOf, type ViewName } from './views.ts'
 
-const LEASE_MS = 30_000
-const RENEW_EVERY_MS = 5_000
+const LEASE_MS = 10_000
+const RENEW_EVERY_MS = 2_500
 
 /** Rebuilds; prints what it came to. */
 export async function rebuild(
@@ -63,14 +63,16 @@ async function rebuildTableView(
   const renew = async (): Promise<void> => {
     if (!(await lease.hold().catch(() => true))) lost.abort(new Error('another rebuild has taken over'))
   }
-  const timer = setInterval(renew, RENEW_EVERY_MS)
+  let timer: NodeJS.Timeout | undefined
   let catalog: Promise<CatalogReader> | undefined
   const openCatalog = (): Promise<CatalogReader> => {
     catalog ??= openCatalogReader(kafka)
     return catalog
   }
   try {
-    if (!(await lease.hold())) throw new Error('another rebuild of it goes on; wait for its end')
+    // A rebuild that was killed keeps its lease until it expires.
+    if (!(await holdWithin(lease, LEASE_MS + RENEW_EVERY_MS))) throw new Error('another rebuild of it goes on')
+    timer = setInterval(renew, RENEW_EVERY_MS)
     const view = await tableViewOf(name)
     const parts = { view, kafka, writer, log, metrics: openMetrics(), catalog: openCatalog }
     return await rebuildTables(parts, onProgress, AbortSignal.any([signal, lost.signal]))
