@@ -52,15 +52,25 @@ async function compareChanges(tables: ClickhouseReader, log: PartitionLog, findi
     WHERE partition = {partition:UInt32} AND offset >= {start:UInt64} AND offset < {end:UInt64}`,
     { partition: log.partition, start: log.start, end: log.committed },
   )
-  const found = new Map(stored.map(row => [row.offset, changeText(row)]))
+  // A list for each offset: a row that claims another's place must not hide behind it.
+  const found = Map.groupBy(
+    stored.map(row => ({ offset: row.offset, text: changeText(row) })),
+    ({ offset }) => offset,
+  )
   for (const { offset, change } of log.changes) {
-    const text = found.get(offset)
+    const texts = (found.get(offset) ?? []).map(({ text }) => text)
     found.delete(offset)
     if (offset >= log.committed) continue
-    if (text === undefined && change.seen_at < oldest) leaveOut(findings, 'at the end of their retention')
-    else compare(findings, `changes ${log.partition}@${offset}`, changeText(change), text)
+    const name = `changes ${log.partition}@${offset}`
+    const wanted = changeText(change)
+    const [own] = texts.splice(Math.max(texts.indexOf(wanted), 0), 1)
+    if (own === undefined && change.seen_at < oldest) leaveOut(findings, 'at the end of their retention')
+    else compare(findings, name, wanted, own)
+    for (const text of texts) compare(findings, name, undefined, text)
   }
-  for (const [offset, text] of found) compare(findings, `changes ${log.partition}@${offset}`, undefined, text)
+  for (const [offset, rows] of found) {
+    for (const { text } of rows) compare(findings, `changes ${log.partition}@${offset}`, undefined, text)
+  }
 }
 
 const changeText = (row: Omit<StoredChange, 'offset' | 'source_offset' | 'source_index'>): string =>
