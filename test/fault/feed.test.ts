@@ -150,15 +150,15 @@ describe('feeds that resume', function () {
   it('say resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
     const prices = await listen(steady, '/feed/prices?resume=true&snapshot=true')
     const { id: foreign } = await prices.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
-    for (const [path, id] of [
-      ['/feed/prices?resume=true', 'nonsense'],
-      ['/feed/bids?resume=true', foreign ?? ''],
+    for (const [side, path, id] of [
+      ['ask', '/feed/prices?resume=true', 'nonsense'],
+      ['bid', '/feed/bids?resume=true', foreign ?? ''],
     ] as const) {
       const client = await listen(steady, path, id)
       const { data, id: place } = await client.event(({ event }) => event === 'resync', ARRIVES_MS)
       expect(data).to.deep.equal({ reason: 'unknown' })
       const again = await listen(steady, path, place)
-      await market.refreshes(6)
+      await market.refresh(side)
       await again.event(({ event }) => event.endsWith('.changed'), ARRIVES_MS)
       expect(again.events.map(({ event }) => event)).not.to.include('resync')
     }
@@ -166,7 +166,7 @@ describe('feeds that resume', function () {
 
   it('are what the specification says where nothing is asked for, whatever a client brings along', async () => {
     const client = await listen(steady, '/feed/prices', 'nonsense')
-    await market.refreshes(4)
+    await market.refresh('ask')
     await eventually(() => client.events.length > 1, ARRIVES_MS, 'a change')
     expect(client.events.map(({ id }) => id)).to.deep.equal(client.events.map(() => undefined))
     expect(new Set(client.events.map(({ event }) => event))).to.deep.equal(new Set(['ready', 'prices.changed']))
