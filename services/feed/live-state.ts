@@ -12,8 +12,8 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
 import { decodeRow, headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { manifestKey, type SnapshotManifest, segmentKey } from '#schemas/views/snapshot.ts'
 import { changedFrame, itemText } from './frames.ts'
@@ -129,7 +129,7 @@ async function pinItems(
 ): Promise<PinnedState> {
   const named = names.size === 0 ? [] : options.items().filter(item => names.has(item.market_hash_name))
   const ids = new Set([...itemIds, ...named.map(({ item_id }) => item_id)])
-  const byPartition = Map.groupBy(ids, id => partitionOf(String(id), ITEM_PARTITIONS))
+  const byPartition = Map.groupBy(ids, id => partitionOfItem(id))
   const read = await Promise.all(
     PARTITIONS.map(partition => readItems(options, { side, partition, ids: byPartition.get(partition) ?? [] })),
   )

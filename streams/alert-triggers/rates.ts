@@ -37,7 +37,7 @@ export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) 
     async onRecords(records) {
       const before = current
       for (const { value } of records) {
-        const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value ?? Buffer.alloc(0)))
+        const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value))
         // The role `fx` puts what cannot be read to the dead letters; here it only changes nothing.
         const table = isDecoded(decoded) && decoded.event === 'FxRatesPublished' ? tableOf(decoded.value) : undefined
         if (table && table.asOf >= current.asOf) current = table

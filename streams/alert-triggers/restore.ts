@@ -15,8 +15,8 @@ import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { ItemBook } from './item-book.ts'
 
@@ -106,7 +106,7 @@ async function readChangelog(
   const range = { topic, partition: log, from: await reader.start(topic, log), to: await reader.end(topic, log) }
   await reader.read(range, record => {
     const [kind, provider = '', item = ''] = record.key?.toString().split('|') ?? []
-    const book = kind === 'row' ? books.get(itemPartition(item)) : undefined
+    const book = kind === 'row' ? books.get(partitionOfItem(Number(item))) : undefined
     if (book === undefined) return
     const itemId = Number(item)
     if (record.value === null) return void book.set(side, itemId, provider, null)
@@ -146,16 +146,4 @@ function decoded(
   }
   if (isDecoded(now)) take(now)
   return undefined
-}
-
-const partitions = new Map<string, number>()
-
-/** Hashing a key costs more than looking it up, and an item has as many rows as providers. */
-function itemPartition(item: string): number {
-  let partition = partitions.get(item)
-  if (partition === undefined) {
-    partition = partitionOf(item, ITEM_PARTITIONS)
-    partitions.set(item, partition)
-  }
-  return partition
 }

@@ -11,7 +11,7 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { bookChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
 import { refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
 import type { NoteVerdict } from './meter.ts'
@@ -78,20 +78,8 @@ function emitEffects(
 
 function emitChange(codec: Codec, changelog: number, change: Effects['changes'][number], emit: Emit): void {
   const key = String(change.item_id)
-  const partition = itemPartition(change.item_id, key)
+  const partition = partitionOfItem(change.item_id)
   emit({ topic: 'bookChanges', partition, key, value: codec.encode(bookChanged, change) })
   emit(rowRecord(codec, changelog, change))
   if (change.change === 'removed' && change.refresh_id === null) emit(withdrawnRecord(codec, changelog, change))
-}
-
-const partitions: number[] = []
-
-/** Hashing a key costs ten times as much as looking its partition up, and ids are dense. */
-function itemPartition(itemId: number, key: string): number {
-  let partition = partitions[itemId]
-  if (partition === undefined) {
-    partition = partitionOf(key, ITEM_PARTITIONS)
-    partitions[itemId] = partition
-  }
-  return partition
 }

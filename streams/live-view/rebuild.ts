@@ -19,8 +19,8 @@ import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { BookRefreshStored } from '#schemas/events/book-state.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { generationsKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
 import { writesOf } from './table-writer.ts'
@@ -106,7 +106,7 @@ async function readChangelog(
   const fold = async (records: readonly LogRecord[]): Promise<void> => {
     for (const { key, value } of records) {
       const [kind, provider = '', item = ''] = key?.toString().split('|') ?? []
-      const filling = kind === 'row' ? fillings.get(itemPartition(item)) : undefined
+      const filling = kind === 'row' ? fillings.get(partitionOfItem(Number(item))) : undefined
       if (kind !== 'refresh' && filling === undefined) continue
       const stored =
         value === null ? null : (decodedNow(kafka, value) ?? (await decodeLearning(kafka.codec, value))).value
@@ -196,16 +196,4 @@ async function write({ redis, prefix }: RebuilderOptions, filling: Filling): Pro
   const generation = String(head.generation)
   const guard = generationsKey(partition, prefix)
   await writeGuarded(redis, { guard, expected: generation, value: generation, writes })
-}
-
-const partitions = new Map<string, number>()
-
-/** Hashing a key costs more than looking it up, and an item has as many rows as providers. */
-function itemPartition(item: string): number {
-  let partition = partitions.get(item)
-  if (partition === undefined) {
-    partition = partitionOf(item, ITEM_PARTITIONS)
-    partitions.set(item, partition)
-  }
-  return partition
 }

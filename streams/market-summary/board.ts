@@ -9,8 +9,8 @@
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { Instant } from '#schemas/values/instant.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
 
 /** One side of the board. The quote of item slot `s` and provider `p` stands at `s * providers.length + p`. */
 export interface BoardSide {
@@ -111,7 +111,7 @@ export class Board {
     this.#slots.set(itemId, slot)
     this.#inOrder = undefined
     if (slot >= this.#partitions.length) this.#grow()
-    this.#partitions[slot] = partitionOf(String(itemId), ITEM_PARTITIONS)
+    this.#partitions[slot] = partitionOfItem(itemId)
     return slot
   }
 

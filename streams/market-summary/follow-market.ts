@@ -43,7 +43,7 @@ export async function followMarket(
   const apply = async (records: FollowedRecord[]): Promise<void> => {
     for (const record of records) {
       const { value } = record
-      const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value ?? Buffer.alloc(0)))
+      const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value))
       applyDecoded(board, record, decoded, log)
     }
   }

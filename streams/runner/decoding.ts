@@ -8,9 +8,11 @@ import { type Codec, type Decoded, DecodeError, UnknownWriter } from '#infra/kaf
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outcome } from './outcome.ts'
 
+const EMPTY: Outcome = { kind: 'deadLetter', reason: 'empty', detail: 'the record has no value' }
+
 /** Decodes a record at once; undefined when its writer's schema must be fetched first. */
 export function decodeNow(codec: Codec, value: Buffer | null): Decoded | Outcome | undefined {
-  if (value === null) return { kind: 'deadLetter', reason: 'empty', detail: 'the record has no value' }
+  if (value === null) return EMPTY
   try {
     return codec.decode(value)
   } catch (error) {
@@ -20,7 +22,8 @@ export function decodeNow(codec: Codec, value: Buffer | null): Decoded | Outcome
 }
 
 /** Decodes a record after fetching its writer's schema. */
-export async function decodeSlowly(codec: Codec, value: Buffer): Promise<Decoded | Outcome> {
+export async function decodeSlowly(codec: Codec, value: Buffer | null): Promise<Decoded | Outcome> {
+  if (value === null) return EMPTY
   try {
     return await decodeLearning(codec, value)
   } catch (error) {

@@ -215,8 +215,7 @@ async function fold(
   const emit = (record: Outgoing & { partition: number }): void => void records.push(record)
   for (const message of batch.messages) {
     if (message.offset < slot.next) continue
-    const decoded =
-      decodeNow(kafka.codec, message.value) ?? (await decodeSlowly(kafka.codec, message.value ?? Buffer.alloc(0)))
+    const decoded = decodeNow(kafka.codec, message.value) ?? (await decodeSlowly(kafka.codec, message.value))
     const outcome = isDecoded(decoded)
       ? slot.processor.step(
           {

@@ -137,7 +137,7 @@ async function applyAll(
   for (const [index, message] of batch.messages.entries()) {
     if (index % RECORDS_PER_TICK === RECORDS_PER_TICK - 1) await tick()
     if (slot.next !== undefined && message.offset < slot.next) continue
-    const decoded = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value ?? Buffer.alloc(0)))
+    const decoded = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value))
     const outcome = isDecoded(decoded)
       ? slot.sink.apply({
           topic,

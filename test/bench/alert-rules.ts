@@ -9,9 +9,9 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type AlertRuleChanged, alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
+import { topics } from '#schemas/topics.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 
 /** Rules and changes under way to the log. */
 export interface AlertBench {
@@ -91,8 +91,6 @@ const restingAt = (turn: number): number => MICRO.resting + (turn % 2) * MICRO.s
 
 /** A UUID that tells a number. */
 const idOf = (number: number): string => `00000000-0000-7000-8000-${number.toString(16).padStart(12, '0')}`
-
-const partitionOfItem = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
 
 async function sendRules(
   kafka: KafkaConnection,

@@ -8,7 +8,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
@@ -68,7 +68,7 @@ function expectedSequence(expected: Expected): LedgerEntry[] {
     .flatMap(({ side, provider, refresh_id }) => {
       const key = bookKey(side, provider)
       const entries = (byRefresh.get(`${key}|${refresh_id}`) ?? []).map(change => ({
-        key: `${partitionOf(String(change.item_id), ITEM_PARTITIONS)}|${key}`,
+        key: `${partitionOfItem(change.item_id)}|${key}`,
         what: `${entryOfChange(change).what} ${change.item_id} ${urlText(provider, change.item_id, change.price)}`,
       }))
       for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
@@ -91,7 +91,7 @@ function sourcesOnce(changes: readonly ReadRecord[]): [LedgerEntry[], LedgerEntr
     .map(({ partition, value }) => ({
       key: `${value.side}|${value.source_partition}`,
       what: `${value.source_offset}.${value.source_index}`,
-      isAtHome: partition === partitionOf(String(value.item_id), ITEM_PARTITIONS),
+      isAtHome: partition === partitionOfItem(value.item_id),
     }))
   const distinct = new Map(told.map(entry => [`${entry.key} ${entry.what}`, entry]))
   return [[...distinct.values()].filter(({ isAtHome }) => isAtHome), told]

@@ -8,15 +8,13 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
 import { selectProviderDays } from '#schemas/views/clickhouse/provider-days.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import type { Expected, ExpectedChange } from '#test/harness/reference-fold.ts'
 import { urlOf } from './market-records.ts'
-
-const partitionOfItem = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
 
 /** Holds the live tables against the fold's final books. */
 export async function liveLedgers(

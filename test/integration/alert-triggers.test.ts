@@ -12,7 +12,7 @@ import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { ALERT_KINDS, type AlertKind } from '#schemas/values/alert.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -119,7 +119,7 @@ describe('alert triggers on a log', function () {
         changed_at: Date.now(),
       },
     }
-    const partition = partitionOf(String(itemId), ITEM_PARTITIONS)
+    const partition = partitionOfItem(itemId)
     await accounts.send([
       { topic: 'alertRules', key: id, partition, value: kafka.codec.encode(alertRuleChanged, event) },
     ])
@@ -142,7 +142,7 @@ describe('alert triggers on a log', function () {
   /** Everything has been looked at when a rule that is published last has fired. */
   const settled = async (): Promise<void> => {
     for (let partition = 0, itemId = 1_000; partition < ITEM_PARTITIONS; itemId++) {
-      if (partitionOf(String(itemId), ITEM_PARTITIONS) !== partition) continue
+      if (partitionOfItem(itemId) !== partition) continue
       await price('ask', itemId, 'provider_a', 1)
       const last = await rule(`last of ${partition}`, itemId, 'price_below', 2)
       await eventually(async () => (await triggers()).has(last), LIMIT_MS, `the last rule of partition ${partition}`)

@@ -5,8 +5,7 @@ import { expect } from 'chai'
 import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { bidsReply, pricesReply } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { headKey, itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import { type ApiWorld, type ModelRow, openApiWorld, uriOf } from '#test/fixtures/api-world.ts'
@@ -14,7 +13,6 @@ import { adaptive, hundredths, majorUnits } from '#test/fixtures/exact-amounts.t
 import { useServers } from '#test/harness/use-servers.ts'
 
 const iso = (instant: number): string => new Date(instant).toISOString()
-const place = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
 const query = (parameters: Record<string, string | number | string[]>): string =>
   new URLSearchParams(
     Object.entries(parameters).flatMap(([name, value]) =>
@@ -34,7 +32,12 @@ describe('GET /prices and /bids', () => {
   const rowsOf = (side: Side, fits: (row: ModelRow) => boolean = () => true): ModelRow[] =>
     world.rows
       .filter(row => row.side === side && fits(row))
-      .sort((a, b) => compare(a.provider, b.provider) || place(a.itemId) - place(b.itemId) || a.itemId - b.itemId)
+      .sort(
+        (a, b) =>
+          compare(a.provider, b.provider) ||
+          partitionOfItem(a.itemId) - partitionOfItem(b.itemId) ||
+          a.itemId - b.itemId,
+      )
 
   /** The entry that a row should become. */
   function entryOf(row: ModelRow, options: { currency?: string; withUrl?: boolean } = {}) {
@@ -288,9 +291,9 @@ describe('GET /prices and /bids', () => {
       const [provider] = world.providers as [Provider]
       const all = rowsOf('ask', row => row.provider === provider.key)
       // One partition alone changes, so that every answer must show it before or after.
-      const partition = place(world.items.full.item_id)
-      const moving = all.filter(row => place(row.itemId) === partition)
-      const staying = all.filter(row => place(row.itemId) !== partition)
+      const partition = partitionOfItem(world.items.full.item_id)
+      const moving = all.filter(row => partitionOfItem(row.itemId) === partition)
+      const staying = all.filter(row => partitionOfItem(row.itemId) !== partition)
       const idsOf = (rows: ModelRow[]) => rows.map(row => row.itemId).join()
       const states = [idsOf(all), idsOf(staying)]
       let isWriting = true
@@ -319,7 +322,7 @@ describe('GET /prices and /bids', () => {
 
     it('follows a rebuild into its generation without an empty answer', async () => {
       const rows = itemRows()
-      const partition = place(world.items.full.item_id)
+      const partition = partitionOfItem(world.items.full.item_id)
       const expected = JSON.stringify(rows.map(row => entryOf(row)))
       const unlink = async (generation: number) => {
         const keys = world.providers.map(({ key }) => listingKey(partition, generation, 'ask', key, platform.namespace))
@@ -357,7 +360,7 @@ describe('GET /prices and /bids', () => {
     })
 
     it('is unavailable, and not empty, while a partition has no view', async () => {
-      const head = headKey(place(world.items.full.item_id), platform.namespace)
+      const head = headKey(partitionOfItem(world.items.full.item_id), platform.namespace)
       const text = (await world.redis.get(head)) as string
       await world.redis.del(head)
       const paths = [path(), '/prices', '/prices?phase=Ruby']

@@ -6,8 +6,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { hashOf, type Moment } from '#test/fixtures/snapshot-market.ts'
 import { openSnapshotWorld, type SnapshotWorld } from '#test/fixtures/snapshot-world.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -37,7 +36,7 @@ describe('a snapshot under running changes', function () {
   function partsOf(lines: readonly string[]): Map<number, Map<string, string>> {
     const byPartition = Map.groupBy(lines, line => {
       const { item_id } = JSON.parse(line) as Entry
-      return partitionOf(String(item_id), ITEM_PARTITIONS)
+      return partitionOfItem(item_id)
     })
     return new Map(
       [...byPartition].map(([partition, some]) => {

@@ -3,8 +3,7 @@
  */
 import { expect } from 'chai'
 import { bidEntry, priceEntry } from '#schemas/api/listing.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { headKey } from '#schemas/views/live-keys.ts'
 import { manifestKey, segmentKey } from '#schemas/views/snapshot.ts'
 import { CLIENTS, openSnapshotWorld, type SnapshotWorld } from '#test/fixtures/snapshot-world.ts'
@@ -210,7 +209,7 @@ describe('bulk snapshots', function () {
   /** The key of the first or last segment of all asks. */
   async function segmentAt(place: 0 | -1): Promise<string> {
     const { provider, item_id } = JSON.parse(world.market.lines('ask').at(place) ?? '{}')
-    const partition = partitionOf(String(item_id), ITEM_PARTITIONS)
+    const partition = partitionOfItem(item_id)
     const entry = (await world.market.manifest(partition))?.ask[provider] ?? expect.fail('no segment')
     return segmentKey(partition, 'ask', provider, entry.version, platform.namespace)
   }

@@ -11,7 +11,7 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { bookChanged, refreshMarked } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed, marked } from '#test/harness/feed-events.ts'
@@ -84,7 +84,7 @@ describe('feed', () => {
   const recordOf = (change: ExpectedChange): Outgoing => ({
     topic: 'bookChanges',
     key: String(change.item_id),
-    partition: partitionOf(String(change.item_id), ITEM_PARTITIONS),
+    partition: partitionOfItem(change.item_id),
     value: codec.encode(bookChanged, { ...changed(), ...change }),
   })
   /** A refresh as the book tells it: its changes, then its marker in every partition. */

@@ -8,8 +8,7 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { pinSnapshot } from '#services/api/queries/snapshot.ts'
 import type { Findings } from '#services/cli/log-tools/findings.ts'
@@ -91,7 +90,7 @@ describe('rebuild and verify', function () {
     const head = async (partition: number): Promise<LiveHead> =>
       JSON.parse((await redis.get(headKey(partition, platform.namespace))) ?? '')
     const itemId = market.items[5]?.item_id ?? 0
-    const partition = partitionOf(String(itemId), ITEM_PARTITIONS)
+    const partition = partitionOfItem(itemId)
     const { generation } = await head(partition)
     const key = itemKey(partition, generation, 'ask', itemId, platform.namespace)
     const [provider = '', ...others] = Object.keys(await redis.hgetall(key))

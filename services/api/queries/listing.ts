@@ -9,9 +9,8 @@ import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { ListingMeta, ListingQuery } from '#schemas/api/listing.ts'
 import type { OffsetPagination } from '#schemas/api/reply-values.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { itemNotFound } from '../errors.ts'
 import type { LiveEntry } from './live-rows.ts'
 import type { ListingPage, LiveView } from './live-view.ts'
@@ -162,7 +161,7 @@ function isBetter(side: Side, one: LiveEntry['listed'], other: LiveEntry['listed
 /** The order of the broad listing: provider, partition, item id. */
 function inListingOrder(entries: readonly LiveEntry[]): LiveEntry[] {
   return entries
-    .map(entry => ({ entry, partition: partitionOf(String(entry.itemId), ITEM_PARTITIONS) }))
+    .map(entry => ({ entry, partition: partitionOfItem(entry.itemId) }))
     .sort((a, b) => {
       const [one, other] = [a.entry.listed.provider, b.entry.listed.provider]
       if (one !== other) return one < other ? -1 : 1

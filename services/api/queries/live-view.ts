@@ -10,7 +10,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
 import { ApiError } from '../errors.ts'
 import { type ItemRows, type ListedRow, type LiveEntry, listedRow, openRowStore, type RowStore } from './live-rows.ts'
@@ -135,12 +135,12 @@ async function readAllItems(state: ViewState, side: Side, itemIds: readonly numb
   const [only] = itemIds
   if (only !== undefined && itemIds.length === 1) {
     const item = { side, itemId: only }
-    const partition = placeOf(only)
+    const partition = partitionOfItem(only)
     const known = justRead(state, partition, item)
     if (known) return known
     return (await inTurn(state, partition, [item])).get(nameOf(side, only)) ?? []
   }
-  const byPartition = Map.groupBy(itemIds, placeOf)
+  const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     [...byPartition].map(async ([partition, ids]) => {
       const answer = await inTurn(
@@ -331,8 +331,6 @@ function missing({ heads, seen }: ViewState, partition: number): never {
   seen[partition] = undefined
   throw new Error(`partition ${partition} has no live view`)
 }
-
-const placeOf = (itemId: number): number => partitionOf(String(itemId), ITEM_PARTITIONS)
 
 const unavailable = (side: Side, cause?: unknown): ApiError =>
   new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })

@@ -12,7 +12,7 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
-import { partitionOf } from '#schemas/values/partition.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { decodeRow, headKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { compare, type Findings, noFindings } from './findings.ts'
 import { readChanges } from './item-changes.ts'
@@ -166,4 +166,4 @@ async function readStored(redis: Redis, prefix: string, heads: readonly (LiveHea
 
 const keyOf = (side: string, provider: string, itemId: number): string => `${side}|${provider}|${itemId}`
 
-const partitionOfKey = (key: string): number => partitionOf(key.slice(key.lastIndexOf('|') + 1), ITEM_PARTITIONS)
+const partitionOfKey = (key: string): number => partitionOfItem(Number(key.slice(key.lastIndexOf('|') + 1)))
