@@ -6,6 +6,7 @@
 
 import { ACCOUNT_EXAMPLES } from './account-examples.ts'
 import { ALERT_EXAMPLES } from './alert-examples.ts'
+import { FEED_EXAMPLES } from './feed-examples.ts'
 import { MARKET_EXAMPLES } from './market-examples.ts'
 import { PORTFOLIO_EXAMPLES } from './portfolio-examples.ts'
 import { WEBHOOK_EXAMPLES } from './webhook-examples.ts'
@@ -98,6 +99,7 @@ export const REPLY_EXAMPLES: Record<string, unknown> = {
   ...WEBHOOK_EXAMPLES,
   ...ALERT_EXAMPLES,
   ...MARKET_EXAMPLES,
+  ...FEED_EXAMPLES,
   PriceEntry: ask,
   BidEntry: bid,
   PricesReply: { meta: listingMeta, items: [ask], pagination },

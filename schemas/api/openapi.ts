@@ -69,6 +69,8 @@ const ACCESS: Record<Access, string> = {
   key: 'Counts against the monthly quota.',
   account: 'Takes an API key or a session; exempt from the monthly quota.',
   management: 'Takes the root key or a session, no child key; exempt from the monthly quota.',
+  stream: 'Takes an API key, or a feed token as `token`; exempt from the monthly quota.',
+  uncounted: 'Takes an API key; exempt from the monthly quota.',
 }
 
 function describe(operation: Operation): Json {
@@ -99,7 +101,7 @@ function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined):
     name,
     in: place,
     required: place === 'path' || required.includes(name),
-    ...noteOf(name),
+    ...noteOf(name, one as Json),
     ...((one as Json).type === 'array' && { style: 'form', explode: true }),
     schema: one,
   }))
@@ -138,24 +140,37 @@ function bodyOf(schema: z.ZodObject, required: boolean): Json {
   return { required, content: { 'application/json': { schema: described, example } } }
 }
 
-function noteOf(name: string): { description: string; example: unknown } {
-  const note = MEMBER_NOTES[name]
-  if (!note) throw new Error(`schemas/api/member-notes.ts has no note for ${name}`)
+/** The note of a name; what a parameter's own schema says goes first. */
+function noteOf(name: string, own: Json = {}): Json {
+  const note = { ...MEMBER_NOTES[name], ...pick(own, 'description'), ...pick(own, 'example') }
+  if (!('description' in note)) throw new Error(`schemas/api/member-notes.ts has no note for ${name}`)
   return note
 }
 
+const pick = (one: Json, name: string): Json => (one[name] === undefined ? {} : { [name]: one[name] })
+
 function successOf({ reply, tiers }: Operation): Json {
   const { status, description, name, isStream, headers = {}, example } = reply
-  const schema = { $ref: `#/components/schemas/${name}` }
+  const { events } = reply
+  const schema = events ? { type: 'string', description: EVENTS } : refTo(name)
   const type = reply.type ?? (isStream ? 'application/x-ndjson' : 'application/json')
   const success = {
     description,
     headers: headersOf({ ...(tiers && RATE_HEADERS), ...headers }),
-    ...(name !== undefined && { content: { [type]: { schema, example } } }),
+    ...(name !== undefined && {
+      content: { [type]: { schema, example, ...(events && { 'x-events': dataOf(events) }) } },
+    }),
   }
   const unchanged = { description: 'The snapshot that If-None-Match names is the current one.', headers: headersOf({}) }
   return { [status]: success, ...(isStream && { 304: unchanged }) }
 }
+
+const EVENTS = 'Server-Sent Events; `x-events` names the schema of each event\u2019s `data`.'
+
+const refTo = (name: string | undefined): Json => ({ $ref: `#/components/schemas/${name}` })
+
+const dataOf = (events: NonNullable<Operation['reply']['events']>): Json =>
+  Object.fromEntries(Object.entries(events).map(([event, { name }]) => [event, refTo(name)]))
 
 /** What any operation of its kind may refuse with, beside its own errors. */
 function codesOf(operation: Operation): ErrorCode[] {
@@ -221,7 +236,10 @@ const headersOf = (headers: Record<string, string>): Json =>
   )
 
 function replySchemas(operations: readonly Operation[]): Json {
-  const named = operations.flatMap(({ reply: { name, schema } }) => (name && schema ? [[name, schema] as const] : []))
+  const named = operations.flatMap(({ reply: { name, schema, events = {} } }) => [
+    ...(name && schema ? [[name, schema] as const] : []),
+    ...Object.values(events).map(event => [event.name, event.schema] as const),
+  ])
   return Object.fromEntries(named.map(([name, schema]) => [name, schemaOf(schema, 'output')]))
 }
 

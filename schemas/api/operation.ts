@@ -23,9 +23,10 @@ export const QUANT = ALL.slice(3)
 
 /**
  * Which credential an operation takes: `key` any API key, counted in the month; `account` the same or a session,
- * exempt from the month; `management` a root key or a session, exempt from the month.
+ * exempt from the month; `management` a root key or a session, exempt from the month; `stream` any API key or a feed
+ * token, `uncounted` any API key, both exempt from the month.
  */
-export type Access = 'key' | 'account' | 'management'
+export type Access = 'key' | 'account' | 'management' | 'stream' | 'uncounted'
 
 /** One operation. */
 export interface Operation {
@@ -67,6 +68,8 @@ export interface Reply {
   type?: string
   /** Lines of NDJSON instead of one JSON text. */
   isStream?: boolean
+  /** Of a stream of events: the schema of each event's data by the event's name. */
+  events?: Record<string, { name: string; schema: z.ZodType }>
   headers?: Record<string, string>
   example?: unknown
 }

@@ -11,6 +11,7 @@ import { alertOperations } from './alerts-operations.ts'
 import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
 import { candlesQuery, candlesReply } from './candles.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from './catalog.ts'
+import { feedOperations } from './feed-operations.ts'
 import { historyQuery, historyReply } from './history.ts'
 import { inventoryOperations } from './inventory-operations.ts'
 import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
@@ -56,6 +57,7 @@ export function operationsOf(scope: OperationScope): Operation[] {
     ...alertOperations(),
     ...portfolioOperations(scope),
     ...inventoryOperations(),
+    ...feedOperations(scope),
   ]
 }
 

@@ -54,6 +54,9 @@ const ROUTES = new Map<string, Route>([
   ['/feed/token', { method: 'POST', answer: answerToken }],
 ])
 
+/** Method and path of all that the feed answers. */
+export const feedRoutes = (): string[] => [...ROUTES].map(([path, { method }]) => `${method} ${path}`)
+
 /** Opens the handler of everything below /feed and /v1/feed. */
 export function openFeedHandler(options: FeedHandlerOptions): Handler {
   return (request, response) => {

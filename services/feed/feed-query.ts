@@ -5,6 +5,8 @@
  * as sent, repeats included; unknown ids and names pass and match nothing; unknown parameters are ignored.
  */
 import type { Violation } from '#schemas/api/error.ts'
+import { FILTER_VALUES_MAX } from '#schemas/api/feed-query.ts'
+import { readBoolean } from '#schemas/api/query-values.ts'
 import { shownInput } from '#schemas/api/shown-input.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { Subscription } from './hub.ts'
@@ -29,9 +31,6 @@ export interface FeedOptions {
   /** A slow client gets the latest of each row instead of its end. */
   conflate: boolean
 }
-
-/** Values of both filters together, at most. */
-export const FILTER_VALUES_MAX = 100
 
 const INTEGER_FORM = /^[+-]?\d{1,15}$/
 
@@ -130,15 +129,12 @@ function checkCount(ids: number, names: number): Violation[] {
   return [{ type: 'too_long', loc, msg, input: count, ctx: { max_length: FILTER_VALUES_MAX, actual_length: count } }]
 }
 
-const TRUE = ['true', '1']
-const FALSE = ['false', '0']
-
-const isTrue = (text: string | undefined): boolean => TRUE.includes(text?.toLowerCase() ?? '')
+const isTrue = (text: string | undefined): boolean => readBoolean(text ?? '') ?? false
 
 function checkFlag(name: string, [input, ...more]: readonly string[]): Violation[] {
   const loc = ['query', name]
   if (more.length > 0) return [{ type: 'value_error', loc, msg: 'May be given once', input: [input, ...more], ctx: {} }]
-  if (input === undefined || [...TRUE, ...FALSE].includes(input.toLowerCase())) return []
+  if (input === undefined || readBoolean(input) !== undefined) return []
   return [{ type: 'bool_parsing', loc, msg: 'Input should be true or false', input, ctx: {} }]
 }
 

@@ -49,7 +49,9 @@ export function refuse(response: ServerResponse, { code, detail, headers }: Refu
     response.destroy()
     return
   }
+  const status = ERROR_STATUS[code]
+  const challenge = status === 401 ? { 'www-authenticate': 'Bearer' } : {}
   response
-    .writeHead(ERROR_STATUS[code], { ...jsonHeaders(requestId), ...headers })
+    .writeHead(status, { ...jsonHeaders(requestId), ...challenge, ...headers })
     .end(JSON.stringify({ code, detail }))
 }

@@ -14,6 +14,7 @@ import { signInOperations } from '#schemas/api/sign-in-operations.ts'
 import { routesOf } from '#services/api/app.ts'
 import type { Guard } from '#services/api/guard.ts'
 import type { ApiParts } from '#services/api/parts.ts'
+import { feedRoutes } from '#services/feed/feed-handler.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
 import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -33,6 +34,7 @@ const GROUPS = new Set([
   'webhooks',
   'portfolio',
   'inventory',
+  'feeds',
 ])
 
 /** Operations beside the table's. */
@@ -41,6 +43,7 @@ const BEYOND = [
   'GET /v1/portfolio/{id}/performance',
   'POST /v1/account/webhooks/{id}/test',
   'POST /v1/account/webhooks/deliveries/{id}/redeliver',
+  'GET /v1/feed/replay/prices',
   ...signInOperations().map(({ method, path }) => `${method.toUpperCase()} /v1${path}`),
 ]
 
@@ -115,7 +118,7 @@ describe('the description of the API', () => {
     expect(described().sort()).to.deep.equal([...wanted, ...BEYOND].sort())
   })
 
-  it('lists every route of the router, and the router has every one that it lists', () => {
+  it('lists every route of the API and of the feeds, and they have every one that it lists', () => {
     const pass: Guard['withoutKey'] = (_request, _response, next) => next()
     const guard: Guard = { allow: () => pass, account: () => pass, management: () => pass, withoutKey: pass }
     const catalog = { items: () => [], byId: () => undefined, version: () => '' }
@@ -126,6 +129,7 @@ describe('the description of the API', () => {
         .filter(({ method }) => methods.has(method))
         .map(({ method }) => `${method.toUpperCase()} /v1${String(route?.path).replaceAll(/:(\w+)/g, '{$1}')}`),
     )
+    routes.push(...feedRoutes().map(route => route.replace(' ', ' /v1')))
     expect([...new Set(routes)].sort()).to.deep.equal(described().sort())
   })
 
@@ -196,7 +200,8 @@ describe('the description of the API, served', () => {
     })
 
   // What takes no child key is swept in account-sweep.test.ts: a reissue ends the keys of this market.
-  const asked = ROWS.filter(({ credential }) => credential === 'key')
+  // The feeds' role answers in feed-openapi.test.ts.
+  const asked = ROWS.filter(({ credential, group }) => credential === 'key' && group !== 'feeds')
   for (const { method, path, tiers } of asked)
     for (const tier of TIERS) {
       const isAllowed = tiers.includes(tier)

@@ -3,7 +3,8 @@
  */
 import { expect } from 'chai'
 import type { Violation } from '#schemas/api/error.ts'
-import { type FeedRequest, FILTER_VALUES_MAX, parseFeedQuery } from '#services/feed/feed-query.ts'
+import { FILTER_VALUES_MAX } from '#schemas/api/feed-query.ts'
+import { type FeedRequest, parseFeedQuery } from '#services/feed/feed-query.ts'
 
 const KEYS = ['provider_01', 'provider_02', 'provider_03']
 const parse = (query: string) => parseFeedQuery('ask', query, KEYS)

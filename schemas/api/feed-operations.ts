@@ -1,0 +1,78 @@
+/**
+ * The operations of the feeds, which the role `feed` serves beside the API.
+ *
+ * Pure. Sources: interface.md "Feeds (SSE)" and "Feed events", decisions.md "Feeds". /asyncapi.json describes the same
+ * streams event by event.
+ */
+import type { z } from 'zod'
+import { changedEvent, feedTokenReply, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from './feed.ts'
+import { feedQuery, replayQuery } from './feed-query.ts'
+import { get, json, type Operation, type OperationScope, post, QUANT, type Reply } from './operation.ts'
+
+const GROUP = 'Feeds'
+const STREAM = { tiers: QUANT, access: 'stream' } as const
+const LIVE =
+  'Server-Sent Events: `ready` first, then changes as refreshes bring them, one event per provider and moment with 1000 items at most; a comment `: ping` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over both feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.'
+
+/** What every stream begins with. */
+const READY = { ready: { name: 'FeedReady', schema: readyEvent } }
+const CHANGED = { name: 'FeedChanged', schema: changedEvent }
+const BEYOND = {
+  resync: { name: 'FeedResync', schema: resyncEvent },
+  'snapshot.end': { name: 'FeedSnapshotEnd', schema: snapshotEndEvent },
+}
+
+const HEADERS = {
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no: a proxy in front passes events on as they come.',
+}
+
+function streamOf(
+  name: string,
+  description: string,
+  events: Record<string, { name: string; schema: z.ZodType }>,
+): Reply {
+  const { schema: _, ...reply } = json(name, changedEvent, description)
+  return { ...reply, type: 'text/event-stream', headers: HEADERS, events: { ...READY, ...events } }
+}
+
+/** All operations of the feeds. */
+export function feedOperations({ askKeys: providers }: OperationScope): Operation[] {
+  return [
+    {
+      ...{ ...get('streamPriceChanges', '/feed/prices', GROUP), ...STREAM },
+      summary: 'Changes of asks as they happen',
+      description: LIVE,
+      query: feedQuery(providers),
+      reply: streamOf('PricesFeed', 'The stream of asks.', { 'prices.changed': CHANGED, ...BEYOND }),
+      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+    },
+    {
+      ...{ ...get('streamBidChanges', '/feed/bids', GROUP), ...STREAM },
+      summary: 'Changes of buy orders as they happen',
+      description: LIVE,
+      query: feedQuery(providers),
+      reply: streamOf('BidsFeed', 'The stream of buy orders.', { 'bids.changed': CHANGED, ...BEYOND }),
+      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+    },
+    {
+      ...{ ...get('replayPriceChanges', '/feed/replay/prices', GROUP), ...STREAM },
+      summary: 'Recorded changes of asks again',
+      description:
+        'Beyond the specification. Changes whose `seen_at` lies in the range, in the order of recording, at any speed; `replay.end` and the end of the stream follow.',
+      query: replayQuery(providers),
+      reply: streamOf('PricesReplay', 'The recorded changes.', {
+        'prices.changed': CHANGED,
+        'replay.end': { name: 'FeedReplayEnd', schema: replayEndEvent },
+      }),
+      errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
+    },
+    {
+      ...{ ...post('issueFeedToken', '/feed/token', GROUP), tiers: QUANT, access: 'uncounted' },
+      summary: 'A token with which a browser opens one stream',
+      description: 'It has the rights of the key that asks, counts as a connection of it, and ends with it.',
+      reply: json('FeedTokenReply', feedTokenReply, 'A token, good for five minutes and one connect.'),
+      errors: [],
+    },
+  ]
+}

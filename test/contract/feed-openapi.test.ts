@@ -1,0 +1,183 @@
+/**
+ * The feeds as the API's description tells of them, against what the role `feed` takes, refuses and sends.
+ *
+ * The feed reads its parameters by hand; random connects are judged by it and by the described schemas alike.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { loadProviders } from '#infra/config/providers.ts'
+import { loadTiers, TIERS, type Tier } from '#infra/config/tiers.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { childKeyScope } from '#schemas/api/account-keys.ts'
+import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
+import { feedOperations } from '#schemas/api/feed-operations.ts'
+import { feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
+import { openApiDocument } from '#schemas/api/openapi.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { parseFeedQuery } from '#services/feed/feed-query.ts'
+import { parseReplayRange } from '#services/feed/replay.ts'
+import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const RUNS = 2_000
+const ARRIVES_MS = 10_000
+const registry = loadProviders()
+const SCOPE = { ...registry, childKeys: childKeyScope(loadTiers().quant) }
+const OPERATIONS = feedOperations(SCOPE)
+const STREAMS = OPERATIONS.filter(({ reply }) => reply.events)
+const document = openApiDocument(OPERATIONS, { baseUrl: 'https://api.example.com' }) as unknown as Description
+const feeds = asyncApiDocument({ baseUrl: 'https://api.example.com' }) as {
+  channels: Record<string, { address: string; messages: object }>
+}
+
+type Parameters = [name: string, value: string][]
+
+const oneOf = (...values: string[]) => fc.constantFrom(...values)
+const VALUES: Record<string, fc.Arbitrary<string>> = {
+  providers: fc.oneof({ weight: 9, arbitrary: oneOf('provider_01', 'provider_41') }, oneOf('', 'provider_42', '1')),
+  item_ids: fc.oneof({ weight: 9, arbitrary: oneOf('4940', '+7', '-1', '0') }, oneOf('', 'x', '1.5', '9'.repeat(16))),
+  market_hash_names: fc.oneof({ weight: 9, arbitrary: oneOf('AK-47 | Redline', '★', ' ') }, oneOf('', 'a\0')),
+  resume: oneOf('true', '1', 'FALSE', 'no', 'On', '', '2', 'maybe'),
+  snapshot: oneOf('true', '0', 'f', 'Y', '', 'null'),
+  policy: fc.oneof({ weight: 9, arbitrary: oneOf('conflate') }, oneOf('', 'drop', 'CONFLATE')),
+  from: oneOf('2026-03-03', '2026-03-03T10:00:00', '2026-03-03T10:00:00.5Z', '', 'yesterday', '2026-02-30'),
+  to: oneOf('2026-03-04', '2026-03-04T10:00:00+02:00', '', '4'),
+  speed: oneOf('0', '1', '10x', '0.5x', '10000', '10000.001', '99999', 'x', '-1', '1e3', ''),
+}
+const parametersOf = (names: readonly string[]): fc.Arbitrary<Parameters> => {
+  const one = fc
+    .constantFrom(...names)
+    .chain(name => (VALUES[name] as fc.Arbitrary<string>).map(value => [name, value]))
+  const some = fc.array(one, { maxLength: 5 }) as fc.Arbitrary<Parameters>
+  const many = fc.integer({ min: 95, max: 105 }).map((count): Parameters => Array(count).fill(['item_ids', '1']))
+  return fc.oneof(
+    { weight: 9, arbitrary: some },
+    fc.tuple(some, many).map(([few, more]) => [...few, ...more]),
+  )
+}
+/** As the API's routes hand a query to a schema: a text, or an array of them when it was repeated. */
+const valuesOf = (given: Parameters): Record<string, string | string[]> =>
+  Object.fromEntries(
+    [...Map.groupBy(given, ([name]) => name)].map(([name, all]) => {
+      const values = all.map(([, value]) => value)
+      return [name, values.length === 1 ? (values[0] as string) : values]
+    }),
+  )
+
+describe('the feeds in the description of the API', () => {
+  const LIVE = ['providers', 'item_ids', 'market_hash_names', 'resume', 'snapshot', 'policy']
+  it('take and refuse exactly the parameters that a connect does', () => {
+    const schema = feedQuery(registry.askKeys)
+    const counted = { taken: 0, refused: 0 }
+    fc.assert(
+      fc.property(parametersOf(LIVE), given => {
+        const query = new URLSearchParams(given).toString()
+        const isTaken = !Array.isArray(parseFeedQuery('ask', query, registry.askKeys))
+        counted[isTaken ? 'taken' : 'refused'] += 1
+        expect(schema.safeParse(valuesOf(given)).success, query).to.equal(isTaken)
+      }),
+      { numRuns: RUNS },
+    )
+    expect(Math.min(counted.taken, counted.refused)).to.be.above(RUNS / 20)
+  })
+
+  it('take and refuse exactly the parameters that a replay does', () => {
+    const schema = replayQuery(registry.askKeys)
+    const counted = { taken: 0, refused: 0 }
+    const names = ['from', 'from', 'from', 'to', 'speed', 'providers']
+    fc.assert(
+      fc.property(parametersOf(names), given => {
+        const query = new URLSearchParams(given)
+        const range = parseReplayRange(query, Date.parse('2026-03-05'))
+        const isTaken = !Array.isArray(range) && !Array.isArray(parseFeedQuery('ask', `${query}`, registry.askKeys))
+        counted[isTaken ? 'taken' : 'refused'] += 1
+        expect(schema.safeParse(valuesOf(given)).success, `${query}`).to.equal(isTaken)
+      }),
+      { numRuns: RUNS },
+    )
+    expect(Math.min(counted.taken, counted.refused)).to.be.above(RUNS / 20)
+  })
+
+  for (const { path, reply } of STREAMS)
+    it(`show and name the events of ${path} as /asyncapi.json does`, () => {
+      const events = reply.events ?? {}
+      const channel = Object.values(feeds.channels).find(({ address }) => address === `/v1${path}`)
+      expect(Object.keys(events).sort()).to.deep.equal(Object.keys(channel?.messages ?? {}).sort())
+      const shown = [...String(reply.example).matchAll(/event: (.+)\ndata: (.+)\n\n/g)]
+      expect(shown.length).to.be.above(1)
+      for (const [, name = '', data = ''] of shown) events[name]?.schema.parse(JSON.parse(data))
+      expect(shown.map(([, name]) => name).filter(name => !(String(name) in events))).to.deep.equal([])
+    })
+})
+
+describe('the feeds, served as described', () => {
+  const platform = useServers()
+  let roles: StartedRoles
+  let database: Database
+  const clients: SseClient[] = []
+  const check = openDescribedAnswers(document)
+
+  before(async () => {
+    const { config, log } = platform
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    roles = await platform.startRoles(['feed'])
+    await roles.ready()
+  })
+  after(async () => {
+    for (const client of clients) client.close()
+    await database?.close()
+  })
+
+  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(database, { tier })).key
+  /** Sends a request and holds its answer against the description, headers included. */
+  async function ask(method: string, path: string, key?: string) {
+    const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` }
+    const closing = new AbortController()
+    const answer = await fetch(`${roles.baseUrl}/v1${path}`, { method, headers, signal: closing.signal })
+    const type = answer.headers.get('content-type')
+    const isStream = type === 'text/event-stream'
+    const body = isStream ? '' : await answer.json()
+    closing.abort()
+    check({ method, path, status: answer.status, type, body })
+    const [plain = ''] = path.split('?')
+    const operation = document.paths[`/v1${plain}`]?.[method.toLowerCase()]
+    const described = operation?.responses[answer.status] as { headers: object } | undefined
+    for (const name of Object.keys(described?.headers ?? {}))
+      expect(answer.headers.has(name), `${method} ${path} ${answer.status}: ${name}`).to.equal(true)
+    return { status: answer.status, code: (body as { code?: string }).code, isStream }
+  }
+
+  for (const { method: name, path, reply } of OPERATIONS) {
+    const method = name.toUpperCase()
+    const filled = path.includes('replay') ? `${path}?from=2026-03-03` : path
+    it(`${method} ${path} wants a key`, async () => {
+      expect((await ask(method, filled)).code).to.equal('AUTH_INVALID_API_KEY')
+      expect((await ask(method, filled, 'sk_live_root_x')).status).to.equal(401)
+    })
+    for (const tier of TIERS)
+      it(`${method} ${path} is ${tier === 'quant' ? 'open' : 'closed'} to ${tier}`, async () => {
+        const { status, code, isStream } = await ask(method, filled, await newKey(tier))
+        if (tier === 'quant') expect([status, isStream]).to.deep.equal([200, reply.events !== undefined])
+        else expect([status, code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
+      })
+  }
+
+  for (const { path } of STREAMS)
+    it(`GET ${path} refuses wrong parameters and a third connection as described`, async () => {
+      const key = await newKey('quant')
+      expect((await ask('GET', `${path}?from=2026-03-03&providers=p&item_ids=x`, key)).code).to.equal(
+        'VALIDATION_ERROR',
+      )
+      expect((await ask('GET', `${path}?item_ids=%zz`, key)).code).to.equal('BAD_REQUEST')
+      for (let held = 0; held < 2; held++) {
+        const client = await openSse(`${roles.baseUrl}/feed/prices`, { key })
+        clients.push(client)
+        await client.event(({ event }) => event === 'ready', ARRIVES_MS)
+      }
+      const third = await ask('GET', `${path}?from=2026-03-03`, key)
+      expect([third.status, third.code]).to.deep.equal([429, 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'])
+    })
+})
