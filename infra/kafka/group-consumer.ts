@@ -3,12 +3,13 @@
  *
  * States: joining → assigned (handler told) → consuming → rebalancing → joining …, and stopped.
  * Offsets are resolved only when the handler says `done`; nothing is committed here but what the
- * handler commits. Invariant: the group hears from this member while a handler works, through `tick`,
+ * handler commits or stands at. Invariant: the group hears from this member while a handler works, through `tick`,
  * since kafkajs has no heartbeat in the background; a crash that kafkajs does not restart ends the
  * process, because its consumer would stop while the process lives on.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Consumer, EachBatchPayload } from 'kafkajs'
-import type { TopicKey } from '#schemas/topics.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
 import { forgetMember, leaveForTheDead, rememberMember } from './membership.ts'
 
@@ -41,10 +42,16 @@ export type Tick = () => Promise<void>
 /** Commits a partition's offset, for lag and for the next owner's first guess. */
 export type Commit = (topic: TopicKey, partition: number, next: number) => Promise<void>
 
+/**
+ * Reads a partition on from an offset, and has the group stand there, whether or not a record follows. Rejects when the
+ * generation that it was given out for is over.
+ */
+export type StandAt = (topic: TopicKey, partition: number, next: number) => Promise<void>
+
 /** Who handles what a member gets. */
 export interface GroupHandler {
   /** A new generation began; whatever was open before may have had another owner meanwhile. */
-  assigned(partitions: { topic: TopicKey; partition: number }[]): void
+  assigned(partitions: { topic: TopicKey; partition: number }[], standAt: StandAt): void
   /** Handles a batch; calls tick at least every few seconds. */
   batch(batch: MessageBatch, tick: Tick, commit: Commit): Promise<BatchAnswer>
   /** Only control or aborted records stood before `next`. */
@@ -91,13 +98,24 @@ export async function joinGroup(
   const commit: Commit = (topic, partition, next) =>
     consumer.commitOffsets([{ topic: kafka.topicName(topic), partition, offset: String(next) }])
   let isLeaving = false
+  let generation = 0
+  const standAtOf =
+    (own: number): StandAt =>
+    async (topic, partition, next) => {
+      // The client takes a commit for done, and does nothing, until the turn of the join has ended.
+      await nextTurn()
+      if (own !== generation) throw new Error(`the generation that had ${topics[topic].name}-${partition} is over`)
+      consumer.seek({ topic: kafka.topicName(topic), partition, offset: String(next) })
+      await commit(topic, partition, next)
+    }
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    generation += 1
     rememberMember(kafka, group, payload.memberId)
     const assigned = Object.entries(payload.memberAssignment).flatMap(([name, partitions]) => {
       const topic = keys.get(name)
       return topic === undefined ? [] : partitions.map(partition => ({ topic, partition }))
     })
-    handler.assigned(assigned)
+    handler.assigned(assigned, standAtOf(generation))
   })
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !isLeaving) options.fail(payload.error)

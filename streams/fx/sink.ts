@@ -38,6 +38,7 @@ export async function openFxSink(redis: Redis, batcher: Batcher, prefix: string)
       })
       next = value
     },
+    stands: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
 }

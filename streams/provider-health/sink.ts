@@ -61,6 +61,7 @@ export async function openHealthSink(redis: Redis, prefix: string, metrics: Metr
       next = value
       changed = new Set()
     },
+    stands: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
 }

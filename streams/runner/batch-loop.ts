@@ -30,9 +30,9 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
   const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const patience = openPatience(Date.now)
   return {
-    assigned(partitions) {
+    assigned(partitions, standAt) {
       watch?.assigned(partitions)
-      slots.replace(partitions)
+      slots.replace(partitions, standAt)
     },
     async batch(batch, tick, commit) {
       await tick()

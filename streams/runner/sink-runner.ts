@@ -4,14 +4,15 @@
  * Per batch: decode, apply, set aside, flush (the view and its position in one atomic write), then
  * commit to Kafka, in this order, so a kill at any point repeats records that the view already
  * reflects and never skips one. The commit serves lag and the next owner's first guess; the view's
- * position decides. A flush that fails drops the partition's state and reads it again; failures
+ * position decides: a partition that is opened is read from there on, and the group stands there too, whether or
+ * not a record follows. A flush that fails drops the partition's state and reads it again; failures
  * without end hand the error to the process. The only caller of commit for sinks.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type Commit, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
-import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
+import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
@@ -21,6 +22,7 @@ import { watchProgress } from './progress-watch.ts'
 import { openRetrySink } from './retry-sink.ts'
 import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
+import { type WatchedSlot, watchStores } from './store-watch.ts'
 
 /** One partition of a view. */
 export interface PartitionSink {
@@ -32,6 +34,11 @@ export interface PartitionSink {
   apply(record: StreamRecord): Outcome
   /** Writes what was applied together with `next`; resolves when the store has confirmed it. */
   flush(next: number): Promise<void>
+  /**
+   * Whether the store still holds what was last read or written here; asked while nothing is under way. Left out where a
+   * store keeps no position. Rejects when the store does not answer.
+   */
+  readonly stands?: () => Promise<boolean>
   close(): Promise<void>
 }
 
@@ -48,13 +55,12 @@ export interface SinkSpec {
   open(topic: TopicKey, partition: number): Promise<PartitionSink>
 }
 
-interface Slot {
+interface Slot extends WatchedSlot {
   sink: PartitionSink
   /** The next offset to apply; undefined until the first batch where the view has no position. */
   next: number | undefined
   /** The offset that was sought because the group stood past the view. */
   sought: number | undefined
-  close(): Promise<void>
 }
 
 /** Joins the group and keeps the view up to date until stopped. */
@@ -66,31 +72,25 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const publisher = await openPublisher(kafka, 'runner')
   const log = context.log.child({ group })
   const aside = openSetAside({ group, codec: kafka.codec, metrics, log })
-  const slots = openSlots<Slot>(async (topic, partition) => {
+  const slots = openSlots<Slot>(async (topic, partition, standAt) => {
     const sink =
       topic === 'retries'
         ? openRetrySink({ spec, codec: kafka.codec, aside, send: records => publisher.send(records) })
         : await spec.open(topic, partition)
-    return { sink, next: sink.position, sought: undefined, close: () => sink.close() }
+    const { position } = sink
+    if (position !== undefined) {
+      await standAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
+      watch.moved(topic, partition, position)
+    }
+    return { sink, next: position, sought: undefined, turns: 0, stands: sink.stands, close: () => sink.close() }
   }, log)
   const watch = await watchProgress({
     ...{ kafka, group, topics: read, metrics, log, fail: context.fail },
     isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })
-  const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
-    const elsewhere = await offsetElsewhere(slot, batch, commit)
-    if (elsewhere !== undefined) return elsewhere
-    if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
-    const { records, next, retryAfterMs } = await applyAll(slot, batch, kafka.codec, aside, tick)
-    if (records.length > 0) await publisher.send(records)
-    await whileTicking(slot.sink.flush(next), tick)
-    slot.next = next
-    await commit(batch.topic, batch.partition, next)
-    if (retryAfterMs === undefined) return 'done'
-    await whileTicking(delay(retryAfterMs), tick)
-    return 'again'
-  }
+  const stores = watchStores(slots, log)
+  const write = writeBatches({ codec: kafka.codec, aside, publisher })
   const member = await joinGroup(
     kafka,
     { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
@@ -101,10 +101,37 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     ready: async () => slots.state(),
     async stop() {
       await watch.close()
+      await stores.close()
       await member.leave()
       await slots.close()
       await publisher.close()
     },
+  }
+}
+
+/** A batch's way into the view. */
+function writeBatches(parts: { codec: Codec; aside: SetAside; publisher: Publisher }): ProcessBatch<Slot> {
+  const { codec, aside, publisher } = parts
+  const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
+    const elsewhere = await offsetElsewhere(slot, batch, commit)
+    if (elsewhere !== undefined) return elsewhere
+    if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
+    const { records, next, retryAfterMs } = await applyAll(slot, batch, codec, aside, tick)
+    if (records.length > 0) await publisher.send(records)
+    await whileTicking(slot.sink.flush(next), tick)
+    slot.next = next
+    await commit(batch.topic, batch.partition, next)
+    if (retryAfterMs === undefined) return 'done'
+    await whileTicking(delay(retryAfterMs), tick)
+    return 'again'
+  }
+  return async (slot, ...batch) => {
+    slot.turns += 1
+    try {
+      return await write(slot, ...batch)
+    } finally {
+      slot.turns += 1
+    }
   }
 }
 

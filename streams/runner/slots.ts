@@ -2,21 +2,27 @@
  * The open partitions of a group member, and the patience with a store that is away.
  *
  * A slot is opened for every assigned partition at once, since even an empty partition has a view to
- * vouch for. A new generation drops all slots: between two generations another owner may have moved
- * the view. Invariant: at most one slot per partition is current, and a dropped slot is closed.
+ * vouch for; whoever opens one is given the way to stand where the view does. A new generation drops all slots: between
+ * two generations another owner may have moved the view. Invariant: at most one slot per partition is current, and
+ * a dropped slot is closed.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import type { StandAt } from '#infra/kafka/group-consumer.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 
 /** Opens and closes the slots of a group member. */
 export interface Slots<S> {
   /** Drops every slot and opens those of the new generation. */
-  replace(partitions: readonly { topic: TopicKey; partition: number }[]): void
+  replace(partitions: readonly { topic: TopicKey; partition: number }[], standAt: StandAt): void
   /** The slot of a partition, opened when need be; ticks while it waits. */
   get(topic: TopicKey, partition: number, tick: () => Promise<void>): Promise<S>
   /** Drops a slot after a failure; the next `get` opens it anew. */
   drop(topic: TopicKey, partition: number): Promise<void>
+  /** Drops a slot and opens it anew at once, unless another one is current by now. */
+  reopen(slot: S): void
+  /** The slots that are open now. */
+  opened(): { topic: TopicKey; partition: number; slot: S }[]
   /** The slot if it is open now. */
   peek(topic: TopicKey, partition: number): S | undefined
   /** Undefined when every assigned slot is open, else why not. */
@@ -25,19 +31,22 @@ export interface Slots<S> {
 }
 
 interface Entry<S> {
+  topic: TopicKey
+  partition: number
   opening: Promise<S>
   slot: S | undefined
 }
 
 /** Keeps slots that `open` opens. */
 export function openSlots<S extends { close(): Promise<void> }>(
-  open: (topic: TopicKey, partition: number) => Promise<S>,
+  open: (topic: TopicKey, partition: number, standAt: StandAt) => Promise<S>,
   log: Log,
 ): Slots<S> {
   let entries = new Map<string, Entry<S>>()
-  let isAssigned = false
+  let standing: StandAt | undefined
   const start = (topic: TopicKey, partition: number): Entry<S> => {
-    const entry: Entry<S> = { opening: open(topic, partition), slot: undefined }
+    const opening = standing ? open(topic, partition, standing) : Promise.reject(new Error('nothing is assigned yet'))
+    const entry: Entry<S> = { topic, partition, opening, slot: undefined }
     const name = nameOf(topic, partition)
     entries.set(name, entry)
     entry.opening.then(
@@ -59,10 +68,10 @@ export function openSlots<S extends { close(): Promise<void> }>(
       () => undefined,
     )
   return {
-    replace(partitions) {
+    replace(partitions, standAt) {
       const former = entries
       entries = new Map()
-      isAssigned = true
+      standing = standAt
       for (const entry of former.values()) closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
       for (const { topic, partition } of partitions) start(topic, partition)
     },
@@ -73,9 +82,17 @@ export function openSlots<S extends { close(): Promise<void> }>(
       entries.delete(nameOf(topic, partition))
       if (entry) await closeEntry(entry)
     },
+    reopen(slot) {
+      const entry = [...entries.values()].find(each => each.slot === slot)
+      if (entry === undefined) return
+      closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
+      start(entry.topic, entry.partition)
+    },
+    opened: () =>
+      [...entries.values()].flatMap(({ topic, partition, slot }) => (slot ? [{ topic, partition, slot }] : [])),
     peek: (topic, partition) => entries.get(nameOf(topic, partition))?.slot,
     state() {
-      if (!isAssigned) return 'joining its group'
+      if (!standing) return 'joining its group'
       const waiting = [...entries.values()].filter(entry => entry.slot === undefined).length
       return waiting === 0 ? undefined : `opening ${waiting} of ${entries.size} partitions`
     },

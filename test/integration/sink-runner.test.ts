@@ -21,13 +21,19 @@ describe('sink runner', function () {
   const place = useServers()
 
   /** A view that starts at a position and notes what it is given. */
-  const noting = (position: number, seen: number[], flushed: number[]): StartRole => {
+  const noting = (
+    position: number | (() => number),
+    seen: number[],
+    flushed: number[],
+    stands?: () => Promise<boolean>,
+  ): StartRole => {
     return context =>
       runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
         group: 'fx',
         topics: ['fx'],
         open: async () => ({
-          position,
+          position: typeof position === 'number' ? position : position(),
+          ...(stands && { stands }),
           apply: ({ offset }) => {
             seen.push(offset)
             return OK
@@ -68,13 +74,35 @@ describe('sink runner', function () {
     expect(flushed).to.deep.equal([])
   })
 
-  it('goes back to a view that stands behind its group', async () => {
+  const from = (position: number) => Array.from({ length: RECORDS - position }, (_, each) => position + each)
+
+  it('goes back to a view that stands behind its group, though no record comes', async () => {
+    // What used to happen: a view that had been wiped stayed empty until its next record.
     const seen: number[] = []
     const flushed: number[] = []
     const behind = await place.startRoles([noting(POSITION, seen, flushed)])
-    await publish(1)
-    await eventually(() => flushed.at(-1) === RECORDS + 1, LIMIT_MS, 'the last record')
+    await eventually(() => flushed.at(-1) === RECORDS, LIMIT_MS, 'the last record')
+    await untilNoLag()
     await behind.stop()
-    expect(seen).to.deep.equal(Array.from({ length: RECORDS + 1 - POSITION }, (_, each) => POSITION + each))
+    expect(seen).to.deep.equal(from(POSITION))
+  })
+
+  it('opens a view anew that was wiped while it ran, though no record comes', async () => {
+    const seen: number[] = []
+    const flushed: number[] = []
+    let stored: number | undefined = RECORDS
+    const position = () => stored ?? 0
+    const view = noting(position, seen, flushed, async () => {
+      if (flushed.length > 0) stored = flushed.at(-1)
+      return stored === (flushed.at(-1) ?? RECORDS)
+    })
+    const running = await place.startRoles([view])
+    await running.ready()
+    await untilNoLag()
+    expect(seen).to.deep.equal([])
+    stored = undefined
+    await eventually(() => flushed.at(-1) === RECORDS, LIMIT_MS, 'the view to be whole again')
+    await running.stop()
+    expect(seen).to.deep.equal(from(0))
   })
 })

@@ -23,7 +23,7 @@ function loopOf(process: ProcessBatch<Slot>, open: () => Promise<Slot> = async (
     return open()
   }, log)
   const loop = batchLoop({ group: 'g', log, metrics: openMetrics(), slots, process })
-  loop.assigned([{ topic: 'quotes', partition: 0 }])
+  loop.assigned([{ topic: 'quotes', partition: 0 }], nothing)
   return { loop, opened: () => opened }
 }
 

@@ -28,15 +28,17 @@ function watchedSlots(gate: (name: string) => Promise<void> = async () => undefi
 }
 
 const noTick = async () => undefined
+const standNowhere = async () => undefined
 
 describe('runner slots', () => {
   it('are opened for every assigned partition at once, before any record comes', async () => {
     const { slots, opened } = watchedSlots()
     expect(slots.state()).to.equal('joining its group')
-    slots.replace([
-      { topic: 'quotes', partition: 0 },
-      { topic: 'bids', partition: 3 },
-    ])
+    const assigned = [
+      { topic: 'quotes' as const, partition: 0 },
+      { topic: 'bids' as const, partition: 3 },
+    ]
+    slots.replace(assigned, standNowhere)
     expect(opened).to.deep.equal(['quotes/0#0', 'bids/3#1'])
     expect(slots.state()).to.equal('opening 2 of 2 partitions')
     await eventually(() => slots.state() === undefined, 1_000)
@@ -45,8 +47,8 @@ describe('runner slots', () => {
   it('are dropped with their generation, and those that were still opening are closed once open', async () => {
     const held = Promise.withResolvers<void>()
     const { slots, closed } = watchedSlots(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
-    slots.replace([{ topic: 'quotes', partition: 0 }])
-    slots.replace([{ topic: 'quotes', partition: 0 }])
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
     held.resolve()
     await eventually(() => closed.length === 1, 1_000)
@@ -56,11 +58,23 @@ describe('runner slots', () => {
 
   it('are opened anew after a drop, and closed before that', async () => {
     const { slots, closed } = watchedSlots()
-    slots.replace([{ topic: 'quotes', partition: 0 }])
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     await slots.get('quotes', 0, noTick)
     await slots.drop('quotes', 0)
     expect(closed).to.deep.equal(['quotes/0#0'])
     expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
+  })
+
+  it('are opened anew at once when told to, unless another one is current by now', async () => {
+    const { slots, opened } = watchedSlots()
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
+    const first = await slots.get('quotes', 0, noTick)
+    slots.reopen(first)
+    const second = await slots.get('quotes', 0, noTick)
+    slots.reopen(first)
+    expect(await slots.get('quotes', 0, noTick)).to.equal(second)
+    expect(opened).to.deep.equal(['quotes/0#0', 'quotes/0#1'])
+    expect(slots.opened()).to.deep.equal([{ topic: 'quotes', partition: 0, slot: second }])
   })
 
   it('hand the failure of an opening to who waits for it, and open again after a drop', async () => {
@@ -68,7 +82,7 @@ describe('runner slots', () => {
     const { slots } = watchedSlots(async () => {
       if (failures-- > 0) throw new Error('away')
     })
-    slots.replace([{ topic: 'quotes', partition: 0 }])
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     const refused = await slots.get('quotes', 0, noTick).catch(error => error)
     expect(refused).to.be.instanceOf(Error).with.property('message', 'away')
     await slots.drop('quotes', 0)
