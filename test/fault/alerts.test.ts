@@ -18,9 +18,19 @@ import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import {
+  deliveriesLeft,
+  type EventRow,
+  eventRows,
+  hookEntries,
+  lastRules,
+  type Owner,
+  receivedBy,
+  rulesToRelay,
+  storedRules,
+} from './alert-ledgers.ts'
 import { type AlertLoad, startAlertLoad } from './alert-load.ts'
 import { lagOf } from './lag.ts'
 import { faultScale } from './scale.ts'
@@ -31,13 +41,6 @@ const DRAIN_LIMIT_MS = 900_000
 const WORK_LIMIT_MS = 4_000
 /** One answer in so many is a 503, which is tried again. */
 const REFUSED_ONE_IN = 200
-
-/** An account of the test: its destinations by id, and whether it gets mails. */
-interface Owner {
-  id: string
-  hooks: string[]
-  getsMail: boolean
-}
 
 describe('alerts under kill', function () {
   const scale = faultScale()
@@ -92,15 +95,8 @@ describe('alerts under kill', function () {
 
   async function waitingFor(role: (typeof ROLES)[number]): Promise<number> {
     if (role === 'alert-triggers') return lagOf(look, role)
-    const count = async (statement: string) =>
-      (await database.rows<{ count: number }>(`SELECT count(*)::int AS count FROM ${statement}`))[0]?.count ?? 0
-    if (role === 'accounts') return (await lagOf(look, role)) + (await count('outbox'))
-    const pending = await count(`webhook_deliveries WHERE status = 'pending'`)
-    return (
-      pending +
-      (await count(`email_deliveries WHERE status = 'pending'`)) +
-      (await count('graphile_worker.jobs WHERE attempts < max_attempts'))
-    )
+    if (role === 'accounts') return (await lagOf(look, role)) + (await rulesToRelay(database))
+    return deliveriesLeft(database)
   }
 
   /** Resolves with all events when everything has come to its end. */
@@ -192,37 +188,8 @@ const LEFT = `SELECT task_identifier AS what, count(*)::int, max(attempts) AS at
   UNION ALL SELECT 'mail ' || coalesce(error, ''), count(*)::int, max(attempt_count), NULL, min(next_attempt_at)
     FROM email_deliveries WHERE status = 'pending' GROUP BY 1`
 
-interface EventRow {
-  id: string
-  account_id: string
-  alert_id: string
-}
-
-const eventRows = (database: Database): Promise<EventRow[]> =>
-  database.rows<EventRow>('SELECT id, account_id, alert_id FROM alert_events')
-
 const firesOf = (load: AlertLoad): LedgerEntry[] =>
   [...load.fires].flatMap(([key, times]) => Array.from({ length: times }, () => ({ key, what: 'fired' })))
-
-/** What each destination is to get: every event of its account. */
-const hookEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
-  owners.flatMap(({ id, hooks }) =>
-    hooks.flatMap((_, place) =>
-      events
-        .filter(event => event.account_id === id)
-        .map(event => ({ key: `${event.id} ${place}`, what: 'delivered' })),
-    ),
-  )
-
-/** What the destinations got; one event under two delivery ids stands here twice. */
-function receivedBy(receivers: readonly Receiver[]): LedgerEntry[] {
-  const ids = new Map<string, Set<string>>()
-  for (const { path, headers, body } of receivers.flatMap(({ received }) => received)) {
-    const key = `${JSON.parse(body).id} ${path.slice(1)}`
-    ids.set(key, (ids.get(key) ?? new Set()).add(String(headers['x-svc-delivery-id'])))
-  }
-  return [...ids].flatMap(([key, deliveries]) => [...deliveries].map(() => ({ key, what: 'delivered' })))
-}
 
 const mailEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
   events
@@ -235,22 +202,6 @@ function mailsOf({ mails }: Mailbox): LedgerEntry[] {
     ({ mail }) => /^<alert-([0-9a-f-]{36})@/.exec(mail.messageId ?? '')?.[1] ?? String(mail.messageId),
   )
   return [...new Set(ids)].map(key => ({ key, what: 'mailed' }))
-}
-
-/** Each alert as its table has it. */
-async function storedRules(database: Database): Promise<LedgerEntry[]> {
-  const rows = await database.rows<{ id: string; version: string; is_enabled: boolean }>(
-    'SELECT id, version, is_enabled FROM alerts',
-  )
-  return rows.map(({ id, version, is_enabled }) => ({ key: id, what: `${version} ${is_enabled}` }))
-}
-
-/** Each alert as the last record of its key has it. */
-async function lastRules(kafka: KafkaConnection): Promise<LedgerEntry[]> {
-  const last = new Map<string, string>()
-  for (const { key, value } of await readTopic(kafka, 'alertRules'))
-    last.set(key, `${value.version} ${value.is_enabled}`)
-  return [...last].map(([key, what]) => ({ key, what }))
 }
 
 const storyOf = ({ role, kills, seconds, underLoad, endedByThemselves }: TormentReport): string =>

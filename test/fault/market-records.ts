@@ -100,7 +100,7 @@ export function verdictsOf(refreshes: readonly ScriptedRefresh[], expected: Expe
     const { side, provider, refreshId, ending } = refresh
     const key = bookKey(side, provider)
     if (ending === 'cut') return []
-    if (ending === 'failed') return [{ key, what: 'null failed timeout 0 0 0 0 0' }]
+    if (ending === 'failed') return [{ key, what: `null failed ${refresh.failure ?? 'timeout'} 0 0 0 0 0` }]
     const { verdict, reason } = expected.verdicts[at] ?? { verdict: undefined, reason: undefined }
     const changed = verdict === 'applied' ? counts.get(`${key}|${refreshId}`) : undefined
     const { added = 0, updated = 0, removed = 0 } = changed ?? {}

@@ -38,12 +38,16 @@ export interface ScriptedRefresh {
   usdRate: string
   entries: ScriptedEntry[]
   ending: Ending
+  /** Why it failed, where it is not for a timeout. */
+  failure?: string
 }
 
 /** A provider's asks or bids. */
 export interface Feed {
   readonly side: Side
   readonly provider: string
+  /** What it may list. */
+  readonly items: readonly MarketItem[]
   /** What the provider tells next. */
   next(): ScriptedRefresh
   /** A refresh without faults, which every book believes. */
@@ -53,11 +57,15 @@ export interface Feed {
 /** How large a market is. */
 export interface MarketSize {
   items: number
-  askProviders: number
-  bidProviders: number
+  /** How many providers, provider_01 the first, or their keys. */
+  askProviders: number | readonly string[]
+  bidProviders: number | readonly string[]
+  /** Time of the first refreshes. */
+  from?: number
 }
 
-interface Item {
+/** An item of the market. */
+export interface MarketItem {
   name: string
   itemId: number
   /** Its price in each recorded refresh that has it. */
@@ -90,35 +98,40 @@ const MISHAP_CHANCE = 0.3
 /** Opens the feeds of a market. */
 export function openScriptedMarket(random: SeededRandom, size: MarketSize): Feed[] {
   const items = realItems(random, size.items)
-  const feed = (side: Side, number: number): Feed => {
-    const provider = `provider_${String(number).padStart(2, '0')}`
+  const from = size.from ?? FIRST_TIME
+  const feed = (side: Side, provider: string, number: number): Feed => {
     const listed = new Map<number, { price: number; quantity: number }>()
     const state: State = {
       ...{ side, provider, listed, planned: [] },
       factor: 0.8 + 0.05 * number,
       currency: random.pick(Object.keys(RATES)),
-      observedAt: FIRST_TIME + random.integer(0, 59) * MINUTE_MS,
+      observedAt: from + random.integer(0, 59) * MINUTE_MS,
       refreshes: 0,
     }
     for (const at of items.keys()) if (random.chance(0.9)) list(random, state, items, at)
     return {
-      ...{ side, provider },
+      ...{ side, provider, items },
       next: () => state.planned.shift() ?? nextRefresh(random, state, items),
       last: () => sound(random, state, items),
     }
   }
   return [
-    ...Array.from({ length: size.askProviders }, (_, at) => feed('ask', at + 1)),
-    ...Array.from({ length: size.bidProviders }, (_, at) => feed('bid', at + 1)),
+    ...keysOf(size.askProviders).map((key, at) => feed('ask', key, at + 1)),
+    ...keysOf(size.bidProviders).map((key, at) => feed('bid', key, at + 1)),
   ]
 }
 
+const keysOf = (providers: number | readonly string[]): readonly string[] =>
+  typeof providers === 'number'
+    ? Array.from({ length: providers }, (_, at) => `provider_${String(at + 1).padStart(2, '0')}`)
+    : providers
+
 /** Items of the first recorded refresh with what later ones ask for them. */
-function realItems(random: SeededRandom, count: number): Item[] {
+function realItems(random: SeededRandom, count: number): MarketItem[] {
   const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
   const refreshes = readRefreshes().slice(0, 12)
   const names = random.shuffle(Object.keys(refreshes[0]?.prices ?? {}))
-  const items: Item[] = []
+  const items: MarketItem[] = []
   for (const name of names) {
     const itemId = ids.get(name)
     if (itemId === undefined) continue
@@ -129,14 +142,14 @@ function realItems(random: SeededRandom, count: number): Item[] {
   return items
 }
 
-function list(random: SeededRandom, state: State, items: readonly Item[], at: number): void {
+function list(random: SeededRandom, state: State, items: readonly MarketItem[], at: number): void {
   const { prices = [100] } = items[at] ?? {}
   const price = Math.max(1, Math.round(random.pick(prices) * state.factor))
   state.listed.set(at, { price, quantity: random.integer(1, 40) })
 }
 
 /** Takes over some prices of another recorded refresh, lists some items and withdraws some. */
-function trade(random: SeededRandom, state: State, items: readonly Item[]): void {
+function trade(random: SeededRandom, state: State, items: readonly MarketItem[]): void {
   for (const at of items.keys()) {
     const chance = random.next()
     const row = state.listed.get(at)
@@ -148,7 +161,7 @@ function trade(random: SeededRandom, state: State, items: readonly Item[]): void
   }
 }
 
-function nextRefresh(random: SeededRandom, state: State, items: readonly Item[]): ScriptedRefresh {
+function nextRefresh(random: SeededRandom, state: State, items: readonly MarketItem[]): ScriptedRefresh {
   // The first one is the book that mishaps are judged against.
   if (state.refreshes === 0 || !random.chance(MISHAP_CHANCE)) return sound(random, state, items)
   switch (random.pick(MISHAPS)) {
@@ -191,7 +204,7 @@ function twice(
   random: SeededRandom,
   state: State,
   change: (refresh: ScriptedRefresh) => Partial<ScriptedRefresh>,
-  items: readonly Item[],
+  items: readonly MarketItem[],
 ): ScriptedRefresh {
   const suspect = () => {
     const whole = sound(random, state, items)
@@ -209,7 +222,7 @@ function begunOnly(random: SeededRandom, whole: ScriptedRefresh, ending: 'cut' |
   return { ...whole, ending, entries: whole.entries.slice(0, random.integer(1, whole.entries.length)) }
 }
 
-function sound(random: SeededRandom, state: State, items: readonly Item[]): ScriptedRefresh {
+function sound(random: SeededRandom, state: State, items: readonly MarketItem[]): ScriptedRefresh {
   if (state.refreshes > 0) trade(random, state, items)
   state.refreshes += 1
   state.observedAt += random.integer(1, 90) * MINUTE_MS + random.integer(0, 59_999)
@@ -225,7 +238,7 @@ function sound(random: SeededRandom, state: State, items: readonly Item[]): Scri
 
 const nameOf = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
-function entriesOf(random: SeededRandom, state: State, items: readonly Item[]): ScriptedEntry[] {
+function entriesOf(random: SeededRandom, state: State, items: readonly MarketItem[]): ScriptedEntry[] {
   const { currency } = state
   const entries: ScriptedEntry[] = []
   for (const at of random.shuffle([...state.listed.keys()])) {

@@ -7,9 +7,9 @@
  * member is awake; a process that ended by itself is started again and counted.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { eventually } from '#test/harness/eventually.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import { type Kept, keepRunning, READY_LIMIT_MS } from './keep-running.ts'
 
 /** How a pack of processes is treated. */
 export interface TormentPlan {
@@ -49,51 +49,27 @@ export interface Pack {
 }
 
 interface Member {
-  role: SpawnedRole | undefined
-  /** It has joined its group and opened its partitions. */
-  isReady: boolean
+  kept: Kept
   isFrozen: boolean
 }
 
 /** Longer than the 10 s after which a group gives a silent member's partitions away. */
 const FROZEN_MS = [11_500, 15_000] as const
-const RESTART_MS = [0, 2_500] as const
 
 /** Starts a pack and begins to torment it. */
 export function torment(random: SeededRandom, plan: TormentPlan): Pack {
-  const members: Member[] = Array.from({ length: plan.processes }, () => ({
-    role: undefined,
-    isReady: false,
+  const members: Member[] = Array.from({ length: plan.processes }, (_, at) => ({
+    kept: keepRunning({ name: plan.role, random: randomOf(random.seed + at), start: plan.start }),
     isFrozen: false,
   }))
   const ending = new AbortController()
-  let endedByThemselves = 0
-
-  /** Keeps a member running until the end. */
-  const keep = async (member: Member, restarts: SeededRandom): Promise<void> => {
-    while (!ending.signal.aborted) {
-      const role = await plan.start()
-      member.role = role
-      markWhenReady(member, role)
-      const { signal } = await role.ended
-      member.role = undefined
-      member.isReady = false
-      if (ending.signal.aborted) return
-      if (signal !== 'SIGKILL') {
-        endedByThemselves += 1
-        console.log(`      ${plan.role} ended by itself: ${role.lines().at(-1)?.slice(0, 400)}`)
-      }
-      await pause(restarts.integer(...RESTART_MS))
-    }
-  }
-  const keeping = members.map((member, at) => keep(member, randomOf(random.seed + at)))
   /** A member that runs on when the work begins; the wait may outlast one that ends by itself. */
   const victimAtWork = async (): Promise<Member> => {
     for (;;) {
       const victim = await oneOf(members, random.chance(EARLY_CHANCE), random, ending.signal)
       await plan.work()
       await pause(random.integer(...plan.intoWorkMs), undefined, { signal: ending.signal })
-      if (victim.role !== undefined) return victim
+      if (victim.kept.role() !== undefined) return victim
     }
   }
   const strike = async (): Promise<TormentReport> => {
@@ -104,7 +80,7 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
       await pause(random.integer(...plan.pauseMs), undefined, { signal: ending.signal })
       const victim = await victimAtWork()
       report[blow] += 1
-      if (blow === 'kills') victim.role?.kill('SIGKILL')
+      if (blow === 'kills') victim.kept.role()?.kill('SIGKILL')
       else {
         const thaw = freeze(random, victim, ending.signal)
         thaws.push(thaw)
@@ -118,14 +94,14 @@ export function torment(random: SeededRandom, plan: TormentPlan): Pack {
     }
     await Promise.all(thaws)
     const seconds = Math.round((performance.now() - startedAt) / 1000)
+    const endedByThemselves = members.reduce((sum, { kept }) => sum + kept.endedByThemselves(), 0)
     return { ...report, endedByThemselves, seconds }
   }
   return {
     done: strike(),
     async stop() {
       ending.abort()
-      for (const member of members) await member.role?.stop()
-      await Promise.all(keeping)
+      for (const { kept } of members) await kept.stop()
     },
   }
 }
@@ -142,7 +118,6 @@ function blowsOf(random: SeededRandom, { kills, zombies }: TormentPlan): ('kills
 
 /** Blows between two lines of progress. */
 const SAY_EVERY = 10
-const READY_LIMIT_MS = 120_000
 /** How often one is struck that may still be starting. */
 const EARLY_CHANCE = 0.15
 
@@ -155,31 +130,17 @@ async function oneOf(
 ): Promise<Member> {
   const limit = performance.now() + READY_LIMIT_MS
   for (;;) {
-    const fit = members.filter(({ role, isReady, isFrozen }) => role !== undefined && !isFrozen && (early || isReady))
+    const fit = members.filter(
+      ({ kept, isFrozen }) => kept.role() !== undefined && !isFrozen && (early || kept.isReady()),
+    )
     if (fit.length > 0) return random.pick(fit)
     if (performance.now() > limit) throw new Error(`no process was at work within ${READY_LIMIT_MS} ms`)
     await pause(50, undefined, { signal })
   }
 }
 
-/** Notes when a process says that it is ready; one that ends before that is never noted. */
-function markWhenReady(member: Member, role: SpawnedRole): void {
-  const isReady = async (): Promise<boolean> => {
-    if (member.role !== role) return true
-    const answer = await fetch(`${await role.baseUrl(READY_LIMIT_MS)}/readyz`, { signal: AbortSignal.timeout(5_000) })
-    await answer.body?.cancel()
-    return answer.ok
-  }
-  eventually(isReady, READY_LIMIT_MS, `${role.role} to be ready`).then(
-    () => {
-      member.isReady = member.role === role
-    },
-    () => undefined,
-  )
-}
-
 async function freeze(random: SeededRandom, member: Member, signal: AbortSignal): Promise<void> {
-  const { role } = member
+  const role = member.kept.role()
   if (role === undefined) return
   member.isFrozen = true
   role.kill('SIGSTOP')

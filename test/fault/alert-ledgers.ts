@@ -1,0 +1,77 @@
+/**
+ * What became of alerts, beside what should have: events in Postgres, requests at the destinations, rules in the log.
+ *
+ * Reads Postgres, Kafka and receivers. Invariant: one event under two delivery ids, or one alert with two events, is
+ * two entries here, however equal they look.
+ */
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { Receiver } from '#test/fixtures/webhook-receiver.ts'
+import type { LedgerEntry } from '#test/harness/ledger.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+
+/** An account of the test: its destinations by id, and whether it gets mails. */
+export interface Owner {
+  id: string
+  hooks: string[]
+  getsMail: boolean
+}
+
+/** An event of an alert, as its table has it. */
+export interface EventRow {
+  id: string
+  account_id: string
+  alert_id: string
+}
+
+/** All events. */
+export const eventRows = (database: Database): Promise<EventRow[]> =>
+  database.rows<EventRow>('SELECT id, account_id, alert_id FROM alert_events')
+
+const countOf = async (database: Database, statement: string): Promise<number> =>
+  (await database.rows<{ count: number }>(`SELECT count(*)::int AS count FROM ${statement}`))[0]?.count ?? 0
+
+/** Changes of rules that the log lacks. */
+export const rulesToRelay = (database: Database): Promise<number> => countOf(database, 'outbox')
+
+/** Deliveries and jobs that have not come to their end. */
+export const deliveriesLeft = async (database: Database): Promise<number> =>
+  (await countOf(database, `webhook_deliveries WHERE status = 'pending'`)) +
+  (await countOf(database, `email_deliveries WHERE status = 'pending'`)) +
+  (await countOf(database, 'graphile_worker.jobs WHERE attempts < max_attempts'))
+
+/** What each destination is to get: every event of its account. */
+export const hookEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
+  owners.flatMap(({ id, hooks }) =>
+    hooks.flatMap((_, place) =>
+      events
+        .filter(event => event.account_id === id)
+        .map(event => ({ key: `${event.id} ${place}`, what: 'delivered' })),
+    ),
+  )
+
+/** What the destinations got; one event under two delivery ids stands here twice. */
+export function receivedBy(receivers: readonly Receiver[]): LedgerEntry[] {
+  const ids = new Map<string, Set<string>>()
+  for (const { path, headers, body } of receivers.flatMap(({ received }) => received)) {
+    const key = `${JSON.parse(body).id} ${path.slice(1)}`
+    ids.set(key, (ids.get(key) ?? new Set()).add(String(headers['x-svc-delivery-id'])))
+  }
+  return [...ids].flatMap(([key, deliveries]) => [...deliveries].map(() => ({ key, what: 'delivered' })))
+}
+
+/** Each alert as its table has it. */
+export async function storedRules(database: Database): Promise<LedgerEntry[]> {
+  const rows = await database.rows<{ id: string; version: string; is_enabled: boolean }>(
+    'SELECT id, version, is_enabled FROM alerts',
+  )
+  return rows.map(({ id, version, is_enabled }) => ({ key: id, what: `${version} ${is_enabled}` }))
+}
+
+/** Each alert as the last record of its key has it. */
+export async function lastRules(kafka: KafkaConnection): Promise<LedgerEntry[]> {
+  const last = new Map<string, string>()
+  for (const { key, value } of await readTopic(kafka, 'alertRules'))
+    last.set(key, `${value.version} ${value.is_enabled}`)
+  return [...last].map(([key, what]) => ({ key, what }))
+}

@@ -1,0 +1,85 @@
+/**
+ * Keeps one process of some roles running, as a supervisor would: whatever ends it, it is started again.
+ *
+ * States: running -> ended (by a kill or by itself) -> waiting -> running, until `stop`. Invariant: the pauses before
+ * restarts follow from the seed; a process that ended by itself, and not by SIGKILL, is counted and its last line shown.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { eventually } from '#test/harness/eventually.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+
+/** How a process is kept. */
+export interface KeepOptions {
+  /** What it runs, for the report. */
+  name: string
+  random: SeededRandom
+  start(): Promise<SpawnedRole>
+}
+
+/** A process that is kept running. */
+export interface Kept {
+  readonly name: string
+  /** The process of now; undefined between an end and the next start. */
+  role(): SpawnedRole | undefined
+  /** Whether the process of now has said that it is ready. */
+  isReady(): boolean
+  /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
+  endedByThemselves(): number
+  /** Stops it for good; a frozen process is woken. */
+  stop(): Promise<void>
+}
+
+/** The longest time that a process may take to be ready. */
+export const READY_LIMIT_MS = 120_000
+const RESTART_MS = [0, 2_500] as const
+
+/** Starts a process and keeps it running. */
+export function keepRunning({ name, random, start }: KeepOptions): Kept {
+  const ending = new AbortController()
+  let role: SpawnedRole | undefined
+  let isReady = false
+  let endedByThemselves = 0
+  const keep = async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      const started = await start()
+      if (ending.signal.aborted) return started.stop()
+      role = started
+      void isSoonReady(started, () => role === started).then(ready => {
+        if (role === started) isReady = ready
+      })
+      const { signal } = await started.ended
+      role = undefined
+      isReady = false
+      if (ending.signal.aborted) return
+      if (signal !== 'SIGKILL') {
+        endedByThemselves += 1
+        console.log(`      ${name} ended by itself: ${started.lines().at(-1)?.slice(0, 400)}`)
+      }
+      await pause(random.integer(...RESTART_MS), undefined, { signal: ending.signal }).catch(() => undefined)
+    }
+  }
+  const keeping = keep()
+  return {
+    name,
+    role: () => role,
+    isReady: () => isReady,
+    endedByThemselves: () => endedByThemselves,
+    async stop() {
+      ending.abort()
+      await role?.stop()
+      await keeping
+    },
+  }
+}
+
+/** Resolves with whether a process says that it is ready before it ends. */
+async function isSoonReady(role: SpawnedRole, isCurrent: () => boolean): Promise<boolean> {
+  const answers = async (): Promise<boolean> => {
+    if (!isCurrent()) return true
+    const answer = await fetch(`${await role.baseUrl(READY_LIMIT_MS)}/readyz`, { signal: AbortSignal.timeout(5_000) })
+    await answer.body?.cancel()
+    return answer.ok
+  }
+  return eventually(answers, READY_LIMIT_MS, `${role.role} to be ready`).then(isCurrent, () => false)
+}

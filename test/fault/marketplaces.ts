@@ -1,0 +1,188 @@
+/**
+ * Marketplaces that answer over HTTP what a scripted market tells, and remember what they told.
+ *
+ * One server for all of them; ingest polls it through its `http-json` connector. Every answer that tells rows is an
+ * edition with a number, told by one more entry whose name no catalog has, so that the log shows which edition it
+ * holds. Some answers break off or fail, as real ones do. Invariant: what `told` lists left this server whole, in
+ * this order, before the log could hold it; from `settle` on each marketplace repeats one sound refresh.
+ */
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { eventually } from '#test/harness/eventually.ts'
+import { bookKey } from '#test/harness/reference-fold.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import { urlOf } from './market-records.ts'
+import {
+  type Feed,
+  type MarketItem,
+  type MarketSize,
+  openScriptedMarket,
+  type ScriptedEntry,
+} from './scripted-market.ts'
+
+/** An edition that left the server whole. */
+export interface ToldEdition {
+  /** `<side>|<provider>`. */
+  key: string
+  edition: number
+  digest: string
+}
+
+/** A sale that was told, over and over. */
+export interface ToldSale {
+  provider: string
+  sale_id: string
+  itemId: number
+  name: string
+  price: number
+  sold_at: number
+}
+
+/** Marketplaces that run. */
+export interface Marketplaces {
+  /** The market file by which ingest polls all of them, as text. */
+  marketFile(intervalMs: number): string
+  readonly items: readonly MarketItem[]
+  readonly told: readonly ToldEdition[]
+  readonly sales: readonly ToldSale[]
+  /** Answers so far. */
+  answers(): number
+  /** Resolves when every marketplace has told its last refresh and was asked once more: then the log holds it. */
+  settle(limitMs: number): Promise<void>
+  close(): Promise<void>
+}
+
+interface Stand {
+  feed: Feed
+  editions: number
+  /** The last refresh and how often it was told; set when the market settles. */
+  last: { body: string; told: ToldEdition; times: number } | undefined
+}
+
+/** What the entries of an edition come down to: the same text for the same rows. */
+export function digestOf(
+  entries: readonly Pick<ScriptedEntry, 'name' | 'price' | 'quantity' | 'isRejected'>[],
+): string {
+  const hash = createHash('sha256')
+  for (const { name, price, quantity, isRejected } of entries) {
+    hash.update(isRejected || price <= 0 ? `${name} rejected\n` : `${name} ${price} ${quantity}\n`)
+  }
+  return hash.digest('base64url')
+}
+
+const EDITION = /^edition (\d+)$/
+
+/** The number of an edition, if this is the name that tells it. */
+export function editionOf(name: string): number | undefined {
+  const [, number] = EDITION.exec(name) ?? []
+  return number === undefined ? undefined : Number(number)
+}
+
+const SALES_PER_ANSWER = 3
+/** Sales are kept without end, so their time may lie anywhere. */
+const FIRST_SALE = Date.UTC(2026, 0, 1)
+/** What all sales are told in. */
+export const SALES_CURRENCY = 'EUR'
+
+/** Opens the marketplaces of a scripted market, and one that tells sales. */
+export async function openMarketplaces(
+  random: SeededRandom,
+  size: MarketSize,
+  salesProvider: string,
+): Promise<Marketplaces> {
+  const stands = new Map<string, Stand>()
+  const feeds = openScriptedMarket(random, size)
+  for (const feed of feeds) {
+    stands.set(bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined })
+  }
+  const told: ToldEdition[] = []
+  const sales: ToldSale[] = []
+  /** Entries of the last refresh that a catalog knows; what is sold is among them. */
+  let listed: readonly ScriptedEntry[] = []
+  let answers = 0
+  let isSettling = false
+
+  const tell = (stand: Stand, response: ServerResponse): void => {
+    const { feed } = stand
+    if (stand.last !== undefined) {
+      stand.last.times += 1
+      send(response, stand.last.body)
+      return
+    }
+    const refresh = isSettling ? feed.last() : feed.next()
+    if (refresh.ending === 'failed') return void response.writeHead(500).end()
+    const edition = ++stand.editions
+    const body = bodyOf(feed.provider, refresh.currency, refresh.entries, edition)
+    if (refresh.ending === 'cut') {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
+      return void response.write(body.slice(0, body.length / 2), () => response.destroy())
+    }
+    const sound = refresh.entries.filter(({ itemId, isRejected, price }) => itemId && !isRejected && price > 0)
+    if (sound.length > 0) listed = sound
+    const one = { key: bookKey(feed.side, feed.provider), edition, digest: digestOf(refresh.entries) }
+    told.push(one)
+    if (isSettling) stand.last = { body, told: one, times: 1 }
+    send(response, body)
+  }
+  const tellSales = (response: ServerResponse): void => {
+    for (let more = 0; more < SALES_PER_ANSWER && listed.length > 0 && !isSettling; more++) {
+      const { name, itemId = 0, price } = random.pick(listed)
+      const sold_at = FIRST_SALE + sales.length * 1_000
+      sales.push({ provider: salesProvider, sale_id: `sale-${sales.length}`, itemId, name, price, sold_at })
+    }
+    send(response, JSON.stringify({ currency: SALES_CURRENCY, rows: sales }))
+  }
+  const server = createServer((request, response) => {
+    answers += 1
+    const [, side = '', provider = ''] = (request.url ?? '').split('/')
+    const stand = stands.get(`${side}|${provider}`)
+    if (stand !== undefined) tell(stand, response)
+    else tellSales(response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+
+  return {
+    ...{ told, sales, items: feeds[0]?.items ?? [] },
+    answers: () => answers,
+    marketFile: intervalMs => marketFile(base, [...stands.keys()], salesProvider, intervalMs),
+    async settle(limitMs) {
+      isSettling = true
+      const isTold = () => [...stands.values()].every(({ last }) => (last?.times ?? 0) > 1)
+      await eventually(isTold, limitMs, 'every marketplace to be asked for its last refresh')
+    },
+    async close() {
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
+}
+
+function send(response: ServerResponse, body: string): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(body)
+}
+
+/** A page as {@link marketFile} maps it; a price that is none stands as a word. */
+function bodyOf(provider: string, currency: string, entries: readonly ScriptedEntry[], edition: number): string {
+  const rows = entries.map(({ name, itemId, price, quantity, isRejected }) => ({
+    ...{ name, price: isRejected ? 'on request' : price, n: quantity },
+    url: urlOf(provider, itemId),
+  }))
+  rows.push({ name: `edition ${edition}`, price: 1, n: 1, url: null })
+  return JSON.stringify({ currency, rows })
+}
+
+function marketFile(base: string, stands: readonly string[], salesProvider: string, intervalMs: number): string {
+  const feed = (side: string, provider: string, mapping: string) => ({
+    ...{ provider, side, connector: 'http-json', interval_ms: intervalMs },
+    options: { url: `${base}/${side}/${provider}`, rows: 'rows', currency: 'currency', mapping, retries: 0 },
+  })
+  const offer = '$.{"market_hash_name": name, "price": price, "quantity": n, "url": url}'
+  const sale = '$.{"market_hash_name": name, "price": price, "sold_at": sold_at, "sale_id": sale_id}'
+  const offers = stands.map(key => key.split('|')).map(([side = '', provider = '']) => feed(side, provider, offer))
+  return JSON.stringify({ name: 'marketplaces', feeds: [...offers, feed('sale', salesProvider, sale)] })
+}

@@ -1,0 +1,104 @@
+/**
+ * A client of the API that asks for prices again and again while processes are killed, and keeps what it was told.
+ *
+ * Invariant: one request at a time, so that of two answers the second is the later one; a request that found nobody
+ * counts as unanswered, which a kill explains, and every other answer is kept with its status.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
+
+/** What a reader asks, and whom. */
+export interface ReaderOptions {
+  key: string
+  random: SeededRandom
+  itemIds: readonly number[]
+  /** Address of the API; undefined while none runs. */
+  address(): string | undefined
+}
+
+/** A row as it was told. */
+export interface ReadRow {
+  itemId: number
+  provider: string
+  seenAt: number
+  price: number
+  quantity: number
+}
+
+/** A client that reads. */
+export interface PriceReader {
+  /** How often each status was answered; 0 stands for no answer. */
+  readonly statuses: ReadonlyMap<number, number>
+  /** Rows in the order in which they were told. */
+  readonly rows: readonly ReadRow[]
+  stop(): Promise<void>
+}
+
+const EVERY_MS = 25
+const LIMIT_MS = 10_000
+/** Of a long run the first rows and the last ones would do as well. */
+const ROWS_MOST = 2_000_000
+
+interface Item {
+  provider: string
+  item_id: number
+  lowest_ask: number
+  quantity: number
+  timestamp: string
+}
+
+/** Begins to read. */
+export function startPriceReader({ key, random, itemIds, address }: ReaderOptions): PriceReader {
+  const ending = new AbortController()
+  const statuses = new Map<number, number>()
+  const rows: ReadRow[] = []
+  const ask = async (base: string): Promise<void> => {
+    const query = `item_id=${random.pick(itemIds)}&currency=USD`
+    const answer = await fetch(`${base}/v1/prices?${query}`, {
+      headers: { authorization: `Bearer ${key}` },
+      signal: AbortSignal.timeout(LIMIT_MS),
+    })
+    const body = (await answer.json()) as { items: Item[] }
+    statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
+    if (answer.status !== 200 || rows.length >= ROWS_MOST) return
+    for (const { item_id: itemId, provider, timestamp, lowest_ask: price, quantity } of body.items) {
+      rows.push({ itemId, provider, seenAt: Date.parse(timestamp), price, quantity })
+    }
+  }
+  const run = async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      const base = address()
+      if (base !== undefined) await ask(base).catch(() => statuses.set(0, (statuses.get(0) ?? 0) + 1))
+      await pause(EVERY_MS, undefined, { signal: ending.signal }).catch(() => undefined)
+    }
+  }
+  const running = run()
+  return {
+    ...{ statuses, rows },
+    async stop() {
+      ending.abort()
+      await running
+    },
+  }
+}
+
+/** What is wrong with rows that were read one after the other: told though it never stood, or older than before. */
+export function wrongRows(rows: readonly ReadRow[], changes: readonly ExpectedChange[]): string[] {
+  const stood = new Map<string, string>()
+  for (const { side, provider, item_id, seen_at, price_micro_usd: micro, price, currency, quantity } of changes) {
+    if (micro === null) continue
+    const shown = currency === 'USD' ? price : Number((BigInt(micro) + 5_000n) / 10_000n)
+    stood.set(`${bookKey(side, provider)}|${item_id}|${seen_at}`, `${shown} ${quantity}`)
+  }
+  const faults: string[] = []
+  const newest = new Map<string, number>()
+  for (const { itemId, provider, seenAt, price, quantity } of rows) {
+    const row = `${bookKey('ask', provider)}|${itemId}`
+    const found = stood.get(`${row}|${seenAt}`)
+    if (found !== `${price} ${quantity}`) faults.push(`${row} at ${seenAt}: told ${price} ${quantity}, stood ${found}`)
+    if (seenAt < (newest.get(row) ?? 0)) faults.push(`${row}: told of ${seenAt} after ${newest.get(row)}`)
+    newest.set(row, Math.max(seenAt, newest.get(row) ?? 0))
+  }
+  return faults
+}

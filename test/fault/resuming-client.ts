@@ -1,0 +1,113 @@
+/**
+ * A client of a feed that loses its gateway and comes back at another one, with `Last-Event-ID`.
+ *
+ * Keeps the rows that it may rely on: those of events up to the last id of each connection. Invariant: nothing is
+ * sorted, merged or dropped beyond that, so that a gap, a repeat or a wrong order of any row is there to be seen.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Side } from '#schemas/events/book-changed.ts'
+import type { LedgerEntry } from '#test/harness/ledger.ts'
+import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+
+/** What a client asks for, and where. */
+export interface ResumingOptions {
+  path: string
+  key: string
+  random: SeededRandom
+  /** Addresses of the gateways that run. */
+  gateways(): readonly string[]
+}
+
+/** A client that goes on. */
+export interface ResumingClient {
+  readonly path: string
+  /** Connections so far that were streams. */
+  connections(): number
+  /** Events other than changes, in order: `ready` of each connection, and whatever should not be there. */
+  notices(): readonly string[]
+  /** Rows told so far, those of the open connection included. */
+  rows(): LedgerEntry[]
+  stop(): Promise<void>
+}
+
+const AGAIN_MS = 100
+
+/** Opens a client; resolves when its first stream is open. */
+export async function openResumingClient(options: ResumingOptions): Promise<ResumingClient> {
+  const ending = new AbortController()
+  const told: SseEvent[] = []
+  let current: SseClient | undefined
+  let connections = 0
+  const opened = Promise.withResolvers<void>()
+
+  const connect = async (): Promise<SseClient | undefined> => {
+    const gateways = options.gateways()
+    if (gateways.length === 0) return undefined
+    const id = told.findLast(event => event.id !== undefined)?.id
+    const headers: Record<string, string> = id === undefined ? {} : { 'last-event-id': id }
+    const url = `${options.random.pick(gateways)}${options.path}`
+    const client = await openSse(url, { key: options.key, headers }).catch(() => undefined)
+    if (client?.status === 200) return client
+    client?.close()
+    return undefined
+  }
+  const run = async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      const client = await connect()
+      if (client === undefined) {
+        await pause(AGAIN_MS, undefined, { signal: ending.signal }).catch(() => undefined)
+        continue
+      }
+      connections += 1
+      current = client
+      opened.resolve()
+      while (!client.hasEnded() && !ending.signal.aborted) await pause(20)
+      client.close()
+      current = undefined
+      told.push(...upToLastId(client.events))
+    }
+  }
+  const running = run()
+  const all = (): SseEvent[] => [...told, ...upToLastId(current?.events ?? [])]
+  await opened.promise
+  return {
+    path: options.path,
+    connections: () => connections,
+    notices: () => all().flatMap(({ event }) => (event.endsWith('.changed') ? [] : [event])),
+    rows: () => all().flatMap(rowsOf),
+    async stop() {
+      ending.abort()
+      await running
+    },
+  }
+}
+
+/** `ready` has no id and comes first; of what follows, only what an id covers was told for good. */
+const upToLastId = (events: readonly SseEvent[]): readonly SseEvent[] =>
+  events.slice(0, Math.max(1, events.findLastIndex(({ id }) => id !== undefined) + 1))
+
+interface Told {
+  provider: string
+  seen_at: string
+  items: { item_id: number; price: number | null; qty: number; change: string }[]
+}
+
+function rowsOf({ event, data }: SseEvent): LedgerEntry[] {
+  if (!event.endsWith('.changed')) return []
+  const side: Side = event === 'bids.changed' ? 'bid' : 'ask'
+  const { provider, seen_at, items } = data as Told
+  return items.map(({ item_id, price, qty, change }) => ({
+    key: `${bookKey(side, provider)}|${item_id}`,
+    what: [change, price, qty, Date.parse(seen_at)].join(' '),
+  }))
+}
+
+/** A change as a client of its side must be told of it. */
+export function entryOfTold({ side, provider, item_id, ...change }: ExpectedChange): LedgerEntry {
+  const { price_micro_usd: micro, quantity, seen_at } = change
+  // Hundredths of a dollar, halves up (decisions.md, "Further rules").
+  const price = micro === null ? null : Number((BigInt(micro) + 5_000n) / 10_000n)
+  return { key: `${bookKey(side, provider)}|${item_id}`, what: [change.change, price, quantity, seen_at].join(' ') }
+}

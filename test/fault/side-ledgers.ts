@@ -1,0 +1,129 @@
+/**
+ * What stands beside the book and its views: sales, providers' health, exchange rates, the market's summary.
+ *
+ * Reads Kafka, Redis and ClickHouse only. Invariant: what should stand there is told by the marketplaces or by the
+ * reference fold, and shares no code with the streams.
+ */
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { healthKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
+import { digestOf, editionOf, SALES_CURRENCY, type ToldEdition, type ToldSale } from './marketplaces.ts'
+import type { ScriptedRefresh } from './scripted-market.ts'
+
+/** Completed refreshes of the log beside the editions that marketplaces told. */
+export function editionLedger(told: readonly ToldEdition[], refreshes: readonly ScriptedRefresh[]): Ledger {
+  const came: LedgerEntry[] = []
+  for (const { side, provider, ending, entries } of refreshes) {
+    if (ending !== 'completed') continue
+    const edition = editionOf(entries.at(-1)?.name ?? '')
+    const entry = { key: bookKey(side, provider), what: `${edition} ${digestOf(entries.slice(0, -1))}` }
+    came.push(entry)
+  }
+  const last = new Map(told.map(({ key, edition, digest }) => [key, `${edition} ${digest}`]))
+  // The last edition is told again and again; nobody has to hear all of the others.
+  const heard = came.filter(({ key, what }, at) => what !== last.get(key) || at === firstOf(came, key, what))
+  const held = new Set(came.map(({ key, what }) => `${key} ${what}`))
+  const wanted = told
+    .map(({ key, edition, digest }) => ({ key, what: `${edition} ${digest}` }))
+    .filter(({ key, what }) => held.has(`${key} ${what}`) || what === last.get(key))
+  return openLedger(wanted, heard)
+}
+
+const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): number =>
+  entries.findIndex(entry => entry.key === key && entry.what === what)
+
+/** Both tables of sales beside what was told. */
+export async function salesLedgers(
+  reader: ClickhouseReader,
+  told: readonly ToldSale[],
+): Promise<Record<string, Ledger>> {
+  const wanted = told.map(({ provider, sale_id, itemId, price, sold_at }) => ({
+    key: sale_id,
+    what: [provider, itemId, price, SALES_CURRENCY, sold_at].join(' '),
+  }))
+  const ledgers: Record<string, Ledger> = {}
+  for (const table of ['sales', 'sales_by_time']) {
+    const rows = await reader.rows<Record<string, unknown>>(
+      `SELECT sale_id, provider, item_id, price, currency, toUnixTimestamp64Milli(sold_at) AS at
+      FROM ${reader.database}.${table} FINAL`,
+    )
+    const came = rows.map(row => Object.values(row)).map(([key, ...rest]) => ({ key: `${key}`, what: rest.join(' ') }))
+    ledgers[`table ${table}`] = openLedger(wanted, came)
+  }
+  return ledgers
+}
+
+/** Each provider's health beside what its verdicts make of it. */
+export async function healthLedger(
+  redis: Redis,
+  prefix: string,
+  refreshes: readonly ScriptedRefresh[],
+  { verdicts }: Expected,
+): Promise<Ledger> {
+  const wanted = new Map<string, { completed: number | null; failures: number; reason: string | null }>()
+  for (const [at, { side, provider, observedAt, ending }] of refreshes.entries()) {
+    if (ending === 'cut') continue
+    const key = bookKey(side, provider)
+    const health = wanted.get(key) ?? { completed: null, failures: 0, reason: null }
+    const { verdict, reason } = verdicts[at] ?? { verdict: undefined, reason: null }
+    if (ending === 'failed' || verdict === 'incomplete') health.failures += 1
+    else if (verdict === 'quarantined') health.reason = reason
+    else if (verdict === 'applied') Object.assign(health, { completed: observedAt, failures: 0, reason: null })
+    wanted.set(key, health)
+  }
+  const stored = Object.entries(await redis.hgetall(healthKey(prefix)))
+  const came = stored.flatMap(([provider, text]) =>
+    Object.entries((JSON.parse(text) as StoredHealth).sides).map(([side, one]) => ({
+      key: `${side}|${provider}`,
+      what: [one.completed_at, one.failures, one.quarantined_reason].join(' '),
+    })),
+  )
+  return openLedger(
+    [...wanted].map(([key, { completed, failures, reason }]) => ({
+      key,
+      what: [completed, failures, reason].join(' '),
+    })),
+    came,
+  )
+}
+
+/** The rates in force beside the last table of the log. */
+export async function ratesLedger(redis: Redis, kafka: KafkaConnection, prefix: string): Promise<Ledger> {
+  const last = (await readTopic(kafka, 'fx')).at(-1)
+  const rates = (from: { as_of: number; rates: Record<string, string> } | undefined): LedgerEntry[] =>
+    Object.entries(from?.rates ?? {}).map(([key, rate]) => ({ key, what: `${from?.as_of} ${rate}` }))
+  return openLedger(rates(last?.value), rates(JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')))
+}
+
+/** The items of the last summary beside the best prices of the final books. */
+export async function summaryLedger(kafka: KafkaConnection, { books }: Expected): Promise<Ledger> {
+  const wanted = new Map<number, { ask: number | null; bid: number | null; providers: number }>()
+  for (const [key, rows] of books) {
+    for (const [itemId, { price_micro_usd: micro }] of rows) {
+      const item = wanted.get(itemId) ?? { ask: null, bid: null, providers: 0 }
+      wanted.set(itemId, item)
+      if (key.startsWith('ask')) {
+        item.providers += 1
+        item.ask = Math.min(micro, item.ask ?? micro)
+      } else item.bid = Math.max(micro, item.bid ?? micro)
+    }
+  }
+  const summaries = new Map((await readTopic(kafka, 'summaries')).map(({ key, value }) => [key, value]))
+  summaries.delete('summary')
+  const came = [...summaries.values()].filter(one => one.provider_count > 0 || one.best_bid_micro_usd !== null)
+  return openLedger(
+    [...wanted].map(([itemId, { ask, bid, providers }]) => ({
+      key: `${itemId}`,
+      what: [ask, bid, providers].join(' '),
+    })),
+    came.map(one => ({
+      key: `${one.item_id}`,
+      what: [one.best_ask_micro_usd, one.best_bid_micro_usd, one.provider_count].join(' '),
+    })),
+  )
+}
