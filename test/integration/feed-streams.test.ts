@@ -42,7 +42,7 @@ function countHere(): Pick<HeldPlaces, 'take'> {
 
 const scopeOf = () => 'test'
 
-/** There is no log here: what begins in it is feed-resume.test.ts' matter. */
+/** There is no log here: what begins in it is the matter of feed-resume.test.ts and test/fault/feed.test.ts. */
 function noStarts(itemOf: StreamStartOptions['itemOf']): StreamStartOptions {
   const reject = () => Promise.reject(new Error('there is no log'))
   const history = { judge: reject, since: reject, tell: () => Promise.reject(new Error('there is no log')) as never }

@@ -1,0 +1,145 @@
+/**
+ * A stream that resumes where the log no longer reaches: its start is moved past what the client has.
+ *
+ * What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter.
+ */
+import { expect } from 'chai'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const ARRIVES_MS = 15_000
+
+describe('a feed that resumes where the log has expired', function () {
+  this.timeout(60_000)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let database: Database
+  let market: MovingMarket
+  let base: string
+  const clients: SseClient[] = []
+
+  before(async () => {
+    const { config, log } = place
+    kafka = connectKafka({ config, role: 'test', log })
+    publisher = await openPublisher(kafka, 'book')
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    const catalog = await openCatalogReader(kafka)
+    const items = catalog.items().slice(0, 200)
+    await catalog.close()
+    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired places'), items })
+    const roles = await place.startRoles(['live-view', 'feed'])
+    await roles.ready()
+    base = roles.baseUrl
+  })
+  after(async () => {
+    for (const client of clients) client.close()
+    await publisher?.close()
+    await database?.close()
+  })
+
+  const listen = async (path: string, lastId?: string): Promise<SseClient> => {
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId }
+    const opened = await eventually(
+      async () => {
+        const client = await openSse(base + path, { key, headers })
+        if (client.status === 200) return client
+        expect(client.status).to.equal(503)
+        return undefined
+      },
+      ARRIVES_MS,
+      'a stream',
+    )
+    clients.push(opened)
+    return opened
+  }
+  const namesOf = ({ events }: SseClient) => events.map(({ event }) => event)
+  const changedId = async (client: SseClient): Promise<string> =>
+    (await client.event(({ event, id }) => event === 'prices.changed' && id !== undefined, ARRIVES_MS)).id ?? ''
+
+  /** What was told of rows; a replay may tell the rows of a refresh in another order. */
+  const rowsOf = ({ events }: SseClient) =>
+    events.flatMap(({ data }) => (data as { items?: { item_id: number }[] }).items ?? []).sort(byItem)
+  const byItem = (a: { item_id: number }, b: { item_id: number }) => a.item_id - b.item_id
+
+  /** As retention does, and at once: the topic begins at its end of now, up to which the state is there. */
+  async function dropTheLog(): Promise<void> {
+    const path = '/feed/prices?snapshot=true'
+    const isReached = async () => {
+      const { events, event: come, close } = await listen(path)
+      await come(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+      close()
+      const state = events.slice(
+        0,
+        events.findIndex(({ event }) => event === 'snapshot.end'),
+      )
+      return market.isUpToDate({ events: state }, path)
+    }
+    await eventually(isReached, ARRIVES_MS, 'the state of what will be dropped')
+    const topic = kafka.topicName('bookChanges')
+    const admin = kafka.newClient('admin').admin()
+    await admin.connect()
+    try {
+      const ends = await admin.fetchTopicOffsets(topic)
+      await admin.deleteTopicRecords({
+        topic,
+        partitions: ends.map(({ partition, high }) => ({ partition, offset: high })),
+      })
+    } finally {
+      await admin.disconnect()
+    }
+  }
+
+  it('hears resync with the reason and then live events, from a place that it can resume from again', async () => {
+    const first = await listen('/feed/prices?resume=true')
+    await market.refresh('ask')
+    const id = await changedId(first)
+    first.close()
+
+    const kept = await listen('/feed/prices?resume=true', id)
+    await market.refresh('ask')
+    await changedId(kept)
+    expect(namesOf(kept), 'while the log holds it').not.to.include('resync')
+    kept.close()
+
+    await dropTheLog()
+    const client = await listen('/feed/prices?resume=true', id)
+    const { data, id: live } = await client.event(({ event }) => event === 'resync', ARRIVES_MS)
+    expect(data).to.deep.equal({ reason: 'expired' })
+    await market.refresh('ask')
+    await changedId(client)
+    expect(namesOf(client).slice(0, 3)).to.deep.equal(['ready', 'resync', 'prices.changed'])
+
+    const again = await listen('/feed/prices?resume=true', live)
+    await eventually(() => again.events.length >= client.events.length - 1, ARRIVES_MS, 'what followed the resync')
+    expect(namesOf(again)).not.to.include('resync')
+    expect(rowsOf(again)).to.deep.equal(rowsOf(client))
+  })
+
+  it('hears resync, then the state and exactly what follows it, where it asks for the state', async () => {
+    const first = await listen('/feed/prices?resume=true')
+    await market.refresh('ask')
+    const id = await changedId(first)
+    await market.refreshes(3)
+    await dropTheLog()
+    await market.refresh('ask')
+    const path = '/feed/prices?resume=true&snapshot=true'
+    const client = await listen(path, id)
+    await client.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    await market.refreshes(3)
+    await eventually(() => market.isUpToDate(client, path), ARRIVES_MS, 'the state of the market')
+    expect(client.events[1]).to.deep.include({ event: 'resync', data: { reason: 'expired' } })
+    expect(namesOf(client).filter(event => event === 'resync')).to.have.length(1)
+    market.expectChain(client.events, { from: 'state' })
+  })
+})
