@@ -3,7 +3,7 @@
  *
  * Pure; time is in the verdicts. Asks decide the totals and the last completion, failures of either
  * side count. A refresh that is held back completes nothing and is no failure; a stale one is only a
- * sign of life. Invariant: the fold of a log is the same however it is cut.
+ * sign of life. Invariant: the fold of a log is the same, in bytes, however it is cut and however its sides interleave.
  */
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import type { SideHealth, StoredHealth } from '#schemas/views/provider-health.ts'
@@ -13,8 +13,7 @@ const UNKNOWN: SideHealth = { completed_at: null, failures: 0, quarantined_reaso
 /** The health of a provider after a verdict. */
 export function step(before: StoredHealth | undefined, judged: RefreshJudged): StoredHealth {
   const side = sideAfter(before?.sides[judged.side] ?? UNKNOWN, judged)
-  const sides = { ...before?.sides, [judged.side]: side }
-  const { ask, bid } = sides
+  const { ask, bid }: StoredHealth['sides'] = { ...before?.sides, [judged.side]: side }
   const decides = judged.side === 'ask' || ask === undefined
   const { total_offers, unique_items, total_value, total_value_usd, currency } =
     decides || before === undefined ? judged : before
@@ -24,7 +23,8 @@ export function step(before: StoredHealth | undefined, judged: RefreshJudged): S
     consecutive_failures: Math.max(ask?.failures ?? 0, bid?.failures ?? 0),
     ...{ total_offers, unique_items, total_value, total_value_usd, currency },
     quarantined_reason: ask?.quarantined_reason ?? bid?.quarantined_reason ?? null,
-    sides,
+    // In one order, whichever side was judged first: what is stored is compared in bytes.
+    sides: { ...(ask && { ask }), ...(bid && { bid }) },
   }
 }
 

@@ -55,6 +55,12 @@ describe('provider health', () => {
     expect(fold([judged('failed', { side: 'bid' }), judged('applied')]).consecutive_failures).to.equal(1)
   })
 
+  it('is the same in bytes whichever side was judged first (it kept the order in which they came)', () => {
+    const [asks, bids] = [judged('applied'), judged('quarantined', { side: 'bid', reason: 'glitch' })]
+    const [one, other] = [fold([asks, bids]), fold([bids, asks])].map(health => JSON.stringify(health))
+    expect(one).to.equal(other)
+  })
+
   it('goes by bids where a provider has no asks', () => {
     const bids = judged('applied', { side: 'bid', unique_items: 4 })
     expect(fold([bids])).to.include({ last_completed_at: bids.observed_at, unique_items: 4 })
