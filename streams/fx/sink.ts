@@ -3,7 +3,7 @@
  *
  * Sole writer of both. The days are written first, keyed so that repeats change nothing; then one
  * atomic write holds the current table and the offset that both reflect, on the condition that nobody
- * else has moved it. A kill in between repeats the days.
+ * else has moved it. A kill in between repeats the days. A view that is not there is made whole before the sink is open.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -15,16 +15,24 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type FxBatch, foldRates } from './step.ts'
 
-/** Opens the sink on a connection that may be shared. */
-export async function openFxSink(redis: Redis, batcher: Batcher, prefix: string): Promise<PartitionSink> {
+/** Opens the sink on a connection that may be shared; `fill` makes a view whole that is not there. */
+export async function openFxSink(
+  redis: Redis,
+  batcher: Batcher,
+  prefix: string,
+  fill: (sink: PartitionSink) => Promise<void>,
+): Promise<PartitionSink> {
   const [currentKey, nextKey] = [fxCurrentKey(prefix), fxNextKey(prefix)]
   const [text, stored] = await redis.mget(currentKey, nextKey)
   const isWhole = typeof text === 'string' && typeof stored === 'string'
   let next = stored ?? null
+  let reflected = isWhole ? Number(stored) : 0
   const batch: FxBatch = { current: isWhole ? (JSON.parse(text) as FxCurrent) : undefined, days: new Map() }
   const rows = new RowBuffer(fxDays)
-  return {
-    position: isWhole ? Number(stored) : 0,
+  const sink: PartitionSink = {
+    get position() {
+      return reflected
+    },
     apply: ({ event, value }) => (event === 'FxRatesPublished' ? foldRates(batch, value) : OK),
     async flush(reached) {
       for (const [day, table] of batch.days) writeDay(rows, day, table)
@@ -37,10 +45,13 @@ export async function openFxSink(redis: Redis, batcher: Batcher, prefix: string)
         writes: [{ command: 'SET', key: currentKey, args }],
       })
       next = value
+      reflected = reached
     },
     stands: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
+  if (!isWhole) await fill(sink)
+  return sink
 }
 
 function writeDay(rows: RowBuffer, day: number, { as_of, rates }: FxCurrent): void {

@@ -17,7 +17,7 @@ import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'
 import type { SummarisedItem } from '#schemas/views/item-summary.ts'
-import { healthKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { computeArbitrage } from './arbitrage.ts'
 import type { Board } from './board.ts'
 import { type ByItem, hourOf, readAsksAt, readHourlyCloses, readSales, readUnits } from './past-asks.ts'
@@ -104,7 +104,11 @@ function shownItems({ catalog, supply }: AnalystParts, items: readonly ItemSumma
 }
 
 async function readExcluded({ redis, prefix, registry }: AnalystParts, asOf: Instant): Promise<Map<string, Exclusion>> {
-  const stored = await redis.hgetall(healthKey(prefix))
+  const answers = (await redis.multi().get(healthNextKey(prefix)).hgetall(healthKey(prefix)).exec()) ?? []
+  for (const [error] of answers) if (error) throw error
+  const [next, stored] = answers.map(([, answer]) => answer) as [string | null, Record<string, string>]
+  // Without it every provider would count as down, and a market without any as computed.
+  if (next === null) throw new Error('there is no view of provider health')
   const health = new Map(Object.entries(stored).map(([key, text]) => [key, JSON.parse(text) as StoredHealth]))
   return excludedProviders(registry.all, health, asOf)
 }

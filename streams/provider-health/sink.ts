@@ -3,7 +3,8 @@
  *
  * Sole writer. Each flush is one atomic write of the changed providers and the offset that they reflect, on
  * the condition that nobody else has moved that offset; the fold goes on from what is stored, so a kill
- * at any point neither loses nor doubles a verdict. Memory: one record per provider.
+ * at any point neither loses nor doubles a verdict. A view that is not there is made whole before the sink is open.
+ * Memory: one record per provider.
  */
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -13,8 +14,13 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { step } from './step.ts'
 
-/** Opens the sink on a connection that may be shared. */
-export async function openHealthSink(redis: Redis, prefix: string, metrics: Metrics): Promise<PartitionSink> {
+/** Opens the sink on a connection that may be shared; `fill` makes a view whole that is not there. */
+export async function openHealthSink(
+  redis: Redis,
+  prefix: string,
+  metrics: Metrics,
+  fill: (sink: PartitionSink) => Promise<void>,
+): Promise<PartitionSink> {
   const refreshed = metrics.gauge('marketlog_provider_refreshed_seconds', 'Time of the last applied refresh.', [
     'provider',
     'side',
@@ -39,8 +45,10 @@ export async function openHealthSink(redis: Redis, prefix: string, metrics: Metr
     }
   }
   let changed = new Set<string>()
-  return {
-    position: Number(next ?? 0),
+  const sink: PartitionSink = {
+    get position() {
+      return Number(next ?? 0)
+    },
     apply({ event, value }) {
       if (event !== 'RefreshJudged') return OK
       const after = step(health.get(value.provider), value)
@@ -64,4 +72,6 @@ export async function openHealthSink(redis: Redis, prefix: string, metrics: Metr
     stands: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
+  if (next === null) await fill(sink)
+  return sink
 }

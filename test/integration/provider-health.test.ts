@@ -19,6 +19,8 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const VERDICTS: readonly Verdict[] = ['applied', 'failed', 'incomplete', 'quarantined', 'stale']
 
+const nothing = async () => undefined
+
 describe('views of single records', () => {
   const platform = useServers({ setUp: false })
   const clickhouse = useClickhouse(platform)
@@ -58,7 +60,7 @@ describe('views of single records', () => {
     const log = verdicts(random, 600)
     const expected: Record<string, StoredHealth> = {}
     for (const judged of log) expected[judged.provider] = step(expected[judged.provider], judged)
-    let sink = await openHealthSink(redis, prefix, openMetrics())
+    let sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
     for (let at = 0; at < log.length; ) {
       const next = Math.min(log.length, at + random.integer(1, 40))
       await write(
@@ -66,14 +68,14 @@ describe('views of single records', () => {
         log.slice(at, next).map((judged, i) => judgedRecord(judged, at + i)),
       )
       at = next
-      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix, openMetrics())
+      if (random.chance(0.5)) sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
       if (random.chance(0.2)) {
         // Died before its write: what was applied is gone and comes again.
         for (const judged of log.slice(at, at + 5)) sink.apply(judgedRecord(judged, at))
-        sink = await openHealthSink(redis, prefix, openMetrics())
+        sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
       }
       expect(Number(await redis.get(healthNextKey(prefix)))).to.equal(at)
-      expect((await openHealthSink(redis, prefix, openMetrics())).position).to.equal(at)
+      expect((await openHealthSink(redis, prefix, openMetrics(), nothing)).position).to.equal(at)
     }
     expect(await healthIn(prefix)).to.deep.equal(expected)
   })
@@ -82,8 +84,8 @@ describe('views of single records', () => {
     const prefix = `${platform.namespace}fence.`
     const log = verdicts(seededRandom('fence'), 20)
     const [paused, other] = [
-      await openHealthSink(redis, prefix, openMetrics()),
-      await openHealthSink(redis, prefix, openMetrics()),
+      await openHealthSink(redis, prefix, openMetrics(), nothing),
+      await openHealthSink(redis, prefix, openMetrics(), nothing),
     ]
     await write(other, log.slice(0, 10).map(judgedRecord))
     const before = await healthIn(prefix)
@@ -102,10 +104,10 @@ describe('views of single records', () => {
       rates: { USD: '1', EUR: `0.9${index}`, BTC: '0.0000123456789012345678' },
     }))
     const records = tables.map((table, offset) => recordOf('FxRatesPublished', table, offset, 'fx'))
-    const sink = await openFxSink(redis, clickhouse.batcher, prefix)
+    const sink = await openFxSink(redis, clickhouse.batcher, prefix, nothing)
     for (let at = 0; at < records.length; at += 6) await write(sink, records.slice(at, at + 6))
     await redis.del(fxCurrentKey(prefix))
-    const again = await openFxSink(redis, clickhouse.batcher, prefix)
+    const again = await openFxSink(redis, clickhouse.batcher, prefix, nothing)
     expect(again.position, 'an incomplete view begins anew').to.equal(0)
     for (let at = 0; at < records.length; at += 20) await write(again, records.slice(at, at + 20))
     const newest = tables.toSorted((a, b) => a.as_of - b.as_of)

@@ -9,7 +9,7 @@ import type { Provider } from '#infra/config/providers.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { ProviderRecord } from '#schemas/api/providers.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { healthKey, isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
+import { healthKey, healthNextKey, isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
 
 /** What a record is made of beside the provider itself. */
 export interface RecordScope {
@@ -17,7 +17,7 @@ export interface RecordScope {
   catalogItems: number
 }
 
-/** Reads the health of providers by key; those without any are left out. */
+/** Reads the health of providers by key; those without any are left out. Rejects while there is no view of it. */
 export async function readHealth(
   redis: Redis,
   prefix: string,
@@ -25,7 +25,15 @@ export async function readHealth(
 ): Promise<Map<string, ProviderHealth>> {
   // The client would let the request wait until it is connected again.
   if (redis.status !== 'ready') throw new Error('Redis is not connected')
-  const texts = await redis.hmget(healthKey(prefix), ...keys)
+  const answers =
+    (await redis
+      .multi()
+      .get(healthNextKey(prefix))
+      .hmget(healthKey(prefix), ...keys)
+      .exec()) ?? []
+  for (const [error] of answers) if (error) throw error
+  const [next, texts] = answers.map(([, answer]) => answer) as [string | null, (string | null)[]]
+  if (next === null) throw new Error('there is no view of provider health')
   const found = keys.flatMap((key, i): [string, ProviderHealth][] => {
     const text = texts[i]
     return text ? [[key, JSON.parse(text)]] : []

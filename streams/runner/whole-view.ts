@@ -1,0 +1,35 @@
+/**
+ * Makes a view that is not in its store whole in one step, before its slot is open: from the log's start to its end of now.
+ *
+ * For views of a small topic that fit in memory. Applied record by record and written once, so that readers see no view or
+ * the whole one, never a part that looks like it. What a record would be set aside for was told when the role first
+ * met it, and is not told again. Reads the log, writes by the sink's own flush.
+ */
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import type { TopicKey } from '#schemas/topics.ts'
+import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
+import type { PartitionSink } from './sink-runner.ts'
+
+/** Takes all that a partition holds into a sink that has nothing, and writes it; an empty partition is vouched for too. */
+export async function readWhole(
+  kafka: KafkaConnection,
+  place: { topic: TopicKey; partition: number },
+  sink: PartitionSink,
+): Promise<void> {
+  const topic = kafka.topicName(place.topic)
+  const reader = await openRangeReader(kafka, [topic])
+  try {
+    const from = await reader.start(topic, place.partition)
+    const to = await reader.stableEnd(topic, place.partition)
+    await reader.read({ topic, partition: place.partition, from, to }, async ({ offset, key, value, timestamp }) => {
+      const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value ?? Buffer.alloc(0)))
+      if (!isDecoded(decoded)) return
+      const raw = value ?? Buffer.alloc(0)
+      sink.apply({ ...place, offset, key: key?.toString() ?? null, ...decoded, raw, appendedAt: timestamp })
+    })
+    await sink.flush(to)
+  } finally {
+    await reader.close()
+  }
+}
