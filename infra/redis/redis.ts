@@ -1,8 +1,9 @@
 /**
  * The only door to Redis: connections with bounded retries and bounded waits.
  *
- * Reads and writes nothing by itself. Invariant: a command that cannot be answered within the limits
- * rejects; nothing waits for ever and nothing is sent twice. Callers keep the keys of one atomic write in
+ * Reads and writes nothing by itself. States: ready ⇄ connecting again → given up for a second → connecting again …,
+ * closed. Invariant: a command that cannot be answered within the limits rejects; nothing waits for ever and nothing
+ * is sent twice, and a connection comes back by itself however long Redis was away. Callers keep the keys of one atomic write in
  * one hash tag, so that the same code runs on a Cluster.
  */
 import { Redis } from 'ioredis'
@@ -40,6 +41,7 @@ export async function openRedis(url: string, options: RedisOptions): Promise<Red
   redis.on('error', (error: Error) => log.warn({ connection: name, reason: error.message }, 'redis connection'))
   try {
     await redis.connect()
+    keepConnecting(redis)
     return redis
   } catch (error) {
     redis.disconnect()
@@ -47,21 +49,25 @@ export async function openRedis(url: string, options: RedisOptions): Promise<Red
   }
 }
 
-/** Connects again for as long as it takes, for roles that answer 503 meanwhile; returns what ends that. */
-export function keepConnecting(redis: Redis): () => void {
+/** What ends the connecting of each connection. */
+const stops = new WeakMap<Redis, () => void>()
+
+/** The client gives up after some tries; whoever works on the connection may well want to wait for longer. */
+function keepConnecting(redis: Redis): void {
   let timer: NodeJS.Timeout | undefined
   const again = () => {
     timer = setTimeout(() => redis.connect().catch(() => undefined), CONNECT_AGAIN_MS)
   }
   redis.on('end', again)
-  return () => {
+  stops.set(redis, () => {
     redis.off('end', again)
     clearTimeout(timer)
-  }
+  })
 }
 
 /** Ends a connection after what was sent on it; never rejects and never waits longer than a command may take. */
 export async function closeRedis(redis: Redis): Promise<void> {
+  stops.get(redis)?.()
   if (redis.status === 'end') return
   await redis.quit().catch(() => undefined)
   redis.disconnect()

@@ -13,7 +13,7 @@ import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { databaseName } from '#infra/runtime/config.ts'
@@ -33,7 +33,6 @@ import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
 const KEY_CHECK_LIMIT_MS = 1_500
-const RECONNECT_EVERY_MS = 1_000
 
 /** Starts the query service. */
 export const start: StartRole = async context => {
@@ -43,7 +42,6 @@ export const start: StartRole = async context => {
   const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
   const catalog = await context.catalog()
   const redis = await openRedis(config.servers.redis, { name: NAME, log })
-  const stopConnecting = keepConnecting(redis)
   const clickhouse = openReader(config.servers.clickhouseReadOnly, { database, name: NAME })
   const postgres = openDatabase(databaseUrl(config.servers.postgres, database), {
     name: NAME,
@@ -92,7 +90,6 @@ export const start: StartRole = async context => {
       await snapshotStreams.close()
       fx.stop()
       market.stop()
-      stopConnecting()
       await closeRedis(redis)
       await clickhouse.close()
       await keyUse.close()
@@ -100,18 +97,5 @@ export const start: StartRole = async context => {
       await writes.close()
       accessLog.close()
     },
-  }
-}
-
-/** The client gives up after some tries, which ends a sink; readers answer 503 and try for as long as it takes. */
-function keepConnecting(redis: Redis): () => void {
-  let timer: NodeJS.Timeout | undefined
-  const again = () => {
-    timer = setTimeout(() => redis.connect().catch(() => undefined), RECONNECT_EVERY_MS)
-  }
-  redis.on('end', again)
-  return () => {
-    redis.off('end', again)
-    clearTimeout(timer)
   }
 }

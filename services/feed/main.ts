@@ -14,7 +14,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { openHeldPlaces } from '#infra/redis/held-places.ts'
 import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
-import { closeRedis, keepConnecting, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -45,7 +45,6 @@ export const start: StartRole = async context => {
   const keys = openKeyDirectory(database)
   const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
-  const stopConnecting = keepConnecting(redis)
   const places = openHeldPlaces(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
   const gateway = openGateway({
@@ -81,7 +80,6 @@ export const start: StartRole = async context => {
       await gateway.stop()
       await reader.stop()
       await places.close()
-      stopConnecting()
       await closeRedis(redis)
       await keyUse.close()
       await database.close()
