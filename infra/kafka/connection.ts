@@ -25,7 +25,23 @@ export interface KafkaConnection {
   readonly stateDir: string
   topicName(key: TopicKey): string
   groupName(group: string): string
-  newClient(id: string, overrides?: Partial<KafkaConfig>): KafkaClient
+  /** `onLost` hears of connections that were refused or broke. */
+  newClient(id: string, overrides?: Partial<KafkaConfig>, onLost?: (reason: string) => void): KafkaClient
+}
+
+/**
+ * How long a role waits for brokers that are away before it ends and leaves the waiting to its supervisor. The client's
+ * own patience is nine seconds, less than a broker needs to start again.
+ */
+export const BROKER_PATIENCE_MS = 10 * 60_000
+
+const LONGEST_PAUSE_MS = 2_000
+
+/** {@link BROKER_PATIENCE_MS} as the client counts it. */
+export const BROKER_PATIENCE = {
+  initialRetryTime: 100,
+  maxRetryTime: LONGEST_PAUSE_MS,
+  retries: BROKER_PATIENCE_MS / LONGEST_PAUSE_MS,
 }
 
 const compress = promisify(zstdCompress)
@@ -51,14 +67,17 @@ export function connectKafka(options: { config: PlatformConfig; role: string; lo
     codec: openCodec({ url: config.servers.schemaRegistry, namespace: config.namespace }),
     topicName: key => `${config.namespace}${topics[key].name}`,
     groupName: group => `${config.namespace}${group}`,
-    newClient: (id, overrides = {}) =>
+    newClient: (id, overrides = {}, onLost = () => undefined) =>
       new Kafka({
         clientId: `${config.namespace}${role}-${id}`,
         brokers: [...brokers],
         connectionTimeout: 3_000,
         requestTimeout: 30_000,
         logLevel: logLevel.WARN,
-        logCreator: () => entry => forward(log, entry),
+        logCreator: () => entry => {
+          if (entry.namespace === 'Connection' && entry.level === logLevel.ERROR) onLost(entry.log.message)
+          forward(log, entry)
+        },
         ...overrides,
       }),
   }

@@ -3,11 +3,11 @@
  *
  * For the feed gateway and for compacted tables kept in memory. Reads committed records only, in
  * order per partition. Invariant: `onRecords` is awaited before the next fetch, so memory holds one
- * fetch at most; errors of the broker are retried a bounded number of times and then reject `closed`.
+ * fetch at most; errors of the broker are retried for ten minutes and then reject `closed`.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import type { KafkaConnection } from './connection.ts'
+import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
 import { openRangeReader, type RangeReader } from './range-reader.ts'
 
 /** A record with its place in the log. */
@@ -42,7 +42,6 @@ export interface Following {
   trouble(): string | undefined
 }
 
-const FETCH_TRIES = 30
 const FETCH_WAIT_MS = 200
 
 /** Begins to follow a topic. Resolves when the positions to start from are known. */
@@ -95,6 +94,7 @@ async function run(
 ): Promise<void> {
   const waitMs = options.waitMs ?? FETCH_WAIT_MS
   let failures = 0
+  let answeredAt = performance.now()
   try {
     afterFetch(undefined)
     while (!options.signal.aborted) {
@@ -102,11 +102,13 @@ async function run(
       try {
         fetched = await reader.fetch(name, next, waitMs)
         failures = 0
+        answeredAt = performance.now()
       } catch (error) {
         if (options.signal.aborted) return
-        if (++failures >= FETCH_TRIES) throw error
+        if (performance.now() - answeredAt > BROKER_PATIENCE_MS) throw error
+        failures += 1
         afterFetch(error instanceof Error ? error.message : String(error))
-        await delay(Math.min(2_000, 50 * 2 ** failures))
+        await delay(Math.min(2_000, 50 * 2 ** Math.min(failures, 6)))
         continue
       }
       const records = fetched.flatMap(({ records: found }) =>

@@ -11,6 +11,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Consumer, EachBatchPayload } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
+import { openLifeSigns } from './life-signs.ts'
 import { forgetMember, leaveForTheDead, rememberMember } from './membership.ts'
 
 /** One message as it came. */
@@ -60,6 +61,8 @@ export interface GroupHandler {
 
 /** A joined group. */
 export interface GroupMember {
+  /** Why nothing comes, when brokers are away. */
+  trouble(): string | undefined
   leave(): Promise<void>
 }
 
@@ -84,7 +87,9 @@ export async function joinGroup(
   const group = kafka.groupName(options.group)
   const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))
   await leaveForTheDead(kafka, group)
-  const consumer = kafka.newClient(`group-${options.group}`).consumer({
+  const { brokers, log } = kafka
+  const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
+  const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
     groupId: group,
     sessionTimeout: SESSION_MS,
     rebalanceTimeout: 15_000,
@@ -117,6 +122,7 @@ export async function joinGroup(
     })
     handler.assigned(assigned, standAtOf(generation))
   })
+  consumer.on(consumer.events.REQUEST, signs.heard)
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !isLeaving) options.fail(payload.error)
   })
@@ -134,8 +140,10 @@ export async function joinGroup(
     eachBatch: payload => handle(consumer, payload, keys, commit, handler),
   })
   return {
+    trouble: signs.trouble,
     async leave() {
       isLeaving = true
+      signs.close()
       await consumer.disconnect()
       forgetMember(kafka, group)
     },

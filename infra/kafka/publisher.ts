@@ -3,12 +3,15 @@
  *
  * One idempotent producer; sends run one after the other, because concurrent sends on one idempotent
  * kafkajs producer lose acknowledged records when a connection resets. Invariant: `send` resolves
- * only when all in-sync replicas hold the records; a topic of another writer is refused.
+ * only when all in-sync replicas hold the records; a topic of another writer is refused. While a send waits for brokers that
+ * are away, the log says so.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import type { KafkaConnection } from './connection.ts'
+import { BROKER_PATIENCE, type KafkaConnection } from './connection.ts'
 import { CompressionTypes } from './kafkajs.ts'
+import { openLifeSigns } from './life-signs.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */
 export interface Outgoing {
@@ -21,31 +24,46 @@ export interface Outgoing {
 /** Publishes records for one writer. */
 export interface Publisher {
   send(records: readonly Outgoing[]): Promise<void>
+  /** Why records wait, when brokers are away. */
+  trouble(): string | undefined
   close(): Promise<void>
 }
+
+const CLOSE_LIMIT_MS = 5_000
 
 /** Opens a publisher for a writer of the catalogue and looks the ids of its events up. */
 export async function openPublisher(kafka: KafkaConnection, writer: string): Promise<Publisher> {
   const owned = Object.values(topics).filter(topic => topic.writer === writer)
   if (owned.length === 0) throw new Error(`${writer} owns no topic of the catalogue`)
   await kafka.codec.prepare(owned.flatMap(topic => [...topic.events]))
-  const producer = kafka.newClient(`publisher-${writer}`).producer({
+  let waiting = 0
+  const { brokers, log } = kafka
+  const signs = openLifeSigns({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
+  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_PATIENCE }, signs.lost).producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
-    retry: { retries: 20, initialRetryTime: 100, maxRetryTime: 5_000 },
   })
+  producer.on(producer.events.REQUEST, signs.heard)
   await producer.connect()
   let last: Promise<unknown> = Promise.resolve()
   return {
     send(records) {
       const topicMessages = groupByTopic(kafka, records, [writer])
-      const sent = last.then(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
+      waiting += 1
+      const sent = last
+        .then(() => producer.sendBatch({ acks: -1, compression: CompressionTypes.ZSTD, topicMessages }))
+        .finally(() => {
+          waiting -= 1
+        })
       last = sent.catch(() => undefined)
       return sent.then(() => undefined)
     },
+    trouble: () => (waiting > 0 ? signs.trouble() : undefined),
     async close() {
-      await last
+      signs.close()
+      // What waits for a broker that is away is not acknowledged, and so nobody's loss.
+      await Promise.race([last, delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
       await producer.disconnect()
     },
   }

@@ -7,7 +7,7 @@
  * emptied the records before it; every wait has a limit.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { KafkaConnection } from './connection.ts'
+import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
 import { loadInternal, logLevel } from './kafkajs.ts'
 import { type PartitionBytes, readLogDirs, type WireConnection } from './log-dirs.ts'
 
@@ -70,6 +70,7 @@ const { createLogger } = loadInternal('loggers') as { createLogger(options: obje
 
 const FETCH_BYTES = 4 * 2 ** 20
 const READ_LIMIT_MS = 120_000
+const CONNECT_AGAIN_MS = 500
 const LEADER_TRIES = 50
 const LEADER_PAUSE_MS = 100
 const READ_COMMITTED = 1
@@ -119,11 +120,24 @@ export async function openRangeReader(
     enforceRequestTimeout: true,
     metadataMaxAge: 300_000,
     allowAutoTopicCreation: false,
-    retry: { initialRetryTime: 50, retries: 20 },
+    // Whoever reads hears soon that brokers are away, and decides.
+    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 6 },
   })
-  await cluster.connect()
+  await connected(cluster)
   await cluster.addMultipleTargetTopics(topics)
   return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
+}
+
+async function connected(cluster: Cluster): Promise<void> {
+  const startedAt = performance.now()
+  for (;;) {
+    try {
+      return await cluster.connect()
+    } catch (error) {
+      if (performance.now() - startedAt > BROKER_PATIENCE_MS) throw error
+      await delay(CONNECT_AGAIN_MS)
+    }
+  }
 }
 
 function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {

@@ -64,7 +64,7 @@ export const start: StartRole = async context => {
     log.info({ market: market.name, feeds: feeds.length }, 'ingest runs')
     return {
       name: 'ingest',
-      ready: async () => state.pending,
+      ready: async () => publisher.trouble() ?? state.pending,
       async stop() {
         stop.abort()
         const grace = setTimeout(() => cut.abort(), GRACE_MS)

@@ -108,7 +108,7 @@ export async function runProcessor(
   )
   return {
     name: spec.group,
-    ready: async () => slots.state(),
+    ready: async () => member.trouble() ?? slots.state(),
     async stop() {
       await watch.close()
       await member.leave()
