@@ -21,7 +21,7 @@ import { createWebhook } from '#services/accounts/webhooks.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { expectBalanced, type Ledger, openLedger } from '#test/harness/ledger.ts'
+import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
@@ -38,9 +38,10 @@ import {
 } from './alert-ledgers.ts'
 import { entryOfTrigger, expectedTriggers, type PlainRule } from './alert-truth.ts'
 import { bookLedgers } from './book-ledgers.ts'
+import { READY_LIMIT_MS } from './keep-running.ts'
 import { givenOf } from './market-records.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
-import { type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
+import { askPrices, type PriceReader, shownPrice, shownText, startPriceReader, wrongRows } from './price-reader.ts'
 import { entryOfTold, openResumingClient, type ResumingClient } from './resuming-client.ts'
 import type { MarketItem, ScriptedRefresh } from './scripted-market.ts'
 import { editionLedger, healthLedger, ratesLedger, salesLedgers, summaryLedger } from './side-ledgers.ts'
@@ -52,7 +53,7 @@ import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 const IS_LONG = process.env.FAULT === 'long'
 /** The short run strikes each process once. */
 const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 200 : 15))
-const ITEMS = Number(process.env.ITEMS ?? 200)
+const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 300 : 200))
 const RULES = 120
 const SIZE = {
   items: ITEMS,
@@ -60,7 +61,7 @@ const SIZE = {
   bidProviders: ['provider_02', 'provider_03', 'provider_04'],
 }
 const SALES_PROVIDER = 'provider_12'
-const POLL_MS = 1_500
+const POLL_MS = IS_LONG ? 1_000 : 1_500
 const PAUSE_MS: readonly [number, number] = IS_LONG ? [300, 3_000] : [100, 900]
 const ARRIVES_MS = 60_000
 const DRAIN_LIMIT_MS = 180_000
@@ -184,10 +185,32 @@ describe('every role under kill', function () {
     return reader
   }
 
+  /** All asks as the API tells them, item by item. */
+  async function answeredLedger({ books }: Expected): Promise<Ledger> {
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const told: LedgerEntry[] = []
+    const base = await eventually(() => platform.addresses('api')[0], READY_LIMIT_MS, 'the API')
+    for (const { itemId } of marketplaces.items) {
+      const rows = await askPrices(base, key, itemId)
+      told.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))
+    }
+    const asks = [...books].filter(([book]) => book.startsWith('ask'))
+    const wanted = asks.flatMap(([book, rows]) =>
+      [...rows].map(([itemId, row]) => ({
+        key: `${book}|${itemId}`,
+        what: shownText({
+          ...row,
+          price: shownPrice(row.price, row.currency, row.price_micro_usd),
+          seenAt: row.seen_at,
+        }),
+      })),
+    )
+    return openLedger(wanted, told)
+  }
+
   /** Resolves when every view, client and destination has what the marketplaces told last. */
   async function drained(): Promise<void> {
-    await platform.ready()
-    await marketplaces.settle(ARRIVES_MS)
+    await marketplaces.settle(READY_LIMIT_MS)
     await platform.one('ingest').stop()
     await waitForViews(place.config, place.log, { signal: AbortSignal.timeout(DRAIN_LIMIT_MS) })
     const isRelayed = async () => (await rulesToRelay(database)) === 0
@@ -220,6 +243,7 @@ describe('every role under kill', function () {
         ...(await salesLedgers(reader, marketplaces.sales)),
         'provider health': await healthLedger(redis, namespace, refreshes, expected),
         'exchange rates': await ratesLedger(redis, kafka, namespace),
+        'prices by the API': await answeredLedger(expected),
         'market summary': await summaryLedger(kafka, expected),
       }
     } finally {

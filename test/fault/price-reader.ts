@@ -48,23 +48,34 @@ interface Item {
   timestamp: string
 }
 
+/** Asks the API for an item's prices in dollars; no rows unless it answers with 200. Rejects when nobody answers. */
+export async function askPrices(
+  base: string,
+  key: string,
+  itemId: number,
+): Promise<{ status: number; rows: ReadRow[] | undefined }> {
+  const answer = await fetch(`${base}/v1/prices?item_id=${itemId}&currency=USD`, {
+    headers: { authorization: `Bearer ${key}` },
+    signal: AbortSignal.timeout(LIMIT_MS),
+  })
+  const { items } = (await answer.json()) as { items: Item[] }
+  if (answer.status !== 200) return { status: answer.status, rows: undefined }
+  const rows = items.map(({ item_id, provider, timestamp, lowest_ask: price, quantity }) => ({
+    ...{ itemId: item_id, provider, price, quantity },
+    seenAt: Date.parse(timestamp),
+  }))
+  return { status: 200, rows }
+}
+
 /** Begins to read. */
 export function startPriceReader({ key, random, itemIds, address }: ReaderOptions): PriceReader {
   const ending = new AbortController()
   const statuses = new Map<number, number>()
   const rows: ReadRow[] = []
   const ask = async (base: string): Promise<void> => {
-    const query = `item_id=${random.pick(itemIds)}&currency=USD`
-    const answer = await fetch(`${base}/v1/prices?${query}`, {
-      headers: { authorization: `Bearer ${key}` },
-      signal: AbortSignal.timeout(LIMIT_MS),
-    })
-    const body = (await answer.json()) as { items: Item[] }
+    const answer = await askPrices(base, key, random.pick(itemIds))
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
-    if (answer.status !== 200 || rows.length >= ROWS_MOST) return
-    for (const { item_id: itemId, provider, timestamp, lowest_ask: price, quantity } of body.items) {
-      rows.push({ itemId, provider, seenAt: Date.parse(timestamp), price, quantity })
-    }
+    if (answer.rows && rows.length < ROWS_MOST) rows.push(...answer.rows)
   }
   const run = async (): Promise<void> => {
     while (!ending.signal.aborted) {
@@ -83,20 +94,28 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   }
 }
 
+/** A price in dollars: the provider's own, or converted with halves up. */
+export const shownPrice = (price: number, currency: string, micro: number): number =>
+  currency === 'USD' ? price : Number((BigInt(micro) + 5_000n) / 10_000n)
+
+/** What a client sees of a row. */
+export const shownText = ({ seenAt, price, quantity }: Pick<ReadRow, 'seenAt' | 'price' | 'quantity'>): string =>
+  [seenAt, price, quantity].join(' ')
+
 /** What is wrong with rows that were read one after the other: told though it never stood, or older than before. */
 export function wrongRows(rows: readonly ReadRow[], changes: readonly ExpectedChange[]): string[] {
-  const stood = new Map<string, string>()
-  for (const { side, provider, item_id, seen_at, price_micro_usd: micro, price, currency, quantity } of changes) {
-    if (micro === null) continue
-    const shown = currency === 'USD' ? price : Number((BigInt(micro) + 5_000n) / 10_000n)
-    stood.set(`${bookKey(side, provider)}|${item_id}|${seen_at}`, `${shown} ${quantity}`)
+  const stood = new Set<string>()
+  for (const { side, provider, item_id, seen_at: seenAt, price_micro_usd: micro, price, ...row } of changes) {
+    if (price === null || micro === null) continue
+    const text = shownText({ seenAt, price: shownPrice(price, row.currency, micro), quantity: row.quantity })
+    stood.add(`${bookKey(side, provider)}|${item_id} ${text}`)
   }
   const faults: string[] = []
   const newest = new Map<string, number>()
-  for (const { itemId, provider, seenAt, price, quantity } of rows) {
+  for (const told of rows) {
+    const { itemId, provider, seenAt } = told
     const row = `${bookKey('ask', provider)}|${itemId}`
-    const found = stood.get(`${row}|${seenAt}`)
-    if (found !== `${price} ${quantity}`) faults.push(`${row} at ${seenAt}: told ${price} ${quantity}, stood ${found}`)
+    if (!stood.has(`${row} ${shownText(told)}`)) faults.push(`${row}: ${shownText(told)} never stood`)
     if (seenAt < (newest.get(row) ?? 0)) faults.push(`${row}: told of ${seenAt} after ${newest.get(row)}`)
     newest.set(row, Math.max(seenAt, newest.get(row) ?? 0))
   }

@@ -52,6 +52,8 @@ export interface Feed {
   next(): ScriptedRefresh
   /** A refresh without faults, which every book believes. */
   last(): ScriptedRefresh
+  /** Lets its clock jump ahead. */
+  skipTo(time: number): void
 }
 
 /** How large a market is. */
@@ -113,6 +115,9 @@ export function openScriptedMarket(random: SeededRandom, size: MarketSize): Feed
       ...{ side, provider, items },
       next: () => state.planned.shift() ?? nextRefresh(random, state, items),
       last: () => sound(random, state, items),
+      skipTo(time) {
+        state.observedAt = Math.max(time, state.observedAt)
+      },
     }
   }
   return [

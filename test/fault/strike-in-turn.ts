@@ -1,9 +1,9 @@
 /**
  * Kills processes one after the other, every one once before any comes again, at random moments.
  *
- * A round takes all of them in an order of its own. Mostly a process is struck at its work; now and then one that is
- * still starting. Invariant: the same seed plans the same rounds and pauses; every blow is a SIGKILL to a process
- * that ran.
+ * A round takes all of them in an order of its own. A process is struck at its work; from the second round on now and
+ * then once more while it is starting again. Invariant: the same seed plans the same rounds and pauses; every blow is a
+ * SIGKILL to a process that ran.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
@@ -30,7 +30,9 @@ export interface StrikeReport {
   seconds: number
 }
 
-const EARLY_CHANCE = 0.15
+const AGAIN_CHANCE = 0.15
+/** How far into its start a process is struck again, in milliseconds. */
+const INTO_START_MS = [0, 2_000] as const
 /** Blows between two lines of progress. */
 const SAY_EVERY = 20
 
@@ -44,22 +46,26 @@ export async function strikeInTurn(
   const kills = new Map(kept.map(({ name }) => [name, 0]))
   let [blows, underLoad, early] = [0, 0, 0]
   let round: Kept[] = []
+  const strike = async ({ name, role }: Kept): Promise<void> => {
+    if ((await plan.load()) > 0) underLoad += 1
+    role()?.kill('SIGKILL')
+    blows += 1
+    kills.set(name, (kills.get(name) ?? 0) + 1)
+    if (blows % SAY_EVERY === 0) console.log(`      ${blows} blows, the last to ${name}`)
+  }
   while (blows < plan.kills) {
     if (round.length === 0) round = random.shuffle(kept)
     const victim = round.pop() as Kept
-    const isEarly = random.chance(EARLY_CHANCE)
     await pause(random.integer(...plan.pauseMs))
-    await eventually(
-      () => victim.role() !== undefined && (isEarly || victim.isReady()),
-      READY_LIMIT_MS,
-      `${victim.name} to be at work`,
-    )
-    if ((await plan.load()) > 0) underLoad += 1
+    await eventually(victim.isReady, READY_LIMIT_MS, `${victim.name} to be at work`)
+    const struck = victim.role()
+    await strike(victim)
+    if (blows < kept.length || blows >= plan.kills || !random.chance(AGAIN_CHANCE)) continue
+    const isBack = () => victim.role() !== undefined && victim.role() !== struck
+    await eventually(isBack, READY_LIMIT_MS, `${victim.name} to start again`)
+    await pause(random.integer(...INTO_START_MS))
     if (!victim.isReady()) early += 1
-    victim.role()?.kill('SIGKILL')
-    blows += 1
-    kills.set(victim.name, (kills.get(victim.name) ?? 0) + 1)
-    if (blows % SAY_EVERY === 0) console.log(`      ${blows} blows, the last to ${victim.name}`)
+    await strike(victim)
   }
   return { kills, underLoad, early, seconds: Math.round((performance.now() - startedAt) / 1000) }
 }

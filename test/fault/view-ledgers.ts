@@ -56,20 +56,30 @@ export async function liveLedgers(
   }
 }
 
+/** What the tables of history and candles hold, merged and without places of the log. */
+export async function readTableRows(reader: ClickhouseReader): Promise<Record<HistoryTable, LedgerEntry[]>> {
+  const { database } = reader
+  const read = async (statement: string, keys: number): Promise<LedgerEntry[]> =>
+    (await reader.rows<Record<string, unknown>>(statement)).map(row => entryOf(keys)(Object.values(row)))
+  return {
+    changes: await read(selectChanges(database), 3),
+    provider_days: await read(selectDays(database), 4),
+    candle_parts: await read(selectParts(database), 4),
+    candle_standing: await read(selectStanding(database), 2),
+  }
+}
+
+type HistoryTable = 'changes' | 'provider_days' | 'candle_parts' | 'candle_standing'
+
 /** Holds the tables of history and candles against the fold's changes. */
 export async function tableLedgers(reader: ClickhouseReader, { changes }: Expected): Promise<Record<string, Ledger>> {
-  const query = async (statement: string): Promise<unknown[][]> =>
-    (await reader.rows<Record<string, unknown>>(statement)).map(row => Object.values(row))
-  const { database } = reader
+  const rows = await readTableRows(reader)
   const asks = changes.filter(({ side }) => side === 'ask')
   return {
-    'table changes': openLedger(changes.map(changeEntry), (await query(selectChanges(database))).map(entryOf(3))),
-    'table provider_days': openLedger(expectedDays(changes), (await query(selectDays(database))).map(entryOf(4))),
-    'table candle_parts': openLedger(expectedParts(asks), (await query(selectParts(database))).map(entryOf(4))),
-    'table candle_standing': openLedger(
-      expectedStanding(asks),
-      (await query(selectStanding(database))).map(entryOf(2)),
-    ),
+    'table changes': openLedger(changes.map(changeEntry), rows.changes),
+    'table provider_days': openLedger(expectedDays(changes), rows.provider_days),
+    'table candle_parts': openLedger(expectedParts(asks), rows.candle_parts),
+    'table candle_standing': openLedger(expectedStanding(asks), rows.candle_standing),
   }
 }
 

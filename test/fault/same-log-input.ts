@@ -1,0 +1,203 @@
+/**
+ * A log of observations whose event times cross the changes of clocks, and its copies in other namespaces.
+ *
+ * Writes the topics that come from outside: asks, bids, sales, exchange rates, daily closes, alert rules. Invariant: a
+ * copy holds the same bytes at the same offsets, so whoever reads it reads the same log; the times at which the log took them
+ * are the brokers' own.
+ */
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
+import { scanTopic } from '#infra/kafka/topic-scan.ts'
+import { alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
+import { dayClosed } from '#schemas/events/day-closed.ts'
+import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { saleObserved } from '#schemas/events/sale-observed.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { type Ledger, openLedger } from '#test/harness/ledger.ts'
+import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import { recordsOf } from './market-records.ts'
+import { type MarketSize, openScriptedMarket } from './scripted-market.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** When clocks change in New York and in Berlin in 2031. */
+export const CLOCK_CHANGES = [
+  Date.UTC(2031, 2, 9, 7),
+  Date.UTC(2031, 2, 30, 1),
+  Date.UTC(2031, 9, 26, 1),
+  Date.UTC(2031, 10, 2, 6),
+] as const
+const BEFORE_MS = 3 * HOUR_MS
+
+/** What stands at the beginning of everything that is derived. */
+export const INPUTS = ['fx', 'alertRules', 'quotes', 'bids', 'sales', 'dayCloses'] as const satisfies TopicKey[]
+
+/** Sizes of a log. */
+export interface InputSize extends MarketSize {
+  /** Of each feed, around each change of clocks. */
+  refreshes: number
+  rules: number
+}
+
+/** Writes the log; resolves with the time after its last event. */
+export async function writeInput(kafka: KafkaConnection, random: SeededRandom, size: InputSize): Promise<number> {
+  const ingest = await openPublisher(kafka, 'ingest')
+  const accounts = await openPublisher(kafka, 'accounts')
+  const catalog = await openCatalogReader(kafka)
+  const feeds = openScriptedMarket(random, { ...size, from: CLOCK_CHANGES[0] - BEFORE_MS })
+  const items = (feeds[0]?.items ?? []).flatMap(({ itemId }) => catalog.byId(itemId) ?? [])
+  let last = 0
+  try {
+    await ingest.send(CLOCK_CHANGES.flatMap(at => ratesAround(kafka, at)))
+    await accounts.send(rulesOf(kafka, random, items, size.rules))
+    for (const change of CLOCK_CHANGES) {
+      for (const feed of feeds) feed.skipTo(change - BEFORE_MS + random.integer(0, HOUR_MS))
+      const left = new Map(feeds.map(feed => [feed, size.refreshes]))
+      while (left.size > 0) {
+        const feed = random.pick([...left.keys()])
+        const refresh = feed.next()
+        last = Math.max(last, refresh.observedAt)
+        await ingest.send(recordsOf(refresh, kafka.codec))
+        const more = (left.get(feed) ?? 0) - 1
+        if (more > 0) left.set(feed, more)
+        else left.delete(feed)
+      }
+      await ingest.send([...salesAround(kafka, random, items, change), ...closesAround(kafka, random, items, change)])
+    }
+    for (const feed of feeds) {
+      const refresh = feed.last()
+      last = Math.max(last, refresh.observedAt)
+      await ingest.send(recordsOf(refresh, kafka.codec))
+    }
+  } finally {
+    await catalog.close()
+    await accounts.close()
+    await ingest.close()
+  }
+  return last + 1
+}
+
+/** Tables of rates of the evening before and of the morning after. */
+function ratesAround({ codec }: KafkaConnection, at: number): Outgoing[] {
+  const midnight = Math.floor(at / DAY_MS) * DAY_MS
+  return [midnight - 1, midnight, at].map(as_of => {
+    const rates = { USD: '1', EUR: `0.92${as_of % 89}7`, GBP: `0.78${as_of % 97}3` }
+    return { topic: 'fx', key: 'USD', value: codec.encode(fxRatesPublished, { as_of, source: 'test', rates }) }
+  })
+}
+
+function rulesOf(
+  { codec }: KafkaConnection,
+  random: SeededRandom,
+  items: readonly CatalogItem[],
+  count: number,
+): Outgoing[] {
+  return Array.from({ length: count }, (_, at) => {
+    const { item_id } = random.pick(items)
+    const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
+    const alert_id = `alert-${at}`
+    const rule = {
+      ...{ alert_id, account_id: 'account', item_id, kind, is_enabled: true, version: 1 },
+      threshold_value: kind === 'spread_exceeds' ? `${random.integer(1, 40)}.5` : `${random.integer(0, 300)}.25`,
+      threshold_currency: kind === 'spread_exceeds' ? null : random.pick(['USD', 'EUR']),
+      changed_at: CLOCK_CHANGES[0] - DAY_MS,
+    }
+    const value = codec.encode(alertRuleChanged, rule)
+    return { topic: 'alertRules', key: alert_id, value, partition: partitionOfItem(item_id) }
+  })
+}
+
+const SALES_AROUND = 60
+
+function salesAround(
+  { codec }: KafkaConnection,
+  random: SeededRandom,
+  items: readonly CatalogItem[],
+  at: number,
+): Outgoing[] {
+  return Array.from({ length: SALES_AROUND }, (_, n) => {
+    const { market_hash_name, phase } = random.pick(items)
+    const provider = random.pick(['provider_07', 'provider_12'])
+    const sold_at = at + random.integer(-DAY_MS, DAY_MS)
+    const sale = {
+      ...{ provider, market_hash_name, phase, price: random.integer(1, 90_000), currency: 'EUR', usd_rate: '0.9213' },
+      ...{ sale_id: `${at}-${n % 50}`, sold_at, observed_at: at + DAY_MS, float: random.next(), paint_seed: n },
+      ...{ stickers: [], charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
+    }
+    return { topic: 'sales', key: provider, value: codec.encode(saleObserved, sale) }
+  })
+}
+
+const CLOSES_AROUND = 40
+
+function closesAround(
+  { codec }: KafkaConnection,
+  random: SeededRandom,
+  items: readonly CatalogItem[],
+  at: number,
+): Outgoing[] {
+  const midnight = Math.floor(at / DAY_MS) * DAY_MS
+  return random
+    .shuffle([...items])
+    .slice(0, CLOSES_AROUND)
+    .flatMap(({ market_hash_name, phase }) =>
+      [-1, 0, 1].map(days => {
+        const close = {
+          ...{ provider: 'provider_40', market_hash_name, phase, day: midnight + days * DAY_MS },
+          ...{ price: random.integer(1, 90_000), currency: 'USD', usd_rate: '1', listings: random.integer(1, 9) },
+          ...{ previous_price: null, previous_listings: null, is_last: days === 1 },
+        }
+        return { topic: 'dayCloses' as const, key: market_hash_name, value: codec.encode(dayClosed, close) }
+      }),
+    )
+}
+
+/** Copies the inputs to another namespace. */
+export async function copyInput(from: KafkaConnection, to: KafkaConnection): Promise<void> {
+  const reader = await openRangeReader(from, INPUTS.map(from.topicName))
+  try {
+    for (const key of INPUTS) {
+      const topic = from.topicName(key)
+      // By its full name, since within a namespace a topic of the catalogue has one writer alone.
+      const copy = await openTopicCopy({ ...to, namespace: '' }, to.topicName(key), topics[key].partitions)
+      const ranges = new Map<number, { from: number; to: number }>()
+      for (let partition = 0; partition < topics[key].partitions; partition++) {
+        ranges.set(partition, { from: 0, to: await reader.stableEnd(topic, partition) })
+      }
+      for await (const page of scanTopic(reader, topic, ranges)) await copy.send(page)
+      await copy.close()
+    }
+  } finally {
+    await reader.close()
+  }
+}
+
+/** Every input record of two namespaces by place, key and bytes. */
+export async function inputLedger(one: KafkaConnection, other: KafkaConnection): Promise<Ledger> {
+  const entriesOf = async (kafka: KafkaConnection) => {
+    const reader = await openRangeReader(kafka, INPUTS.map(kafka.topicName))
+    const entries: { key: string; what: string }[] = []
+    try {
+      for (const name of INPUTS) {
+        const topic = kafka.topicName(name)
+        for (let partition = 0; partition < topics[name].partitions; partition++) {
+          const range = { topic, partition, from: 0, to: await reader.stableEnd(topic, partition) }
+          await reader.read(range, ({ offset, key, value }) => {
+            const what = [offset, key, value?.toString('base64')].join(' ')
+            entries.push({ key: `${name}|${partition}`, what })
+          })
+        }
+      }
+    } finally {
+      await reader.close()
+    }
+    return entries
+  }
+  return openLedger(await entriesOf(one), await entriesOf(other))
+}

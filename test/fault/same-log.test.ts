@@ -1,0 +1,143 @@
+/**
+ * The same log gives the same bytes: run again from scratch, by other numbers of processes, in other time zones and
+ * another language, over event times that cross the changes of their clocks.
+ *
+ * A log of observations is copied byte for byte into further namespaces; in each, the roles derive everything anew. Then
+ * the derived topics are held against each other record by record, in bytes, and the tables and keys row by row.
+ * Alerts are derived twice from one and the same log of changes, a summary of the market twice for one moment.
+ */
+import { expect } from 'chai'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { waitForViews } from '#services/cli/wait-for-views.ts'
+import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
+import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+import { readDerivedKeys, readDerivedTables, readDerivedTopics, triggerEntries } from './derived-log.ts'
+import { CLOCK_CHANGES, copyInput, inputLedger, writeInput } from './same-log-input.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const SIZE = {
+  items: IS_LONG ? 1_000 : 150,
+  askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07'],
+  bidProviders: ['provider_02', 'provider_03'],
+  refreshes: IS_LONG ? 40 : 6,
+  rules: 200,
+}
+const DRAIN_LIMIT_MS = 240_000
+const SINKS = 'history candles sales provider-health fx live-view'
+
+/** How the log is run: where the process believes to be, and how many share the work. */
+const RUNS = [
+  { zone: 'UTC', language: 'C', books: 1 },
+  { zone: 'Europe/Berlin', language: 'de_DE.UTF-8', books: 2 },
+  { zone: 'America/New_York', language: 'tr_TR.UTF-8', books: 1 },
+] as const
+type Run = (typeof RUNS)[number]
+
+describe('the same log', function () {
+  this.timeout(IS_LONG ? 900_000 : 240_000)
+  const places = RUNS.map(() => useServers())
+  let kafkas: KafkaConnection[]
+  const origin = () => [places[0], kafkas[0]] as [TestPlatform, KafkaConnection]
+
+  before('a log and its copies', async () => {
+    const random = seededRandom('the same log')
+    kafkas = places.map(({ config, log }) => connectKafka({ config, role: 'test', log }))
+    const [, first] = origin()
+    await writeInput(first, randomOf(random.integer(0, 2 ** 31)), SIZE)
+    for (const copy of kafkas.slice(1)) await copyInput(first, copy)
+  })
+
+  /** Runs roles on a place's log until they have reached its end. */
+  async function derive(place: TestPlatform, { zone, language }: Omit<Run, 'books'>, roles: readonly string[]) {
+    const environment = { TZ: zone, LANG: language, LC_ALL: language }
+    const running = await Promise.all(roles.map(role => place.spawnRole(role, environment)))
+    const groups = roles.flatMap(role => role.split(' '))
+    const without = ['book', ...SINKS.split(' '), 'alert-triggers', 'accounts'].filter(group => !groups.includes(group))
+    await waitForViews(place.config, place.log, { signal: AbortSignal.timeout(DRAIN_LIMIT_MS), without })
+    for (const role of running) await role.stop()
+  }
+
+  async function readDerived(place: TestPlatform, kafka: KafkaConnection): Promise<Record<string, LedgerEntry[]>> {
+    const { servers, namespace } = place.config
+    const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+    const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+    try {
+      return {
+        ...(await readDerivedTopics(kafka)),
+        ...(await readDerivedTables(reader)),
+        ...(await readDerivedKeys(redis, namespace)),
+      }
+    } finally {
+      await closeRedis(redis)
+      await reader.close()
+    }
+  }
+
+  it('crosses the changes of clocks of both zones, in days that are others there', async () => {
+    const times = (await readTopic(origin()[1], 'quotes')).map(({ value }) => value.observed_at as number)
+    for (const { zone } of RUNS.slice(1)) {
+      const offsets = times.map(time => offsetOf(zone, time))
+      for (const change of CLOCK_CHANGES) {
+        expect(times.some(time => time > change - 3_600_000 && time < change)).to.equal(true)
+        expect(times.some(time => time >= change && time < change + 3_600_000)).to.equal(true)
+      }
+      expect(new Set(offsets).size, `offsets of ${zone}`).to.equal(2)
+      const isOtherDay = (time: number) => dayIn(zone, time) !== dayIn('UTC', time)
+      expect(times.some(isOtherDay), `days of ${zone}`).to.equal(true)
+    }
+  })
+
+  it('gives the same topics, byte for byte, and the same rows, wherever it is run', async () => {
+    await Promise.all(
+      RUNS.map((run, at) =>
+        derive(places[at] as TestPlatform, run, [...Array.from({ length: run.books }, () => 'book'), SINKS]),
+      ),
+    )
+    const [expected = {}, ...others] = await Promise.all(
+      kafkas.map((kafka, at) => readDerived(places[at] as TestPlatform, kafka)),
+    )
+    const ledgers: Record<string, Ledger> = {}
+    for (const [at, other] of others.entries()) {
+      const { zone } = RUNS[at + 1] as Run
+      ledgers[`${zone}: its input`] = await inputLedger(origin()[1], kafkas[at + 1] as KafkaConnection)
+      expect(Object.keys(other)).to.deep.equal(Object.keys(expected))
+      for (const [name, entries] of Object.entries(expected)) {
+        ledgers[`${zone}: ${name}`] = openLedger(entries, other[name] ?? [])
+      }
+    }
+    expectBalanced(ledgers)
+    for (const [name, { expected: count }] of Object.entries(ledgers)) expect(count, name).to.be.above(0)
+  })
+
+  it('gives the same alerts when they are derived again', async () => {
+    const [place, kafka] = origin()
+    await derive(place, RUNS[0], ['alert-triggers'])
+    const once = await readTopic(kafka, 'alertsTriggered')
+    const admin = kafka.newClient('again').admin()
+    await admin.connect()
+    await admin.deleteGroups([kafka.groupName('alert-triggers')])
+    await admin.disconnect()
+    await derive(place, RUNS[2], ['alert-triggers'])
+    const both = await readTopic(kafka, 'alertsTriggered')
+    const again = both.filter(record => !once.some(one => isSamePlace(one, record)))
+    expectBalanced({ 'alerts triggered': openLedger(triggerEntries(once), triggerEntries(again)) })
+    expect(once.length).to.be.above(SIZE.rules / 4)
+  })
+})
+
+const isSamePlace = (one: { partition: number; offset: number }, other: { partition: number; offset: number }) =>
+  one.partition === other.partition && one.offset === other.offset
+
+const dayIn = (timeZone: string, time: number): string =>
+  new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short' }).format(time)
+
+/** How far a zone's clocks are from UTC, as `GMT-4`. */
+const offsetOf = (timeZone: string, time: number): string =>
+  new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'shortOffset' })
+    .formatToParts(time)
+    .find(({ type }) => type === 'timeZoneName')?.value ?? ''
