@@ -13,8 +13,9 @@ import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import type { ServerAddresses } from '#infra/stack/servers.ts'
+import type { ServerAddresses, ServerName } from '#infra/stack/servers.ts'
 import type { RoleName } from '#services/cli/roles.ts'
+import { type OwnServer, type OwnServerOptions, openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
 import { type SpawnedRole, spawnRole } from './spawn-role.ts'
 import { type StartedRoles, startRoles } from './start-roles.ts'
@@ -29,6 +30,8 @@ export interface TestPlatform {
   /** The environment that gives a child process the same configuration. */
   readonly environment: Record<string, string>
   readonly log: Log
+  /** A server that is this file's alone. */
+  own(name: ServerName): OwnServer
   /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
   startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
   /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
@@ -37,10 +40,14 @@ export interface TestPlatform {
 
 /**
  * Gives the surrounding `describe` servers and a namespace. With `setUp: false` the namespace stays
- * empty: no topics, schemas, tables or catalog.
+ * empty: no topics, schemas, tables or catalog. Servers named in `own` are started for it alone, so that it may
+ * harm them.
  */
-export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
-  let place: Omit<TestPlatform, 'startRoles' | 'spawnRole'> | undefined
+export function useServers(
+  options: { setUp?: boolean; own?: Partial<Record<ServerName, OwnServerOptions>> } = {},
+): TestPlatform {
+  let place: Omit<TestPlatform, 'startRoles' | 'spawnRole' | 'own'> | undefined
+  const own = new Map<ServerName, OwnServer>()
   const started: { stop(): Promise<void> }[] = []
   const needed = () => {
     if (place === undefined)
@@ -52,7 +59,12 @@ export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
     this.timeout(START_LIMIT_MS)
     // Added only now, and so after the file's own hooks: those still need what it removes.
     this.runnable().parent?.afterAll('end of the namespace', end)
-    place = describePlace(await testServers(), mkdtempSync(join(tmpdir(), 'marketlog-state-')))
+    const shared = await testServers()
+    for (const [name, wanted] of Object.entries(options.own ?? {}) as [ServerName, OwnServerOptions][]) {
+      own.set(name, await openOwnServer(name, wanted))
+    }
+    const addresses = Object.assign({ ...shared }, ...[...own.values()].map(server => server.addresses))
+    place = describePlace(addresses, mkdtempSync(join(tmpdir(), 'marketlog-state-')))
     if (options.setUp === false) return
     // It loads every room's set-up, which a file that takes an empty namespace need not wait for.
     const { setUp } = await import('#services/cli/set-up.ts')
@@ -62,9 +74,13 @@ export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
   async function end(): Promise<void> {
     // In reverse, as a process would stop them; a role that a test has stopped already stops at once.
     for (const one of started.reverse()) await one.stop()
-    if (place === undefined) return
-    await removeNamespace(place.config, place.log)
-    rmSync(place.config.stateDir, { recursive: true, force: true })
+    try {
+      if (place === undefined) return
+      await removeNamespace(place.config, place.log)
+      rmSync(place.config.stateDir, { recursive: true, force: true })
+    } finally {
+      for (const server of own.values()) await server.close()
+    }
   }
 
   const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
@@ -83,6 +99,11 @@ export function useServers(options: { setUp?: boolean } = {}): TestPlatform {
     },
     get log() {
       return needed().log
+    },
+    own(name) {
+      const server = own.get(name)
+      if (server === undefined) throw new Error(`${name} is shared with others`)
+      return server
     },
     startRoles: async (roles, overrides = {}) =>
       keep(await startRoles(roles, { config: { ...needed().config, ...overrides }, log: needed().log })),

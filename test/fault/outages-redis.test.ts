@@ -1,0 +1,156 @@
+/**
+ * Redis wiped under read load: no wrong answer at any moment, 503 where the view is not there, and all of it back soon.
+ *
+ * The market is at rest, so that every answer of 200 can be held against one reference to the last row, and so that no
+ * record comes that would tell the roles of the wipe. `FAULT=long` does it with some 1.2 million live rows, three times.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'chai'
+import { loadProviders } from '#infra/config/providers.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced } from '#test/harness/ledger.ts'
+import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { type ExactReaders, openExactReaders, WRONG } from './exact-readers.ts'
+import { lagOf } from './lag.ts'
+import { givenOf, recordsOf } from './market-records.ts'
+import { openScriptedMarket } from './scripted-market.ts'
+import { liveLedgers } from './view-ledgers.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const { askKeys, bidKeys } = loadProviders()
+const SIZE = IS_LONG
+  ? { items: 30_000, askProviders: askKeys, bidProviders: bidKeys }
+  : { items: 1_000, askProviders: askKeys.slice(0, 6), bidProviders: bidKeys.slice(0, 3) }
+const WIPES = IS_LONG ? 3 : 1
+const REBUILT_WITHIN_MS = 60_000
+const READ_FOR_MS = IS_LONG ? 10_000 : 1_500
+const LOAD_LIMIT_MS = 600_000
+const RECORDS_PER_SEND = 10_000
+
+describe('Redis wiped under read load', function () {
+  this.timeout(IS_LONG ? 1_800_000 : 240_000)
+  const place = useServers({ own: { redis: {} } })
+  const random = seededRandom('Redis wiped')
+  const newRandom = () => randomOf(random.integer(0, 2 ** 31))
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let look: LagLook
+  let redis: Redis
+  let expected: Expected
+  let readers: ExactReaders
+  let baseUrl: string
+  let key: string
+  const roles: SpawnedRole[] = []
+
+  before('a market at rest behind the API', async function () {
+    this.timeout(LOAD_LIMIT_MS)
+    const { config, log } = place
+    kafka = connectKafka({ config, role: 'test', log })
+    publisher = await openPublisher(kafka, 'ingest')
+    look = await openLagLook(config, log)
+    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    roles.push(await place.spawnRole('book'), await place.spawnRole('live-view fx provider-health'))
+    roles.push(await place.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
+    key = await quantKey()
+    const rates = { as_of: Date.now(), source: 'test', rates: { USD: '1', EUR: '0.9' } }
+    await publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
+    expected = foldRefreshes(await publishOnce())
+    baseUrl = (await roles[2]?.baseUrl(60_000)) ?? ''
+    for (const group of ['book', 'live-view', 'fx', 'provider-health'])
+      await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
+    readers = openExactReaders({ baseUrl, key, random: newRandom(), books: expected.books })
+    // Snapshots follow the table in their own time.
+    await eventually(isWhole, LOAD_LIMIT_MS, 'every read to be answered rightly')
+    readers.begin()
+  })
+  after(async () => {
+    await readers?.stop()
+    await publisher?.close()
+    await look?.close()
+    if (redis) await closeRedis(redis)
+  })
+
+  async function quantKey(): Promise<string> {
+    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
+    const database = openDatabase(url, { name: 'test', log: place.log })
+    const created = await createAccountWithKey(database, { tier: 'quant' })
+    await database.close()
+    return created.key
+  }
+
+  /** One sound refresh of every feed. */
+  async function publishOnce() {
+    const given = []
+    for (const feed of openScriptedMarket(newRandom(), SIZE)) {
+      const refresh = feed.last()
+      const records = recordsOf(refresh, kafka.codec)
+      for (let from = 0; from < records.length; from += RECORDS_PER_SEND)
+        await publisher.send(records.slice(from, from + RECORDS_PER_SEND))
+      given.push(givenOf(refresh))
+    }
+    return given
+  }
+
+  const isWhole = async (): Promise<boolean> => {
+    expect(await readers.once()).to.deep.equal([])
+    return true
+  }
+  const statusOf = async (path: string): Promise<number> => {
+    const answer = await fetch(baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
+    await answer.body?.cancel()
+    return answer.status
+  }
+  /** How long it takes until something holds for the first time. */
+  const timeUntil = async (what: string, holds: () => Promise<boolean>): Promise<string> => {
+    const startedAt = performance.now()
+    await eventually(holds, REBUILT_WITHIN_MS, what)
+    return `${what} ${((performance.now() - startedAt) / 1000).toFixed(1)} s`
+  }
+
+  for (let wipe = 1; wipe <= WIPES; wipe++)
+    it(`answers rightly or not at all, and is whole again within a minute (${wipe})`, async () => {
+      const rows = [...expected.books.values()].reduce((sum, book) => sum + book.size, 0)
+      await pause(READ_FOR_MS)
+      const wrong: string[] = []
+      const refused = countOf(readers, '503')
+      await redis.flushall()
+      const back = await Promise.all([
+        timeUntil('items, pages and snapshots', async () => {
+          const problems = await readers.once()
+          wrong.push(...problems.filter(problem => problem.startsWith(WRONG)))
+          return problems.length === 0
+        }),
+        timeUntil('rates', async () => (await statusOf('/v1/fx')) === 200),
+        timeUntil('providers', async () => (await statusOf('/v1/providers')) === 200),
+      ])
+      await pause(READ_FOR_MS)
+      console.log(`      ${rows} rows wiped; back: ${back.join(', ')}`)
+      expect([...wrong, ...readers.faults]).to.deep.equal([])
+      expect(countOf(readers, '503'), 'refusals while the view was not there').to.be.above(refused)
+    })
+
+  it('is then what it was, row by row, and was never wrong', async () => {
+    await readers.stop()
+    console.log(`      ${[...readers.counts].map(([what, count]) => `${what}: ${count}`).join(', ')}`)
+    expect(readers.faults).to.deep.equal([])
+    const statuses = new Set([...readers.counts.keys()].map(what => what.split(' ')[1]))
+    expect([...statuses].sort().filter(status => status !== 'cut')).to.deep.equal(['200', '503'])
+    expectBalanced(await liveLedgers(redis, place.namespace, expected))
+    for (const role of roles) expect(role.lines().filter(line => line.includes('"level":"fatal"'))).to.deep.equal([])
+  })
+})
+
+const countOf = ({ counts }: ExactReaders, status: string): number =>
+  [...counts].reduce((sum, [what, count]) => (what.endsWith(` ${status}`) ? sum + count : sum), 0)

@@ -1,0 +1,197 @@
+/**
+ * ClickHouse, Postgres and the schema registry gone for a while, under a market in motion: what does not need them does not
+ * notice, what needs them refuses and comes back, and what was missed is made up for.
+ *
+ * Roles run as processes that nobody touches; the three servers are this file's own. A price that changes all the time shows
+ * how fresh REST and feed are meanwhile. At the end every row of the views is held against the reference fold.
+ * `FAULT=long` keeps ClickHouse away for five minutes and asks for a catch-up at ten times the live rate.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'chai'
+import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced } from '#test/harness/ledger.ts'
+import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { type Canary, describeFreshness, openCanary } from './canary.ts'
+import { type Kept, keepRunning } from './keep-running.ts'
+import { lagOf } from './lag.ts'
+import { type MarketLoad, startLoad } from './market-load.ts'
+import { givenOf } from './market-records.ts'
+import { openScriptedMarket } from './scripted-market.ts'
+import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const CLICKHOUSE_DOWN_MS = IS_LONG ? 300_000 : 8_000
+const OTHERS_DOWN_MS = IS_LONG ? 60_000 : 3_000
+/** How many times faster than the market the tables must catch up; a short outage is over before that can be told. */
+const CATCH_UP_TIMES = IS_LONG ? 10 : undefined
+/** Inserts come one by one and hold what waits, so parts are few; the server itself objects at 3,000. */
+const PARTS_MOST = 60
+const FRESH_MS = 5_000
+const SOON_MS = 60_000
+const DRAIN_LIMIT_MS = 240_000
+const POLL_MS = 100
+const ROLES = ['book', 'live-view', 'history candles', 'api feed', 'accounts delivery']
+
+describe('outages of the stores', function () {
+  this.timeout(IS_LONG ? 1_800_000 : 300_000)
+  const place = useServers({ own: { clickhouse: {}, postgres: {}, schemaRegistry: {} } })
+  const random = seededRandom('outages of the stores')
+  const newRandom = () => randomOf(random.integer(0, 2 ** 31))
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let look: LagLook
+  let tables: ClickhouseReader
+  let load: MarketLoad
+  let canary: Canary
+  let baseUrl: string
+  let key: string
+  const kept: Kept[] = []
+
+  before('a market in motion', async () => {
+    const { config, log } = place
+    kafka = connectKafka({ config, role: 'test', log })
+    publisher = await openPublisher(kafka, 'ingest')
+    look = await openLagLook(config, log)
+    tables = openReader(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
+    const tiers = writeRoomyTiers(config.stateDir)
+    const start = (name: string) => place.spawnRole(name, { MARKETLOG_TIERS: tiers })
+    for (const name of ROLES) kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
+    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+    const database = openDatabase(url, { name: 'test', log })
+    key = (await createAccountWithKey(database, { tier: 'quant' })).key
+    await database.close()
+    await eventually(() => kept.every(one => one.isReady()), SOON_MS, 'all roles to be ready')
+    baseUrl = (await kept[3]?.role()?.baseUrl(SOON_MS)) ?? ''
+    load = startLoad({
+      feeds: openScriptedMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 }),
+      ...{ publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
+      backlog: () => lagOf(look, 'book'),
+    })
+    const { market_hash_name: name = '', item_id: itemId = 0 } = loadCatalog().find(({ phase }) => phase === null) ?? {}
+    canary = await openCanary({
+      ...{ publisher, codec: kafka.codec, baseUrl, key, provider: 'provider_33', item: { name, itemId } },
+      from: Date.UTC(2031, 0, 1),
+    })
+    await load.wave()
+  })
+  after(async () => {
+    for (const one of kept) await one.stop()
+    await tables?.close()
+    await publisher?.close()
+    await look?.close()
+  })
+
+  const statusOf = async (path: string): Promise<number> => {
+    const answer = await fetch(baseUrl + path, { headers: { authorization: `Bearer ${key}` } })
+    await answer.body?.cancel()
+    return answer.status
+  }
+  const becomes = (path: string, status: number) =>
+    eventually(async () => (await statusOf(path)) === status, SOON_MS, `${path} to answer ${status}`)
+  const expectFresh = (during: string, paths: readonly ('restMs' | 'feedMs')[]): void => {
+    const freshness = canary.taken()
+    console.log(`      ${during}: ${describeFreshness(freshness)}`)
+    expect(freshness.values, `values during ${during}`).to.be.above(0)
+    for (const path of paths) expect(freshness[path], `${path} during ${during}`).to.be.below(FRESH_MS)
+  }
+
+  it('ClickHouse: the live path is unharmed, then the tables catch up in few parts', async () => {
+    const candles = '/v1/prices/candles?item_id=1&interval=1h'
+    await becomes(candles, 200)
+    canary.taken()
+    await place.own('clickhouse').kill()
+    const downAt = performance.now()
+    await becomes(candles, 503)
+    await pause(CLICKHOUSE_DOWN_MS - (performance.now() - downAt))
+    expectFresh('ClickHouse away', ['restMs', 'feedMs'])
+    const waiting = await lagOf(look, 'history')
+    expect(waiting, 'records that wait').to.be.above(0)
+    await place.own('clickhouse').start()
+    const awayS = (performance.now() - downAt) / 1_000
+    const { seconds, parts } = await catchUp(waiting / awayS)
+    const times = awayS / seconds + 1
+    console.log(
+      `      away for ${awayS.toFixed(0)} s, ${waiting} records waited, made up for in ${seconds.toFixed(1)} s: ` +
+        `${times.toFixed(1)} times the live rate, at most ${parts} parts of a table`,
+    )
+    expect(parts).to.be.below(PARTS_MOST)
+    if (CATCH_UP_TIMES !== undefined) expect(times).to.be.at.least(CATCH_UP_TIMES)
+    await becomes(candles, 200)
+  })
+
+  /** Until no more waits than a second brings. */
+  async function catchUp(perSecond: number): Promise<{ seconds: number; parts: number }> {
+    const startedAt = performance.now()
+    let parts = 0
+    const isThere = async (): Promise<boolean> => {
+      parts = Math.max(parts, await mostParts())
+      const waiting = Math.max(await lagOf(look, 'history'), await lagOf(look, 'candles'))
+      return waiting <= Math.max(perSecond, 1)
+    }
+    while (!(await isThere())) {
+      if (performance.now() - startedAt > DRAIN_LIMIT_MS) throw new Error('the tables do not catch up')
+      await pause(POLL_MS)
+    }
+    return { seconds: (performance.now() - startedAt) / 1_000, parts }
+  }
+
+  async function mostParts(): Promise<number> {
+    const counts = await tables.rows<{ parts: number }>(
+      `SELECT count() AS parts FROM system.parts WHERE active AND database = {database:String} GROUP BY table`,
+      { database: tables.database },
+    )
+    return Math.max(0, ...counts.map(({ parts }) => parts))
+  }
+
+  it('the schema registry: running roles go on', async () => {
+    canary.taken()
+    await place.own('schemaRegistry').kill()
+    await pause(OTHERS_DOWN_MS)
+    expectFresh('the registry away', ['restMs', 'feedMs'])
+    await place.own('schemaRegistry').start()
+  })
+
+  it('Postgres: what needs it refuses and comes back, the live path and open streams go on', async () => {
+    canary.taken()
+    await place.own('postgres').kill()
+    const downAt = performance.now()
+    for (const path of ['/v1/prices?limit=1', '/v1/account/key', '/v1/portfolio']) await becomes(path, 503)
+    const redirect = await fetch(`${baseUrl}/r/provider_01/1`, { redirect: 'manual' })
+    expect(redirect.status, 'what needs no key').to.be.oneOf([302, 404])
+    await pause(Math.max(0, OTHERS_DOWN_MS - (performance.now() - downAt)))
+    await place.own('postgres').start()
+    for (const path of ['/v1/prices?limit=1', '/v1/account/key', '/v1/portfolio']) await becomes(path, 200)
+    await load.wave()
+    expectFresh('Postgres away', ['feedMs'])
+  })
+
+  it('lose, double and misplace nothing', async () => {
+    await canary.stop()
+    const refreshes = [...(await load.end()), ...canary.refreshes]
+    for (const group of ['book', 'live-view', 'history', 'candles']) {
+      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
+    }
+    const expected = foldRefreshes(refreshes.map(givenOf))
+    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+    const ledgers = {
+      ...(await liveLedgers(redis, place.namespace, expected)),
+      ...(await tableLedgers(tables, expected)),
+    }
+    await closeRedis(redis)
+    console.log(`      ${refreshes.length} refreshes, ${expected.changes.length} changes`)
+    expectBalanced(ledgers)
+    expect(kept.map(one => `${one.name}: ${one.endedByThemselves()}`)).to.deep.equal(ROLES.map(name => `${name}: 0`))
+  })
+})
