@@ -1,0 +1,106 @@
+/**
+ * A rebalance storm: members of the groups of `book` and `live-view` come and go every three seconds under load.
+ *
+ * One process of each role stands; up to three more members join and leave, each join and each leave a rebalance of its group
+ * that takes every partition away from whoever had it. At the end everything that the two wrote is held against the
+ * reference fold: nothing lost, nothing doubled, order kept. `FAULT=long` storms for three minutes.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect } from 'chai'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced } from '#test/harness/ledger.ts'
+import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { bookLedgers } from './book-ledgers.ts'
+import { type Kept, keepRunning } from './keep-running.ts'
+import { lagOf } from './lag.ts'
+import { startLoad } from './market-load.ts'
+import { givenOf } from './market-records.ts'
+import { openScriptedMarket } from './scripted-market.ts'
+import { liveLedgers } from './view-ledgers.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const STORM_MS = IS_LONG ? 180_000 : 18_000
+const EVERY_MS = 3_000
+const MEMBERS_MORE = 3
+const READY_MS = 60_000
+const DRAIN_LIMIT_MS = 240_000
+const GROUPS = ['book', 'live-view'] as const
+
+describe('a rebalance storm', function () {
+  this.timeout(IS_LONG ? 1_200_000 : 240_000)
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let look: LagLook
+  const kept: Kept[] = []
+  const failures: Error[] = []
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    look = await openLagLook(place.config, place.log)
+  })
+  after(async () => {
+    for (const one of kept) await one.stop()
+    await publisher?.close()
+    await look?.close()
+  })
+
+  /** Members of a group come and go until the storm is over; resolves with how often each happened. */
+  async function storm(group: (typeof GROUPS)[number], random: SeededRandom, until: number) {
+    const members: StartedRoles[] = []
+    const moves = { joined: 0, left: 0 }
+    for (let next = performance.now(); next < until; next += EVERY_MS) {
+      await pause(Math.max(0, next - performance.now()))
+      const isJoin = members.length === 0 || (members.length < MEMBERS_MORE && random.chance(0.5))
+      if (isJoin) {
+        members.push(await place.startRoles([group]))
+        moves.joined += 1
+      } else {
+        const [leaving] = members.splice(random.integer(0, members.length - 1), 1)
+        await leaving?.stop()
+        failures.push(...(leaving?.failures ?? []))
+        moves.left += 1
+      }
+    }
+    for (const member of members) await member.stop()
+    failures.push(...members.flatMap(member => member.failures))
+    return `${group}: ${moves.joined} joined and ${moves.left} left`
+  }
+
+  it('loses, doubles and misplaces nothing', async () => {
+    const random = seededRandom('a rebalance storm')
+    const newRandom = () => randomOf(random.integer(0, 2 ** 31))
+    for (const name of GROUPS) {
+      kept.push(keepRunning({ name, random: newRandom(), start: () => place.spawnRole(name) }))
+    }
+    await eventually(() => kept.every(one => one.isReady()), READY_MS, 'both roles to be ready')
+    const load = startLoad({
+      feeds: openScriptedMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 }),
+      ...{ publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 2_000 },
+      backlog: () => lagOf(look, 'book'),
+    })
+    const until = performance.now() + STORM_MS
+    const stories = await Promise.all(GROUPS.map(group => storm(group, newRandom(), until)))
+    const refreshes = await load.end()
+    for (const group of GROUPS) {
+      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
+    }
+    const expected = foldRefreshes(refreshes.map(givenOf))
+    const { ledgers } = await bookLedgers(kafka, refreshes, undefined)
+    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+    Object.assign(ledgers, await liveLedgers(redis, place.namespace, expected))
+    await closeRedis(redis)
+    console.log(`      ${stories.join('; ')}; ${load.published()} records, ${expected.changes.length} changes`)
+    expectBalanced(ledgers)
+    expect(failures).to.deep.equal([])
+    expect(kept.map(one => one.endedByThemselves())).to.deep.equal([0, 0])
+  })
+})
