@@ -47,8 +47,8 @@ export interface Marketplaces {
   readonly items: readonly MarketItem[]
   readonly told: readonly ToldEdition[]
   readonly sales: readonly ToldSale[]
-  /** Answers so far. */
-  answers(): number
+  /** How long ago the last answer was given, in milliseconds. */
+  quietMs(): number
   /** Resolves when every marketplace has told its last refresh and was asked once more: then the log holds it. */
   settle(limitMs: number): Promise<void>
   close(): Promise<void>
@@ -101,7 +101,7 @@ export async function openMarketplaces(
   const sales: ToldSale[] = []
   /** Entries of the last refresh that a catalog knows; what is sold is among them. */
   let listed: readonly ScriptedEntry[] = []
-  let answers = 0
+  let answeredAt = performance.now()
   let isSettling = false
 
   const tell = (stand: Stand, response: ServerResponse): void => {
@@ -126,20 +126,15 @@ export async function openMarketplaces(
     if (isSettling) stand.last = { body, told: one, times: 1 }
     send(response, body)
   }
-  const tellSales = (response: ServerResponse): void => {
-    for (let more = 0; more < SALES_PER_ANSWER && listed.length > 0 && !isSettling; more++) {
-      const { name, itemId = 0, price } = random.pick(listed)
-      const sold_at = FIRST_SALE + sales.length * 1_000
-      sales.push({ provider: salesProvider, sale_id: `sale-${sales.length}`, itemId, name, price, sold_at })
-    }
-    send(response, JSON.stringify({ currency: SALES_CURRENCY, rows: sales }))
-  }
   const server = createServer((request, response) => {
-    answers += 1
+    answeredAt = performance.now()
     const [, side = '', provider = ''] = (request.url ?? '').split('/')
     const stand = stands.get(`${side}|${provider}`)
     if (stand !== undefined) tell(stand, response)
-    else tellSales(response)
+    else {
+      if (!isSettling) sales.push(...newSales(random, listed, salesProvider, sales.length))
+      send(response, JSON.stringify({ currency: SALES_CURRENCY, rows: sales }))
+    }
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -147,7 +142,7 @@ export async function openMarketplaces(
 
   return {
     ...{ told, sales, items: feeds[0]?.items ?? [] },
-    answers: () => answers,
+    quietMs: () => performance.now() - answeredAt,
     marketFile: intervalMs => marketFile(base, [...stands.keys()], salesProvider, intervalMs),
     async settle(limitMs) {
       isSettling = true
@@ -160,6 +155,27 @@ export async function openMarketplaces(
       await once(server, 'close')
     },
   }
+}
+
+/** Some sales of what is listed. */
+function newSales(
+  random: SeededRandom,
+  listed: readonly ScriptedEntry[],
+  provider: string,
+  before: number,
+): ToldSale[] {
+  if (listed.length === 0) return []
+  return Array.from({ length: SALES_PER_ANSWER }, (_, more) => {
+    const { name, itemId = 0, price } = random.pick(listed)
+    return {
+      provider,
+      sale_id: `sale-${before + more}`,
+      itemId,
+      name,
+      price,
+      sold_at: FIRST_SALE + (before + more) * 1_000,
+    }
+  })
 }
 
 function send(response: ServerResponse, body: string): void {

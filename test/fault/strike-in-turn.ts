@@ -15,8 +15,8 @@ export interface StrikePlan {
   kills: number
   /** Pause before each blow, in milliseconds. */
   pauseMs: readonly [least: number, most: number]
-  /** Asked right before each blow: what there is to lose at that moment. */
-  load(): Promise<number>
+  /** Asked right before each blow: whether there is anything to lose at that moment. */
+  isUnderLoad(): boolean
 }
 
 /** What processes went through. */
@@ -46,8 +46,8 @@ export async function strikeInTurn(
   const kills = new Map(kept.map(({ name }) => [name, 0]))
   let [blows, underLoad, early] = [0, 0, 0]
   let round: Kept[] = []
-  const strike = async ({ name, role }: Kept): Promise<void> => {
-    if ((await plan.load()) > 0) underLoad += 1
+  const strike = ({ name, role }: Kept): void => {
+    if (plan.isUnderLoad()) underLoad += 1
     role()?.kill('SIGKILL')
     blows += 1
     kills.set(name, (kills.get(name) ?? 0) + 1)
@@ -59,13 +59,13 @@ export async function strikeInTurn(
     await pause(random.integer(...plan.pauseMs))
     await eventually(victim.isReady, READY_LIMIT_MS, `${victim.name} to be at work`)
     const struck = victim.role()
-    await strike(victim)
+    strike(victim)
     if (blows < kept.length || blows >= plan.kills || !random.chance(AGAIN_CHANCE)) continue
     const isBack = () => victim.role() !== undefined && victim.role() !== struck
     await eventually(isBack, READY_LIMIT_MS, `${victim.name} to start again`)
     await pause(random.integer(...INTO_START_MS))
     if (!victim.isReady()) early += 1
-    await strike(victim)
+    strike(victim)
   }
   return { kills, underLoad, early, seconds: Math.round((performance.now() - startedAt) / 1000) }
 }
