@@ -41,8 +41,17 @@ export async function readListing(source: ListingSource, query: ListingQuery): P
     ...itemFilters(query),
     ...(requested && { requested_providers: requested }),
   }
-  const page = await readPage(source, query, providersQueried)
-  return { ...page, filters, providersQueried }
+  const ids = chosenItems(source.catalog, query)
+  if (ids === undefined) {
+    const { offset, limit } = query
+    const { entries, total } = await source.live.listing(source.side, providersQueried, offset, limit)
+    return { entries, total, filters, providersQueried }
+  }
+  const read = source.live.ofItems(source.side, ids)
+  // What is there at once is not waited for.
+  const found = read instanceof Promise ? await read : read
+  const { entries, total } = pageOf(source, query, ids, found, providersQueried)
+  return { entries, total, filters, providersQueried }
 }
 
 /** The item filters of a query that take effect. */
@@ -61,15 +70,14 @@ export function paginationOf(page: { limit: number; offset: number }, total: num
   return { limit, offset, total, has_next: offset + limit < total, has_prev: offset > 0 }
 }
 
-async function readPage(
+function pageOf(
   source: ListingSource,
   query: ListingQuery,
+  ids: readonly number[],
+  found: readonly LiveEntry[],
   providers: readonly string[],
-): Promise<ListingPage> {
+): ListingPage {
   const { offset, limit } = query
-  const ids = chosenItems(source.catalog, query)
-  if (ids === undefined) return source.live.listing(source.side, providers, offset, limit)
-  const found = await source.live.ofItems(source.side, ids)
   const wanted =
     providers === source.providers ? found : found.filter(entry => providers.includes(entry.listed.provider))
   const entries = arrange(source, query, ids, wanted)

@@ -20,19 +20,21 @@ export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts):
   const { catalog, registry, fx } = parts
   const asks = openSide(parts, 'ask')
   const bids = openSide(parts, 'bid')
+  const ofAsks = { ...parts, side: 'ask', providers: registry.askKeys, catalog } as const
+  const ofBids = { ...parts, side: 'bid', providers: registry.bidKeys, catalog } as const
 
   router.get('/prices', allow('free', 'starter', 'pro', 'quant'), async (request, response) => {
     const { tier } = credentialOf(response)
     const query = parse(asks.query[tier], request)
     const currency = fx.currencyOf(query.currency)
-    const listing = await readListing({ ...parts, side: 'ask', providers: registry.askKeys, catalog }, query)
+    const listing = await readListing(ofAsks, query)
     sendAscii(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
   })
 
   router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
     const query = parse(bids.query[credentialOf(response).tier], request)
     const currency = fx.currencyOf(query.currency)
-    const listing = await readListing({ ...parts, side: 'bid', providers: registry.bidKeys, catalog }, query)
+    const listing = await readListing(ofBids, query)
     sendAscii(response, 200, bids.body(listing, query, currency, false))
   })
 }
