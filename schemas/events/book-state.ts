@@ -6,7 +6,7 @@
  * bids, so each partition has one writer. Invariant: written in the same transaction as the changes it
  * accounts for.
  */
-import { defineEvent, optional } from './event.ts'
+import { addedLater, defineEvent, optional } from './event.ts'
 
 /** A provider's row as the book holds it; a tombstone removes it. */
 export interface BookRowStored {
@@ -37,14 +37,26 @@ export interface BookRefreshStored {
   currency: string
   /** The reason for which that refresh is quarantined; null when the book equals it. */
   suspect: string | null
+  /** When the last applied refresh was observed; null before the first, and where a record was written before version 2. */
+  applied_at: number | null
 }
+
+/** When the last applied refresh was observed, as far as a record tells. */
+export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: BookRefreshStored): number | null =>
+  applied_at ?? (refresh_id === null || suspect !== null ? null : observed_at)
 
 /** The last judged refresh of a provider. */
 export const bookRefreshStored = defineEvent<BookRefreshStored>(
   'BookRefreshStored',
-  1,
+  2,
   'The last judged refresh of a provider.',
-  { refresh_id: optional('string'), observed_at: 'long', currency: 'string', suspect: optional('string') },
+  {
+    refresh_id: optional('string'),
+    observed_at: 'long',
+    currency: 'string',
+    suspect: optional('string'),
+    applied_at: addedLater('long'),
+  },
 )
 
 /** How far the book has read: the next input offset, and the start of the oldest refresh still open. */

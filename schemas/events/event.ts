@@ -31,11 +31,24 @@ export function defineEvent<T extends object>(
   name: string,
   version: number,
   doc: string,
-  fields: { [K in keyof T]-?: AvroType },
+  fields: { [K in keyof T]-?: AvroType | AddedLater },
 ): EventSchema<T> {
-  const list = Object.entries<AvroType>(fields).map(([field, type]) => ({ name: field, type }))
+  const list = Object.entries<AvroType | AddedLater>(fields).map(([name, type]) =>
+    isAddedLater(type) ? { name, type: optional(type.addedLater), default: null } : { name, type },
+  )
   return { name, version, avro: { type: 'record', name, namespace: 'marketlog', doc, fields: list } }
 }
+
+/** A field that records of earlier versions lack. */
+export interface AddedLater {
+  addedLater: AvroType
+}
+
+/** A field of a later version: null where a record was written before it. */
+export const addedLater = (type: AvroType): AddedLater => ({ addedLater: type })
+
+const isAddedLater = (field: AvroType | AddedLater): field is AddedLater =>
+  typeof field === 'object' && 'addedLater' in field
 
 /** A value that may be absent. */
 export const optional = (type: AvroType): AvroType => ['null', type]

@@ -10,6 +10,7 @@ import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import {
+  appliedAtOf,
   type BookRefreshStored,
   type BookRowStored,
   bookRefreshStored,
@@ -64,6 +65,7 @@ export function refreshRecord(codec: Codec, partition: number, book: ProviderBoo
     observed_at: book.lastObservedAt,
     currency: book.currency,
     suspect: book.suspect,
+    applied_at: book.lastAppliedAt,
   }
   return { topic: 'book', partition, key: `refresh|${book.provider}`, value: codec.encode(bookRefreshStored, stored) }
 }
@@ -81,6 +83,7 @@ export function restore(books: Books, side: Side, key: string, value: unknown): 
     book.lastObservedAt = stored.observed_at
     book.suspect = stored.suspect
     book.currency = stored.currency
+    book.lastAppliedAt = appliedAtOf(stored)
   } else if (kind === 'row' || kind === 'withdrawn') {
     const row = value as BookRowStored | null
     if (row) book.currency = row.currency

@@ -47,6 +47,8 @@ export interface ProviderBook {
   lastObservedAt: number
   /** Why the last judged refresh is quarantined; null when the book equals it. */
   suspect: string | null
+  /** When the last applied refresh was observed; null before the first. */
+  lastAppliedAt: number | null
 }
 
 const FIRST_CAPACITY = 1024
@@ -70,6 +72,7 @@ export function emptyBook(provider: string, side: Side): ProviderBook {
     lastRefreshId: null,
     lastObservedAt: 0,
     suspect: null,
+    lastAppliedAt: null,
   }
 }
 

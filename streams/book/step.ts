@@ -270,6 +270,7 @@ function remember(book: ProviderBook, completed: RefreshCompleted, suspect: stri
   book.lastRefreshId = completed.refresh_id
   book.lastObservedAt = completed.observed_at
   book.suspect = suspect
+  if (suspect === null) book.lastAppliedAt = completed.observed_at
 }
 
 function fail(book: ProviderBook, failed: RefreshFailed): { outcome: Outcome; effects: Effects } {

@@ -18,7 +18,7 @@ import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import type { BookRefreshStored } from '#schemas/events/book-state.ts'
+import { appliedAtOf, type BookRefreshStored } from '#schemas/events/book-state.ts'
 import { PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { generationsKey, type LiveHead } from '#schemas/views/live-keys.ts'
@@ -127,13 +127,10 @@ function decodedNow({ codec }: KafkaConnection, value: Buffer): Decoded | undefi
   }
 }
 
-/**
- * A refresh that is held back moved no row: when the one before it was applied is then not known, and
- * readers go by the rows' own times until the next.
- */
+/** The last refresh may be one that is held back: readers go by the one before it, which moved the rows. */
 function foldStored(batch: LiveBatch, side: Side, provider: string, stored: BookRefreshStored): void {
-  if (stored.refresh_id === null || stored.suspect !== null) return
-  foldRefreshed(batch, side, provider, stored.observed_at)
+  const appliedAt = appliedAtOf(stored)
+  if (appliedAt !== null) foldRefreshed(batch, side, provider, appliedAt)
 }
 
 /** Applies what was written to market.book-changes since the filling began. */

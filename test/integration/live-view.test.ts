@@ -144,7 +144,8 @@ describe('live view on a log', function () {
       }
       if (!isChange(record)) {
         const { provider, refresh_id, last_updated: observed_at } = record
-        const value = kafka.codec.encode(bookRefreshStored, { refresh_id, observed_at, currency: 'USD', suspect: null })
+        const stored = { refresh_id, observed_at, currency: 'USD', suspect: null, applied_at: observed_at }
+        const value = kafka.codec.encode(bookRefreshStored, stored)
         const marker = kafka.codec.encode(refreshMarked, record)
         return [
           ...partitions.map(partition => ({
@@ -170,6 +171,21 @@ describe('live view on a log', function () {
     })
     await publisher.send(records)
     published.push(...log)
+  }
+
+  /** A refresh that is judged and held back: the one before it is still the last that moved rows. */
+  async function holdBackOne(): Promise<void> {
+    const last = published.findLast(record => !isChange(record)) as RefreshMarked
+    const number = Number(last.provider.split('_')[1]) % PROVIDER_PARTITIONS
+    const judged = {
+      refresh_id: 'held back',
+      observed_at: last.last_updated + 60_000,
+      currency: 'USD',
+      suspect: 'glitch',
+    }
+    const value = kafka.codec.encode(bookRefreshStored, { ...judged, applied_at: last.last_updated })
+    const partition = last.side === 'ask' ? number : PROVIDER_PARTITIONS + number
+    await publisher.send([{ topic: 'book', partition, key: `refresh|${last.provider}`, value }])
   }
 
   async function caughtUp(): Promise<void> {
@@ -214,6 +230,7 @@ describe('live view on a log', function () {
 
   it('is rebuilt from the changelog when its heads are gone, and nothing is left of the old table', async () => {
     const before = await readTables(redis, platform.namespace)
+    await holdBackOne()
     await redis.del(...partitions.map(partition => headKey(partition, platform.namespace)))
     const roles = await platform.startRoles([startLiveView])
     await roles.ready()
