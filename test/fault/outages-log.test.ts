@@ -1,0 +1,234 @@
+/**
+ * The log's broker frozen, killed, and out of disk, while a market is published, ingested, read and followed.
+ *
+ * Roles run as processes that nobody touches; only the broker, which is this file's own, is struck, and each blow waits
+ * until all goes on after the one before. At the end everything that the roles wrote is held against the reference fold
+ * of what the log was given: nothing lost, nothing doubled, each key in its order, also for a client of the feed.
+ */
+import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { nameKey } from '#schemas/values/item-name.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
+import { mayMountDisks } from '#test/harness/own-server.ts'
+import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { bookLedgers } from './book-ledgers.ts'
+import { type Kept, keepRunning } from './keep-running.ts'
+import { lagOf } from './lag.ts'
+import { type MarketLoad, startLoad } from './market-load.ts'
+import { givenOf } from './market-records.ts'
+import { entryOfTold, openResumingClient, type ResumingClient } from './resuming-client.ts'
+import { openScriptedMarket, type ScriptedRefresh } from './scripted-market.ts'
+import { readRefreshesOfLog } from './told-refreshes.ts'
+import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const ROUNDS = IS_LONG ? 5 : 1
+const FROZEN_MS: readonly [number, number] = IS_LONG ? [5_000, 60_000] : [5_000, 6_000]
+const DOWN_MS: readonly [number, number] = IS_LONG ? [0, 20_000] : [0, 3_000]
+const REST_MS: readonly [number, number] = IS_LONG ? [1_000, 8_000] : [500, 1_500]
+const DISK_MEGABYTES = IS_LONG ? 512 : 256
+const GOES_ON_MS = 120_000
+const DRAIN_LIMIT_MS = 240_000
+const BASE = fileURLToPath(new URL('../../infra/config/markets/base.json.gz', import.meta.url))
+/** What ingest polls itself; the scripted market has the providers before them, and those with URLs are odd. */
+const INGESTED = ['provider_30', 'provider_32']
+const ROLES = ['book', 'live-view history candles', 'api feed', 'ingest']
+
+describe('outages of the log', function () {
+  this.timeout(IS_LONG ? 3_600_000 : 420_000)
+  const mayFill = mayMountDisks()
+  const place = useServers({ own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
+  const random = seededRandom('outages of the log')
+  const newRandom = () => randomOf(random.integer(0, 2 ** 31))
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let look: LagLook
+  let load: MarketLoad
+  let client: ResumingClient
+  let folder: string
+  let baseUrl: string
+  let key: string
+  const kept: Kept[] = []
+
+  before('a market in motion', async () => {
+    folder = mkdtempSync(join(tmpdir(), 'marketlog-outages-'))
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    look = await openLagLook(place.config, place.log)
+    const keep = (name: string) => kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
+    const areReady = () => eventually(() => kept.every(one => one.isReady()), GOES_ON_MS, 'all roles to be ready')
+    for (const name of ROLES.slice(0, -1)) keep(name)
+    await areReady()
+    baseUrl = (await kept[2]?.role()?.baseUrl(GOES_ON_MS)) ?? ''
+    key = await quantKey()
+    client = await openResumingClient({
+      ...{ path: '/feed/prices?resume=true', key, random: newRandom() },
+      gateways: () => [baseUrl],
+    })
+    load = startLoad({
+      feeds: openScriptedMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 }),
+      ...{ publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
+      // While nobody answers, nobody can tell how many wait.
+      backlog: () => lagOf(look, 'book').catch(() => 0),
+    })
+    // Last, so that the client is told all of it.
+    keep('ingest')
+    await areReady()
+    await goesOn('the beginning')
+  })
+  after(async () => {
+    await client?.stop()
+    for (const one of kept) await one.stop()
+    await publisher?.close()
+    await look?.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  function start(name: string) {
+    if (name !== 'ingest') return place.spawnRole(name)
+    const feeds = INGESTED.map(provider => {
+      const options = { factor: 0.9, coverage: 0.9, churn: 0.1, stock: 3, phases: false }
+      return { provider, side: 'ask', connector: 'simulated', interval_ms: 1_000, options }
+    })
+    const file = join(folder, 'market.json')
+    writeFileSync(file, JSON.stringify({ name: 'outages', base: BASE, seed: 7, items: 100, feeds }))
+    return place.spawnRole(name, { MARKET: file })
+  }
+
+  async function quantKey(): Promise<string> {
+    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
+    const database = openDatabase(url, { name: 'test', log: place.log })
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    await database.close()
+    return key
+  }
+
+  /** Resolves when the feed tells what was published after this moment, of the test's own market and of ingest's. */
+  async function goesOn(after: string): Promise<void> {
+    const startedAt = performance.now()
+    const [told, published] = [client.rows().length, load.published()]
+    const isMoving = () => load.published() > published + 1_000 && client.rows().length > told
+    await eventually(isMoving, GOES_ON_MS, `all to go on after ${after}`)
+    const isIngesting = () =>
+      client
+        .rows()
+        .slice(told)
+        .some(({ key }) => INGESTED.some(each => key.includes(each)))
+    await eventually(isIngesting, GOES_ON_MS, `ingest to go on after ${after}`)
+    console.log(`      ${after}: all goes on after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
+  }
+
+  async function pricesStatus(): Promise<number> {
+    const headers = { authorization: `Bearer ${key}` }
+    const answer = await fetch(`${baseUrl}/v1/prices?limit=1`, { headers, signal: AbortSignal.timeout(5_000) })
+    await answer.body?.cancel()
+    return answer.status
+  }
+
+  /** Whether readiness and log of the roles that write tell who does not answer and what to look at. */
+  async function saysWhy(): Promise<true> {
+    for (const [name, who] of [
+      ['book', 'the group book'],
+      ['ingest', 'the writer ingest'],
+    ] as const) {
+      const role = kept.find(one => one.name === name)?.role()
+      const answer = await fetch(`${await role?.baseUrl(GOES_ON_MS)}/readyz`)
+      const text = await answer.text()
+      expect(answer.status, text).to.equal(503)
+      const { kafka: brokers = [] } = place.own('kafka').addresses
+      expect(text).to.include(`Kafka at ${brokers.join(', ')} has not answered ${who}`)
+      const said = role?.lines().findLast(line => line.includes(`answer ${who}`) || line.includes(`answered ${who}`))
+      expect(said).to.match(/"level":"warn".*Check that a broker runs and that its disk has room/)
+    }
+    return true
+  }
+
+  const rest = () => pause(random.integer(...REST_MS))
+
+  for (let round = 1; round <= ROUNDS; round++) {
+    it(`a broker that is frozen for a while and goes on (${round})`, async () => {
+      await rest()
+      const frozenMs = random.integer(...FROZEN_MS)
+      place.own('kafka').freeze()
+      await pause(frozenMs)
+      expect(await pricesStatus(), 'prices without a broker').to.equal(200)
+      place.own('kafka').thaw()
+      await goesOn(`${(frozenMs / 1000).toFixed(1)} s of SIGSTOP`)
+    })
+
+    it(`a broker that is killed and started again (${round})`, async () => {
+      await rest()
+      const downMs = random.integer(...DOWN_MS)
+      await place.own('kafka').kill()
+      await pause(downMs)
+      await place.own('kafka').start()
+      await goesOn(`SIGKILL, ${(downMs / 1000).toFixed(1)} s and a start`)
+    })
+
+    // Only who may mount a disk of its own can fill one.
+    if (mayFill)
+      it(`a broker that runs out of disk, until there is room again (${round})`, async () => {
+        await rest()
+        const server = place.own('kafka')
+        const filler = join(server.storeDir, 'filler')
+        const { bavail, bsize } = statfsSync(server.storeDir)
+        const left = random.integer(64, 512) * 1024
+        writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - left)))
+        await server.end(GOES_ON_MS)
+        expect(server.log()).to.include('No space left on device')
+        await eventually(() => saysWhy(), GOES_ON_MS, 'book and ingest to say what is wrong')
+        expect(await pricesStatus(), 'prices without a broker').to.equal(200)
+        rmSync(filler)
+        await server.start()
+        await goesOn(`${Math.round(left / 1024)} kB of disk, its end, room, and a start`)
+      })
+  }
+
+  it('lose, double and misplace nothing, anywhere', async () => {
+    const told = await load.end()
+    await kept[3]?.stop()
+    for (const group of ['book', 'live-view', 'history', 'candles']) {
+      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
+    }
+    const refreshes = [...told, ...(await ingested())]
+    const expected = foldRefreshes(refreshes.map(givenOf))
+    const asks = expected.changes.filter(({ side }) => side === 'ask').map(entryOfTold)
+    await eventually(() => client.rows().length >= asks.length, 20_000, 'the feed to tell all').catch(() => undefined)
+    const { ledgers } = await bookLedgers(kafka, refreshes, undefined)
+    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+    const database = databaseName(place.namespace)
+    const reader = openReader(place.config.servers.clickhouseReadOnly, { database, name: 'test' })
+    Object.assign(ledgers, await liveLedgers(redis, place.namespace, expected), await tableLedgers(reader, expected))
+    await closeRedis(redis)
+    await reader.close()
+    ledgers['rows of a client of the feed'] = openLedger(asks, client.rows())
+    console.log(
+      `      ${refreshes.length} refreshes, ${expected.changes.length} changes, ${client.connections()} streams`,
+    )
+    expectBalanced(ledgers)
+    expect(kept.map(one => `${one.name}: ${one.endedByThemselves()}`)).to.deep.equal(ROLES.map(name => `${name}: 0`))
+  })
+
+  /** What ingest brought to the log, as the log itself tells it. */
+  async function ingested(): Promise<ScriptedRefresh[]> {
+    const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
+    const all = await readRefreshesOfLog(kafka, name => ids.get(nameKey(name, null)))
+    return all.filter(({ provider }) => INGESTED.includes(provider))
+  }
+})
