@@ -4,10 +4,13 @@
  * States: open -> ending (a parting comment is queued, nothing more is taken) -> closed (the socket is
  * gone). Invariant: what a client leaves unread never exceeds the cap by more than the parting comment,
  * and an ending stream that is not read within its limit is cut, so a stalled client costs its cap and
- * nothing else. Knows nothing of feeds.
+ * nothing else. Knows nothing of feeds. A class, and a socket without HTTP around it (infra/runtime/raw-socket.ts): ten
+ * thousand idle clients cost what each of them keeps.
  */
 import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { takeSocketOver } from '#infra/runtime/raw-socket.ts'
 import { PING, partingFrame } from './frames.ts'
 
 /** An open stream of events. */
@@ -26,13 +29,12 @@ export interface EventStream {
   pingIfIdle(idleMs: number): void
   /** Tells the reason in a comment and ends the stream; with a time, the client is told when to come back. */
   end(reason: string, retryMs?: number): void
-  /** Resolves when the connection is gone. */
-  readonly closed: Promise<void>
+  /** Calls once when the connection is gone. */
+  onClose(call: () => void): void
 }
 
-/** How a stream behaves. */
+/** How streams behave. */
 export interface EventStreamOptions {
-  requestId: string
   /** Most unread bytes. */
   capBytes: number
   /** Monotonic clock in milliseconds. */
@@ -54,62 +56,96 @@ const HEADERS = {
   'x-content-type-options': 'nosniff',
   'access-control-allow-origin': '*',
   'access-control-expose-headers': 'X-Request-Id, Retry-After',
+  connection: 'close',
 }
 
-/** Answers a request with a stream of events. */
-export function openEventStream(response: ServerResponse, options: EventStreamOptions): EventStream {
-  const { capBytes, now } = options
-  const { promise: closed, resolve } = Promise.withResolvers<void>()
-  let isOpen = true
-  let sentAt = now()
-  let cut: NodeJS.Timeout | undefined
-  response.once('close', () => {
-    isOpen = false
-    clearTimeout(cut)
-    resolve()
-  })
+/** Answers a request with a stream of events; undefined when its client is gone. */
+export function openEventStream(
+  asked: { request: IncomingMessage; response: ServerResponse; requestId: string },
+  options: EventStreamOptions,
+): EventStream | undefined {
+  const { request, response, requestId } = asked
   // Without chunks a frame is one write of a shared Buffer; the body ends with the connection.
   response.removeHeader('transfer-encoding')
-  response.writeHead(200, { ...HEADERS, 'x-request-id': options.requestId })
+  response.writeHead(200, { ...HEADERS, 'x-request-id': requestId })
   response.flushHeaders()
+  const socket = takeSocketOver(request, response)
+  return socket && new SocketStream(socket, options)
+}
 
-  const end: EventStream['end'] = (reason, retryMs) => {
-    if (!isOpen) return
-    isOpen = false
-    response.end(partingFrame(reason, retryMs))
-    cut = setTimeout(() => response.destroy(), END_LIMIT_MS)
-    // A process that stops need not wait for it.
-    cut.unref()
+class SocketStream implements EventStream {
+  readonly #socket: Socket
+  readonly #options: EventStreamOptions
+  #isEnding = false
+  #sentAt: number
+
+  constructor(socket: Socket, options: EventStreamOptions) {
+    this.#socket = socket
+    this.#options = options
+    this.#sentAt = options.now()
   }
-  const giveUp: EventStream['giveUp'] = () => {
-    if (!isOpen) return 'over'
-    end(`closed: more than ${capBytes} bytes were waiting to be read; read faster, or ask for fewer items`)
-    return 'too_slow'
+
+  #isOver(): boolean {
+    return this.#isEnding || this.#socket.destroyed
   }
-  const send: EventStream['send'] = frame => {
-    if (!isOpen) return 'over'
-    if (response.writableLength + frame.length > capBytes) return giveUp()
-    response.write(frame)
-    sentAt = now()
+
+  send(frame: Buffer) {
+    if (this.#isOver()) return 'over'
+    const socket = this.#socket
+    if (socket.writableLength + frame.length > this.#options.capBytes) return this.giveUp()
+    socket.write(frame)
+    this.#sentAt = this.#options.now()
     return 'queued'
   }
-  return {
-    send,
-    giveUp,
-    waiting: () => response.writableLength,
-    onDrain: call => void response.on('drain', () => isOpen && call()),
-    async drained() {
-      if (!isOpen) return false
-      if (response.writableLength < PLENTY_BYTES) return true
-      await Promise.race([once(response, 'drain', { signal: AbortSignal.timeout(DRAIN_LIMIT_MS) }), closed]).catch(() =>
-        end(`closed: nothing was read for ${DRAIN_LIMIT_MS / 1000} seconds`),
-      )
-      return isOpen
-    },
-    pingIfIdle(idleMs) {
-      if (now() - sentAt >= idleMs) send(PING)
-    },
-    end,
-    closed,
+
+  giveUp() {
+    if (this.#isOver()) return 'over'
+    const { capBytes } = this.#options
+    this.end(`closed: more than ${capBytes} bytes were waiting to be read; read faster, or ask for fewer items`)
+    return 'too_slow'
+  }
+
+  waiting(): number {
+    return this.#socket.writableLength
+  }
+
+  onDrain(call: () => void): void {
+    this.#socket.on('drain', () => {
+      if (!this.#isOver()) call()
+    })
+  }
+
+  async drained(): Promise<boolean> {
+    if (this.#isOver()) return false
+    if (this.waiting() < PLENTY_BYTES) return true
+    const { promise: closed, resolve } = Promise.withResolvers<void>()
+    this.onClose(resolve)
+    const limit = AbortSignal.timeout(DRAIN_LIMIT_MS)
+    await Promise.race([once(this.#socket, 'drain', { signal: limit }), closed]).catch(() =>
+      this.end(`closed: nothing was read for ${DRAIN_LIMIT_MS / 1000} seconds`),
+    )
+    this.#socket.off('close', resolve)
+    return !this.#isOver()
+  }
+
+  pingIfIdle(idleMs: number): void {
+    if (this.#options.now() - this.#sentAt >= idleMs) this.send(PING)
+  }
+
+  end(reason: string, retryMs?: number): void {
+    if (this.#isOver()) return
+    this.#isEnding = true
+    const socket = this.#socket
+    socket.write(partingFrame(reason, retryMs))
+    socket.destroySoon()
+    const cut = setTimeout(() => socket.destroy(), END_LIMIT_MS)
+    // A process that stops need not wait for it.
+    cut.unref()
+    socket.once('close', () => clearTimeout(cut))
+  }
+
+  onClose(call: () => void): void {
+    if (this.#socket.closed) call()
+    else this.#socket.once('close', call)
   }
 }

@@ -110,14 +110,17 @@ async function judged(
   { keys, tokens }: FeedAccess,
 ): Promise<Judged> {
   if (authorization !== undefined || token === undefined) {
-    const recheck = () => keys.judge(authorization)
-    return { answer: await recheck(), recheck }
+    const key = bearerOf(authorization)
+    return { answer: await keys.judge(authorization), recheck: recheckOf(keys, key && hashOfKey(key)) }
   }
   const hash = await tokens.redeem(token)
   if (hash === undefined) return { answer: UNKNOWN_TOKEN, recheck: () => UNKNOWN_TOKEN }
-  const recheck = () => keys.judgeHash(hash)
-  return { answer: await recheck(), recheck }
+  return { answer: await keys.judgeHash(hash), recheck: recheckOf(keys, hash) }
 }
+
+/** Keeps the hash alone: streams last, and the key's text need not. */
+const recheckOf = (keys: FeedAccess['keys'], hash: string | undefined) => () =>
+  hash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(hash)
 
 function tell(response: ServerResponse, headers: readonly string[]): void {
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)

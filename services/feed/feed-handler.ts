@@ -4,6 +4,7 @@
  * Order of checks: route and method, credential (401), account (403), tier (403), requests and connections
  * (429), parameters (422), the log (503). Invariant: a place that was taken is given back unless the stream opened.
  */
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Handler } from '#infra/runtime/http-host.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -38,6 +39,9 @@ interface Asked {
   query: string
   requestId: string
 }
+
+/** How long a connection may be busy with a request before it. */
+const TURN_LIMIT_MS = 30_000
 
 interface Route {
   method: string
@@ -101,14 +105,33 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
     if (options.unavailable() !== undefined) throw unavailable()
     const providers = feed.providers ?? options.providersOf[side]
     const begin = await start(asked, feed, providers, options)
+    await untilItsTurn(asked)
     // The client may be gone while its key was looked up; there is nobody to release the place for it then.
     if (response.destroyed) return place.release()
     const { keyId } = caller.credential
-    options.gateway.connect(response, { feed, providers, keyId, recheck: caller.recheck, place, requestId, begin })
+    options.gateway.connect(request, response, {
+      feed,
+      providers,
+      keyId,
+      recheck: caller.recheck,
+      place,
+      requestId,
+      begin,
+    })
   } catch (error) {
     place.release()
     throw error
   }
+}
+
+/** A request that came along with another one is answered when that one is. */
+async function untilItsTurn({ request, response }: Asked): Promise<void> {
+  if (response.socket !== null) return
+  const signal = AbortSignal.timeout(TURN_LIMIT_MS)
+  const turn = Promise.race([once(response, 'socket', { signal }), once(request.socket, 'close', { signal })])
+  await turn.catch(() => {
+    throw unavailable()
+  })
 }
 
 /** What comes before the live stream; a 503 when the current state or the log cannot be read. */

@@ -6,12 +6,11 @@
  * its streams within RECHECK_MS plus the key directory's own bound: together under a second. A batch gives
  * way to the sockets after every SLICE_BYTES, so a burst does not make slow clients of fast ones.
  */
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as breathe } from 'node:timers/promises'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Place } from '#infra/redis/held-places.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
@@ -53,7 +52,8 @@ export interface GatewayOptions {
 
 /** The subscribers of this process. */
 export interface Gateway {
-  connect(response: ServerResponse, request: AdmittedRequest): void
+  /** Opens the stream of a request that has passed every check; its place is released when the stream is over. */
+  connect(request: IncomingMessage, response: ServerResponse, admitted: AdmittedRequest): void
   /** Queues a batch for everybody whom it concerns; one batch at a time. */
   deliver(batch: TellableBatch): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
@@ -63,10 +63,15 @@ export interface Gateway {
 /** A batch, with the positions that it leads to where anybody resumes. */
 export type TellableBatch = ChangeBatch & Partial<Pick<ToldBatch, 'positionAfter'>>
 
+/** What is kept of a stream; of its request nothing else. */
 interface Subscriber extends Subscription {
   stream: EventStream
   outlet: Outlet
-  request: AdmittedRequest
+  isResuming: boolean
+  keyId: string
+  recheck: AdmittedRequest['recheck']
+  place: Place
+  requestId: string
 }
 
 const CAP_BYTES = 16 * 2 ** 20
@@ -82,12 +87,13 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 export function openGateway(options: GatewayOptions): Gateway {
   const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS } = options
   const hub = openHub<Subscriber>(options.itemOf)
-  const subscribers = new Set<Subscriber>()
+  const roll = openRoll()
+  const streams = { capBytes, now: () => performance.now() }
 
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
-    if (!subscribers.delete(subscriber)) return
+    if (!roll.strike(subscriber)) return
     hub.remove(subscriber)
-    const { place, keyId, requestId } = subscriber.request
+    const { place, keyId, requestId } = subscriber
     place.release()
     const feed = FEED_NAMES[subscriber.side]
     metrics.connections.dec({ feed })
@@ -98,12 +104,12 @@ export function openGateway(options: GatewayOptions): Gateway {
     leave(subscriber, reason)
     subscriber.stream.end(words, retryMs)
   }
-  const recheckKeys = openRecheck(subscribers, options, subscriber =>
+  const recheckKeys = openRecheck(roll.byKey, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
   )
   const timers = [
     setInterval(() => void recheckKeys(), RECHECK_MS),
-    setInterval(() => pingIdle(subscribers, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
+    setInterval(() => pingIdle(roll.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
   /** Queues an event for everybody whom it concerns; returns the bytes queued. */
   const queue = ({ frame, to, changes }: Delivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
@@ -118,15 +124,18 @@ export function openGateway(options: GatewayOptions): Gateway {
     return events * frame.length
   }
   return {
-    connect(response, request) {
-      const subscriber = openSubscriber(response, request, { ...options, capBytes })
-      subscribers.add(subscriber)
-      if (request.begin) void bring(subscriber, request.begin, { hub, subscribers, capBytes, log, leave, dismiss })
+    connect(request, response, admitted) {
+      const { requestId, place, keyId, begin } = admitted
+      const stream = openEventStream({ request, response, requestId }, streams)
+      if (!stream) return place.release()
+      const subscriber = openSubscriber(stream, admitted, { ...options, capBytes })
+      roll.enter(subscriber)
+      if (begin) void bring(subscriber, begin, { hub, roll, capBytes, log, leave, dismiss })
       else hub.add(subscriber)
       const feed = FEED_NAMES[subscriber.side]
       metrics.connections.inc({ feed })
-      log.info({ feed, key_id: request.keyId, request_id: request.requestId }, 'stream opened')
-      void subscriber.stream.closed.then(() => leave(subscriber, 'client'))
+      log.info({ feed, key_id: keyId, request_id: requestId }, 'stream opened')
+      stream.onClose(() => leave(subscriber, 'client'))
     },
     async deliver(batch) {
       let queued = 0
@@ -141,33 +150,59 @@ export function openGateway(options: GatewayOptions): Gateway {
     },
     async stop() {
       for (const timer of timers) clearInterval(timer)
-      const streams = [...subscribers].map(({ stream }) => stream.closed)
-      for (const subscriber of [...subscribers])
+      const ended = [...roll.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
+      for (const subscriber of [...roll.all])
         dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
-      await atMost(STOP_LIMIT_MS, Promise.all(streams))
+      await atMost(STOP_LIMIT_MS, Promise.all(ended))
+    },
+  }
+}
+
+/** Everybody whose stream is open, and the same by key. */
+interface Roll {
+  readonly all: ReadonlySet<Subscriber>
+  readonly byKey: ReadonlyMap<string, ReadonlySet<Subscriber>>
+  enter(subscriber: Subscriber): void
+  /** False when it is not in it. */
+  strike(subscriber: Subscriber): boolean
+}
+
+function openRoll(): Roll {
+  const all = new Set<Subscriber>()
+  const byKey = new Map<string, Set<Subscriber>>()
+  return {
+    ...{ all, byKey },
+    enter(subscriber) {
+      all.add(subscriber)
+      const own = byKey.get(subscriber.keyId)
+      if (own) own.add(subscriber)
+      else byKey.set(subscriber.keyId, new Set([subscriber]))
+    },
+    strike(subscriber) {
+      const own = byKey.get(subscriber.keyId)
+      own?.delete(subscriber)
+      if (own?.size === 0) byKey.delete(subscriber.keyId)
+      return all.delete(subscriber)
     },
   }
 }
 
 const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RETRY_MS.longest - RETRY_MS.shortest))
 
-/** Opens the stream of an admitted request and says `ready` on it. */
+/** Says `ready` on the stream of an admitted request. */
 function openSubscriber(
-  response: ServerResponse,
-  request: AdmittedRequest,
+  stream: EventStream,
+  { feed, providers, keyId, recheck, place, requestId }: AdmittedRequest,
   { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
 ): Subscriber {
-  const { feed, providers, requestId } = request
-  const stream = openEventStream(response, { requestId, capBytes, now: () => performance.now() })
   stream.send(readyFrame({ providers, itemIds: feed.itemIdsCount, names: feed.namesCount }))
   const { side } = feed.subscription
-  const framesOf = (changes: readonly BookChanged[]) => framesOfRows(side, changes, itemOf)
   const outlet = feed.options.conflate
-    ? conflatingOutlet(stream, { capBytes, framesOf })
+    ? conflatingOutlet(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
     : feed.options.resume
       ? resumableOutlet(stream)
       : plainOutlet(stream)
-  return { ...feed.subscription, stream, outlet, request }
+  return { ...feed.subscription, stream, outlet, isResuming: feed.options.resume, keyId, recheck, place, requestId }
 }
 
 function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
@@ -177,7 +212,7 @@ function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
 /** What bringing a subscriber to the live stream takes. */
 interface Bringing {
   hub: Hub<Subscriber>
-  subscribers: ReadonlySet<Subscriber>
+  roll: Roll
   capBytes: number
   log: Log
   leave(subscriber: Subscriber, reason: EndReason): void
@@ -186,21 +221,21 @@ interface Bringing {
 
 /** Brings a subscriber to the live stream by its own way. */
 async function bring(subscriber: Subscriber, begin: Begin, parts: Bringing): Promise<void> {
-  const { hub, subscribers, capBytes, log, leave, dismiss } = parts
+  const { hub, roll, capBytes, log, leave, dismiss } = parts
   const { stream } = subscriber
   const ending = new AbortController()
-  void stream.closed.then(() => ending.abort())
+  stream.onClose(() => ending.abort())
   const sluice = openSluice(stream, subscriber.outlet, capBytes)
   subscriber.outlet = sluice
   const open = () => {
     if (sluice.open() === 'too_slow') leave(subscriber, 'too_slow')
   }
   const join = () => {
-    if (subscribers.has(subscriber)) hub.add(subscriber)
+    if (roll.all.has(subscriber)) hub.add(subscriber)
   }
   await begin({ stream, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
-    if (!subscribers.has(subscriber)) return
-    log.warn({ err: error, request_id: subscriber.request.requestId }, 'a stream could not be begun')
+    if (!roll.all.has(subscriber)) return
+    log.warn({ err: error, request_id: subscriber.requestId }, 'a stream could not be begun')
     dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())
   })
 }
@@ -209,7 +244,7 @@ async function bring(subscriber: Subscriber, begin: Begin, parts: Bringing): Pro
 function openIdentify(batch: TellableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
   const ids = new Map<number, string>()
   return ({ frame, to, through }: Delivery<Subscriber>): Buffer | undefined => {
-    const resuming = batch.positionAfter && to.find(({ request }) => request.feed.options.resume)
+    const resuming = batch.positionAfter && to.find(({ isResuming }) => isResuming)
     if (!batch.positionAfter || !resuming) return undefined
     const id = ids.get(through) ?? encodePosition(ofSide(batch.positionAfter(through), batch.side), scopeOf(resuming))
     ids.set(through, id)
@@ -229,26 +264,35 @@ function countQueued(
 
 /** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
 function openRecheck(
-  subscribers: ReadonlySet<Subscriber>,
+  byKey: Roll['byKey'],
   { mayListen, log }: GatewayOptions,
   dismiss: (subscriber: Subscriber) => void,
 ): () => Promise<void> {
   let isUnderWay = false
   let isAnswered = true
-  const isWelcome = async ({ recheck }: AdmittedRequest): Promise<boolean> => {
-    const answer = await recheck()
-    return answer.accepted && mayListen(answer.credential)
+  const judge = (own: ReadonlySet<Subscriber>, answer: KeyAnswer): void => {
+    if (answer.accepted && mayListen(answer.credential)) return
+    for (const subscriber of [...own]) dismiss(subscriber)
+  }
+  /** Most keys are known at once; a promise for each of thousands, ten times a second, would cost more than all else. */
+  const recheck = (own: ReadonlySet<Subscriber>, asked: Promise<void>[]): void => {
+    const [first] = own
+    const answer = first?.recheck()
+    if (answer instanceof Promise) asked.push(answer.then(told => judge(own, told)))
+    else if (answer) judge(own, answer)
   }
   return async () => {
     if (isUnderWay) return
     isUnderWay = true
-    const byKey = Map.groupBy(subscribers, ({ request }) => request.keyId)
-    const outcomes = await Promise.allSettled(
-      [...byKey.values()].map(async own => {
-        const [first] = own
-        if (first && !(await isWelcome(first.request))) for (const subscriber of own) dismiss(subscriber)
-      }),
-    )
+    const asked: Promise<void>[] = []
+    for (const own of byKey.values()) {
+      try {
+        recheck(own, asked)
+      } catch (error) {
+        asked.push(Promise.reject(error))
+      }
+    }
+    const outcomes = await Promise.allSettled(asked)
     // Nobody can tell whether a key was revoked while Postgres is away: streams that were let in stay.
     const lost = outcomes.find(outcome => outcome.status === 'rejected')
     if (lost && isAnswered) log.warn({ err: lost.reason }, 'the keys of open streams cannot be checked')

@@ -10,6 +10,7 @@ import { within } from '#test/harness/eventually.ts'
 
 /** A process that measures when asked. */
 export interface Yardstick {
+  readonly pid: number | undefined
   ask<T>(question: string, argument: unknown): Promise<T>
   stop(): Promise<void>
 }
@@ -42,6 +43,7 @@ export function startYardstick(program: URL): Yardstick {
     return given.result
   }
   return {
+    pid: child.pid,
     ask<T>(question: string, argument: unknown) {
       const asked = last.then(() => put(question, argument))
       last = asked.catch(() => undefined)

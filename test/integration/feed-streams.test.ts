@@ -4,10 +4,11 @@
  */
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
+import { hashOfKey } from '#infra/postgres/key-text.ts'
 import type { HeldPlaces } from '#infra/redis/held-places.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
@@ -21,6 +22,8 @@ import { changed } from '#test/harness/feed-events.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 
 const KEYS = ['p', 'q']
+/** The text of a key of a name. */
+const textOf = (key: string) => `sk_live_root_${key.padEnd(43, '0')}`
 const CAP_BYTES = 4 * 2 ** 20
 
 /** Some of what a subscriber can be sent: about 100 kB of changes. */
@@ -63,15 +66,17 @@ describe('feed streams', () => {
   let registry: Metrics
 
   const metric = (name: string) => registry.registry.getSingleMetricAsString(name)
-  const judge = (authorization: string | undefined): KeyAnswer => {
-    const answer = answers.get(authorization ?? '')
+  const judge = (authorization: string | undefined): KeyAnswer => judgeHash(hashOfKey(authorization?.slice(7) ?? ''))
+  const judgeHash = (hash: string): KeyAnswer => {
+    const answer = answers.get(hash)
     if (answer instanceof Error) throw answer
     return answer ?? { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' }
   }
+  const say = (key: string, answer: KeyAnswer | Error) => answers.set(hashOfKey(textOf(key)), answer)
   const admit = (key: string, tier: Credential['tier'] = 'quant') =>
-    answers.set(`Bearer ${key}`, { accepted: true, credential: { keyId: key, tier } as Credential })
+    say(key, { accepted: true, credential: { keyId: key, tier } as Credential })
   const open = async (path: string, key = 'k') => {
-    const client = await openSse(base + path, { key })
+    const client = await openSse(base + path, { key: textOf(key) })
     clients.push(client)
     return client
   }
@@ -111,7 +116,7 @@ describe('feed streams', () => {
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, starts: noStarts(itemOf) },
         access: {
           ...{ connectionsOf, places: countHere(), log },
-          keys: { judge, judgeHash: hash => judge(`hash ${hash}`) },
+          keys: { judge, judgeHash },
           tokens: { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined },
           limits: {
             count: async () => ({ headers: ['X-RateLimit-Tier', 'quant'], waitSeconds: overBy }),
@@ -157,6 +162,7 @@ describe('feed streams', () => {
       'content-type': 'text/event-stream',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',
+      connection: 'close',
     })
     expect(client.headers['x-request-id']).to.match(/^[\w-]{8,}$/)
     await eventually(() => client.comments.length >= 2, 2_000, 'two pings')
@@ -168,6 +174,21 @@ describe('feed streams', () => {
         id: undefined,
       },
     ])
+  })
+
+  it('opens behind another request of its connection when that one is answered', async () => {
+    const { port } = server.address() as AddressInfo
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.setEncoding('utf8').on('data', chunk => {
+      text += chunk
+    })
+    const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer ${textOf('k')}\r\n\r\n`
+    socket.write(ask('/feed/nothing') + ask('/feed/prices'))
+    await eventually(() => text.includes('event: ready'), 2_000, 'the stream')
+    expect(text.match(/^HTTP\/1\.1 \d+/gm)).to.deep.equal(['HTTP/1.1 404', 'HTTP/1.1 200'])
+    socket.destroy()
+    await eventually(async () => (await metric('feed_ended_total')).includes('client'), 2_000, 'its end')
   })
 
   it('tells in `ready` what was asked for, and the buy-order providers on the other feed', async () => {
@@ -203,7 +224,10 @@ describe('feed streams', () => {
     })
 
   it('refuses another method with 405 and Allow', async () => {
-    const answer = await fetch(`${base}/feed/prices`, { method: 'POST', headers: { authorization: 'Bearer k' } })
+    const answer = await fetch(`${base}/feed/prices`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${textOf('k')}` },
+    })
     expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'GET'])
     expect(await answer.json()).to.have.property('code', 'METHOD_NOT_ALLOWED')
   })
@@ -216,7 +240,7 @@ describe('feed streams', () => {
       'SERVICE_UNAVAILABLE',
     ])
     reason = undefined
-    answers.set('Bearer k', new Error('Postgres does not answer'))
+    say('k', new Error('Postgres does not answer'))
     expect((await open('/feed/prices')).status).to.equal(503)
     admit('k')
     // The refused attempts hold no place.
@@ -246,7 +270,7 @@ describe('feed streams', () => {
     admit('other')
     const revoked = [await open('/feed/prices'), await open('/feed/bids')]
     const other = await open('/feed/prices', 'other')
-    answers.set('Bearer k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
+    say('k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
     await eventually(() => revoked.every(client => client.hasEnded()), 1_000, 'the end of both streams')
     expect(revoked[0]?.comments.at(-1)).to.match(/^closed: .*key/)
     expect(other.hasEnded()).to.equal(false)
@@ -260,7 +284,7 @@ describe('feed streams', () => {
 
   it('lets streams live on while keys cannot be checked', async () => {
     const client = await open('/feed/prices')
-    answers.set('Bearer k', new Error('Postgres does not answer'))
+    say('k', new Error('Postgres does not answer'))
     const pings = client.comments.length
     await eventually(() => client.comments.length > pings + 12, 5_000, 'a dozen pings')
     expect(client.hasEnded()).to.equal(false)

@@ -8,7 +8,8 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Credential } from '#infra/postgres/key-directory.ts'
+import { bearerOf, type Credential, type KeyAnswer } from '#infra/postgres/key-directory.ts'
+import { hashOfKey } from '#infra/postgres/key-text.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -62,8 +63,13 @@ function gatewayServer(): RequestListener {
   const itemOf = (itemId: number) => items[itemId - 1]
   const scopeOf = () => 'bench'
   const gateway = openGateway({ itemOf, scopeOf, metrics, log, mayListen: () => true })
-  const credential = { keyId: 'k', tier: 'quant' } as Credential
-  const judge = () => ({ accepted: true as const, credential })
+  const known = new Map<string, KeyAnswer>()
+  const judgeHash = (hash: string): KeyAnswer => {
+    const answer = known.get(hash) ?? { accepted: true, credential: { keyId: hash, tier: 'quant' } as Credential }
+    known.set(hash, answer)
+    return answer
+  }
+  const judge = (authorization: string | undefined) => judgeHash(hashOfKey(bearerOf(authorization) ?? ''))
   const none = () => Promise.reject(new Error('there is no log'))
   const starts: StreamStartOptions = {
     ...{ itemOf, scopeOf },
@@ -76,7 +82,7 @@ function gatewayServer(): RequestListener {
     ...{ gateway, metrics, starts, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
     unavailable: () => undefined,
     access: {
-      keys: { judge, judgeHash: judge },
+      keys: { judge, judgeHash },
       tokens: { issue: none, redeem: none },
       connectionsOf: () => Number.POSITIVE_INFINITY,
       places: { take: async () => ({ release: () => undefined }) },

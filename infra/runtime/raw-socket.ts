@@ -1,0 +1,44 @@
+/**
+ * Takes the connection of an answer over from Node's HTTP server, when the answer's head has been written.
+ *
+ * For answers that last for hours. What Node keeps beside a socket while it answers (parser, request, answer, their
+ * listeners) is 10 kB a connection, of which a stream of events needs nothing. Done as Node itself does it when it hands a
+ * socket to another process, with its own `freeParser`. Invariant: afterwards nothing but the socket is kept, the server
+ * still counts the connection until it closes, and what the client sends is dropped, as an answer under way makes it.
+ *
+ * Measured with 10,000 connections to a server that does nothing else: 200 MB by answers, 128 MB by a new socket around the
+ * same handle, 110 MB this way, 94 MB without HTTP at all.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import type { Socket } from 'node:net'
+
+/** Node's own, which types do not know. */
+const { freeParser } = createRequire(import.meta.url)('node:_http_common') as {
+  freeParser(parser: object, request: IncomingMessage, socket: Socket): void
+}
+
+/**
+ * Takes the socket of an answer over; undefined when the client is gone. Not within the event that brought the request:
+ * its parser is at work then. The answer must say that the connection ends with it, and must be the one that is
+ * being answered.
+ */
+export function takeSocketOver(request: IncomingMessage, response: ServerResponse): Socket | undefined {
+  const socket = response.socket as (Socket & { parser?: object | null }) | null
+  if (!socket || socket.destroyed) return undefined
+  const { parser } = socket
+  response.detachSocket(socket)
+  if (parser) freeParser(parser, request, socket)
+  // Those of the HTTP server hold all that shall go.
+  socket.removeAllListeners()
+  socket.on('error', ignore).on('end', destroy).resume()
+  return socket
+}
+
+/** `close` follows. */
+function ignore(): void {}
+
+/** Whoever sends no more is gone, as the HTTP server has it. */
+function destroy(this: Socket): void {
+  this.destroy()
+}
