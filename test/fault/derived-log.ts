@@ -53,6 +53,9 @@ export async function readDerivedTopics(kafka: KafkaConnection): Promise<Record<
 export const triggerEntries = (records: readonly ReadRecord[]): LedgerEntry[] =>
   entriesOf(records, ({ value }) => String(partitionOfItem(value.item_id)))
 
+/** Summaries of the market; one role writes them to one partition. */
+export const summaryEntries = (records: readonly ReadRecord[]): LedgerEntry[] => entriesOf(records, () => 'its own')
+
 const entriesOf = (records: readonly ReadRecord[], sourceOf: SourceOf): LedgerEntry[] =>
   records.map(record => ({
     key: `${record.partition}|${sourceOf(record)}`,

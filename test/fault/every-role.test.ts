@@ -21,6 +21,7 @@ import { createWebhook } from '#services/accounts/webhooks.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { findJavaReader } from '#test/harness/java-reader.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
@@ -53,7 +54,7 @@ import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 const IS_LONG = process.env.FAULT === 'long'
 /** The short run strikes each process once. */
 const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 200 : 15))
-const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 300 : 200))
+const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 600 : 200))
 const RULES = 120
 const SIZE = {
   items: ITEMS,
@@ -326,7 +327,7 @@ describe('every role under kill', function () {
     tellStory({ report, refreshes, expected, reader, listeners, platform, made: made.length })
     expectBalanced({
       'editions told and logged': editionLedger(marketplaces.told, refreshes),
-      ...(await bookLedgers(kafka, refreshes, undefined)).ledgers,
+      ...(await bookLedgers(kafka, refreshes, IS_LONG ? findJavaReader() : undefined)).ledgers,
       ...(await viewLedgers(refreshes, expected)),
       ...clients,
       ...(await alertLedgers(rules, made, expected)),

@@ -13,18 +13,19 @@ import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
+import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
-import { readDerivedKeys, readDerivedTables, readDerivedTopics, triggerEntries } from './derived-log.ts'
+import { readDerivedKeys, readDerivedTables, readDerivedTopics, summaryEntries, triggerEntries } from './derived-log.ts'
 import { CLOCK_CHANGES, copyInput, inputLedger, writeInput } from './same-log-input.ts'
+import { summariseAt } from './summary-of-moment.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
 const SIZE = {
-  items: IS_LONG ? 1_000 : 150,
+  items: IS_LONG ? 400 : 150,
   askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07'],
   bidProviders: ['provider_02', 'provider_03'],
-  refreshes: IS_LONG ? 40 : 6,
+  refreshes: IS_LONG ? 20 : 6,
   rules: 200,
 }
 const DRAIN_LIMIT_MS = 240_000
@@ -42,13 +43,15 @@ describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
   const places = RUNS.map(() => useServers())
   let kafkas: KafkaConnection[]
+  /** Right after the last event. */
+  let asOf: number
   const origin = () => [places[0], kafkas[0]] as [TestPlatform, KafkaConnection]
 
   before('a log and its copies', async () => {
     const random = seededRandom('the same log')
     kafkas = places.map(({ config, log }) => connectKafka({ config, role: 'test', log }))
     const [, first] = origin()
-    await writeInput(first, randomOf(random.integer(0, 2 ** 31)), SIZE)
+    asOf = await writeInput(first, randomOf(random.integer(0, 2 ** 31)), SIZE)
     for (const copy of kafkas.slice(1)) await copyInput(first, copy)
   })
 
@@ -127,6 +130,20 @@ describe('the same log', function () {
     const again = both.filter(record => !once.some(one => isSamePlace(one, record)))
     expectBalanced({ 'alerts triggered': openLedger(triggerEntries(once), triggerEntries(again)) })
     expect(once.length).to.be.above(SIZE.rules / 4)
+  })
+
+  it('gives the same summary of the market for one moment', async () => {
+    const read: ReadRecord[][] = []
+    // One after the other: the zone is that of the whole process.
+    for (const at of [0, 2] as const) {
+      const [place, kafka] = [places[at], kafkas[at]] as [TestPlatform, KafkaConnection]
+      await summariseAt(place, kafka, { asOf, zone: RUNS[at].zone })
+      read.push(await readTopic(kafka, 'summaries'))
+    }
+    const [one = [], other = []] = read
+    expectBalanced({ 'topic summaries': openLedger(summaryEntries(one), summaryEntries(other)) })
+    expect(one.filter(({ value }) => value.best_ask_micro_usd > 0)).to.have.length.above(0)
+    expect(one.filter(({ value }) => value.sales_1d > 0)).to.have.length.above(0)
   })
 })
 
