@@ -104,11 +104,14 @@ export interface RangeReader {
   close(): Promise<void>
 }
 
-/** Opens a reader for some topics, named with their namespace; a fetch brings `fetchBytes` of a partition, 4 MiB unless told. */
+/**
+ * Opens a reader for some topics, named with their namespace; a fetch brings `fetchBytes` of a partition, 4 MiB unless told.
+ * Brokers that are away are waited for as a role would, or for `patienceMs`.
+ */
 export async function openRangeReader(
   kafka: KafkaConnection,
   topics: string[],
-  options: { fetchBytes?: number } = {},
+  options: { fetchBytes?: number; patienceMs?: number } = {},
 ): Promise<RangeReader> {
   const cluster = new ClusterClass({
     logger: createLogger({ level: logLevel.NOTHING, logCreator: () => () => undefined }),
@@ -123,18 +126,18 @@ export async function openRangeReader(
     // Whoever reads hears soon that brokers are away, and decides.
     retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 6 },
   })
-  await connected(cluster)
+  await connected(cluster, options.patienceMs ?? BROKER_PATIENCE_MS)
   await cluster.addMultipleTargetTopics(topics)
   return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
 }
 
-async function connected(cluster: Cluster): Promise<void> {
+async function connected(cluster: Cluster, patienceMs: number): Promise<void> {
   const startedAt = performance.now()
   for (;;) {
     try {
       return await cluster.connect()
     } catch (error) {
-      if (performance.now() - startedAt > BROKER_PATIENCE_MS) throw error
+      if (performance.now() - startedAt > patienceMs) throw error
       await delay(CONNECT_AGAIN_MS)
     }
   }

@@ -29,6 +29,8 @@ const READER_LIMIT_MS = 30_000
 /** Fetches that bring nothing although more must be there. */
 const EMPTY_FETCHES_MAX = 100
 const FETCH_WAIT_MS = 100
+/** A client waits for the answer. */
+const CONNECT_LIMIT_MS = 3_000
 
 /** Opens the history of the topic. */
 export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): LogHistory {
@@ -36,7 +38,7 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
   const seats = openSeats(READERS_MAX)
 
   async function withReader<T>(work: (reader: RangeReader) => Promise<T>): Promise<T> {
-    const reader = await openRangeReader(kafka, [topic])
+    const reader = await openRangeReader(kafka, [topic], { patienceMs: CONNECT_LIMIT_MS })
     try {
       return await work(reader)
     } finally {
@@ -63,7 +65,7 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
       }),
     async *tell(from, to, signal) {
       const leave = await seats.take()
-      const reader = await openRangeReader(kafka, [topic]).catch(error => {
+      const reader = await openRangeReader(kafka, [topic], { patienceMs: CONNECT_LIMIT_MS }).catch(error => {
         leave()
         throw error
       })

@@ -1,8 +1,8 @@
 /**
  * Notices that a view is no longer what its owner left: wiped, or replaced by an older copy, while no record comes.
  *
- * Asks the open slots of a member in turn, a few seconds apart, and has those opened anew whose store holds something
- * else; opening restores the view and stands where it does. A batch would find out by itself, but a view that changes once an
+ * Asks the open slots of a member, a few seconds apart, and has those opened anew, all at once, whose store holds
+ * something else; opening restores the view, which partitions may share the work of, and stands where it does. A batch would find out by itself, but a view that changes once an
  * hour would stay empty for an hour. Invariant: a slot at work is left alone, and so is one whose store does not answer.
  */
 import type { Log } from '#infra/runtime/log.ts'
@@ -23,6 +23,12 @@ export interface StoreWatch {
   close(): Promise<void>
 }
 
+interface Opened<S> {
+  topic: TopicKey
+  partition: number
+  slot: S
+}
+
 const LOOK_EVERY_MS = 2_000
 
 /** Opens the watch of a member's slots. */
@@ -31,19 +37,21 @@ export function watchStores<S extends WatchedSlot>(
   log: Log,
   everyMs: number = LOOK_EVERY_MS,
 ): StoreWatch {
-  const ask = async ({ topic, partition, slot }: { topic: TopicKey; partition: number; slot: S }): Promise<void> => {
+  /** Resolves with what opens a slot anew, where that is called for. */
+  const ask = async ({ topic, partition, slot }: Opened<S>): Promise<() => void> => {
     const { turns } = slot
-    if (slot.stands === undefined || turns % 2 === 1) return
-    const isStanding = await slot.stands()
-    if (isStanding || slot.turns !== turns || slots.peek(topic, partition) !== slot) return
-    log.warn({ topic, partition }, 'the view of a partition is not what was left there; it is opened anew')
-    slots.reopen(slot)
+    if (slot.stands === undefined || turns % 2 === 1 || (await slot.stands())) return () => undefined
+    return () => {
+      if (isClosed || slot.turns !== turns || slots.peek(topic, partition) !== slot) return
+      log.warn({ topic, partition }, 'the view of a partition is not what was left there; it is opened anew')
+      slots.reopen(slot)
+    }
   }
   let isClosed = false
   const look = async (): Promise<void> => {
-    for (const one of slots.opened()) {
-      if (isClosed) return
-      await ask(one).catch(error => log.debug({ error }, 'a store could not be asked'))
+    for (const asked of await Promise.allSettled(slots.opened().map(ask))) {
+      if (asked.status === 'fulfilled') asked.value()
+      else log.debug({ error: asked.reason }, 'a store could not be asked')
     }
   }
   let looking = Promise.resolve()

@@ -53,7 +53,46 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
   const counts = new Map<string, number>()
   const faults: string[] = []
   const reference = openReference(books)
+  const reads = openReads({ baseUrl, key, random, counts }, reference)
 
+  const again = async (read: () => Promise<string>, everyMs: number): Promise<void> => {
+    while (!ending.signal.aborted) {
+      const answer = await read()
+      if (answer.startsWith(WRONG)) faults.push(answer)
+      await pause(everyMs, undefined, { signal: ending.signal }).catch(() => undefined)
+    }
+  }
+  const anySide = () => random.pick(SIDES)
+  const running: Promise<void>[] = []
+  return {
+    ...{ counts, faults },
+    async once() {
+      const all = SIDES.flatMap(side => [
+        ...reference.ofEachPartition.map(itemId => reads.item(side, itemId)),
+        ...[reads.page(side), reads.bulk(side)],
+      ])
+      return (await Promise.all(all)).filter(answer => answer !== '200')
+    },
+    begin() {
+      const item = () => again(() => reads.item(anySide(), random.pick(reference.itemIds)), 10)
+      running.push(...Array.from({ length: ITEM_READERS }, item))
+      running.push(
+        again(() => reads.page(anySide()), 30),
+        again(() => reads.bulk(anySide()), 300),
+      )
+    },
+    async stop() {
+      ending.abort()
+      await Promise.all(running)
+    },
+  }
+}
+
+/** The three reads; each resolves with `200`, another status, `cut`, or what is wrong. */
+function openReads(
+  { baseUrl, key, random, counts }: Omit<ExactOptions, 'books'> & { counts: Map<string, number> },
+  reference: ReturnType<typeof openReference>,
+) {
   const ask = async (kind: string, path: string, method = 'GET'): Promise<{ status: string; text: string }> => {
     const headers = { authorization: `Bearer ${key}` }
     const answer = await fetch(baseUrl + path, { method, headers, signal: AbortSignal.timeout(LIMIT_MS) })
@@ -63,20 +102,12 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
     counts.set(name, (counts.get(name) ?? 0) + 1)
     return answer
   }
-  /** `200`, or what is wrong. */
-  const judged = (what: string, found: readonly string[], expected: readonly string[]): string => {
-    const at = found.findIndex((row, i) => row !== expected[i])
-    if (at < 0 && found.length === expected.length) return '200'
-    const which =
-      at < 0 ? `${found.length} of ${expected.length} rows` : `row ${at} is ${found[at]}, not ${expected[at]}`
-    return `${WRONG}${what}: ${which}`
-  }
-  const readItem = async (side: Side, itemId: number): Promise<string> => {
+  const item = async (side: Side, itemId: number): Promise<string> => {
     const { status, text } = await ask('items', `/v1/${PATHS[side]}?item_id=${itemId}&currency=USD`)
     if (status !== '200') return status
     return judged(`${side} ${itemId}`, rowsIn(JSON.parse(text).items), reference.ofItem(side, itemId))
   }
-  const readPage = async (side: Side): Promise<string> => {
+  const page = async (side: Side): Promise<string> => {
     const provider = random.pick(reference.providers(side))
     const all = reference.listing(side, [provider])
     const offset = random.integer(0, Math.max(0, all.length - PAGE))
@@ -88,51 +119,30 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
     const expected = [...all.slice(offset, offset + PAGE), `of ${all.length}`]
     return judged(`${side} page of ${provider} at ${offset}`, rows, expected)
   }
-  // A key may have one stream at a time.
-  let streaming: Promise<unknown> = Promise.resolve()
-  const readBulk = (side: Side): Promise<string> => {
-    const read = streaming.then(() => streamBulk(side))
-    streaming = read
-    return read
-  }
-  const streamBulk = async (side: Side): Promise<string> => {
+  const stream = async (side: Side): Promise<string> => {
     const some = reference.providers(side).filter(() => random.chance(0.5))
     const query = some.map(provider => `providers=${provider}`).join('&')
     const { status, text } = await ask('bulk', `/v1/${PATHS[side]}?${query}`, 'POST')
     if (status !== '200') return status
-    const lines = text.split('\n').filter(Boolean)
-    const rows = rowsIn(lines.map(line => JSON.parse(line)))
+    const rows = rowsIn(text.split('\n').flatMap(line => (line === '' ? [] : [JSON.parse(line)])))
     return judged(`${side} bulk`, rows, reference.listing(side, some.length > 0 ? some : reference.providers(side)))
   }
-  const again = async (read: () => Promise<string>, everyMs: number): Promise<void> => {
-    while (!ending.signal.aborted) {
-      const answer = await read()
-      if (answer.startsWith(WRONG)) faults.push(answer)
-      await pause(everyMs, undefined, { signal: ending.signal }).catch(() => undefined)
-    }
+  // A key may have one stream at a time.
+  let streaming: Promise<unknown> = Promise.resolve()
+  const bulk = (side: Side): Promise<string> => {
+    const read = streaming.then(() => stream(side))
+    streaming = read
+    return read
   }
-  const anySide = () => random.pick(SIDES)
-  const running: Promise<void>[] = []
-  const loops = () => [
-    ...Array.from({ length: ITEM_READERS }, () => again(() => readItem(anySide(), random.pick(reference.itemIds)), 10)),
-    again(() => readPage(anySide()), 30),
-    again(() => readBulk(anySide()), 300),
-  ]
-  return {
-    ...{ counts, faults },
-    async once() {
-      const reads = SIDES.flatMap(side => [
-        ...reference.ofEachPartition.map(itemId => readItem(side, itemId)),
-        ...[readPage(side), readBulk(side)],
-      ])
-      return (await Promise.all(reads)).filter(answer => answer !== '200')
-    },
-    begin: () => void running.push(...loops()),
-    async stop() {
-      ending.abort()
-      await Promise.all(running)
-    },
-  }
+  return { item, page, bulk }
+}
+
+/** `200`, or what is wrong. */
+function judged(what: string, found: readonly string[], expected: readonly string[]): string {
+  const at = found.findIndex((row, i) => row !== expected[i])
+  if (at < 0 && found.length === expected.length) return '200'
+  const which = at < 0 ? `${found.length} of ${expected.length} rows` : `row ${at} is ${found[at]}, not ${expected[at]}`
+  return `${WRONG}${what}: ${which}`
 }
 
 const PATHS: Record<Side, string> = { ask: 'prices', bid: 'bids' }

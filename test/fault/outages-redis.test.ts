@@ -18,14 +18,14 @@ import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
-import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
+import { type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type ExactReaders, openExactReaders, WRONG } from './exact-readers.ts'
 import { lagOf } from './lag.ts'
 import { givenOf, recordsOf } from './market-records.ts'
-import { openScriptedMarket } from './scripted-market.ts'
+import { type Feed, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -36,6 +36,7 @@ const SIZE = IS_LONG
 const WIPES = IS_LONG ? 3 : 1
 const REBUILT_WITHIN_MS = 60_000
 const READ_FOR_MS = IS_LONG ? 10_000 : 1_500
+const AWAY_MS = 10_000
 const LOAD_LIMIT_MS = 600_000
 const RECORDS_PER_SEND = 10_000
 
@@ -53,6 +54,9 @@ describe('Redis wiped under read load', function () {
   let baseUrl: string
   let key: string
   const roles: SpawnedRole[] = []
+  let feeds: Feed[]
+  /** All that was published, in the order of the log. */
+  const given: GivenRefresh[] = []
 
   before('a market at rest behind the API', async function () {
     this.timeout(LOAD_LIMIT_MS)
@@ -66,7 +70,9 @@ describe('Redis wiped under read load', function () {
     key = await quantKey()
     const rates = { as_of: Date.now(), source: 'test', rates: { USD: '1', EUR: '0.9' } }
     await publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
-    expected = foldRefreshes(await publishOnce())
+    feeds = openScriptedMarket(newRandom(), SIZE)
+    given.push(...(await publishOnce()))
+    expected = foldRefreshes(given)
     baseUrl = (await roles[2]?.baseUrl(60_000)) ?? ''
     for (const group of ['book', 'live-view', 'fx', 'provider-health'])
       await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
@@ -91,9 +97,9 @@ describe('Redis wiped under read load', function () {
   }
 
   /** One sound refresh of every feed. */
-  async function publishOnce() {
-    const given = []
-    for (const feed of openScriptedMarket(newRandom(), SIZE)) {
+  async function publishOnce(): Promise<GivenRefresh[]> {
+    const given: GivenRefresh[] = []
+    for (const feed of feeds) {
       const refresh = feed.last()
       const records = recordsOf(refresh, kafka.codec)
       for (let from = 0; from < records.length; from += RECORDS_PER_SEND)
@@ -141,8 +147,20 @@ describe('Redis wiped under read load', function () {
       expect(countOf(readers, '503'), 'refusals while the view was not there').to.be.above(refused)
     })
 
-  it('is then what it was, row by row, and was never wrong', async () => {
+  it('comes back to its writers too, when it was away for longer than their client tries', async () => {
+    // What used to happen: the client gave up after eight seconds, and the views stood for ten minutes.
+    await place.own('redis').kill()
+    await pause(AWAY_MS)
+    await place.own('redis').start()
+    await eventually(async () => (await readers.once()).length === 0, REBUILT_WITHIN_MS, 'every read to be answered')
     await readers.stop()
+    given.push(...(await publishOnce()))
+    expected = foldRefreshes(given)
+    for (const group of ['book', 'live-view', 'provider-health'])
+      await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
+  })
+
+  it('holds in the end what it should, row by row, and was never wrong', async () => {
     console.log(`      ${[...readers.counts].map(([what, count]) => `${what}: ${count}`).join(', ')}`)
     expect(readers.faults).to.deep.equal([])
     const statuses = new Set([...readers.counts.keys()].map(what => what.split(' ')[1]))

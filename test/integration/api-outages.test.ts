@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { healthNextKey } from '#schemas/views/provider-health.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
@@ -113,6 +114,16 @@ describe('outages', () => {
     await world.redis.set(key, table)
     await becomes(`/prices?${item()}&currency=EUR`, 200)
     await becomes('/prices?currency=ZZZ', 422, 'VALIDATION_ERROR')
+  })
+
+  it('of provider health: unavailable, and not all of them down', async () => {
+    // What used to happen: after a wipe of Redis every provider was told as down, with nothing listed.
+    const key = healthNextKey(platform.namespace)
+    await becomes('/providers', 200)
+    await world.redis.del(key)
+    await becomes('/providers', 503, 'SERVICE_UNAVAILABLE')
+    await world.redis.set(key, '0')
+    await becomes('/providers', 200)
   })
 
   it('none of them ends the process', () => expect(roles.failures).to.deep.equal([]))

@@ -28,6 +28,9 @@ export interface TopicRanges {
   ranges: Map<number, OffsetRange>
 }
 
+/** Somebody sits before the terminal. */
+const CONNECT_LIMIT_MS = 5_000
+
 /** Opens a way to some topics. */
 export async function openLogAccess(
   config: PlatformConfig,
@@ -36,7 +39,7 @@ export async function openLogAccess(
   role = 'log-tools',
 ): Promise<LogAccess> {
   const kafka = connectKafka({ config, role, log })
-  const reader = await openRangeReader(kafka, keys.map(kafka.topicName))
+  const reader = await openRangeReader(kafka, keys.map(kafka.topicName), { patienceMs: CONNECT_LIMIT_MS })
   return { kafka, reader, close: () => reader.close() }
 }
 
