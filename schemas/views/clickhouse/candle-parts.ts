@@ -11,7 +11,7 @@ import { CANDLE_INTERVALS, type CandlePart } from '../candle.ts'
 import type { Table } from './table.ts'
 
 const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
-const DAY_S = CANDLE_INTERVALS['1d'].ms / 1000
+const HOUR_S = CANDLE_INTERVALS['1h'].ms / 1000
 const retentionDays = Object.values(CANDLE_INTERVALS)
   .map(({ ms, retentionDays }) => `interval_s = ${ms / 1000}, ${retentionDays}`)
   .join(', ')
@@ -34,7 +34,8 @@ export const candleParts: Table = {
   engine: 'AggregatingMergeTree',
   orderBy: '(interval_s, item_id, bucket, provider)',
   granularity: 1_024,
-  partitionBy: `(interval_s, if(interval_s = ${DAY_S}, toStartOfMonth(bucket), toMonday(bucket)))`,
+  // A read opens the columns of every partition that it touches: a month of hours in weeks took 20 ms, in months 16.
+  partitionBy: `(interval_s, if(interval_s >= ${HOUR_S}, toStartOfMonth(bucket), toMonday(bucket)))`,
   expires: `bucket + toIntervalDay(multiIf(${retentionDays}, 365))`,
 }
 
