@@ -54,7 +54,7 @@ import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 const IS_LONG = process.env.FAULT === 'long'
 /** The short run strikes each process once. */
 const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 200 : 15))
-const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 600 : 200))
+const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 600 : 150))
 const RULES = 120
 const SIZE = {
   items: ITEMS,
@@ -62,7 +62,7 @@ const SIZE = {
   bidProviders: ['provider_02', 'provider_03', 'provider_04'],
 }
 const SALES_PROVIDER = 'provider_12'
-const POLL_MS = IS_LONG ? 1_000 : 1_500
+const POLL_MS = 1_000
 const PAUSE_MS: readonly [number, number] = IS_LONG ? [300, 3_000] : [100, 900]
 const ARRIVES_MS = 60_000
 const DRAIN_LIMIT_MS = 180_000
