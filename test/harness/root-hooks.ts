@@ -1,11 +1,17 @@
 /**
  * Mocha's root hooks: whatever the run has started ends with the run.
  *
- * Loaded by .mocharc.json. Starts nothing itself: a run of unit tests alone needs no servers.
+ * Loaded by .mocharc.json. A run of some files starts nothing by itself: unit tests alone need no servers. A run with
+ * `--parallel` starts the servers first, in the process that outlives the workers, which find them by their addresses.
  */
-import { stopTestServers } from './test-servers.ts'
+import { shareTestServers, stopTestServers } from './test-servers.ts'
 
-/** Runs once after the last test. */
+/** Runs once before the first test, in the process that mocha was called as. */
+export async function mochaGlobalSetup(): Promise<void> {
+  if (process.argv.includes('--parallel')) await shareTestServers()
+}
+
+/** Runs once after the last test, there too. */
 export async function mochaGlobalTeardown(): Promise<void> {
   await stopTestServers()
 }

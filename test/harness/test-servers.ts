@@ -7,9 +7,9 @@
  * its own under the system's temporary folder, wiped at the end. Invariant: one set per run, and none is left
  * running; every namespace on them belongs to one test file.
  */
-import { mkdtempSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { dockerAnswers } from '#infra/stack/docker.ts'
 import { provideServers, removeServerData, type ServerAddresses } from '#infra/stack/servers.ts'
 import { startContainers } from './containers.ts'
@@ -27,6 +27,14 @@ let started: Promise<TestServers> | undefined
 export async function testServers(): Promise<ServerAddresses> {
   started ??= startTestServers(process.env)
   return (await started).addresses
+}
+
+/** Starts the servers now and names them to the processes that this one will start: workers of one run share them. */
+export async function shareTestServers(): Promise<void> {
+  const file = join(mkdtempSync(join(tmpdir(), 'marketlog-test-servers-')), 'servers.json')
+  writeFileSync(file, JSON.stringify(await testServers()))
+  process.env.MARKETLOG_TEST_SERVERS = file
+  process.once('exit', () => rmSync(dirname(file), { recursive: true, force: true }))
 }
 
 /** Stops what {@link testServers} has started, if it has. */
