@@ -22,8 +22,10 @@ export interface ExactOptions {
 export interface ExactReaders {
   /** `items 200` → how often. */
   readonly counts: ReadonlyMap<string, number>
-  /** Reads once: an item of each partition, a page and a bulk snapshot of each side; what was not answered rightly. */
-  once(): Promise<string[]>
+  /** Reads an item of each partition and a page of each side; what was not answered rightly. */
+  rows(): Promise<string[]>
+  /** Reads a bulk snapshot of one provider of each side, which needs all of the view; what was not answered rightly. */
+  bulks(): Promise<string[]>
   /** Reads on and on; what is answered wrongly is `faults`. */
   begin(): void
   readonly faults: readonly string[]
@@ -66,19 +68,22 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
   const running: Promise<void>[] = []
   return {
     ...{ counts, faults },
-    async once() {
-      const all = SIDES.flatMap(side => [
-        ...reference.ofEachPartition.map(itemId => reads.item(side, itemId)),
-        ...[reads.page(side), reads.bulk(side)],
-      ])
-      return (await Promise.all(all)).filter(answer => answer !== '200')
+    async rows() {
+      const ofItems = SIDES.flatMap(side => reference.ofEachPartition.map(itemId => reads.item(side, itemId)))
+      return problemsIn([...ofItems, ...SIDES.map(reads.page)])
     },
+    bulks: () => problemsIn(SIDES.map(side => reads.bulk(side, [random.pick(reference.providers(side))]))),
     begin() {
       const item = () => again(() => reads.item(anySide(), random.pick(reference.itemIds)), 10)
       running.push(...Array.from({ length: ITEM_READERS }, item))
+      const someBulk = () => {
+        const side = anySide()
+        const some = reference.providers(side).filter(() => random.chance(0.5))
+        return reads.bulk(side, some)
+      }
       running.push(
         again(() => reads.page(anySide()), 30),
-        again(() => reads.bulk(anySide()), 300),
+        again(someBulk, 300),
       )
     },
     async stop() {
@@ -87,6 +92,9 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
     },
   }
 }
+
+const problemsIn = async (answers: readonly Promise<string>[]): Promise<string[]> =>
+  (await Promise.all(answers)).filter(answer => answer !== '200')
 
 /** The three reads; each resolves with `200`, another status, `cut`, or what is wrong. */
 function openReads(
@@ -119,8 +127,8 @@ function openReads(
     const expected = [...all.slice(offset, offset + PAGE), `of ${all.length}`]
     return judged(`${side} page of ${provider} at ${offset}`, rows, expected)
   }
-  const stream = async (side: Side): Promise<string> => {
-    const some = reference.providers(side).filter(() => random.chance(0.5))
+  /** No providers: all of them. */
+  const stream = async (side: Side, some: readonly string[]): Promise<string> => {
     const query = some.map(provider => `providers=${provider}`).join('&')
     const { status, text } = await ask('bulk', `/v1/${PATHS[side]}?${query}`, 'POST')
     if (status !== '200') return status
@@ -129,8 +137,8 @@ function openReads(
   }
   // A key may have one stream at a time.
   let streaming: Promise<unknown> = Promise.resolve()
-  const bulk = (side: Side): Promise<string> => {
-    const read = streaming.then(() => stream(side))
+  const bulk = (side: Side, some: readonly string[]): Promise<string> => {
+    const read = streaming.then(() => stream(side, some))
     streaming = read
     return read
   }
