@@ -45,14 +45,14 @@ export interface InputSize extends MarketSize {
   rules: number
 }
 
-/** Writes the log; resolves with the time after its last event. */
+/** Writes the log; resolves with the first of its providers' last times, when none of them was down. */
 export async function writeInput(kafka: KafkaConnection, random: SeededRandom, size: InputSize): Promise<number> {
   const ingest = await openPublisher(kafka, 'ingest')
   const accounts = await openPublisher(kafka, 'accounts')
   const catalog = await openCatalogReader(kafka)
   const feeds = openScriptedMarket(random, { ...size, from: CLOCK_CHANGES[0] - BEFORE_MS })
   const items = (feeds[0]?.items ?? []).flatMap(({ itemId }) => catalog.byId(itemId) ?? [])
-  let last = 0
+  const ends: number[] = []
   try {
     await ingest.send(CLOCK_CHANGES.flatMap(at => ratesAround(kafka, at)))
     await accounts.send(rulesOf(kafka, random, items, size.rules))
@@ -62,7 +62,6 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
       while (left.size > 0) {
         const feed = random.pick([...left.keys()])
         const refresh = feed.next()
-        last = Math.max(last, refresh.observedAt)
         await ingest.send(recordsOf(refresh, kafka.codec))
         const more = (left.get(feed) ?? 0) - 1
         if (more > 0) left.set(feed, more)
@@ -72,7 +71,7 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
     }
     for (const feed of feeds) {
       const refresh = feed.last()
-      last = Math.max(last, refresh.observedAt)
+      ends.push(refresh.observedAt)
       await ingest.send(recordsOf(refresh, kafka.codec))
     }
   } finally {
@@ -80,7 +79,7 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
     await accounts.close()
     await ingest.close()
   }
-  return last + 1
+  return Math.min(...ends)
 }
 
 /** Tables of rates of the evening before and of the morning after. */

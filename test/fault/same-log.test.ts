@@ -43,7 +43,7 @@ describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
   const places = RUNS.map(() => useServers())
   let kafkas: KafkaConnection[]
-  /** Right after the last event. */
+  /** A moment at which no provider was down. */
   let asOf: number
   const origin = () => [places[0], kafkas[0]] as [TestPlatform, KafkaConnection]
 
@@ -84,14 +84,17 @@ describe('the same log', function () {
   it('crosses the changes of clocks of both zones, in days that are others there', async () => {
     const times = (await readTopic(origin()[1], 'quotes')).map(({ value }) => value.observed_at as number)
     for (const { zone } of RUNS.slice(1)) {
-      const offsets = times.map(time => offsetOf(zone, time))
+      const offsets = times.map(offsetIn(zone))
       for (const change of CLOCK_CHANGES) {
         expect(times.some(time => time > change - 3_600_000 && time < change)).to.equal(true)
         expect(times.some(time => time >= change && time < change + 3_600_000)).to.equal(true)
       }
       expect(new Set(offsets).size, `offsets of ${zone}`).to.equal(2)
-      const isOtherDay = (time: number) => dayIn(zone, time) !== dayIn('UTC', time)
-      expect(times.some(isOtherDay), `days of ${zone}`).to.equal(true)
+      const [there, here] = [dayIn(zone), dayIn('UTC')]
+      expect(
+        times.some(time => there(time) !== here(time)),
+        `days of ${zone}`,
+      ).to.equal(true)
     }
   })
 
@@ -112,6 +115,8 @@ describe('the same log', function () {
       for (const [name, entries] of Object.entries(expected)) {
         ledgers[`${zone}: ${name}`] = openLedger(entries, other[name] ?? [])
       }
+      const [ours = [], theirs = []] = [expected['topic bookChanges'], other['topic bookChanges']]
+      console.log(`      ${zone}: ${wholePartitions(ours, theirs)} partitions of changes are mixed alike, too`)
     }
     expectBalanced(ledgers)
     for (const [name, { expected: count }] of Object.entries(ledgers)) expect(count, name).to.be.above(0)
@@ -150,11 +155,26 @@ describe('the same log', function () {
 const isSamePlace = (one: { partition: number; offset: number }, other: { partition: number; offset: number }) =>
   one.partition === other.partition && one.offset === other.offset
 
-const dayIn = (timeZone: string, time: number): string =>
-  new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short' }).format(time)
+/** Tells a time's day in a zone. */
+const dayIn = (timeZone: string): ((time: number) => string) => {
+  const format = new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short' })
+  return time => format.format(time)
+}
 
-/** How far a zone's clocks are from UTC, as `GMT-4`. */
-const offsetOf = (timeZone: string, time: number): string =>
-  new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'shortOffset' })
-    .formatToParts(time)
-    .find(({ type }) => type === 'timeZoneName')?.value ?? ''
+/** Tells how far a zone's clocks are from UTC at a time, as `GMT-4`. */
+const offsetIn = (timeZone: string): ((time: number) => string) => {
+  const format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'shortOffset' })
+  return time => format.formatToParts(time).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+}
+
+/** How many partitions of a topic are the same from end to end, whatever their records stem from. */
+function wholePartitions(one: readonly LedgerEntry[], other: readonly LedgerEntry[]): string {
+  const byPartition = (entries: readonly LedgerEntry[]) => Map.groupBy(entries, ({ key }) => key.split('|')[0])
+  const [ours, theirs] = [byPartition(one), byPartition(other)]
+  const isSame = ([partition, entries]: [string | undefined, LedgerEntry[]]) =>
+    entries.every(({ key, what }, at) => {
+      const came = theirs.get(partition)?.[at]
+      return came?.key === key && came.what === what
+    })
+  return `${[...ours].filter(isSame).length} of ${ours.size}`
+}
