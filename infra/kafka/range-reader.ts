@@ -8,37 +8,15 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
+import { type DecodedRecord, type FetchedRecords, type FetchingBroker, fetchRecords } from './fetch-decoding.ts'
 import { loadInternal, logLevel } from './kafkajs.ts'
 import { type PartitionBytes, readLogDirs, type WireConnection } from './log-dirs.ts'
 
 /** A record as the log holds it. */
-export interface LogRecord {
-  partition: number
-  offset: number
-  key: Buffer | null
-  value: Buffer | null
-  /** Milliseconds since the epoch that the broker or the producer stamped. */
-  timestamp: number
-}
+export type LogRecord = DecodedRecord
 
-interface WireMessage {
-  offset: string
-  key: Buffer | null
-  value: Buffer | null
-  timestamp: string
-  batchContext: { firstOffset: string; lastOffsetDelta: number }
-}
-
-interface FetchedPartition {
-  partition: number
-  lastStableOffset: string
-  highWatermark: string
-  messages: WireMessage[]
-}
-
-interface Broker {
+interface Broker extends FetchingBroker {
   listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
-  fetch(request: object): Promise<{ responses: { topicName: string; partitions: FetchedPartition[] }[] }>
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
   connectionPool: WireConnection
 }
@@ -55,16 +33,7 @@ interface Cluster {
   brokerPool: { metadata: { brokers: { nodeId: string }[] } | null }
 }
 
-interface ConsumerBatch {
-  messages: WireMessage[]
-}
-
 const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
-const BatchClass = loadInternal('consumer/batch') as new (
-  topic: string,
-  offset: string,
-  fetched: FetchedPartition,
-) => ConsumerBatch
 const socketFactory = loadInternal('network/socketFactory') as () => unknown
 const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
 
@@ -170,12 +139,10 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
     }
     const answers = await Promise.all(
       [...byBroker].map(([broker, partitions]) =>
-        broker.fetch(fetchRequest(topic, partitions, { next, waitMs, fetchBytes })),
+        fetchRecords(broker, fetchRequest(topic, partitions, { next, waitMs, fetchBytes })),
       ),
     )
-    return answers
-      .flatMap(answer => answer.responses.flatMap(response => response.partitions))
-      .map(fetched => advance(topic, next, fetched))
+    return answers.flat().map(fetched => advance(next, fetched))
   }
   const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
   return {
@@ -266,26 +233,14 @@ function fetchRequest(
   }
 }
 
-/** Moves a partition's next offset past the fetched batches and returns the records in them. */
+/** Moves a partition's next offset past what came and returns the records from there on: a batch may begin before. */
 function advance(
-  topic: string,
   next: Map<number, number>,
-  fetched: FetchedPartition,
+  { partition, records, stableEnd, next: reached }: FetchedRecords,
 ): { partition: number; records: LogRecord[]; stableEnd: number } {
-  const { partition, messages } = fetched
-  const stableEnd = Number(fetched.lastStableOffset)
   const position = next.get(partition) ?? 0
-  const last = messages.at(-1)
-  if (!last) return { partition, records: [], stableEnd }
-  const batch = new BatchClass(topic, String(position), fetched)
-  const end = Number(last.batchContext.firstOffset) + last.batchContext.lastOffsetDelta + 1
-  next.set(partition, Math.max(end, position + 1))
-  const records = batch.messages.map(message => ({
-    partition,
-    offset: Number(message.offset),
-    key: message.key,
-    value: message.value,
-    timestamp: Number(message.timestamp),
-  }))
-  return { partition, records, stableEnd }
+  if (reached === undefined) return { partition, records: [], stableEnd }
+  next.set(partition, Math.max(reached, position + 1))
+  const first = records.findIndex(({ offset }) => offset >= position)
+  return { partition, records: first === 0 ? records : first < 0 ? [] : records.slice(first), stableEnd }
 }

@@ -1,0 +1,248 @@
+/**
+ * Fetches of the range reader: the answer's bytes straight to records, committed ones only.
+ *
+ * The pinned client makes of each record an object of nine members, its offset and time through 64-bit objects and texts,
+ * and filters three times. Here a record costs a third of it, which replay, restores and resuming streams are made
+ * of. Reads what brokers since 0.11 write (magic 2). Invariant: whole batches of aborted transactions are left out by producer and
+ * first offset, as the Java client does; control records never show; what a fetch cut off at its end is left for the next.
+ * Held against the client's own decoder byte by byte, and against a broker, in test/unit and test/integration.
+ */
+import { loadInternal } from './kafkajs.ts'
+
+/** A record as the log holds it. */
+export interface DecodedRecord {
+  partition: number
+  offset: number
+  key: Buffer | null
+  value: Buffer | null
+  /** Milliseconds since the epoch that the broker or the producer stamped. */
+  timestamp: number
+}
+
+/** What a fetch brought of a partition. */
+export interface FetchedRecords {
+  partition: number
+  errorCode: number
+  stableEnd: number
+  /** The offset behind the last whole batch, records of which may be left out; undefined when there is none. */
+  next: number | undefined
+  records: DecodedRecord[]
+}
+
+interface Fetched {
+  responses: { topicName: string; partitions: FetchedRecords[] }[]
+}
+
+interface Exchange {
+  request: object
+  response: { decode: (bytes: Buffer) => Promise<unknown>; parse: (decoded: Fetched) => Promise<Fetched> }
+}
+
+/** What of the client's broker is used. */
+export interface FetchingBroker {
+  fetch(request: object): Promise<unknown>
+  lookupRequest(apiKey: number, versions: object): (parameters: object) => Exchange
+}
+
+interface Decompressor {
+  decompress(bytes: Buffer): Promise<Buffer>
+}
+
+const { lookupCodecByAttributes } = loadInternal('protocol/message/compression') as {
+  lookupCodecByAttributes(attributes: number): Decompressor | null
+}
+
+/** Fetches by the client's own request and connection, and decodes the answer here. */
+export async function fetchRecords(broker: FetchingBroker, request: object): Promise<FetchedRecords[]> {
+  const lean: FetchingBroker = Object.create(broker, {
+    lookupRequest: {
+      value: (apiKey: number, versions: object) => {
+        const make = broker.lookupRequest(apiKey, versions)
+        return (parameters: object): Exchange => {
+          const { request: asked, response } = make(parameters)
+          return { request: asked, response: { decode: decodeFetch, parse: response.parse } }
+        }
+      },
+    },
+  })
+  const { responses } = (await lean.fetch(request)) as Fetched
+  return responses.flatMap(({ partitions }) => partitions)
+}
+
+/** Where reading stands in some bytes. */
+interface Cursor {
+  bytes: Buffer
+  at: number
+}
+
+const TWO_32 = 2 ** 32
+
+function int8(cursor: Cursor): number {
+  return cursor.bytes.readInt8(cursor.at++)
+}
+
+function int16(cursor: Cursor): number {
+  cursor.at += 2
+  return cursor.bytes.readInt16BE(cursor.at - 2)
+}
+
+function int32(cursor: Cursor): number {
+  cursor.at += 4
+  return cursor.bytes.readInt32BE(cursor.at - 4)
+}
+
+/** Offsets and times stay far below 2^53; ids of producers may not and are only compared. */
+function int64(cursor: Cursor): number {
+  const high = int32(cursor)
+  cursor.at += 4
+  return high * TWO_32 + cursor.bytes.readUInt32BE(cursor.at - 4)
+}
+
+function text(cursor: Cursor): string {
+  const length = int16(cursor)
+  cursor.at += length
+  return cursor.bytes.toString('utf8', cursor.at - length, cursor.at)
+}
+
+/** A zigzag varint of up to 53 bits. */
+function varint(cursor: Cursor): number {
+  const { bytes } = cursor
+  let byte = bytes[cursor.at++] as number
+  if (byte < 0x80) return (byte >>> 1) ^ -(byte & 1)
+  let value = byte & 0x7f
+  for (let weight = 128; byte >= 0x80; weight *= 128) {
+    byte = bytes[cursor.at++] as number
+    value += (byte & 0x7f) * weight
+  }
+  return value % 2 === 0 ? value / 2 : -(value + 1) / 2
+}
+
+function content(cursor: Cursor): Buffer | null {
+  const length = varint(cursor)
+  if (length < 0) return null
+  cursor.at += length
+  return cursor.bytes.subarray(cursor.at - length, cursor.at)
+}
+
+/** The answer of Fetch, version 11: what every broker since 2.3 speaks with the pinned client. */
+export async function decodeFetch(bytes: Buffer): Promise<Fetched & { throttleTime: number }> {
+  const cursor: Cursor = { bytes, at: 0 }
+  const responses: Fetched['responses'] = []
+  int32(cursor) // time that the broker throttled for
+  int16(cursor) // error of the session, of which there is none
+  int32(cursor)
+  for (let topics = int32(cursor); topics > 0; topics--) {
+    const response: Fetched['responses'][number] = { topicName: text(cursor), partitions: [] }
+    for (let count = int32(cursor); count > 0; count--) response.partitions.push(await decodePartition(cursor))
+    responses.push(response)
+  }
+  return { throttleTime: 0, responses }
+}
+
+async function decodePartition(cursor: Cursor): Promise<FetchedRecords> {
+  const partition = int32(cursor)
+  const errorCode = int16(cursor)
+  int64(cursor) // high watermark
+  const stableEnd = int64(cursor)
+  int64(cursor) // start of the log
+  const aborted: Aborted[] = []
+  for (let count = int32(cursor); count > 0; count--) aborted.push({ producer: int64(cursor), first: int64(cursor) })
+  int32(cursor) // replica to read from
+  const size = int32(cursor)
+  const found: FetchedRecords = { partition, errorCode, stableEnd, next: undefined, records: [] }
+  if (size <= 0) return found
+  const set = cursor.bytes.subarray(cursor.at, cursor.at + size)
+  cursor.at += size
+  const batches = committed(batchesOf(set), aborted)
+  found.next = batches.next
+  // All at once: they are decompressed beside this thread.
+  const bodies = await Promise.all(batches.kept.map(({ attributes, body }) => decompressed(attributes, body)))
+  for (const [at, batch] of batches.kept.entries()) addRecords(batch, bodies[at] as Buffer, partition, found.records)
+  return found
+}
+
+interface Aborted {
+  producer: number
+  first: number
+}
+
+interface Batch {
+  first: number
+  last: number
+  attributes: number
+  firstTimestamp: number
+  maxTimestamp: number
+  producer: number
+  count: number
+  body: Buffer
+}
+
+const MAGIC = 2
+const LOG_APPEND_TIME = 0x8
+const TRANSACTIONAL = 0x10
+const CONTROL = 0x20
+/** First offset and length. */
+const PREFIX_BYTES = 12
+
+/** The whole batches of a record set. */
+export function batchesOf(bytes: Buffer): Batch[] {
+  const batches: Batch[] = []
+  const cursor: Cursor = { bytes, at: 0 }
+  while (cursor.at + PREFIX_BYTES <= bytes.length) {
+    const first = int64(cursor)
+    const end = int32(cursor) + cursor.at
+    if (end > bytes.length) break
+    int32(cursor) // epoch of the leader
+    if (int8(cursor) !== MAGIC) throw new Error('message format older than Kafka 0.11')
+    int32(cursor) // checksum
+    const attributes = int16(cursor)
+    const last = first + int32(cursor)
+    const [firstTimestamp, maxTimestamp, producer] = [int64(cursor), int64(cursor), int64(cursor)]
+    int16(cursor) // epoch of the producer
+    int32(cursor) // first sequence
+    const count = int32(cursor)
+    const body = bytes.subarray(cursor.at, end)
+    batches.push({ first, last, attributes, firstTimestamp, maxTimestamp, producer, count, body })
+    cursor.at = end
+  }
+  return batches
+}
+
+/** The batches whose records count, and where the next fetch goes on. */
+function committed(
+  batches: readonly Batch[],
+  aborted: readonly Aborted[],
+): { kept: Batch[]; next: number | undefined } {
+  const waiting = [...aborted].sort((a, b) => a.first - b.first)
+  const open = new Set<number>()
+  const kept: Batch[] = []
+  let next = 0
+  for (const batch of batches) {
+    for (let one = waiting[next]; one && one.first <= batch.last; one = waiting[++next]) open.add(one.producer)
+    // A control batch is one marker, and ends its producer's transaction either way.
+    if (batch.attributes & CONTROL) open.delete(batch.producer)
+    else if (!(batch.attributes & TRANSACTIONAL && open.has(batch.producer))) kept.push(batch)
+  }
+  const last = batches.at(-1)
+  return { kept, next: last && last.last + 1 }
+}
+
+const decompressed = async (attributes: number, body: Buffer): Promise<Buffer> =>
+  (await lookupCodecByAttributes(attributes)?.decompress(body)) ?? body
+
+function addRecords(batch: Batch, bytes: Buffer, partition: number, records: DecodedRecord[]): void {
+  const { first, attributes, firstTimestamp, maxTimestamp } = batch
+  const cursor: Cursor = { bytes, at: 0 }
+  for (let count = batch.count; count > 0; count--) {
+    const length = varint(cursor)
+    const end = cursor.at + length
+    cursor.at += 1 // attributes of the record, unused
+    const stamped = firstTimestamp + varint(cursor)
+    const offset = first + varint(cursor)
+    const key = content(cursor)
+    const value = content(cursor)
+    // Headers are nobody's here.
+    cursor.at = end
+    records.push({ partition, offset, key, value, timestamp: attributes & LOG_APPEND_TIME ? maxTimestamp : stamped })
+  }
+}
