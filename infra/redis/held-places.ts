@@ -36,6 +36,8 @@ export interface HeldPlacesOptions {
 const LEASE_MS = 12_000
 /** Two renewals may fail before a place is lost. */
 const RENEWALS_PER_LEASE = 3
+/** Thousands of subjects at once would hold up all else that the process does. */
+const PARTS_PER_RENEWAL = 20
 
 const NOW = `
 local time = redis.call('TIME')
@@ -73,10 +75,23 @@ export function openHeldPlaces(redis: Redis, options: HeldPlacesOptions): HeldPl
     const done = work.catch(() => undefined).finally(() => sent.delete(done))
     sent.add(done)
   }
-  const timer = setInterval(() => {
-    if (redis.status !== 'ready') return
-    for (const [subject, tokens] of held) send(redis.eval(RENEW, 1, keyOf(subject), leaseMs, ...tokens))
-  }, leaseMs / RENEWALS_PER_LEASE)
+  let round = held.entries()
+  const timer = setInterval(
+    () => {
+      if (redis.status !== 'ready') return
+      for (let left = Math.ceil(held.size / PARTS_PER_RENEWAL); left > 0; left--) {
+        let next = round.next()
+        if (next.done) {
+          round = held.entries()
+          next = round.next()
+        }
+        if (next.done) return
+        const [subject, tokens] = next.value
+        send(redis.eval(RENEW, 1, keyOf(subject), leaseMs, ...tokens))
+      }
+    },
+    leaseMs / RENEWALS_PER_LEASE / PARTS_PER_RENEWAL,
+  )
   return {
     async take(subject, max) {
       // A connection that is being made again would let requests wait.

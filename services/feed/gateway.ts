@@ -48,6 +48,8 @@ export interface GatewayOptions {
   capBytes?: number
   /** Idle time after which a ping is sent. */
   pingAfterMs?: number
+  /** Monotonic clock in milliseconds. */
+  now?: () => number
 }
 
 /** The subscribers of this process. */
@@ -85,10 +87,10 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
-  const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS } = options
+  const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS, now = () => performance.now() } = options
   const hub = openHub<Subscriber>(options.itemOf)
   const roll = openRoll()
-  const streams = { capBytes, now: () => performance.now() }
+  const streams = { capBytes, now }
 
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
     if (!roll.strike(subscriber)) return

@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { mock } from 'node:test'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
@@ -15,7 +16,7 @@ import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
-import { type Gateway, openGateway } from '#services/feed/gateway.ts'
+import { type Gateway, type GatewayOptions, openGateway } from '#services/feed/gateway.ts'
 import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/feed-events.ts'
@@ -95,7 +96,8 @@ describe('feed streams', () => {
     return batches
   }
 
-  beforeEach(async () => {
+  beforeEach(() => start({ pingAfterMs: 50 }))
+  async function start(pinging: Pick<GatewayOptions, 'pingAfterMs' | 'now'>): Promise<void> {
     clients = []
     answers = new Map()
     reason = undefined
@@ -107,7 +109,7 @@ describe('feed streams', () => {
     const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
     const connectionsOf = ({ tier }: Credential) => (tier === 'quant' ? 2 : 0)
     gateway = openGateway({
-      ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, pingAfterMs: 50 },
+      ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, ...pinging },
       mayListen: credential => connectionsOf(credential) > 0,
     })
     const providersOf = { ask: KEYS, bid: ['q'] }
@@ -130,14 +132,15 @@ describe('feed streams', () => {
     ).listen(0, '127.0.0.1')
     await once(server, 'listening')
     base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  })
+  }
 
-  afterEach(async () => {
+  afterEach(() => stop())
+  async function stop(): Promise<void> {
     for (const client of clients) client.close()
     await gateway.stop()
     server.closeAllConnections()
     server.close()
-  })
+  }
 
   it('refuses who is over its limit, and tells every valid key its own', async () => {
     expect((await open('/feed/prices')).headers).to.include({ 'x-ratelimit-tier': 'quant' })
@@ -163,6 +166,7 @@ describe('feed streams', () => {
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',
       connection: 'close',
+      'access-control-allow-origin': '*',
     })
     expect(client.headers['x-request-id']).to.match(/^[\w-]{8,}$/)
     await eventually(() => client.comments.length >= 2, 2_000, 'two pings')
@@ -174,6 +178,38 @@ describe('feed streams', () => {
         id: undefined,
       },
     ])
+  })
+
+  it('pings after twenty seconds of silence, on each stream by itself, and no sooner', async () => {
+    await stop()
+    mock.timers.enable({ apis: ['setInterval'] })
+    try {
+      let clock = 0
+      await start({ now: () => clock })
+      const passes = (seconds: number) => {
+        for (let half = 0; half < seconds * 2; half++) {
+          clock += 500
+          mock.timers.tick(500)
+        }
+      }
+      const tell = (seen_at: number) => gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({ seen_at })] })
+      const busy = await open('/feed/prices')
+      const idle = await open('/feed/bids')
+      passes(19)
+      await tell(1)
+      await busy.event(({ event }) => event === 'prices.changed', 2_000)
+      expect([busy.comments, idle.comments]).to.deep.equal([[], []])
+      passes(2)
+      await eventually(() => idle.comments.length === 1, 2_000, 'the ping of the idle stream')
+      passes(17)
+      await tell(2)
+      await eventually(() => busy.events.length === 3, 2_000, 'the second change')
+      expect(busy.comments).to.deep.equal([])
+      passes(21)
+      await eventually(() => busy.comments.length === 1 && idle.comments.length === 2, 2_000, 'a ping each')
+    } finally {
+      mock.timers.reset()
+    }
   })
 
   it('opens behind another request of its connection when that one is answered', async () => {
