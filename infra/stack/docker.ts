@@ -102,7 +102,17 @@ export async function startDocker(
     signal.throwIfAborted()
     throw new Error(`${error instanceof Error ? error.message : String(error)}\n${log}`.trimEnd(), { cause: error })
   }
-  return { addresses: plan.addresses(names), pids: {}, stop: () => stopProject(dataDir).then(() => {}) }
+  return {
+    addresses: plan.addresses(names),
+    pids: {},
+    restart: restartedByDocker,
+    stop: () => stopProject(dataDir).then(() => {}),
+  }
+}
+
+/** Docker's own processes are not ours to look after. */
+async function restartedByDocker(name: ServerName): Promise<void> {
+  throw new Error(`${name} runs in Docker; start its container again`)
 }
 
 /** Stops the containers that a run of this data directory has noted; whether there was such a note. */

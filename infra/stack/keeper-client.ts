@@ -78,6 +78,7 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
   return {
     launch: order =>
       new Promise((resolve, reject) => {
+        ends.delete(order.server)
         waiting.set(order.server, { resolve, reject })
         child.send({ kind: 'launch', order } satisfies KeeperOrder, error => {
           if (error !== null) refuse(order.server, `the keeper process does not answer: ${error.message}`)

@@ -2,10 +2,12 @@
  * Starts the named servers natively, all at once, through the keeper.
  *
  * Writes logs, pids, ports and secrets in the data directory. Invariant: either all of them answer, or everything
- * started here has ended and the error names the server, the cause and the end of its log.
+ * started here has ended and the error names the server, the cause and the end of its log. A server that has ended by
+ * itself later may be started again, on its port and with its data.
  */
 import { readFileSync, renameSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { cacheDirectory } from './downloads.ts'
 import { type Keeper, startKeeper } from './keeper-client.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
@@ -14,7 +16,7 @@ import type { NativeContext, PreparedServer, PrepareServer } from './native/nati
 import { preparePostgres } from './native/postgres.ts'
 import { prepareRedis } from './native/redis.ts'
 import { prepareSchemaRegistry } from './native/schema-registry.ts'
-import { openPortBook } from './ports.ts'
+import { openPortBook, type PortBook } from './ports.ts'
 import { waitUntilReady } from './readiness.ts'
 import { openSecretBook } from './secrets.ts'
 import type { ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
@@ -22,7 +24,10 @@ import type { ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
 /** Servers that were started, where they answer, and how to stop them. */
 export interface StartedServers {
   addresses: Partial<ServerAddresses>
+  /** Those of now. */
   pids: Partial<Record<ServerName, number>>
+  /** Starts a server again that has ended by itself; rejects when it does not answer where it did. */
+  restart(name: ServerName): Promise<void>
   stop(): Promise<void>
 }
 
@@ -47,24 +52,31 @@ export async function startNative(
   const failure = new AbortController()
   const signal = AbortSignal.any([options.signal, failure.signal])
   const cacheDir = resolve(cacheDirectory(environment))
-  const books = { port: openPortBook(dataDir), secret: openSecretBook(dataDir) }
+  const ports = openPortBook(dataDir)
+  const secret = openSecretBook(dataDir)
   const addresses: Partial<ServerAddresses> = {}
   const pids: Partial<Record<ServerName, number>> = {}
-  const afterStops: (() => void)[] = []
+  const afterStops = new Map<ServerName, () => void>()
 
-  const starts = names.map(async name => {
+  const start = async (name: ServerName, port: PortBook): Promise<Partial<ServerAddresses>> => {
     const log = openLog(dataDir, name)
     const say = (line: string) => options.say(`${name}: ${line}`)
     try {
-      const context = { dataDir, cacheDir, environment, say, signal, logFile: log.path, ...books }
+      const context = { dataDir, cacheDir, environment, say, signal, logFile: log.path, port, secret }
       const running = await startOne(name, context, keeper)
       pids[name] = running.pid
-      afterStops.push(() => running.afterStop?.(keeper.endOf(name)))
-      Object.assign(addresses, running.addresses)
+      afterStops.set(name, () => running.afterStop?.(keeper.endOf(name)))
+      return running.addresses
     } catch (error) {
-      const described = describeFailure(name, error, log)
-      failure.abort(described)
-      throw described
+      throw describeFailure(name, error, log)
+    }
+  }
+  const starts = names.map(async name => {
+    try {
+      Object.assign(addresses, await start(name, ports))
+    } catch (error) {
+      failure.abort(error)
+      throw error
     }
   })
   const outcomes = await Promise.allSettled(starts)
@@ -78,9 +90,15 @@ export async function startNative(
   keeper.letGo()
   const stop = async () => {
     await keeper.stop()
-    for (const afterStop of afterStops) afterStop()
+    for (const afterStop of afterStops.values()) afterStop()
   }
-  return { addresses, pids, stop }
+  const restart = async (name: ServerName): Promise<void> => {
+    // A port book gives each port once; a new one finds those of before free again.
+    const found = await start(name, openPortBook(dataDir))
+    const moved = Object.entries(found).find(([key, value]) => !isDeepStrictEqual(value, Reflect.get(addresses, key)))
+    if (moved) throw new Error(`${name} could not get its port back; something else holds it`)
+  }
+  return { addresses, pids, restart, stop }
 }
 
 async function startOne(

@@ -29,7 +29,10 @@ export interface ServerAddresses {
 export interface RunningServers {
   addresses: ServerAddresses
   provided: Record<ServerName, 'address' | 'docker' | 'native'>
-  pids: Partial<Record<ServerName, number>>
+  /** Processes of those that run natively, as of now. */
+  readonly pids: Partial<Record<ServerName, number>>
+  /** Starts a native server again that has ended by itself; rejects when it does not answer where it did. */
+  restart(name: ServerName): Promise<void>
   stop(): Promise<void>
 }
 
@@ -53,7 +56,8 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   const given = givenAddresses(environment)
   const missing = SERVER_NAMES.filter(name => given[name] === undefined)
   const provided = Object.fromEntries(SERVER_NAMES.map(name => [name, 'address'])) as RunningServers['provided']
-  if (missing.length === 0) return { addresses: given as ServerAddresses, provided, pids: {}, stop: async () => {} }
+  if (missing.length === 0)
+    return { addresses: given as ServerAddresses, provided, pids: {}, restart: notOurs, stop: async () => {} }
 
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part), { recursive: true })
   const release = takeOwnership(dataDir)
@@ -66,6 +70,7 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
       addresses: { ...(started.addresses as ServerAddresses), ...given },
       provided,
       pids: started.pids,
+      restart: started.restart,
       stop: async () => {
         await started.stop()
         release()
@@ -75,6 +80,11 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
     release()
     throw error
   }
+}
+
+/** Whoever runs a server elsewhere starts it again there. */
+async function notOurs(name: ServerName): Promise<void> {
+  throw new Error(`${name} is not run by this platform`)
 }
 
 /**

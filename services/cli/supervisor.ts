@@ -12,7 +12,6 @@ import { STAND_IN_PATH } from '#infra/config/stand-in-inventory.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
-import { identify } from '#infra/stack/processes.ts'
 import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishRatesOnce } from './ingest-from-outside.ts'
@@ -30,6 +29,7 @@ import {
   writePlatform,
   writeServers,
 } from './run-directory.ts'
+import { watchServers } from './server-watch.ts'
 import { setUp } from './set-up.ts'
 import { addressVariables, type Environment, settleEnvironment } from './settle-environment.ts'
 import { startStandIns } from './stand-ins.ts'
@@ -65,7 +65,6 @@ const POLL_MS = 200
 const ASK_EVERY_MS = 2_000
 const VIEWS_OF_THE_PAST = ['candles', 'history', 'sales']
 const PATIENCE_MS = 20_000
-const WATCH_EVERY_MS = 1_000
 const STUCK_AFTER_MS = 5 * 60_000
 
 type Undo = () => void | Promise<void>
@@ -138,7 +137,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   return { platform: describe(config, keys, processes, addresses), config, processes }
 }
 
-/** Provides the servers and watches over them: a platform without one of them would only seem to live. */
+/** Provides the servers and watches over them: what ends is started again, and what does not come back ends the platform. */
 async function startServers(
   options: SuperviseOptions,
   undo: Undo[],
@@ -155,18 +154,15 @@ async function startServers(
   undo.push(() => servers.stop())
   undo.push(() => dropAnnouncements(directory))
   writeServers(directory, servers.addresses)
-  const watch = setInterval(() => {
-    for (const [name, pid] of Object.entries(servers.pids)) {
-      if (identify(pid) === undefined) {
-        lose(
-          new CommandFailure(
-            `${name} has ended, and the platform with it. Its log: ${directory.servers}/logs/${name}.log`,
-          ),
-        )
-      }
-    }
-  }, WATCH_EVERY_MS)
-  undo.push(() => clearInterval(watch))
+  undo.push(
+    watchServers({
+      servers,
+      say: text => report({ kind: 'note', text }),
+      onGivenUp: (name, error) =>
+        lose(new CommandFailure(`${name} has ended and does not come back, and the platform ends. ${error.message}`)),
+      signal: options.signal,
+    }),
+  )
   return servers.addresses
 }
 

@@ -3,12 +3,12 @@
  *
  * Uses a small simulated market, so that "live" means prices that ingest has published.
  */
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { eventually } from '#test/harness/eventually.ts'
-import { findPlace, type PlatformPlace } from './platform-process.ts'
+import { type Answer, findPlace, type PlatformPlace } from './platform-process.ts'
 
 const START_LIMIT_MS = 240_000
 const END_LIMIT_MS = 60_000
@@ -88,6 +88,26 @@ describe('a platform on one machine', function () {
     expect((await fetch(`${again.url}/healthz`)).status).to.equal(200)
     expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
   })
+
+  it('starts servers again that are killed, and goes on', async () => {
+    const log = join(place.runDir, 'logs', 'platform.log')
+    for (const name of ['kafka', 'redis']) {
+      const note = join(place.runDir, 'servers', 'pids', `${name}.json`)
+      // Servers in containers are Docker's to start again.
+      if (!existsSync(note)) continue
+      process.kill(JSON.parse(readFileSync(note, 'utf8')).pid, 'SIGKILL')
+      const isBack = () => readFileSync(log, 'utf8').includes(`${name} answers again`)
+      await eventually(isBack, END_LIMIT_MS, `${name} to be started again`)
+    }
+    expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
+    const answers = () => place.get('/prices', { providers: 'provider_05', limit: 1 })
+    const told = (await eventually(async () => updatedIn(await answers()), END_LIMIT_MS, 'prices')) as string
+    await eventually(async () => updatedIn(await answers()) !== told, END_LIMIT_MS, 'a later refresh')
+  })
+
+  /** When the first price was last updated. */
+  const updatedIn = ({ status, body }: Answer): string | undefined =>
+    status === 200 ? body.items[0].last_updated : undefined
 
   it('leaves nothing when it is killed, and starts again with the same keys and data', async () => {
     const owner = JSON.parse(readFileSync(join(place.runDir, 'supervisor', 'owner.json'), 'utf8')) as { pid: number }

@@ -13,7 +13,7 @@ import type { RunningServers } from '#infra/stack/servers.ts'
 const START_LIMIT_MS = 180_000
 
 /** Starts the five servers in containers; call it only where a Docker engine answers. */
-export async function startContainers(): Promise<RunningServers> {
+export async function startContainers(): Promise<Omit<RunningServers, 'restart'>> {
   const images = composeImages()
   const password = randomBytes(18).toString('hex')
   const readerPassword = randomBytes(18).toString('hex')

@@ -1,0 +1,67 @@
+/**
+ * Starts a server of the platform again when it has ended by itself: killed, or halted because its disk was full.
+ *
+ * States of a server: running → ended → (starting → failed → pausing)* → running, or given up. Roles wait for it meanwhile
+ * and go on by themselves. Invariant: one start of a server at a time; pauses grow and are bounded, and a server that
+ * does not come back within {@link PATIENCE_MS} is lost for good, which its caller hears once.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { identify } from '#infra/stack/processes.ts'
+import type { RunningServers, ServerName } from '#infra/stack/servers.ts'
+
+/** What a watch works with. */
+export interface ServerWatchOptions {
+  servers: Pick<RunningServers, 'pids' | 'restart'>
+  say(line: string): void
+  /** Told when a server does not come back. */
+  onGivenUp(name: ServerName, error: Error): void
+  signal: AbortSignal
+  /** How often it looks, and how long the first pause is. */
+  everyMs?: number
+  patienceMs?: number
+}
+
+const LOOK_EVERY_MS = 1_000
+const LONGEST_PAUSE_MS = 15_000
+/** As long as roles wait for a server. */
+const PATIENCE_MS = 10 * 60_000
+
+/** Watches servers until the signal or until what it returns is called; that resolves when no start is under way. */
+export function watchServers(options: ServerWatchOptions): () => Promise<void> {
+  const { servers, say, onGivenUp, everyMs = LOOK_EVERY_MS, patienceMs = PATIENCE_MS } = options
+  const stop = new AbortController()
+  const signal = AbortSignal.any([options.signal, stop.signal])
+  const starting = new Map<ServerName, Promise<void>>()
+
+  const startAgain = async (name: ServerName): Promise<void> => {
+    const endedAt = performance.now()
+    say(`${name} has ended; starting it again`)
+    for (let pauseMs = everyMs; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
+      try {
+        await servers.restart(name)
+        const seconds = ((performance.now() - endedAt) / 1_000).toFixed(1)
+        return say(`${name} answers again after ${seconds} s`)
+      } catch (error) {
+        if (signal.aborted) return
+        if (performance.now() - endedAt > patienceMs) return onGivenUp(name, error as Error)
+        say(`${(error as Error).message}\n${name} is started again in ${pauseMs / 1_000} s`)
+        await pause(pauseMs, undefined, { signal }).catch(() => undefined)
+      }
+    }
+  }
+  const timer = setInterval(() => {
+    for (const [name, pid] of Object.entries(servers.pids) as [ServerName, number][]) {
+      if (starting.has(name) || identify(pid) !== undefined) continue
+      // What was given up stays in the map: it is not started again.
+      starting.set(
+        name,
+        startAgain(name).then(() => void (identify(servers.pids[name] ?? 0) && starting.delete(name))),
+      )
+    }
+  }, everyMs)
+  return async () => {
+    clearInterval(timer)
+    stop.abort()
+    await Promise.all(starting.values())
+  }
+}
