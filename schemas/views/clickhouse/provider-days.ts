@@ -70,20 +70,26 @@ export function selectProviderDays(database: string, condition: string): string 
 /**
  * Reads the changed days of asks column by column, one row per provider and item; parameters `items`, `providers`,
  * `start_day`, `end_day` (days since 1970, half-open). Of the days before the window only the last comes along, which tells
- * whether and at what price it begins: a listed day has a price. One pass, merged by FINAL with whole columns (no key has rows
- * in two partitions), since GROUP BY compares tuples value by value; columns are a third of the bytes of rows.
+ * whether and at what price it begins: a listed day has a price. One pass, and numbers instead of tuples, which are compared
+ * value by value; columns are a third of the bytes of rows. FINAL with whole columns, as candle_parts is read, took 36 ms for a
+ * year of 41 providers where this takes 23.
  */
 export function selectDayColumns(database: string): string {
-  const column = (of: 'priced' | 'closing', member: string): string => `groupArray(tupleElement(${of}, '${member}'))`
-  return `SELECT provider, item_id, groupArray(toInt32(day)) AS days,
-    groupArray(tupleElement(priced, 'version') = ${UNPRICED}) AS unpriced, ${column('priced', 'price')} AS prices,
-    ${column('priced', 'price_micro_usd')} AS micros, ${column('priced', 'currency')} AS currencies,
-    ${column('closing', 'quantity')} AS quantities, ${column('closing', 'listed')} AS listed
+  const last = (of: string, members: readonly string[]): string[] =>
+    members.map(member => `argMax(${of}.${member}, ${of}.version) AS ${member}`)
+  const members = [
+    ...last('priced', ['price', 'price_micro_usd', 'currency']),
+    ...last('closing', ['quantity', 'listed']),
+  ]
+  return `SELECT provider, item_id, groupArray(toInt32(day)) AS days, groupArray(version = ${UNPRICED}) AS unpriced,
+    groupArray(price) AS prices, groupArray(price_micro_usd) AS micros, groupArray(currency) AS currencies,
+    groupArray(quantity) AS quantities, groupArray(listed) AS listed
   FROM (
-    SELECT provider, item_id, day, priced, closing FROM ${database}.provider_days FINAL
+    SELECT provider, item_id, day, max(priced.version) AS version, ${members.join(', ')}
+    FROM ${database}.provider_days
     WHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)}
       AND day < toDate({end_day:Int32})
+    GROUP BY provider, item_id, day
     ORDER BY day DESC LIMIT 1 BY provider, item_id, greatest(day, toDate({start_day:Int32} - 1))
-  ) GROUP BY provider, item_id
-  SETTINGS do_not_merge_across_partitions_select_final = 1, optimize_functions_to_subcolumns = 0`
+  ) GROUP BY provider, item_id`
 }
