@@ -33,6 +33,9 @@ export const ROLE_NAMES = Object.keys(LOADERS) as RoleName[]
 /** Roles that answer clients, and so need the port that clients know. */
 export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
 
+/** Roles that hold thousands of idle clients: a process of theirs alone keeps its heap small. */
+export const HOLDING_ROLES: readonly RoleName[] = ['feed']
+
 /** Roles that share a process. */
 export interface RoleGroup {
   name: string

@@ -12,8 +12,9 @@ import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import { collectGarbage, keepHeapSmall } from '#infra/runtime/small-heap.ts'
 import { exitCodes } from './command-failure.ts'
-import { loadRole, type RoleName } from './roles.ts'
+import { HOLDING_ROLES, loadRole, type RoleName } from './roles.ts'
 
 /** What a process runs and with what. */
 export interface RunOptions {
@@ -33,6 +34,8 @@ const STOP_LIMIT_MS = 20_000
 /** Starts the roles, serves until the signal aborts, stops them; resolves when all have stopped. */
 export async function runRoles(options: RunOptions): Promise<void> {
   const { config, log, roles } = options
+  const isHolding = roles.every(role => HOLDING_ROLES.includes(role))
+  if (isHolding) keepHeapSmall()
   const metrics = openMetrics()
   const http = openHttpHost({ host: config.host, port: config.port, metrics })
   const catalog = sharedCatalog(options)
@@ -61,6 +64,7 @@ export async function runRoles(options: RunOptions): Promise<void> {
       }
     }),
   )
+  if (isHolding) collectGarbage()
   const port = await http.listen().catch(error => fail('http', error))
   log.info({ roles, port }, 'all roles have started')
   options.onListening?.(port)

@@ -152,12 +152,17 @@ export function openGateway(options: GatewayOptions): Gateway {
     },
     async stop() {
       for (const timer of timers) clearInterval(timer)
-      const ended = [...roll.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
-      for (const subscriber of [...roll.all])
-        dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
-      await atMost(STOP_LIMIT_MS, Promise.all(ended))
+      await atMost(STOP_LIMIT_MS, sendAway(roll, dismiss))
     },
   }
+}
+
+/** Ends all streams, each client with a time of its own to come back; resolves when the connections are gone. */
+function sendAway(roll: Roll, dismiss: Bringing['dismiss']): Promise<unknown> {
+  const ended = [...roll.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
+  for (const subscriber of [...roll.all])
+    dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
+  return Promise.all(ended)
 }
 
 /** Everybody whose stream is open, and the same by key. */

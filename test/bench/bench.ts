@@ -7,6 +7,7 @@
  * but for times and sizes that the specification names.
  */
 import type { Log } from '#infra/runtime/log.ts'
+import type { Place } from './place.ts'
 import type { Stage } from './stage.ts'
 
 /** One line of the table and one element of bench.json. */
@@ -31,6 +32,8 @@ export interface BenchContext {
   say(text: string): void
   /** The market at full size on real servers; loaded at the first call, shared by the benchmarks of a run. */
   stage(): Promise<Stage>
+  /** A namespace without a market, of the benchmark's own, which closes it. */
+  place(): Promise<Place>
   /** Aborts when the run is to end early. */
   readonly signal: AbortSignal
 }

@@ -18,6 +18,8 @@ import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
 import { candles, history } from './benches/clickhouse.ts'
 import { feed } from './benches/feed.ts'
+import { feedIdle } from './benches/feed-idle.ts'
+import { feedSlow } from './benches/feed-slow.ts'
 import { liveView } from './benches/live-view.ts'
 import { market, marketReads } from './benches/market.ts'
 import { memory } from './benches/memory.ts'
@@ -29,6 +31,7 @@ import { replay } from './benches/replay.ts'
 import { restart } from './benches/restart.ts'
 import { snapshots } from './benches/snapshots.ts'
 import { visibility } from './benches/visibility.ts'
+import { openPlace } from './place.ts'
 import { keepResults, showResults } from './report.ts'
 import { FULL_SIZE, openStage, QUICK_SIZE, type Stage } from './stage.ts'
 
@@ -47,6 +50,8 @@ const BENCHES: readonly Bench[] = [
   restart,
   memory,
   feed,
+  feedIdle,
+  feedSlow,
   alerts,
   market,
   marketReads,
@@ -97,6 +102,7 @@ async function run({ only, quick = false }: Options): Promise<number> {
       const say = (text: string): void => progress.step(`${bench.name}: ${text}`)
       const context: BenchContext = {
         ...{ isQuick: quick, log, say, signal: stop.signal },
+        place: () => openPlace({ addresses, log, logs: join(root, 'bench-logs', bench.name) }),
         stage: () => {
           stage ??= openStage({
             addresses,

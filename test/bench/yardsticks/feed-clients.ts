@@ -1,17 +1,29 @@
 /**
  * Many clients of an event stream in one process: they count what comes, and some look how old it is.
  *
- * Plain sockets, because a client library would cost more than the server under test.
+ * Plain sockets, because a client library would cost more than the server under test. Good ones read all that comes; slow
+ * ones a part of it; stalled ones nothing behind the first bytes. A slow or stalled one whose stream was ended comes
+ * back at once. An event tells as its first quantity when it was made, in microseconds of the machine's monotonic clock.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { answerAsYardstick } from '../yardstick.ts'
 
-/** Where to connect, and how often. */
+/** How a client reads: all, nothing, or so many bytes a second. */
+export type FeedReading = 'all' | 'nothing' | number
+
+/** Where to connect, how often, and how to read. */
 export interface FeedCrowd {
   port: number
   count: number
+  reads?: FeedReading
+  /** One in so many looks at ages; 20 unless told. */
+  looks?: number
+  /** Where its keys begin, so that two crowds share none. */
+  firstKey?: number
+  /** Keys that are known to the server, two connections each; made up unless told. */
+  keys?: string[]
 }
 
 /** What the clients saw since they were last asked. */
@@ -19,48 +31,82 @@ export interface FeedSeen {
   deliveries: number
   p50Ms: number
   p99Ms: number
+  /** Streams that the server ended. */
+  ended: number
 }
 
-const MARK = '"seen_at":"'
-const INSTANT_LENGTH = 24
-/** One in so many clients looks at ages. */
+const MARK = '"items":['
+const MADE = /"qty":(\d{8,})[,}]/
+/** What lies between the mark and the end of the first quantity, at most. */
+const MADE_WITHIN = 300
 const LOOKS = 20
 const TOGETHER = 200
 const QUIET_MS = 300
 const QUIET_LIMIT_MS = 20_000
+/** A stalled client reads nothing, so it learns by writing that its connection is gone. */
+const PROBE_EVERY_MS = 1_000
 
-const sockets: Socket[] = []
+const sockets = new Set<Socket>()
 let deliveries = 0
+let ended = 0
 let ages: number[] = []
+
+const nowMicros = (): number => Number(process.hrtime.bigint() / 1_000n)
 
 function take(chunk: Buffer, looks: boolean): void {
   for (let at = chunk.indexOf(MARK); at >= 0; at = chunk.indexOf(MARK, at + 1)) {
     deliveries += 1
     if (!looks) continue
-    const start = at + MARK.length
-    const instant = Date.parse(chunk.toString('latin1', start, start + INSTANT_LENGTH))
-    // Cut by the end of a chunk: not looked at.
-    if (!Number.isNaN(instant)) ages.push(Date.now() - instant)
+    // One that the end of a chunk cuts is not looked at.
+    const made = MADE.exec(chunk.toString('latin1', at, at + MADE_WITHIN))?.[1]
+    if (made !== undefined) ages.push((nowMicros() - Number(made)) / 1_000)
   }
 }
 
-/** Two connections have a key together, as many as one may hold. */
-const keyOf = (at: number): string => `sk_live_root_${String(Math.floor(at / 2)).padStart(43, '0')}`
+/** Reads so many bytes a second: a piece, then nothing for as long as it stands for. */
+function readSlowly(socket: Socket, perSecond: number): void {
+  socket.on('data', (chunk: Buffer) => {
+    socket.pause()
+    setTimeout(() => socket.resume(), (chunk.length * 1_000) / perSecond)
+  })
+}
 
-async function open(port: number, at: number): Promise<void> {
+function readNothing(socket: Socket): void {
+  socket.pause()
+  const probe = setInterval(() => socket.write('\n'), PROBE_EVERY_MS)
+  socket.once('close', () => clearInterval(probe))
+}
+
+/** Two connections have a key together, as many as one may hold. */
+function keyOf({ firstKey = 0, keys }: FeedCrowd, at: number): string {
+  const number = Math.floor((firstKey + at) / 2)
+  return keys?.[number] ?? `sk_live_root_${String(number).padStart(43, '0')}`
+}
+
+async function open(crowd: FeedCrowd, at: number): Promise<void> {
+  const { port, reads = 'all', looks = LOOKS } = crowd
   const socket = connect(port, '127.0.0.1')
-  sockets.push(socket)
-  const looks = at % LOOKS === 0
+  sockets.add(socket)
   socket.on('error', () => undefined)
-  socket.write(`GET /feed/prices HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${keyOf(at)}\r\n\r\n`)
+  socket.write(
+    `GET /feed/prices HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${keyOf(crowd, at)}\r\n\r\n`,
+  )
   await once(socket, 'data')
-  socket.on('data', (chunk: Buffer) => take(chunk, looks))
+  if (reads === 'all') socket.on('data', (chunk: Buffer) => take(chunk, at % looks === 0))
+  else if (reads === 'nothing') readNothing(socket)
+  else readSlowly(socket, reads)
+  socket.once('close', () => {
+    if (!sockets.delete(socket)) return
+    ended += 1
+    if (reads !== 'all') void open(crowd, at)
+  })
 }
 
 answerAsYardstick({
-  async connect({ port, count }: FeedCrowd) {
+  async connect(crowd: FeedCrowd) {
+    const { count } = crowd
     for (let from = 0; from < count; from += TOGETHER) {
-      const some = Array.from({ length: Math.min(TOGETHER, count - from) }, (_, i) => open(port, from + i))
+      const some = Array.from({ length: Math.min(TOGETHER, count - from) }, (_, i) => open(crowd, from + i))
       await Promise.all(some)
     }
   },
@@ -72,12 +118,15 @@ answerAsYardstick({
     }
     const sorted = ages.sort((a, b) => a - b)
     const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
-    const seen = { deliveries, p50Ms: at(0.5), p99Ms: at(0.99) }
+    const seen = { deliveries, p50Ms: at(0.5), p99Ms: at(0.99), ended }
     deliveries = 0
+    ended = 0
     ages = []
     return seen
   },
   async disconnect() {
-    for (const socket of sockets.splice(0)) socket.destroy()
+    const all = [...sockets]
+    sockets.clear()
+    for (const socket of all) socket.destroy()
   },
 })

@@ -12,6 +12,8 @@ import { bearerOf, type Credential, type KeyAnswer } from '#infra/postgres/key-d
 import { hashOfKey } from '#infra/postgres/key-text.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import { keepHeapSmall } from '#infra/runtime/small-heap.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
@@ -24,27 +26,45 @@ import { answerAsYardstick, measured } from '../yardstick.ts'
 /** Which server. */
 export type FeedServerKind = 'gateway' | 'plain'
 
+/** Which server, and the most unread bytes of a client where it knows any. */
+export interface FeedOpening {
+  kind: FeedServerKind
+  capBytes?: number
+}
+
 /** How many events to tell, and how many a second. */
 export interface FeedPace {
   events: number
   perSecond: number
+  /** Items of an event; one unless told. */
+  items?: number
 }
 
-const ITEMS_PER_EVENT = 1
+/** Memory of the server while it told events. */
+export interface FeedMemory {
+  peakMib: number
+}
+
+const MIB = 2 ** 20
 const items = Array.from(
   { length: 100 },
   (_, at) =>
     ({ item_id: at + 1, market_hash_name: `AK-47 | Redline ${at} (Field-Tested)`, phase: null }) as CatalogItem,
 )
-const changesAt = (at: number) =>
-  items.slice(0, ITEMS_PER_EVENT).map(({ item_id }) => changed({ item_id, seen_at: Date.now(), quantity: at + 1 }))
+/** The first quantity tells when the event was made, in microseconds of the clock that all processes share. */
+function changesNow(count: number): BookChanged[] {
+  const about = { seen_at: Date.now() }
+  const made = Number(process.hrtime.bigint() / 1_000n)
+  return items.slice(0, count).map(({ item_id }, at) => changed({ ...about, item_id, quantity: at > 0 ? 1 : made }))
+}
 
-let tell: (at: number) => Promise<void>
+let tell: (count: number) => Promise<void>
+let peakBytes = 0
 
 function plainServer(): RequestListener {
   const open = new Set<ServerResponse>()
-  tell = async at => {
-    const changes = changesAt(at)
+  tell = async count => {
+    const changes = changesNow(count)
     const texts = changes.map(change => itemText(items[change.item_id - 1] as CatalogItem, rowOf(change)))
     const frame = changedFrame('ask', 'p', changes[0]?.seen_at ?? 0, texts)
     for (const response of open) response.write(frame)
@@ -57,12 +77,14 @@ function plainServer(): RequestListener {
   }
 }
 
-function gatewayServer(): RequestListener {
+function gatewayServer(capBytes?: number): RequestListener {
+  // As a process of the feed alone runs.
+  keepHeapSmall()
   const log = openLog({ level: 'silent', name: 'bench' })
   const metrics = openFeedMetrics(openMetrics())
   const itemOf = (itemId: number) => items[itemId - 1]
   const scopeOf = () => 'bench'
-  const gateway = openGateway({ itemOf, scopeOf, metrics, log, mayListen: () => true })
+  const gateway = openGateway({ itemOf, scopeOf, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
   const known = new Map<string, KeyAnswer>()
   const judgeHash = (hash: string): KeyAnswer => {
     const answer = known.get(hash) ?? { accepted: true, credential: { keyId: hash, tier: 'quant' } as Credential }
@@ -77,7 +99,7 @@ function gatewayServer(): RequestListener {
     history: { judge: none, since: none, tell: none as never },
     state: { pin: none },
   }
-  tell = at => gateway.deliver({ side: 'ask', provider: 'p', changes: changesAt(at) })
+  tell = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
     unavailable: () => undefined,
@@ -98,21 +120,27 @@ function gatewayServer(): RequestListener {
 }
 
 answerAsYardstick({
-  async open(kind: FeedServerKind) {
-    const server = createServer(kind === 'plain' ? plainServer() : gatewayServer())
+  async open({ kind, capBytes }: FeedOpening) {
+    const server = createServer(kind === 'plain' ? plainServer() : gatewayServer(capBytes))
     server.listen(0, '127.0.0.1', 4_096)
     await once(server, 'listening')
     return (server.address() as AddressInfo).port
   },
-  run: ({ events, perSecond }: FeedPace) =>
+  run: ({ events, perSecond, items: count = 1 }: FeedPace) =>
     measured(async () => {
       const startedAt = performance.now()
       for (let at = 0; at < events; at++) {
         const early = startedAt + (at * 1_000) / perSecond - performance.now()
         if (early > 0) await delay(early)
-        await tell(at)
+        await tell(count)
+        if (at % perSecond === 0) peakBytes = Math.max(peakBytes, process.memoryUsage.rss())
       }
       return events
     }),
-  residentMib: async () => process.memoryUsage().rss / 2 ** 20,
+  residentMib: async () => process.memoryUsage.rss() / MIB,
+  async memory(): Promise<FeedMemory> {
+    const peakMib = peakBytes / MIB
+    peakBytes = 0
+    return { peakMib }
+  },
 })

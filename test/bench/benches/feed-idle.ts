@@ -1,0 +1,86 @@
+/**
+ * What 10,000 clients that only listen cost: memory and CPU of the role `feed`, alone in its process as it runs.
+ *
+ * Two connections of each of 5,000 keys, as many as a key may hold: keys are checked again and places renewed as in
+ * production, and pings go out. Memory is the most that was seen after all had connected.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import type { Bench } from '../bench.ts'
+import { figureEntry } from '../entry.ts'
+import type { Place } from '../place.ts'
+import { startYardstick } from '../yardstick.ts'
+import type { FeedCrowd } from '../yardsticks/feed-clients.ts'
+
+const CLIENTS = new URL('../yardsticks/feed-clients.ts', import.meta.url)
+const CLIENTS_MAX = { full: 10_000, quick: 1_000 }
+const PER_KEY = 2
+/** 300 MB. */
+const BAR_MIB = 300e6 / 2 ** 20
+const READY_LIMIT_MS = 60_000
+const LOOKS = { full: 15, quick: 4 }
+const LOOK_EVERY_MS = 2_000
+const MAKERS = 4
+
+/** Mebibytes and cores. */
+export const feedIdle: Bench = {
+  name: 'feed-idle',
+  about: 'memory and CPU of the feed with 10,000 clients that only listen',
+  async run(context) {
+    const size = context.isQuick ? 'quick' : 'full'
+    const count = CLIENTS_MAX[size]
+    const place = await context.place()
+    const clients = startYardstick(CLIENTS)
+    try {
+      const role = await place.role('feed')
+      await role.ready(READY_LIMIT_MS)
+      context.say(`making ${count / PER_KEY} keys`)
+      const keys = await makeKeys(place, count / PER_KEY)
+      const before = await role.figures()
+      context.say(`connecting ${count} clients`)
+      await clients.ask('connect', { port: Number(new URL(role.baseUrl).port), count, keys } satisfies FeedCrowd)
+      const connected = await role.figures()
+      const startedAt = performance.now()
+      let peakMib = connected.residentMib
+      for (let look = 0; look < LOOKS[size]; look++) {
+        context.signal.throwIfAborted()
+        context.say(`${count} clients are idle`)
+        await pause(LOOK_EVERY_MS)
+        peakMib = Math.max(peakMib, (await role.figures()).residentMib)
+      }
+      const { cpuSeconds } = await role.figures()
+      const cores = ((cpuSeconds - connected.cpuSeconds) * 1_000) / (performance.now() - startedAt)
+      const open = await role.metric('feed_connections')
+      if (open !== count) throw new Error(`${open} of ${count} streams are open`)
+      const named = (name: string, unit: string) => ({ name: `feed, ${count} idle clients: ${name}`, unit })
+      return [
+        figureEntry(named('memory of the role', 'MiB'), peakMib, BAR_MIB),
+        figureEntry(named('memory before they came', 'MiB'), before.residentMib),
+        figureEntry(named('CPU', 'cores'), cores),
+      ]
+    } finally {
+      await clients.stop()
+      await place.close()
+    }
+  },
+}
+
+async function makeKeys({ config, log }: Place, count: number): Promise<string[]> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: MAKERS })
+  const keys: string[] = []
+  const make = async (): Promise<void> => {
+    while (keys.length < count) {
+      const at = keys.push('') - 1
+      keys[at] = (await createAccountWithKey(database, { tier: 'quant' })).key
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: MAKERS }, make))
+    return keys
+  } finally {
+    await database.close()
+  }
+}
