@@ -7,12 +7,15 @@
  */
 import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import { decodeRows, type RowOf, type RowShape } from './column-rows.ts'
 
 /** Reads from a database. */
 export interface ClickhouseReader {
   readonly database: string
   /** The rows of a query; parameters stand in it as `{name:Type}`. */
   rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
+  /** The rows of a query that selects the columns of a shape (column-rows.ts); for answers of thousands of numbers. */
+  columnRows<S extends RowShape>(query: string, shape: S, params?: Record<string, unknown>): Promise<RowOf<S>[]>
   close(): Promise<void>
 }
 
@@ -94,6 +97,12 @@ function readerOf(client: ClickHouseClient, database: string): ClickhouseReader 
         ...(signal && { abort_signal: signal }),
       })
       return answer.json<T>()
+    },
+    async columnRows(query, shape, params = {}) {
+      const { stream } = await client.exec({ query: `${query} FORMAT RowBinary`, query_params: params })
+      const chunks: Buffer[] = []
+      for await (const chunk of stream) chunks.push(chunk)
+      return decodeRows(Buffer.concat(chunks), shape)
     },
     close: () => client.close(),
   }

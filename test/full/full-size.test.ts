@@ -18,7 +18,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS, type CandleInterval, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { type CandlePartColumns, candlePartsOf, PART_COLUMNS } from '#schemas/views/clickhouse/candle-parts.ts'
+import { candlePartsOf, PART_COLUMNS, PART_SHAPE } from '#schemas/views/clickhouse/candle-parts.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
@@ -63,11 +63,11 @@ interface OfItem {
 }
 
 /** Reads the parts of all buckets of some items, merged value by value where the query service merges by FINAL. */
-const partsOfItems = (database: string): string => `SELECT item_id, ${PART_COLUMNS} FROM (
+const partsOfItems = (database: string): string => `SELECT toFloat64(item_id), ${PART_COLUMNS} FROM (
   SELECT item_id, toUnixTimestamp(bucket) AS bucket_s, provider, min(opening) AS opening, max(closing) AS closing,
     min(low) AS low, max(high) AS high, arraySum(mapValues(maxMap(falls))) AS falls FROM ${database}.candle_parts
   WHERE interval_s = {interval_s:UInt32} AND item_id IN {items:Array(UInt32)} GROUP BY item_id, bucket, provider)
-  GROUP BY item_id`
+  GROUP BY item_id, provider`
 
 /** A stored or expected change as a text. */
 const storedLine = (each: Record<string, unknown> | Expected['changes'][number]): string =>
@@ -241,16 +241,20 @@ describe(`${PROVIDERS} providers at full size`, function () {
       let candles = 0
       for (const items of ranges()) {
         const params = { interval_s: intervalMs / 1000, items }
-        const rows = await reader.rows<CandlePartColumns & OfItem>(partsOfItems(reader.database), params)
+        const rows = await reader.columnRows(
+          partsOfItems(reader.database),
+          { item_id: 'number', ...PART_SHAPE },
+          params,
+        )
         const standing = await reader.rows<StandingAsk & OfItem>(
           `SELECT item_id, provider, standing, micro, quantity, at FROM ${reader.database}.candle_standing FINAL
           WHERE item_id IN {items:Array(UInt32)}`,
           params,
         )
-        const partsOf = new Map(rows.map(row => [row.item_id, candlePartsOf(row)]))
+        const partsOf = Map.groupBy(rows, ({ item_id }) => item_id)
         const standingOf = Map.groupBy(standing, ({ item_id }) => item_id)
         for (const item_id of items) {
-          const parts = partsOf.get(item_id) ?? []
+          const parts = (partsOf.get(item_id) ?? []).flatMap(candlePartsOf)
           const composed = composeCandles({ parts, standing: standingOf.get(item_id) ?? [] }, window)
           const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
           expect(composed.candles, `item ${item_id}`).to.deep.equal(model)

@@ -47,37 +47,45 @@ export interface CandlePartsParams extends Record<string, unknown> {
   end_s: number
 }
 
-/** What {@link selectCandleParts} answers in its only row: a column of each member of the parts. */
+/** The edges' members as columns: `opening_micro`. */
+const EDGE_COLUMNS = ['opening', 'closing'].flatMap(edge =>
+  ['standing', 'micro', 'quantity', 'at'].map(member => ({
+    name: `${edge}_${member}`,
+    expression: `tupleElement(${edge}, '${member}')`,
+  })),
+)
+const NUMBERS = [...['bucket_s', 'low', 'high', 'falls'].map(name => ({ name, expression: name })), ...EDGE_COLUMNS]
+
+/** What {@link selectCandleParts} answers, a row per provider: a column of each member of its parts. */
 export interface CandlePartColumns {
-  bucket_s: number[]
-  provider: string[]
-  opening: EdgeColumns
-  closing: EdgeColumns
-  low: number[]
-  high: number[]
-  falls: number[]
+  provider: string
+  bucket_s: Float64Array
+  low: Float64Array
+  high: Float64Array
+  falls: Float64Array
+  opening_standing: Float64Array
+  opening_micro: Float64Array
+  opening_quantity: Float64Array
+  opening_at: Float64Array
+  closing_standing: Float64Array
+  closing_micro: Float64Array
+  closing_quantity: Float64Array
+  closing_at: Float64Array
 }
 
-interface EdgeColumns {
-  standing: boolean[]
-  micro: number[]
-  quantity: number[]
-  at: Instant[]
-}
+/** The columns in the order of {@link PART_COLUMNS}. */
+export const PART_SHAPE = {
+  provider: 'text',
+  ...(Object.fromEntries(NUMBERS.map(({ name }) => [name, 'numbers'])) as Record<
+    Exclude<keyof CandlePartColumns, 'provider'>,
+    'numbers'
+  >),
+} as const
 
-const EDGE_COLUMNS = 'Tuple(standing Array(Bool), micro Array(Int64), quantity Array(Int32), at Array(Int64))'
-
-const edgeColumns = (edge: string): string => {
-  const members = ['standing', 'micro', 'quantity', 'at'].map(
-    member => `groupArray(tupleElement(${edge}, '${member}'))`,
-  )
-  return `tuple(${members.join(', ')})::${EDGE_COLUMNS} AS ${edge}`
-}
-
-/** The parts of a query as {@link CandlePartColumns}: a row per part took 10 ms longer for 5,000 parts. */
+/** The parts of a query that is grouped by provider as {@link CandlePartColumns}. */
 export const PART_COLUMNS = [
-  ...['bucket_s', 'provider', 'low', 'high', 'falls'].map(column => `groupArray(${column}) AS ${column}`),
-  ...['opening', 'closing'].map(edgeColumns),
+  'toString(provider)',
+  ...NUMBERS.map(({ name, expression }) => `groupArray(toFloat64(${expression})) AS ${name}`),
 ].join(', ')
 
 /** The members of parts, to be read of the table FINAL and with {@link PART_SETTINGS}. */
@@ -104,24 +112,29 @@ export function selectCandleParts(database: string): string {
   return `SELECT ${PART_COLUMNS} FROM (SELECT * FROM (
   SELECT ${PART_MEMBERS}, ${zone} AS zone FROM ${database}.candle_parts FINAL
   WHERE interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32})
-  ORDER BY if(zone = 0, -toInt64(bucket_s), toInt64(bucket_s)) LIMIT 1 BY provider, zone, if(zone = 1, bucket_s, 0)) ${PART_SETTINGS}`
+  ORDER BY if(zone = 0, -toInt64(bucket_s), toInt64(bucket_s)) LIMIT 1 BY provider, zone, if(zone = 1, bucket_s, 0)) GROUP BY provider ${PART_SETTINGS}`
 }
 
-/** Turns the row of {@link selectCandleParts} into parts. */
-export function candlePartsOf({ opening, closing, ...columns }: CandlePartColumns): CandlePart[] {
-  const edge = ({ standing, micro, quantity, at }: EdgeColumns, each: number): CandlePart['opening'] => ({
-    standing: standing[each] as boolean,
-    micro: micro[each] as number,
-    quantity: quantity[each] as number,
-    at: at[each] as Instant,
-  })
-  return columns.bucket_s.map((bucket_s, each) => ({
-    bucket: bucket_s * 1000,
-    provider: columns.provider[each] as string,
-    opening: edge(opening, each),
-    closing: edge(closing, each),
-    low: columns.low[each] as number,
-    high: columns.high[each] as number,
-    falls: columns.falls[each] as number,
+/** Turns a row of {@link selectCandleParts} into parts. */
+export function candlePartsOf(columns: CandlePartColumns): CandlePart[] {
+  const { provider, bucket_s, low, high, falls } = columns
+  return Array.from(bucket_s, (start_s, each) => ({
+    bucket: start_s * 1000,
+    provider,
+    opening: {
+      standing: columns.opening_standing[each] === 1,
+      micro: columns.opening_micro[each] as number,
+      quantity: columns.opening_quantity[each] as number,
+      at: columns.opening_at[each] as Instant,
+    },
+    closing: {
+      standing: columns.closing_standing[each] === 1,
+      micro: columns.closing_micro[each] as number,
+      quantity: columns.closing_quantity[each] as number,
+      at: columns.closing_at[each] as Instant,
+    },
+    low: low[each] as number,
+    high: high[each] as number,
+    falls: falls[each] as number,
   }))
 }

@@ -67,6 +67,22 @@ export function selectProviderDays(database: string, condition: string): string 
   )`
 }
 
+/** What {@link selectDayColumns} answers, a row per provider and item. */
+export const DAY_SHAPE = {
+  provider: 'text',
+  item_id: 'number',
+  /** Days since 1970. */
+  days: 'numbers',
+  /** 1 where the day set no price: the close before it counts. */
+  unpriced: 'numbers',
+  prices: 'numbers',
+  micros: 'numbers',
+  currencies: 'texts',
+  quantities: 'numbers',
+  /** 1 where the day ended listed. */
+  listed: 'numbers',
+} as const
+
 /**
  * Reads the changed days of asks column by column, one row per provider and item; parameters `items`, `providers`,
  * `start_day`, `end_day` (days since 1970, half-open). Of the days before the window only the last comes along, which tells
@@ -81,9 +97,9 @@ export function selectDayColumns(database: string): string {
     ...last('priced', ['price', 'price_micro_usd', 'currency']),
     ...last('closing', ['quantity', 'listed']),
   ]
-  return `SELECT provider, item_id, groupArray(toInt32(day)) AS days, groupArray(version = ${UNPRICED}) AS unpriced,
-    groupArray(price) AS prices, groupArray(price_micro_usd) AS micros, groupArray(currency) AS currencies,
-    groupArray(quantity) AS quantities, groupArray(listed) AS listed
+  const numbers = (of: string): string => `groupArray(toFloat64(${of}))`
+  return `SELECT toString(provider), toFloat64(item_id), ${numbers('toInt32(day)')}, ${numbers(`version = ${UNPRICED}`)},
+    ${numbers('price')}, ${numbers('price_micro_usd')}, groupArray(currency), ${numbers('quantity')}, ${numbers('listed')}
   FROM (
     SELECT provider, item_id, day, max(priced.version) AS version, ${members.join(', ')}
     FROM ${database}.provider_days

@@ -12,9 +12,9 @@ import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { CANDLE_INTERVALS, type Candle, type CandleWindow, composeCandles, fillCandles } from '#schemas/views/candle.ts'
 import {
-  type CandlePartColumns,
   type CandlePartsParams,
   candlePartsOf,
+  PART_SHAPE,
   selectCandleParts,
 } from '#schemas/views/clickhouse/candle-parts.ts'
 import { type CandleStandingRow, selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
@@ -101,7 +101,7 @@ async function readSources(clickhouse: ClickhouseReader, itemId: number, window:
     end_s: window.end / 1000,
   }
   const [parts, standing] = await Promise.all([
-    clickhouse.rows<CandlePartColumns>(selectCandleParts(clickhouse.database), params),
+    clickhouse.columnRows(selectCandleParts(clickhouse.database), PART_SHAPE, params),
     clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
   ])
   const named = <T extends { provider: string }>(row: T): T =>

@@ -7,11 +7,12 @@
  * chart"). Of all phases of a finish a provider's cheapest counts, their listings together.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { RowOf } from '#infra/clickhouse/column-rows.ts'
 import type { Provider } from '#infra/config/providers.ts'
 import type { HistoryChartQuery } from '#schemas/api/market.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { MicroUsd, Minor } from '#schemas/values/money.ts'
-import { selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
+import { DAY_SHAPE, selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
 
 /** A provider's close of a day. */
 export interface DayPoint {
@@ -31,19 +32,7 @@ export interface ChartWindow {
 }
 
 /** The changed days of one provider and item, column by column, in no order. */
-interface DayColumns {
-  provider: string
-  item_id: number
-  /** Days since 1970. */
-  days: number[]
-  /** Whether the day set no price: the close before it counts. */
-  unpriced: (boolean | 0 | 1)[]
-  prices: Minor[]
-  micros: MicroUsd[]
-  currencies: string[]
-  quantities: number[]
-  listed: (boolean | 0 | 1)[]
-}
+type DayColumns = RowOf<typeof DAY_SHAPE>
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 365
@@ -73,7 +62,7 @@ export async function readChart(
   providers: readonly string[],
   window: ChartWindow,
 ): Promise<Map<string, DayPoint[]>> {
-  const rows = await clickhouse.rows<DayColumns>(selectDayColumns(clickhouse.database), {
+  const rows = await clickhouse.columnRows(selectDayColumns(clickhouse.database), DAY_SHAPE, {
     items: itemIds,
     providers,
     start_day: window.start / DAY_MS,
@@ -92,7 +81,7 @@ export async function readChart(
 function carried(columns: DayColumns, { start, end }: ChartWindow): DayPoint[] {
   const points: DayPoint[] = []
   const [first, after] = [start / DAY_MS, end / DAY_MS]
-  const changes = columns.days.map((day, at) => ({ day, at })).sort((a, b) => a.day - b.day)
+  const changes = Array.from(columns.days, (day, at) => ({ day, at })).sort((a, b) => a.day - b.day)
   let close: Omit<DayPoint, 'day'> | undefined
   for (const [i, { day, at }] of changes.entries()) {
     close = closeOf(columns, at, close)

@@ -10,8 +10,8 @@ import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { ARBITRAGE_AGE_LIMIT_MS } from '#schemas/views/arbitrage.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
-import { selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
-import { selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
+import { PART_SHAPE, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { DAY_SHAPE, selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
 import {
   type ArbitrageHead,
   arbitrageChunkKey,
@@ -243,12 +243,12 @@ async function measureSingles(asked: Asked): Promise<Entry[]> {
         item_id,
       }),
     indicators: item_id =>
-      reader.rows(selectCandleParts(reader.database), {
+      reader.columnRows(selectCandleParts(reader.database), PART_SHAPE, {
         ...{ interval_s: CANDLE_INTERVALS['1d'].ms / 1000, item_id },
         ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, end_s: end / 1000 },
       }),
     chart: item_id =>
-      reader.rows(selectDayColumns(reader.database), {
+      reader.columnRows(selectDayColumns(reader.database), DAY_SHAPE, {
         ...{ items: [item_id], providers: stage.market.listings.map(({ provider }) => provider) },
         ...{ start_day: end / DAY_MS - YEAR_DAYS, end_day: end / DAY_MS + 1 },
       }),
