@@ -93,6 +93,9 @@ export interface ComposedCandles {
   candles: Candle[]
 }
 
+/** Each provider's last ask so far. */
+type Carried = Map<string, EdgeAsk>
+
 interface Priced {
   provider: string
   micro: MicroUsd
@@ -101,7 +104,7 @@ interface Priced {
 /** Composes the candles of a window: one for each bucket in which at least one provider changed. */
 export function composeCandles(sources: CandleSources, window: CandleWindow): ComposedCandles {
   const carried = carriedIn(sources, window.start)
-  const opening = compositeOf([...carried.values()])
+  const opening = compositeOf(Array.from(carried, ([provider, ask]) => ({ provider, ...ask })))
   const byBucket = new Map<Instant, CandlePart[]>()
   for (const part of sources.parts) {
     if (part.bucket < window.start || part.bucket >= window.end) continue
@@ -112,8 +115,9 @@ export function composeCandles(sources: CandleSources, window: CandleWindow): Co
   const buckets = [...byBucket].sort(([a], [b]) => a - b)
   const candles = buckets.map(([bucket, parts]) => {
     const candle = composeBucket(bucket, parts, carried)
-    for (const part of parts) carried.set(part.provider, { provider: part.provider, ...part.closing })
-    return { ...candle, q: standingQuantity(carried) }
+    for (const part of parts) carried.set(part.provider, part.closing)
+    candle.q = standingQuantity(carried)
+    return candle
   })
   return { opening, candles }
 }
@@ -141,7 +145,7 @@ export function fillCandles(composed: ComposedCandles, window: CandleWindow): Ca
  * Every provider's ask at the window's start: from its last part before, else from the opening of its
  * first part after, else from its newest ask, which then stands since before the window.
  */
-function carriedIn(sources: CandleSources, start: Instant): Map<string, StandingAsk> {
+function carriedIn(sources: CandleSources, start: Instant): Carried {
   const before = new Map<string, CandlePart>()
   const after = new Map<string, CandlePart>()
   for (const part of sources.parts) {
@@ -150,12 +154,10 @@ function carriedIn(sources: CandleSources, start: Instant): Map<string, Standing
       if (bucket > (before.get(provider)?.bucket ?? Number.NEGATIVE_INFINITY)) before.set(provider, part)
     } else if (bucket < (after.get(provider)?.bucket ?? Number.POSITIVE_INFINITY)) after.set(provider, part)
   }
-  const carried = new Map<string, StandingAsk>()
+  const carried: Carried = new Map()
   for (const ask of sources.standing) if (ask.at < start) carried.set(ask.provider, ask)
-  for (const [provider, { opening }] of after) {
-    if (opening.standing) carried.set(provider, { provider, ...opening })
-  }
-  for (const [provider, { closing }] of before) carried.set(provider, { provider, ...closing })
+  for (const [provider, { opening }] of after) if (opening.standing) carried.set(provider, opening)
+  for (const [provider, { closing }] of before) carried.set(provider, closing)
   return carried
 }
 
@@ -163,20 +165,19 @@ function carriedIn(sources: CandleSources, start: Instant): Map<string, Standing
 const NO_LOW: Priced = { provider: '', micro: Number.POSITIVE_INFINITY }
 const NO_HIGH: Priced = { provider: '', micro: Number.NEGATIVE_INFINITY }
 
-/** A month of hours has 28,000 asks to look at, so nothing is copied here: 2 ms instead of 10. */
-function composeBucket(
-  bucket: Instant,
-  parts: readonly CandlePart[],
-  carried: ReadonlyMap<string, StandingAsk>,
-): Omit<Candle, 'q'> {
+/**
+ * Its quantity is still open. A month of hours has 28,000 asks to look at and a year of days 15,000, so nothing is copied
+ * here: 2 ms instead of 10.
+ */
+function composeBucket(bucket: Instant, parts: readonly CandlePart[], carried: Carried): Candle {
   const still = stillStanding(parts, carried)
   const o = edgeAsk(parts, 'opening', still)
   const c = edgeAsk(parts, 'closing', still)
-  const lows: MicroUsd[] = []
+  const lows = new Float64Array(still.length + parts.length)
   let [l, h] = [NO_LOW, NO_HIGH]
-  let v = 0
+  let [v, seen] = [0, 0]
   const see = (provider: string, low: MicroUsd, high: MicroUsd): void => {
-    lows.push(low)
+    lows[seen++] = low
     if (low < l.micro || (low === l.micro && provider < l.provider)) l = { provider, micro: low }
     if (high > h.micro || (high === h.micro && provider < h.provider)) h = { provider, micro: high }
   }
@@ -193,21 +194,24 @@ function composeBucket(
     l: l.micro,
     c: c.micro,
     v,
+    q: 0,
     providers: { o: o.provider, h: h.provider, l: l.provider, c: c.provider },
   }
 }
 
 /** The asks that stand through a bucket without a change. */
-function stillStanding(parts: readonly CandlePart[], carried: ReadonlyMap<string, StandingAsk>): StandingAsk[] {
+function stillStanding(parts: readonly CandlePart[], carried: Carried): Priced[] {
+  const still: Priced[] = []
   const moved = new Set<string>()
   for (const { provider } of parts) moved.add(provider)
-  const still: StandingAsk[] = []
-  for (const ask of carried.values()) if (ask.standing && !moved.has(ask.provider)) still.push(ask)
+  for (const [provider, { standing, micro }] of carried) {
+    if (standing && !moved.has(provider)) still.push({ provider, micro })
+  }
   return still
 }
 
 /** The lowest ask at an edge of a bucket; where none stands, of the moment nearest to that edge. */
-function edgeAsk(parts: readonly CandlePart[], side: 'opening' | 'closing', still: readonly StandingAsk[]): Priced {
+function edgeAsk(parts: readonly CandlePart[], side: 'opening' | 'closing', still: readonly Priced[]): Priced {
   let chosen = NO_LOW
   const see = (provider: string, micro: MicroUsd): void => {
     if (micro < chosen.micro || (micro === chosen.micro && provider < chosen.provider)) chosen = { provider, micro }
@@ -233,15 +237,15 @@ function compositeOf(asks: readonly StandingAsk[]): Composite | undefined {
   return { micro, provider, quantity: asks.reduce((sum, ask) => sum + (ask.standing ? ask.quantity : 0), 0) }
 }
 
-function standingQuantity(carried: ReadonlyMap<string, StandingAsk>): number {
+function standingQuantity(carried: Carried): number {
   let sum = 0
   for (const ask of carried.values()) if (ask.standing) sum += ask.quantity
   return sum
 }
 
 /** 1.5 x the median of the providers' lowest asks, halves up at both steps. */
-function highCap(lows: readonly MicroUsd[]): MicroUsd {
-  const sorted = lows.toSorted((a, b) => a - b)
+function highCap(lows: Float64Array): MicroUsd {
+  const sorted = lows.sort()
   const [below, above] = [sorted[(sorted.length - 1) >> 1] ?? 0, sorted[sorted.length >> 1] ?? 0]
   return Math.round((Math.round((below + above) / 2) * 3) / 2)
 }
