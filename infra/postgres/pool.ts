@@ -3,7 +3,7 @@
  *
  * Reads and writes what its callers say. Invariant: nothing waits for ever - not for a connection, a
  * statement, a lock or an idle transaction - and a transaction whose work throws is rolled back. Errors of
- * idle connections are logged here and met again by the next caller.
+ * connections are logged here and met again by the next statement.
  */
 import { Pool, type PoolClient, type QueryResultRow } from 'pg'
 import type { Log } from '../runtime/log.ts'
@@ -52,7 +52,11 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_LIMIT_MS,
     keepAlive: true,
   })
-  pool.on('error', error => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection'))
+  const tell = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
+  // The pool listens to its idle connections alone: one that is lost in the middle of a transaction, between two
+  // statements, would tell nobody and so end the process.
+  pool.on('connect', client => void client.on('error', tell))
+  pool.on('error', () => undefined)
   return {
     rows: async (statement, values = []) => (await pool.query(statement, [...values])).rows,
     transaction: async work => {
