@@ -33,6 +33,7 @@ export async function openCatalogReader(kafka: KafkaConnection): Promise<Catalog
   const byName = new Map<string, number[]>()
   let version = ''
   let sorted: readonly CatalogItem[] | undefined
+  const shared = openSharing()
   const keep = (item: CatalogItem): void => {
     const isNew = !byId.has(item.item_id)
     byId.set(item.item_id, item)
@@ -52,7 +53,7 @@ export async function openCatalogReader(kafka: KafkaConnection): Promise<Catalog
         if (record.value === null) continue
         const { event, value } = await decodeLearning(kafka.codec, record.value)
         if (event === 'CatalogVersionPublished') version = value.version
-        else keep(fromEvent(value))
+        else keep(shared(fromEvent(value)))
       }
     },
   })
@@ -75,6 +76,42 @@ export async function openCatalogReader(kafka: KafkaConnection): Promise<Catalog
       stop.abort()
       await following.closed.catch(() => undefined)
     },
+  }
+}
+
+/** Columns that hold few different texts. */
+const REPEATING = [
+  ...['item_type', 'item_subtype', 'weapon_type', 'base_name', 'skin_name', 'wear_name', 'def_index'],
+  ...['collection', 'collection_image', 'release_date', 'rarity_name', 'rarity_color', 'style_name', 'phase'],
+] as const
+
+/** Gives items the texts and lists of others that are the same: as decoded, thirty thousand of them have each its own. */
+function openSharing(): (item: CatalogItem) => CatalogItem {
+  const texts = new Map<string, string>()
+  const lists = new Map<string, readonly string[]>()
+  const text = (one: string): string => {
+    const found = texts.get(one)
+    if (found !== undefined) return found
+    texts.set(one, one)
+    return one
+  }
+  const list = (some: readonly string[]): readonly string[] => {
+    const key = some.join('\n')
+    const found = lists.get(key) ?? some.map(text)
+    lists.set(key, found)
+    return found
+  }
+  return item => {
+    const shared: Record<string, unknown> = {
+      ...item,
+      crates: list(item.crates),
+      crates_images: list(item.crates_images),
+    }
+    for (const column of REPEATING) {
+      const value = shared[column]
+      if (typeof value === 'string') shared[column] = text(value)
+    }
+    return shared as unknown as CatalogItem
   }
 }
 
