@@ -34,7 +34,7 @@ const FREE = `WITH takers AS MATERIALIZED (
   )
   SELECT count(graphile_worker.force_unlock_workers(ARRAY[id]))::int AS freed FROM dead`
 
-/** Opens the session, frees what the dead hold, and keeps doing so; rejects when Postgres does not answer. */
+/** Opens the session, frees what the dead hold, and keeps doing so; while Postgres does not answer it tries again. */
 export async function openJobOwners(url: string, options: { name: string; log: Log }): Promise<JobOwners> {
   const { name, log } = options
   const own = new Set<string>()
@@ -56,8 +56,6 @@ export async function openJobOwners(url: string, options: { name: string; log: L
         if (session === client) session = undefined
       },
     })
-
-  session = await openSession()
 
   async function look(): Promise<void> {
     session ??= await openSession()

@@ -111,7 +111,7 @@ export async function removeGivenUpJobs(url: string, log: Log): Promise<void> {
   }
 }
 
-/** Runs jobs of a database until stopped; rejects when Postgres does not answer at the start. */
+/** Runs jobs of a database until stopped; while Postgres does not answer none are taken. */
 export async function runJobs(options: {
   url: string
   /** Shown in pg_stat_activity. */
@@ -124,10 +124,7 @@ export async function runJobs(options: {
   const { url, name, lanes, clocks = [], log, connections = 10 } = options
   const ending = new AbortController()
   const pool = openPool(url, name, connections, log)
-  const owners = await openJobOwners(url, { name, log }).catch(async error => {
-    await pool.end()
-    throw error
-  })
+  const owners = await openJobOwners(url, { name, log })
   const running = lanes.map((lane, order) =>
     keepLane({ lane, clocks: order === 0 ? clocks : [], pool, owners, log, signal: ending.signal }),
   )

@@ -64,7 +64,8 @@ export const start: StartRole = async context => {
     clocks: CLOCKS,
     lanes: lanesOf(serving, mails, tidy),
   })
-  await pickUpLeft(database)
+  // The clock does it too, so a Postgres that is away now only delays it.
+  await pickUpLeft(database).catch(error => log.warn({ err: error }, 'what an earlier process left is picked up later'))
   return {
     name: NAME,
     ready: async () => jobs.unavailable(),
