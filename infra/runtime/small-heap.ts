@@ -4,10 +4,10 @@
  * By default V8 lets a heap grow to several times its contents before it collects. Invariant: nothing is limited, so a
  * role that needs more gets it; the price is a collection more often, beside the main thread for the most part.
  *
- * Measured with 10,000 idle clients of 5,000 keys (`bench --only feed-idle`): 493 MiB and 0.15 cores without this; growing by
- * 25 percent 248 MiB and 0.33 cores, by 50 percent 278 and 0.26. With `--max-semi-space-size=1` alone 433; with
- * `--max-old-space-size=200` as well 254 and 0.31: not taken, since a gateway whose clients are slow may need more than any
- * limit, and would end.
+ * Measured with 10,000 idle clients of 5,000 keys (`bench --only feed-idle`): 493 MiB and 0.15 cores without this; growing
+ * by 25 percent 248 MiB and 0.33 cores, by 35 percent 254 and 0.32, by 50 percent 278 and 0.26. Not taken:
+ * `--max-semi-space-size=1` alone, 433 MiB; with `--max-old-space-size=200` 254 MiB and 0.31 cores, but a gateway whose
+ * clients are slow may need more than any limit, and would end.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
