@@ -18,7 +18,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS, type CandleInterval, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { candlePartsOf, PART_COLUMNS, PART_SHAPE } from '#schemas/views/clickhouse/candle-parts.ts'
+import { candlePartsOf, MERGED_PARTS, PART_COLUMNS, PART_SHAPE } from '#schemas/views/clickhouse/candle-parts.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
@@ -62,10 +62,9 @@ interface OfItem {
   item_id: number
 }
 
-/** Reads the parts of all buckets of some items, merged value by value where the query service merges by FINAL. */
+/** Reads the parts of all buckets of some items; merging is that of the table's own columns. */
 const partsOfItems = (database: string): string => `SELECT toFloat64(item_id), ${PART_COLUMNS} FROM (
-  SELECT item_id, toUnixTimestamp(bucket) AS bucket_s, provider, min(opening) AS opening, max(closing) AS closing,
-    min(low) AS low, max(high) AS high, arraySum(mapValues(maxMap(falls))) AS falls FROM ${database}.candle_parts
+  SELECT item_id, ${MERGED_PARTS} FROM ${database}.candle_parts
   WHERE interval_s = {interval_s:UInt32} AND item_id IN {items:Array(UInt32)} GROUP BY item_id, bucket, provider)
   GROUP BY item_id, provider`
 
