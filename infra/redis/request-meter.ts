@@ -48,6 +48,15 @@ interface Batch {
   waiting: PromiseWithResolvers<Metered>[]
 }
 
+/** What a call came to. */
+interface Counted {
+  admitted: number
+  /** Requests left in the month before them. */
+  leftBefore: number
+  /** What those are told that are not admitted. */
+  refused: Metered
+}
+
 interface Month {
   name: string
   startsAt: number
@@ -95,7 +104,7 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   const open = new Map<string, Batch>()
   let current = monthOf(now())
 
-  async function call({ keyId, limits, countsInMonth }: Batch, wanted: number) {
+  async function call({ keyId, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
     // A connection that is being made again would let requests wait.
     if (redis.status !== 'ready') throw new Error('Redis does not answer')
     const at = now()
@@ -117,18 +126,10 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   }
 
   async function send(batch: Batch): Promise<void> {
-    const { waiting, countsInMonth } = batch
     try {
-      const { admitted, leftBefore, refused } = await call(batch, waiting.length)
-      waiting.forEach(({ resolve }, i) => {
-        if (i >= admitted) resolve(refused)
-        else {
-          const remaining = countsInMonth ? leftBefore - i - 1 : leftBefore
-          resolve({ refusedBy: undefined, remaining, resetAt: refused.resetAt, retryAfterSeconds: 0 })
-        }
-      })
+      settle(batch, await call(batch, batch.waiting.length))
     } catch (error) {
-      for (const { reject } of waiting) reject(error)
+      for (const { reject } of batch.waiting) reject(error)
     }
   }
 
@@ -159,6 +160,15 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     },
     monthOf: keyIds => countsOf(redis, keyIds.map(monthKeyAt(now(), prefix))),
   }
+}
+
+/** Admits the first of a batch and refuses the others. */
+function settle({ waiting, countsInMonth }: Batch, { admitted, leftBefore, refused }: Counted): void {
+  waiting.forEach(({ resolve }, i) => {
+    if (i >= admitted) return resolve(refused)
+    const remaining = countsInMonth ? leftBefore - i - 1 : leftBefore
+    resolve({ refusedBy: undefined, remaining, resetAt: refused.resetAt, retryAfterSeconds: 0 })
+  })
 }
 
 const monthKeyAt =

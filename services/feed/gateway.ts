@@ -160,8 +160,7 @@ export function openGateway(options: GatewayOptions): Gateway {
 /** Ends all streams, each client with a time of its own to come back; resolves when the connections are gone. */
 function sendAway(roll: Roll, dismiss: Bringing['dismiss']): Promise<unknown> {
   const ended = [...roll.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
-  for (const subscriber of [...roll.all])
-    dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
+  for (const subscriber of [...roll.all]) dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
   return Promise.all(ended)
 }
 

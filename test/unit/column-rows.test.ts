@@ -1,4 +1,8 @@
-/** Rows of array columns against bytes written value by value, and what is no whole row. */
+/**
+ * Rows of array columns against bytes that are written value by value, and against what is no whole row.
+ *
+ * Reads and writes memory only; rows are random, and lie at random places of a buffer.
+ */
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { decodeRows } from '#infra/clickhouse/column-rows.ts'
