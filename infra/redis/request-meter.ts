@@ -164,11 +164,11 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
 
 /** Admits the first of a batch and refuses the others. */
 function settle({ waiting, countsInMonth }: Batch, { admitted, leftBefore, refused }: Counted): void {
-  waiting.forEach(({ resolve }, i) => {
-    if (i >= admitted) return resolve(refused)
+  const { resetAt } = refused
+  for (const [i, { resolve }] of waiting.entries()) {
     const remaining = countsInMonth ? leftBefore - i - 1 : leftBefore
-    resolve({ refusedBy: undefined, remaining, resetAt: refused.resetAt, retryAfterSeconds: 0 })
-  })
+    resolve(i < admitted ? { refusedBy: undefined, remaining, resetAt, retryAfterSeconds: 0 } : refused)
+  }
 }
 
 const monthKeyAt =
