@@ -8,11 +8,11 @@ import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
 import { PART_SHAPE, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
-import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import { serveApi } from '../serve-api.ts'
+import { settled } from '../settled.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 
@@ -22,7 +22,6 @@ const WARM_UPS = 20
 const DAYS = 29
 const HOURS = DAYS * 24
 const HOUR_S = CANDLE_INTERVALS['1h'].ms / 1000
-const SETTLE_LIMIT_MS = 180_000
 const PARTS_AT_LEAST = 20_000_000
 /** An insert of more takes gigabytes of the server's memory. */
 const ITEMS_IN_AN_INSERT = 500
@@ -101,10 +100,7 @@ async function fill(context: BenchContext, { config, market }: Stage): Promise<n
       context.say(`storing parts: items ${from} of ${ids.length}`)
       await writer.command(insertParts(writer.database, ids.slice(from, from + ITEMS_IN_AN_INSERT), from / ids.length))
     }
-    context.say('waiting for the merges of what was stored at once')
-    const merges = `SELECT count() AS n FROM system.merges WHERE database = '${writer.database}'`
-    const isSettled = async (): Promise<boolean> => (await writer.rows<{ n: number }>(merges))[0]?.n === 0
-    await eventually(isSettled, SETTLE_LIMIT_MS, 'the merges')
+    await settled(context, writer)
     const [stored] = await writer.rows<{ n: number }>(
       `SELECT count() AS n FROM ${writer.database}.candle_parts WHERE interval_s = ${HOUR_S}`,
     )
