@@ -13,6 +13,7 @@ import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.t
 import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -37,7 +38,7 @@ describe('feeds that resume', function () {
   let database: Database
   let market: MovingMarket
   let steady: string
-  const clients: SseClient[] = []
+  let listeners: FeedListeners
   /** What moves the market while a test runs. */
   const stopping: AbortController[] = []
 
@@ -50,6 +51,7 @@ describe('feeds that resume', function () {
     kafka = connectKafka({ config, role: 'test', log })
     publisher = await openPublisher(kafka, 'book')
     database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    listeners = openFeedListeners(database, ARRIVES_MS)
     const catalog = await openCatalogReader(kafka)
     const items = catalog.items().slice(0, 600)
     await catalog.close()
@@ -60,28 +62,12 @@ describe('feeds that resume', function () {
     steady = roles.baseUrl
   })
   after(async () => {
-    for (const client of clients) client.close()
+    listeners?.close()
     await publisher?.close()
     await database?.close()
   })
 
-  const listen = async (base: string, path: string, lastId?: string): Promise<SseClient> => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
-    const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId }
-    // The view's first snapshot takes a moment to be built.
-    const opened = await eventually(
-      async () => {
-        const client = await openSse(base + path, { key, headers })
-        if (client.status === 200) return client
-        expect(client.status).to.equal(503)
-        return undefined
-      },
-      ARRIVES_MS,
-      'a stream',
-    )
-    clients.push(opened)
-    return opened
-  }
+  const listen: FeedListeners['listen'] = (...asked) => listeners.listen(...asked)
   const idOf = (client: SseClient) => client.events.findLast(({ id }) => id !== undefined)?.id
 
   it('begin with the state and go on with exactly what follows, at random moments of a moving market', async () => {

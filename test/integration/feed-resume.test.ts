@@ -9,11 +9,11 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
-import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import type { SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const ARRIVES_MS = 15_000
@@ -26,13 +26,14 @@ describe('a feed that resumes where the log has expired', function () {
   let database: Database
   let market: MovingMarket
   let base: string
-  const clients: SseClient[] = []
+  let listeners: FeedListeners
 
   before(async () => {
     const { config, log } = place
     kafka = connectKafka({ config, role: 'test', log })
     publisher = await openPublisher(kafka, 'book')
     database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    listeners = openFeedListeners(database, ARRIVES_MS)
     const catalog = await openCatalogReader(kafka)
     const items = catalog.items().slice(0, 200)
     await catalog.close()
@@ -42,27 +43,12 @@ describe('a feed that resumes where the log has expired', function () {
     base = roles.baseUrl
   })
   after(async () => {
-    for (const client of clients) client.close()
+    listeners?.close()
     await publisher?.close()
     await database?.close()
   })
 
-  const listen = async (path: string, lastId?: string): Promise<SseClient> => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
-    const headers: Record<string, string> = lastId === undefined ? {} : { 'last-event-id': lastId }
-    const opened = await eventually(
-      async () => {
-        const client = await openSse(base + path, { key, headers })
-        if (client.status === 200) return client
-        expect(client.status).to.equal(503)
-        return undefined
-      },
-      ARRIVES_MS,
-      'a stream',
-    )
-    clients.push(opened)
-    return opened
-  }
+  const listen = (path: string, lastId?: string) => listeners.listen(base, path, lastId)
   const namesOf = ({ events }: SseClient) => events.map(({ event }) => event)
   const changedId = async (client: SseClient): Promise<string> =>
     (await client.event(({ event, id }) => event === 'prices.changed' && id !== undefined, ARRIVES_MS)).id ?? ''
