@@ -1,11 +1,13 @@
 /**
- * kafkajs 2.2.4 with its three known faults corrected; the only place that loads it.
+ * kafkajs 2.2.4 with its four known faults corrected; the only place that loads it.
  *
  * (a) Its filter of aborted records leaks them when several transactions interleave on a partition
  * (1.4 percent of the records of a real topic): rewritten by producer id and first offset.
  * (b) A fetch that returns only an emptied batch of a compacted topic never advances: such a batch
  * yields one control record at its last offset, which the consumer skips over.
  * (c) A timer of the request queue spins every millisecond when nothing waits: it returns early.
+ * (d) A broker that goes away while it is asked for a coordinator ends a consumer for good: it counts as one that was
+ * not found, which the client looks up again and waits for.
  * Two slow spots of its producer are replaced beside (kafkajs-encoding.ts).
  * The version is pinned, and test/integration/kafkajs.test.ts holds each correction against a broker.
  */
@@ -141,11 +143,28 @@ function correctRequestTimer(): void {
   }
 }
 
+function correctCoordinatorSearch(): void {
+  const { KafkaJSBrokerNotFound } = load('kafkajs/src/errors') as { KafkaJSBrokerNotFound: new (why: string) => Error }
+  const { prototype } = load('kafkajs/src/cluster') as {
+    prototype: { findGroupCoordinatorMetadata(group: unknown): Promise<unknown> }
+  }
+  const find = prototype.findGroupCoordinatorMetadata
+  prototype.findGroupCoordinatorMetadata = async function (group) {
+    try {
+      return await find.call(this, group)
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== 'KafkaJSGroupCoordinatorNotFound') throw error
+      throw new KafkaJSBrokerNotFound(error.message)
+    }
+  }
+}
+
 replaceExport('consumer/filterAbortedMessages', () => withoutAborted)
 replaceExport('producer/groupMessagesPerPartition', () => groupByPartition)
 replaceExport('protocol/recordBatch/record/v0', recordEncoder)
 correctDecodeMessages()
 correctRequestTimer()
+correctCoordinatorSearch()
 // Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 

@@ -24,7 +24,10 @@ export interface LiveRow {
 export interface LiveHead {
   /** The generation whose rows are complete. */
   generation: number
-  /** The generation before it, when that was whole: its snapshot may be read until there is a new one. */
+  /**
+   * The oldest of the generations before it that each followed a whole one: a snapshot of any since then may be read
+   * until there is a new one.
+   */
   succeeds?: number
   /** The next offset of market.book-changes that the rows do not reflect yet. */
   next: number

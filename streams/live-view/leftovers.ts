@@ -2,17 +2,24 @@
  * Deletes the rows of generations that are no longer read: a rebuild's predecessor, or one cut short.
  *
  * Walks the partition's keys in bounded steps, so that Redis serves its readers in between. Invariant:
- * the generation that the head names is never touched, nor any of a rebuild that goes on or begins meanwhile.
+ * the generation that the head names is never touched, nor any of a rebuild that goes on or begins meanwhile. Head,
+ * lease and counter are read as of one moment: a rebuild may have switched since the caller read the head.
  */
 import type { Redis } from '#infra/redis/redis.ts'
-import { generationOf, generationsKey, rebuildKey } from '#schemas/views/live-keys.ts'
+import { generationOf, generationsKey, headKey, type LiveHead, rebuildKey } from '#schemas/views/live-keys.ts'
 import type { TablePlace } from './table-writer.ts'
 
 const KEYS_PER_STEP = 1_000
 
-/** Deletes all other generations of a partition; resolves with the number of keys. */
-export async function deleteLeftovers(redis: Redis, { partition, generation, prefix }: TablePlace): Promise<number> {
-  const [lease, newest] = await redis.mget(rebuildKey(partition, prefix), generationsKey(partition, prefix))
+/** Deletes all generations of a partition but the head's; resolves with the number of keys. */
+export async function deleteLeftovers(
+  redis: Redis,
+  { partition, prefix }: Omit<TablePlace, 'generation'>,
+): Promise<number> {
+  const keys = [headKey, rebuildKey, generationsKey].map(keyOf => keyOf(partition, prefix))
+  const [head, lease, newest] = await redis.mget(keys)
+  if (!head) return 0
+  const { generation } = JSON.parse(head) as LiveHead
   const isLeft = (of: number): boolean => of < generation || (of > generation && !lease && of <= Number(newest))
   let cursor = '0'
   let deleted = 0

@@ -44,7 +44,7 @@ export const start: StartRole = async context => {
       const owned = isUsable
         ? found
         : await writeHead(redis, place, found?.text ?? null, await rebuilder.rebuild(partition))
-      const deleted = await deleteLeftovers(redis, { ...place, generation: owned.head.generation })
+      const deleted = await deleteLeftovers(redis, place)
       log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
       return openLiveSink(redis, place, owned, snapshots.open(place, owned))
     },

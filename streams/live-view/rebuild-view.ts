@@ -86,7 +86,8 @@ async function switchPartition(
     const found = await readHead(redis, place)
     if (found && found.head.generation > head.generation) break
     if (found && found.head.next > head.next) head = await rebuilder.catchUp(place.partition, head)
-    const next: LiveHead = found ? { ...head, succeeds: found.head.generation } : head
+    // Kept over rebuilds in a row, which may be faster than the builder of snapshots.
+    const next: LiveHead = found ? { ...head, succeeds: found.head.succeeds ?? found.head.generation } : head
     const guards = [
       { key, expected: found?.text ?? null },
       { key: lease.key, expected: lease.token },

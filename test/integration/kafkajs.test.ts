@@ -216,6 +216,18 @@ describe('kafkajs as corrected', function () {
       expect(await readRange(topic, end)).to.deep.equal(truth.map(({ offset, key }) => ({ offset, key: `${key}` })))
   })
 
+  it('goes on when a broker goes away while it is asked for a coordinator, where the client as it comes ends', async () => {
+    const topic = await createTopic('coordinator')
+    const committed = await perform(topic, [send(0), commit(0)])
+    const job = { kind: 'read', brokers: kafka.brokers, topic, end: await endOf(topic), maxBytes: 1_000 } as const
+    const group = () => `${place.namespace}g${groups++}`
+    const corrected = await runKafkajs({ ...job, group: group(), brokenSearches: 3, isCorrected: true })
+    expect(corrected.isAtEnd).to.equal(true)
+    expect(corrected.keys).to.deep.equal(committed)
+    const stock = await runKafkajs({ ...job, group: group(), brokenSearches: 1, isCorrected: false })
+    expect(stock.isAtEnd, 'the client as it comes must end here').to.equal(false)
+  })
+
   it('makes no timers while it is idle, where the client as it comes makes one a millisecond', async () => {
     const job = { kind: 'idle', brokers: kafka.brokers, group: '', topic: '', end: 0, maxBytes: 0 } as const
     const corrected = await runKafkajs({ ...job, isCorrected: true })

@@ -11,7 +11,8 @@ import { type BookChanged, bookChanged, type RefreshMarked, refreshMarked } from
 import { bookRefreshStored, bookRowStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { headKey } from '#schemas/views/live-keys.ts'
+import { generationsKey, headKey, itemKey, rebuildKey } from '#schemas/views/live-keys.ts'
+import { deleteLeftovers } from '#streams/live-view/leftovers.ts'
 import { start as startLiveView } from '#streams/live-view/main.ts'
 import { openRebuilder } from '#streams/live-view/rebuild.ts'
 import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
@@ -107,6 +108,22 @@ describe('live view sink', () => {
     await paused.close()
     await other.close()
   })
+
+  for (const { name, isHeld, kept } of [
+    { name: 'those of the head alone while no rebuild goes on', isHeld: false, kept: [3] },
+    { name: 'those of a rebuild that goes on too', isHeld: true, kept: [3, 4] },
+  ])
+    it(`keeps of the rows of all generations ${name}`, async () => {
+      const { partition, prefix } = place(`left-${isHeld}.`)
+      await writeHead(redis, { partition, prefix }, null, { generation: 3, next: 0, ask: {}, bid: {} })
+      await redis.set(generationsKey(partition, prefix), 4)
+      if (isHeld) await redis.set(rebuildKey(partition, prefix), 'a rebuild')
+      const keyOf = (generation: number) => itemKey(partition, generation, 'ask', 1, prefix)
+      for (const generation of [2, 3, 4]) await redis.hset(keyOf(generation), 'provider_01', '1|10000|1|1|USD')
+      expect(await deleteLeftovers(redis, { partition, prefix })).to.equal(3 - kept.length)
+      const left = await Promise.all([2, 3, 4].map(async each => ((await redis.exists(keyOf(each))) ? [each] : [])))
+      expect(left.flat()).to.deep.equal(kept)
+    })
 
   it('sets a record aside that no store can hold', async () => {
     const sink = await open('poison.')

@@ -8,8 +8,9 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
 import { pinSnapshot } from '#services/api/queries/snapshot.ts'
 import type { Findings } from '#services/cli/log-tools/findings.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
@@ -86,9 +87,22 @@ describe('rebuild and verify', function () {
     })
   }
 
+  const head = async (partition: number): Promise<LiveHead> =>
+    JSON.parse((await redis.get(headKey(partition, platform.namespace))) ?? '')
+
+  /** How many asks some providers have in the table that is read, by provider and partition. */
+  const countAsks = async (providers: readonly string[]): Promise<string> => {
+    const counts: number[] = []
+    for (const provider of providers) {
+      for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
+        const { generation } = await head(partition)
+        counts.push(await redis.zcard(listingKey(partition, generation, 'ask', provider, platform.namespace)))
+      }
+    }
+    return counts.filter(count => count > 0).join(' ')
+  }
+
   it('live-view: a row changed by hand, one taken and one too many are found, and gone after a rebuild', async () => {
-    const head = async (partition: number): Promise<LiveHead> =>
-      JSON.parse((await redis.get(headKey(partition, platform.namespace))) ?? '')
     const itemId = market.items[5]?.item_id ?? 0
     const partition = partitionOfItem(itemId)
     const { generation } = await head(partition)
@@ -118,13 +132,21 @@ describe('rebuild and verify', function () {
 
   it('live-view: bulk snapshots are there before, right after and long after the switch', async () => {
     const place = { redis, prefix: platform.namespace }
-    const pinned = async () => (await pinSnapshot(place, 'ask', ['provider_02', 'provider_05'])).lines
-    const lines = await eventually(pinned, 30_000, 'snapshots')
-    await rebuilt('live-view')
-    expect(await pinned()).to.equal(lines)
+    const providers = ['provider_02', 'provider_05']
+    const pinned = async () =>
+      (await pinSnapshot(place, 'ask', providers)).segments.map(({ entry }) => entry.lines).join(' ')
+    const asks = await countAsks(providers)
+    expect(asks).to.not.equal('')
+    await eventually(async () => (await pinned()) === asks, 30_000, 'snapshots')
+    // Faster than snapshots are built.
+    for (let each = 0; each < 3; each++) {
+      await rebuilt('live-view')
+      expect(await pinned()).to.equal(asks)
+    }
     await market.publishRound()
     await settled()
-    await eventually(async () => (await pinned()) > 0, 30_000, 'snapshots of the new table')
+    const then = await countAsks(providers)
+    await eventually(async () => (await pinned()) === then, 30_000, 'snapshots of the new table')
   })
 
   it('candles and history: rows changed by hand are found, and gone after a rebuild', async () => {

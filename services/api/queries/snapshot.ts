@@ -2,8 +2,8 @@
  * Pins a bulk snapshot: the stored segments that make up all live asks or bids at one moment per partition.
  *
  * Reads the manifests of streams/live-view (schemas/views/snapshot.ts) and writes nothing. Invariant: what is pinned stays
- * readable for minutes after it was replaced; a partition whose manifest is missing, or of another table than
- * its head names, makes the whole snapshot unavailable. Order of lines: provider, partition, item id.
+ * readable for minutes after it was replaced; a partition whose manifest is missing, or of a table that
+ * did not lead to the one its head names, makes the whole snapshot unavailable. Order of lines: provider, partition, item id.
  */
 import { createHash } from 'node:crypto'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -80,7 +80,7 @@ async function readManifests(redis: Redis, prefix: string): Promise<(SnapshotMan
   return texts.map(([head, text]) => {
     if (!head || !text) return undefined
     const manifest = JSON.parse(text) as SnapshotManifest
-    const { generation, succeeds } = JSON.parse(head) as LiveHead
-    return manifest.generation === generation || manifest.generation === succeeds ? manifest : undefined
+    const { generation, succeeds = generation } = JSON.parse(head) as LiveHead
+    return manifest.generation >= succeeds && manifest.generation <= generation ? manifest : undefined
   })
 }
