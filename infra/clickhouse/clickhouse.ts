@@ -7,15 +7,15 @@
  */
 import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
-import { decodeRows, type RowOf, type RowShape } from './column-rows.ts'
+import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
 
 /** Reads from a database. */
 export interface ClickhouseReader {
   readonly database: string
   /** The rows of a query; parameters stand in it as `{name:Type}`. */
   rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
-  /** The rows of a query that selects the columns of a shape (column-rows.ts); for answers of thousands of numbers. */
-  columnRows<S extends RowShape>(query: string, shape: S, params?: Record<string, unknown>): Promise<RowOf<S>[]>
+  /** What a query that selects the columns of a shape (native-columns.ts) answers; for answers of thousands of numbers. */
+  columns<S extends ColumnShape>(query: string, shape: S, params?: Record<string, unknown>): Promise<ColumnsOf<S>>
   close(): Promise<void>
 }
 
@@ -98,11 +98,11 @@ function readerOf(client: ClickHouseClient, database: string): ClickhouseReader 
       })
       return answer.json<T>()
     },
-    async columnRows(query, shape, params = {}) {
-      const { stream } = await client.exec({ query: `${query} FORMAT RowBinary`, query_params: params })
+    async columns(query, shape, params = {}) {
+      const { stream } = await client.exec({ query: `${query} FORMAT Native`, query_params: params })
       const chunks: Buffer[] = []
       for await (const chunk of stream) chunks.push(chunk)
-      return decodeRows(Buffer.concat(chunks), shape)
+      return decodeColumns(Buffer.concat(chunks), shape)
     },
     close: () => client.close(),
   }

@@ -11,14 +11,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { CANDLE_INTERVALS, type CandleInterval, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { candlePartsOf, MERGED_PARTS, PART_COLUMNS, PART_SHAPE } from '#schemas/views/clickhouse/candle-parts.ts'
+import {
+  CANDLE_INTERVALS,
+  type CandleInterval,
+  type CandlePart,
+  composeCandles,
+  type EdgeAsk,
+  type StandingAsk,
+} from '#schemas/views/candle.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
@@ -62,11 +68,54 @@ interface OfItem {
   item_id: number
 }
 
-/** Reads the parts of all buckets of some items; merging is that of the table's own columns. */
-const partsOfItems = (database: string): string => `SELECT toFloat64(item_id), ${PART_COLUMNS} FROM (
-  SELECT item_id, ${MERGED_PARTS} FROM ${database}.candle_parts
-  WHERE interval_s = {interval_s:UInt32} AND item_id IN {items:Array(UInt32)} GROUP BY item_id, bucket, provider)
-  GROUP BY item_id, provider`
+const EDGE_MEMBERS = ['standing', 'micro', 'quantity', 'at'] as const
+const [OPENING, CLOSING] = (['opening', 'closing'] as const).map(edge =>
+  EDGE_MEMBERS.map(member => [`${edge}_${member}`, `${edge === 'opening' ? 'min' : 'max'}(${edge}).${member}`]),
+) as [string[][], string[][]]
+/** The columns of a part, and what they are of the table's, merged as the table says. */
+const PART_COLUMNS: readonly string[][] = [
+  ['item', 'item_id'],
+  ['bucket_s', 'toUnixTimestamp(bucket)'],
+  ['lowest', 'min(low)'],
+  ['highest', 'max(high)'],
+  ['fallen', 'arraySum(mapValues(maxMap(falls)))'],
+  ...OPENING,
+  ...CLOSING,
+]
+
+/** Reads the parts of all buckets of some items. */
+async function partsOfItems(
+  reader: ClickhouseReader,
+  params: { interval_s: number; items: readonly number[] },
+): Promise<Map<number, CandlePart[]>> {
+  const columns = await reader.columns(
+    `SELECT ${PART_COLUMNS.map(([name, value]) => `toFloat64(${value}) AS ${name}`).join(', ')}, provider
+    FROM ${reader.database}.candle_parts
+    WHERE interval_s = {interval_s:UInt32} AND item_id IN {items:Array(UInt32)} GROUP BY item_id, bucket, provider`,
+    { ...Object.fromEntries(PART_COLUMNS.map(([name]) => [name, 'number' as const])), provider: 'text' as const },
+    params,
+  )
+  const number = (name: string, row: number): number => Number((columns[name] as ArrayLike<number>)[row])
+  const edge = (side: 'opening' | 'closing', row: number): EdgeAsk => ({
+    standing: number(`${side}_standing`, row) === 1,
+    micro: number(`${side}_micro`, row),
+    quantity: number(`${side}_quantity`, row),
+    at: number(`${side}_at`, row),
+  })
+  const partsOf = new Map<number, CandlePart[]>()
+  for (const [row, provider] of columns.provider.entries()) {
+    const part: CandlePart = {
+      ...{ provider, bucket: number('bucket_s', row) * 1000, falls: number('fallen', row) },
+      ...{ low: number('lowest', row), high: number('highest', row) },
+      ...{ opening: edge('opening', row), closing: edge('closing', row) },
+    }
+    const item = number('item', row)
+    const parts = partsOf.get(item)
+    if (parts) parts.push(part)
+    else partsOf.set(item, [part])
+  }
+  return partsOf
+}
 
 /** A stored or expected change as a text. */
 const storedLine = (each: Record<string, unknown> | Expected['changes'][number]): string =>
@@ -240,20 +289,15 @@ describe(`${PROVIDERS} providers at full size`, function () {
       let candles = 0
       for (const items of ranges()) {
         const params = { interval_s: intervalMs / 1000, items }
-        const rows = await reader.columnRows(
-          partsOfItems(reader.database),
-          { item_id: 'number', ...PART_SHAPE },
-          params,
-        )
+        const partsOf = await partsOfItems(reader, params)
         const standing = await reader.rows<StandingAsk & OfItem>(
           `SELECT item_id, provider, standing, micro, quantity, at FROM ${reader.database}.candle_standing FINAL
           WHERE item_id IN {items:Array(UInt32)}`,
           params,
         )
-        const partsOf = Map.groupBy(rows, ({ item_id }) => item_id)
         const standingOf = Map.groupBy(standing, ({ item_id }) => item_id)
         for (const item_id of items) {
-          const parts = (partsOf.get(item_id) ?? []).flatMap(candlePartsOf)
+          const parts = partsOf.get(item_id) ?? []
           const composed = composeCandles({ parts, standing: standingOf.get(item_id) ?? [] }, window)
           const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
           expect(composed.candles, `item ${item_id}`).to.deep.equal(model)

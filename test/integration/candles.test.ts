@@ -4,8 +4,8 @@
 import { expect } from 'chai'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS, type Candle, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { candlePartsOf, PART_SHAPE, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
+import { readCandleParts } from '#services/api/queries/candles.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
@@ -27,9 +27,9 @@ describe('candles in ClickHouse', function () {
 
   async function candlesOf(itemId: number, intervalMs: number, start = startMs - DAY_MS, end = today + DAY_MS) {
     const params = { interval_s: intervalMs / 1000, item_id: itemId, start_s: start / 1000, end_s: end / 1000 }
-    const rows = await clickhouse.writer.columnRows(selectCandleParts(clickhouse.database), PART_SHAPE, params)
+    const parts = await readCandleParts(clickhouse.writer, params)
     const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
-    return composeCandles({ parts: rows.flatMap(candlePartsOf), standing }, { start, end, intervalMs })
+    return composeCandles({ parts, standing }, { start, end, intervalMs })
   }
 
   async function allCandles(base: number): Promise<Map<string, Candle[]>> {

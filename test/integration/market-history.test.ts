@@ -19,6 +19,7 @@ import { ingestHistory } from '#services/ingest/history/publish.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
 import { convertedAt, makeChanges, makeRateDays, type StoredChange, storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { changeOf } from '#test/fixtures/book-change-sequences.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -181,19 +182,12 @@ describe('daily history', function () {
         `${quoted(unlisted.market_hash_name)},${day(2)},800,CNY,4`,
       ])
       await eventually(async () => (await chart(`item_id=${unlisted.item_id}`)).series[0]?.data.length === 3, LIMIT_MS)
-      const [seen] = makeChanges(world.random, {
-        itemIds: [unlisted.item_id],
-        providers: [FILED],
-        now: Date.now(),
-        days: 1,
-        count: 1,
-      })
       const change = {
-        ...(seen as StoredChange),
-        side: 'ask' as const,
-        seen_at: today - 4 * DAY + 5,
-        price: 650,
-        currency: 'CNY',
+        ...changeOf({
+          ...{ provider: FILED, itemId: unlisted.item_id, seenAt: today - 4 * DAY + 5 },
+          after: { micro: 930_000, quantity: 3 },
+        }),
+        ...{ price: 650, currency: 'CNY' },
       }
       await write(openHistorySink(place.batcher), [changeRecord(change, 7)])
       const { series } = await chart(`item_id=${unlisted.item_id}&currency=CNY`)

@@ -12,10 +12,10 @@ import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { CANDLE_INTERVALS, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { candlePartsOf, PART_SHAPE, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { readCandleParts } from '#services/api/queries/candles.ts'
 import { start as startCandles } from '#streams/candles/main.ts'
 import { start as startFx } from '#streams/fx/main.ts'
 import { start as startHistory } from '#streams/history/main.ts'
@@ -84,9 +84,9 @@ describe('views on a log', function () {
   const candlesOf = async (itemId: number) => {
     const window = { start: today - 9 * DAY_MS, end: today + 9 * DAY_MS, intervalMs: CANDLE_INTERVALS['1h'].ms }
     const params = { interval_s: 3600, item_id: itemId, start_s: window.start / 1000, end_s: window.end / 1000 }
-    const rows = await clickhouse.columnRows(selectCandleParts(clickhouse.database), PART_SHAPE, params)
+    const parts = await readCandleParts(clickhouse, params)
     const standing = await clickhouse.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
-    return composeCandles({ parts: rows.flatMap(candlePartsOf), standing }, window).candles
+    return composeCandles({ parts, standing }, window).candles
   }
   const changesStored = async () => {
     const [row] = await clickhouse.rows<{ rows: number }>(

@@ -7,7 +7,7 @@
  * and the writer needs no state. Retention by bucket width: schemas/views/candle.ts.
  */
 import type { Instant } from '../../values/instant.ts'
-import { CANDLE_INTERVALS, type CandlePart } from '../candle.ts'
+import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk } from '../candle.ts'
 import type { Table } from './table.ts'
 
 const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
@@ -39,7 +39,7 @@ export const candleParts: Table = {
   expires: `bucket + toIntervalDay(multiIf(${retentionDays}, 365))`,
 }
 
-/** Parameters of {@link selectCandleParts}; times in seconds. */
+/** Parameters of the queries of parts; times in seconds, the window half-open. */
 export interface CandlePartsParams extends Record<string, unknown> {
   interval_s: number
   item_id: number
@@ -47,92 +47,155 @@ export interface CandlePartsParams extends Record<string, unknown> {
   end_s: number
 }
 
-/** The edges' members as columns: `opening_micro`. */
-const EDGE_COLUMNS = [
-  { edge: 'opening', nearest: 'argMin' },
-  { edge: 'closing', nearest: 'argMax' },
-].flatMap(({ edge, nearest }) =>
-  ['standing', 'micro', 'quantity', 'at'].map(member => ({
-    name: `${edge}_${member}`,
-    merged: `${nearest}(${edge}.${member}, ${edge}.version)`,
-  })),
-)
-const NUMBERS = ['bucket_s', 'low_micro', 'high_micro', 'fallen', ...EDGE_COLUMNS.map(({ name }) => name)]
+const EDGES = ['opening', 'closing'] as const
+const MEMBERS = ['version', 'standing', 'micro', 'quantity', 'at'] as const
 
-/** What {@link selectCandleParts} answers, a row per provider: a column of each member of its parts. */
-export interface CandlePartColumns {
-  provider: string
-  bucket_s: Float64Array
-  low_micro: Float64Array
-  high_micro: Float64Array
-  fallen: Float64Array
-  opening_standing: Float64Array
-  opening_micro: Float64Array
-  opening_quantity: Float64Array
-  opening_at: Float64Array
-  closing_standing: Float64Array
-  closing_micro: Float64Array
-  closing_quantity: Float64Array
-  closing_at: Float64Array
-}
-
-/** The columns in the order of {@link PART_COLUMNS}. */
+/** The columns that {@link selectCandleParts} answers, a row per stored row. */
 export const PART_SHAPE = {
   provider: 'text',
-  ...(Object.fromEntries(NUMBERS.map(name => [name, 'numbers'])) as Record<
-    Exclude<keyof CandlePartColumns, 'provider'>,
-    'numbers'
-  >),
+  bucket_s: 'number',
+  low_micro: 'number',
+  high_micro: 'number',
+  /** Sum of the row's own falls. */
+  fallen: 'number',
+  opening_version: 'number',
+  opening_standing: 'number',
+  opening_micro: 'number',
+  opening_quantity: 'number',
+  opening_at: 'number',
+  closing_version: 'number',
+  closing_standing: 'number',
+  closing_micro: 'number',
+  closing_quantity: 'number',
+  closing_at: 'number',
 } as const
 
-/** The parts of a query that is grouped by provider as {@link CandlePartColumns}. */
-export const PART_COLUMNS = ['toString(provider)', ...NUMBERS.map(name => `groupArray(toFloat64(${name}))`)].join(', ')
-
-/** The parts that rows of the table make together; to be grouped by bucket and provider. */
-export const MERGED_PARTS = [
-  ...['toUnixTimestamp(bucket) AS bucket_s', 'provider', 'min(low) AS low_micro', 'max(high) AS high_micro'],
-  'arraySum(mapValues(maxMap(falls))) AS fallen',
-  ...EDGE_COLUMNS.map(({ name, merged }) => `${merged} AS ${name}`),
-].join(', ')
-
-/**
- * Reads all that composeCandles needs of an item's parts: those of the window, and of each provider the last one before
- * and the first one after. Parameters: {@link CandlePartsParams}.
- *
- * One pass: a query for each of the three, joined, took twice as long (26.5 million parts: p99 80 ms, now 38 ms),
- * since opening the columns of every part of the table costs more than the rows. Edges are chosen by their version, a
- * number: comparing whole tuples took 53 ms for a year of 41 providers, this 32. FINAL took 27 there, but twice as
- * long as this where a table has very many rows.
- */
-export function selectCandleParts(database: string): string {
-  const zone = 'multiIf(bucket < toDateTime({start_s:UInt32}), 0, bucket < toDateTime({end_s:UInt32}), 1, 2)'
-  return `SELECT ${PART_COLUMNS} FROM (SELECT * FROM (
-  SELECT ${MERGED_PARTS}, ${zone} AS zone FROM ${database}.candle_parts
-  WHERE interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32} GROUP BY bucket, provider)
-  ORDER BY if(zone = 0, -toInt64(bucket_s), toInt64(bucket_s)) LIMIT 1 BY provider, zone, if(zone = 1, bucket_s, 0))
-  GROUP BY provider SETTINGS max_threads = 1`
+/** Rows of the table as columns. */
+export interface CandlePartColumns
+  extends Readonly<Record<Exclude<keyof typeof PART_SHAPE, 'provider'>, Float64Array>> {
+  readonly provider: readonly string[]
 }
 
-/** Turns a row of {@link selectCandleParts} into parts. */
-export function candlePartsOf(columns: CandlePartColumns): CandlePart[] {
-  const { provider, bucket_s, low_micro, high_micro, fallen } = columns
-  return Array.from(bucket_s, (start_s, each) => ({
-    bucket: start_s * 1000,
-    provider,
-    opening: {
-      standing: columns.opening_standing[each] === 1,
-      micro: columns.opening_micro[each] as number,
-      quantity: columns.opening_quantity[each] as number,
-      at: columns.opening_at[each] as Instant,
-    },
-    closing: {
-      standing: columns.closing_standing[each] === 1,
-      micro: columns.closing_micro[each] as number,
-      quantity: columns.closing_quantity[each] as number,
-      at: columns.closing_at[each] as Instant,
-    },
-    low: low_micro[each] as number,
-    high: high_micro[each] as number,
-    falls: fallen[each] as number,
-  }))
+const OF_ITEM = 'interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32}'
+const IN_WINDOW = '(bucket >= toDateTime({start_s:UInt32}) AND bucket < toDateTime({end_s:UInt32}))'
+
+/**
+ * Reads the stored rows of an item and window as they are; {@link mergeParts} makes parts of them. Parameters:
+ * {@link CandlePartsParams}.
+ *
+ * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
+ * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is.
+ */
+export function selectCandleParts(database: string): string {
+  const numbers = [
+    ['toUnixTimestamp(bucket)', 'bucket_s'],
+    ['low', 'low_micro'],
+    ['high', 'high_micro'],
+    ['arraySum(mapValues(falls))', 'fallen'],
+    ...EDGES.flatMap(edge => MEMBERS.map(member => [`${edge}.${member}`, `${edge}_${member}`])),
+  ].map(([value, name]) => `toFloat64(${value}) AS ${name}`)
+  return `SELECT provider, ${numbers.join(', ')} FROM ${database}.candle_parts
+  WHERE ${OF_ITEM} AND ${IN_WINDOW} SETTINGS max_threads = 1`
+}
+
+/** The ask at an edge next to a window: where a provider's last part before it ends, or its first one after it begins. */
+export interface PartAround extends EdgeAsk {
+  provider: string
+  bucket_s: number
+}
+
+/**
+ * Reads of each provider where the last part before the window ends and the first one after it begins, as
+ * {@link PartAround}. Parameters: {@link CandlePartsParams}.
+ */
+export function selectPartsAround(database: string): string {
+  // By bucket, then version: closes of history files have lower versions than what the book saw before them.
+  const order = (edge: string): string =>
+    `bitOr(bitShiftLeft(toUInt128(toUnixTimestamp(bucket)), 64), toUInt128(${edge}.version))`
+  const members = MEMBERS.filter(member => member !== 'version').map(
+    member =>
+      `if(is_before, argMax(closing.${member}, ${order('closing')}), argMin(opening.${member}, ${order('opening')})) AS ${member}`,
+  )
+  return `SELECT provider, toUnixTimestamp(if(is_before, max(bucket), min(bucket))) AS bucket_s, ${members.join(', ')}
+  FROM ${database}.candle_parts WHERE ${OF_ITEM} AND NOT ${IN_WINDOW}
+  GROUP BY provider, bucket < toDateTime({start_s:UInt32}) AS is_before SETTINGS max_threads = 1`
+}
+
+/** Turns an edge next to a window into a part. */
+export function partAround({ provider, bucket_s, standing, micro, quantity, at }: PartAround): CandlePart {
+  const edge = { standing, micro, quantity, at }
+  return { bucket: bucket_s * 1000, provider, opening: edge, closing: edge, low: micro, high: micro, falls: 0 }
+}
+
+/**
+ * Reads the falls of whole parts as {@link PartFalls}. Parameters: those of {@link CandlePartsParams}, and the starts of
+ * the buckets (`buckets`, in seconds), which lie in the window.
+ */
+export function selectPartFalls(database: string): string {
+  return `SELECT provider, toUnixTimestamp(bucket) AS bucket_s, arraySum(mapValues(maxMap(falls))) AS fallen
+  FROM ${database}.candle_parts
+  WHERE ${OF_ITEM} AND ${IN_WINDOW} AND toUnixTimestamp(bucket) IN {buckets:Array(UInt32)} GROUP BY provider, bucket`
+}
+
+/** A row that {@link selectPartFalls} answers. */
+export interface PartFalls {
+  provider: string
+  bucket_s: number
+  fallen: number
+}
+
+/** Parts, and those among them whose falls are not known yet. */
+export interface MergedParts {
+  parts: CandlePart[]
+  /** Made of several rows, whose falls may be the same ones: {@link selectPartFalls} tells them. */
+  doubled: CandlePart[]
+}
+
+/** The number of a provider within a key of {@link mergeParts} stays below it. */
+const PROVIDERS_MOST = 2 ** 16
+
+/** Makes parts of stored rows: those of one key merge as the table's own columns do. */
+export function mergeParts(columns: CandlePartColumns): MergedParts {
+  const { provider, bucket_s, low_micro, high_micro, fallen, opening_version, closing_version } = columns
+  const numberOf = new Map<string, number>()
+  const partOf = new Map<number, { part: CandlePart; openingRow: number; closingRow: number }>()
+  const parts: CandlePart[] = []
+  const doubled = new Set<CandlePart>()
+  for (let row = 0; row < bucket_s.length; row++) {
+    const [name, start_s] = [provider[row] as string, bucket_s[row] as number]
+    const number = numberOf.get(name) ?? numberOf.size
+    numberOf.set(name, number)
+    const key = start_s * PROVIDERS_MOST + number
+    const [low, high] = [low_micro[row] as number, high_micro[row] as number]
+    const known = partOf.get(key)
+    if (known === undefined) {
+      const [opening, closing] = [edgeAt(columns, 'opening', row), edgeAt(columns, 'closing', row)]
+      const part = { bucket: start_s * 1000, provider: name, opening, closing, low, high, falls: fallen[row] as number }
+      partOf.set(key, { part, openingRow: row, closingRow: row })
+      parts.push(part)
+      continue
+    }
+    const { part } = known
+    doubled.add(part)
+    part.low = Math.min(part.low, low)
+    part.high = Math.max(part.high, high)
+    if ((opening_version[row] as number) < (opening_version[known.openingRow] as number)) {
+      part.opening = edgeAt(columns, 'opening', row)
+      known.openingRow = row
+    }
+    if ((closing_version[row] as number) > (closing_version[known.closingRow] as number)) {
+      part.closing = edgeAt(columns, 'closing', row)
+      known.closingRow = row
+    }
+  }
+  return { parts, doubled: [...doubled] }
+}
+
+function edgeAt(columns: CandlePartColumns, edge: 'opening' | 'closing', row: number): EdgeAsk {
+  return {
+    standing: columns[`${edge}_standing`][row] === 1,
+    micro: columns[`${edge}_micro`][row] as number,
+    quantity: columns[`${edge}_quantity`][row] as number,
+    at: columns[`${edge}_at`][row] as Instant,
+  }
 }

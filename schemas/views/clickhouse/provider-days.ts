@@ -67,45 +67,54 @@ export function selectProviderDays(database: string, condition: string): string 
   )`
 }
 
-/** What {@link selectDayColumns} answers, a row per provider and item. */
+/** What {@link selectDayColumns} answers, a row per stored row. */
 export const DAY_SHAPE = {
   provider: 'text',
   item_id: 'number',
   /** Days since 1970. */
-  days: 'numbers',
-  /** 1 where the day set no price: the close before it counts. */
-  unpriced: 'numbers',
-  prices: 'numbers',
-  micros: 'numbers',
-  currencies: 'texts',
-  quantities: 'numbers',
-  /** 1 where the day ended listed. */
-  listed: 'numbers',
+  day: 'number',
+  /** {@link UNPRICED} where the row set no price. */
+  priced_version: 'number',
+  price: 'number',
+  micro: 'number',
+  currency: 'text',
+  closing_version: 'number',
+  quantity: 'number',
+  /** 1 where it ended listed. */
+  listed: 'number',
 } as const
 
+/** Parameters of {@link selectDayColumns}; days since 1970, the window half-open. */
+export interface DayColumnsParams extends Record<string, unknown> {
+  items: readonly number[]
+  providers: readonly string[]
+  start_day: number
+  end_day: number
+}
+
 /**
- * Reads the changed days of asks column by column, one row per provider and item; parameters `items`, `providers`,
- * `start_day`, `end_day` (days since 1970, half-open). Of the days before the window only the last comes along, which tells
- * whether and at what price it begins: a listed day has a price. One pass, and numbers instead of tuples, which are compared
- * value by value; columns are a third of the bytes of rows. FINAL with whole columns, as candle_parts is read, took 36 ms for a
- * year of 41 providers where this takes 23.
+ * Reads the stored rows of asks of a window as they are, and of each provider's last day before it what that comes to,
+ * which tells whether and at what price the window begins: a listed day has a price. Of several rows of a day the highest
+ * version counts, of price and close each. Merging a year of 41 providers here took twice as long as reading it.
  */
 export function selectDayColumns(database: string): string {
-  const last = (of: string, members: readonly string[]): string[] =>
-    members.map(member => `argMax(${of}.${member}, ${of}.version) AS ${member}`)
-  const members = [
-    ...last('priced', ['price', 'price_micro_usd', 'currency']),
-    ...last('closing', ['quantity', 'listed']),
-  ]
-  const numbers = (of: string): string => `groupArray(toFloat64(${of}))`
-  return `SELECT toString(provider), toFloat64(item_id), ${numbers('toInt32(day)')}, ${numbers(`version = ${UNPRICED}`)},
-    ${numbers('price')}, ${numbers('price_micro_usd')}, groupArray(currency), ${numbers('quantity')}, ${numbers('listed')}
-  FROM (
-    SELECT provider, item_id, day, max(priced.version) AS version, ${members.join(', ')}
-    FROM ${database}.provider_days
-    WHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)}
-      AND day < toDate({end_day:Int32})
-    GROUP BY provider, item_id, day
-    ORDER BY day DESC LIMIT 1 BY provider, item_id, greatest(day, toDate({start_day:Int32} - 1))
-  ) GROUP BY provider, item_id`
+  const told = (value: (of: 'priced' | 'closing', member: string) => string, day: string): string =>
+    [
+      ...['provider', 'toFloat64(item_id) AS item_id', `toFloat64(toInt32(${day})) AS day`],
+      `toFloat64(${value('priced', 'version')}) AS priced_version`,
+      `toFloat64(${value('priced', 'price')}) AS price`,
+      `toFloat64(${value('priced', 'price_micro_usd')}) AS micro`,
+      `toLowCardinality(${value('priced', 'currency')}) AS currency`,
+      `toFloat64(${value('closing', 'version')}) AS closing_version`,
+      `toFloat64(${value('closing', 'quantity')}) AS quantity`,
+      `toFloat64(${value('closing', 'listed')}) AS listed`,
+    ].join(', ')
+  const newest = (of: string, member: string): string =>
+    `argMax(${of}.${member}, bitShiftLeft(toInt128(toInt32(days.day)), 64) + ${of}.version)`
+  const asks = "item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)}"
+  const [start, end] = ['start', 'end'].map(edge => `toDate({${edge}_day:Int32})`)
+  return `SELECT ${told((of, member) => `${of}.${member}`, 'days.day')} FROM ${database}.provider_days AS days
+  WHERE ${asks} AND days.day >= ${start} AND days.day < ${end}
+  UNION ALL SELECT ${told(newest, 'max(days.day)')} FROM ${database}.provider_days AS days
+  WHERE ${asks} AND days.day < ${start} GROUP BY provider, item_id`
 }

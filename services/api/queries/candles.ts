@@ -10,12 +10,24 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'
 import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
-import { CANDLE_INTERVALS, type Candle, type CandleWindow, composeCandles, fillCandles } from '#schemas/views/candle.ts'
+import {
+  CANDLE_INTERVALS,
+  type Candle,
+  type CandlePart,
+  type CandleWindow,
+  composeCandles,
+  fillCandles,
+} from '#schemas/views/candle.ts'
 import {
   type CandlePartsParams,
-  candlePartsOf,
+  mergeParts,
   PART_SHAPE,
+  type PartAround,
+  type PartFalls,
+  partAround,
   selectCandleParts,
+  selectPartFalls,
+  selectPartsAround,
 } from '#schemas/views/clickhouse/candle-parts.ts'
 import { type CandleStandingRow, selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
 import { forbiddenTier } from '../guard.ts'
@@ -101,12 +113,30 @@ async function readSources(clickhouse: ClickhouseReader, itemId: number, window:
     end_s: window.end / 1000,
   }
   const [parts, standing] = await Promise.all([
-    clickhouse.columnRows(selectCandleParts(clickhouse.database), PART_SHAPE, params),
+    readCandleParts(clickhouse, params),
     clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
   ])
   const named = <T extends { provider: string }>(row: T): T =>
     isOneOfMany ? { ...row, provider: `${row.provider}${OF_ITEM}${itemId}` } : row
-  return { parts: parts.flatMap(candlePartsOf).map(named), standing: standing.map(named) }
+  return { parts: parts.map(named), standing: standing.map(named) }
+}
+
+/** Reads all parts that the candles of an item's window are composed of, those next to the window included. */
+export async function readCandleParts(clickhouse: ClickhouseReader, params: CandlePartsParams): Promise<CandlePart[]> {
+  const { database } = clickhouse
+  const [columns, around] = await Promise.all([
+    clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
+    clickhouse.rows<PartAround>(selectPartsAround(database), params),
+  ])
+  const { parts, doubled } = mergeParts(columns)
+  if (doubled.length > 0) {
+    const keyOf = (provider: string, start_s: number): string => `${start_s} ${provider}`
+    const buckets = [...new Set(doubled.map(({ bucket }) => bucket / 1000))]
+    const rows = await clickhouse.rows<PartFalls>(selectPartFalls(database), { ...params, buckets })
+    const fallenOf = new Map(rows.map(({ provider, bucket_s, fallen }) => [keyOf(provider, bucket_s), fallen]))
+    for (const part of doubled) part.falls = fallenOf.get(keyOf(part.provider, part.bucket / 1000)) ?? part.falls
+  }
+  return [...parts, ...around.map(partAround)]
 }
 
 function withoutItems(candle: Candle): Candle {

@@ -7,12 +7,17 @@
  * chart"). Of all phases of a finish a provider's cheapest counts, their listings together.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { RowOf } from '#infra/clickhouse/column-rows.ts'
+import type { ColumnsOf } from '#infra/clickhouse/native-columns.ts'
 import type { Provider } from '#infra/config/providers.ts'
 import type { HistoryChartQuery } from '#schemas/api/market.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { MicroUsd, Minor } from '#schemas/values/money.ts'
-import { DAY_SHAPE, selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
+import {
+  DAY_SHAPE,
+  type DayColumnsParams,
+  selectDayColumns,
+  UNPRICED,
+} from '#schemas/views/clickhouse/provider-days.ts'
 
 /** A provider's close of a day. */
 export interface DayPoint {
@@ -31,8 +36,19 @@ export interface ChartWindow {
   end: number
 }
 
-/** The changed days of one provider and item, column by column, in no order. */
-type DayColumns = RowOf<typeof DAY_SHAPE>
+/** How one provider's ask for one item closed a day on which it changed. */
+interface DayClose {
+  day: number
+  /** Versions decide between the rows of one day. */
+  pricedVersion: number
+  closingVersion: number
+  price: Minor
+  micro: MicroUsd
+  currency: string
+  /** -1 where it is not known. */
+  quantity: number
+  listed: boolean
+}
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 365
@@ -62,52 +78,79 @@ export async function readChart(
   providers: readonly string[],
   window: ChartWindow,
 ): Promise<Map<string, DayPoint[]>> {
-  const rows = await clickhouse.columnRows(selectDayColumns(clickhouse.database), DAY_SHAPE, {
+  const days: DayColumnsParams = {
     items: itemIds,
     providers,
     start_day: window.start / DAY_MS,
     end_day: window.end / DAY_MS,
-  })
+  }
+  const columns = await clickhouse.columns(selectDayColumns(clickhouse.database), DAY_SHAPE, days)
   const series = new Map<string, DayPoint[]>()
-  for (const [provider, columns] of Map.groupBy(rows, row => row.provider)) {
-    const points = columns.map(one => carried(one, window))
+  for (const [provider, ofItems] of closesOf(columns)) {
+    const points = [...ofItems.values()].map(closes => carried([...closes.values()], window))
     const merged = points.length === 1 ? (points[0] as DayPoint[]) : mergePhases(points)
     if (merged.length > 0) series.set(provider, merged)
   }
   return new Map([...series].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
+/** The closes of stored rows by provider, item and day. */
+function closesOf(columns: ColumnsOf<typeof DAY_SHAPE>): Map<string, Map<number, Map<number, DayClose>>> {
+  const closes = new Map<string, Map<number, Map<number, DayClose>>>()
+  for (const [row, provider] of columns.provider.entries()) {
+    const number = (name: Exclude<keyof typeof DAY_SHAPE, 'provider' | 'currency'>): number =>
+      columns[name][row] as number
+    const ofItems = within(closes, provider, () => new Map<number, Map<number, DayClose>>())
+    const ofDays = within(ofItems, number('item_id'), () => new Map<number, DayClose>())
+    const close: DayClose = {
+      day: number('day'),
+      pricedVersion: number('priced_version'),
+      closingVersion: number('closing_version'),
+      price: number('price'),
+      micro: number('micro'),
+      currency: columns.currency[row] as string,
+      quantity: number('quantity'),
+      listed: number('listed') === 1,
+    }
+    const known = ofDays.get(close.day)
+    ofDays.set(close.day, known ? merged(known, close) : close)
+  }
+  return closes
+}
+
+function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  const found = map.get(key) ?? make()
+  map.set(key, found)
+  return found
+}
+
+function merged(a: DayClose, b: DayClose): DayClose {
+  const { pricedVersion, price, micro, currency } = a.pricedVersion > b.pricedVersion ? a : b
+  const { closingVersion, quantity, listed } = a.closingVersion > b.closingVersion ? a : b
+  return { day: a.day, pricedVersion, price, micro, currency, closingVersion, quantity, listed }
+}
+
 /** A point for every day on which the item was listed, the price of the last change carried on. */
-function carried(columns: DayColumns, { start, end }: ChartWindow): DayPoint[] {
+function carried(closes: DayClose[], { start, end }: ChartWindow): DayPoint[] {
   const points: DayPoint[] = []
   const [first, after] = [start / DAY_MS, end / DAY_MS]
-  const changes = Array.from(columns.days, (day, at) => ({ day, at })).sort((a, b) => a.day - b.day)
-  let close: Omit<DayPoint, 'day'> | undefined
-  for (const [i, { day, at }] of changes.entries()) {
-    close = closeOf(columns, at, close)
-    if (!close) continue
-    const next = Math.min(changes[i + 1]?.day ?? after, after)
+  closes.sort((a, b) => a.day - b.day)
+  let point: Omit<DayPoint, 'day'> | undefined
+  for (const [i, close] of closes.entries()) {
+    point = pointOf(close, point)
+    if (!point) continue
+    const next = Math.min(closes[i + 1]?.day ?? after, after)
     // A withdrawal ends what is carried; its own day still closes at the last price.
-    const until = columns.listed[at] ? next : Math.min(day + 1, next)
-    for (let shown = Math.max(day, first); shown < until; shown++) points.push({ day: shown * DAY_MS, ...close })
+    const until = close.listed ? next : Math.min(close.day + 1, next)
+    for (let shown = Math.max(close.day, first); shown < until; shown++) points.push({ day: shown * DAY_MS, ...point })
   }
   return points
 }
 
-function closeOf(
-  columns: DayColumns,
-  at: number,
-  before: Omit<DayPoint, 'day'> | undefined,
-): Omit<DayPoint, 'day'> | undefined {
-  const quantity = columns.quantities[at] as number
-  const known = quantity < 0 ? null : quantity
-  if (columns.unpriced[at]) return before && { ...before, quantity: known }
-  return {
-    price: columns.prices[at] as number,
-    price_micro_usd: columns.micros[at] as number,
-    currency: columns.currencies[at] as string,
-    quantity: known,
-  }
+function pointOf(close: DayClose, before: Omit<DayPoint, 'day'> | undefined): Omit<DayPoint, 'day'> | undefined {
+  const quantity = close.quantity < 0 ? null : close.quantity
+  if (close.pricedVersion === UNPRICED) return before && { ...before, quantity }
+  return { price: close.price, price_micro_usd: close.micro, currency: close.currency, quantity }
 }
 
 function mergePhases(phases: readonly DayPoint[][]): DayPoint[] {

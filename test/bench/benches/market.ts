@@ -245,12 +245,12 @@ async function measureSingles(asked: Asked): Promise<Entry[]> {
         item_id,
       }),
     indicators: item_id =>
-      reader.columnRows(selectCandleParts(reader.database), PART_SHAPE, {
+      reader.columns(selectCandleParts(reader.database), PART_SHAPE, {
         ...{ interval_s: CANDLE_INTERVALS['1d'].ms / 1000, item_id },
         ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, end_s: end / 1000 },
       }),
     chart: item_id =>
-      reader.columnRows(selectDayColumns(reader.database), DAY_SHAPE, {
+      reader.columns(selectDayColumns(reader.database), DAY_SHAPE, {
         ...{ items: [item_id], providers: stage.market.listings.map(({ provider }) => provider) },
         ...{ start_day: end / DAY_MS - YEAR_DAYS, end_day: end / DAY_MS + 1 },
       }),
