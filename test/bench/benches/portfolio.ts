@@ -5,18 +5,14 @@
  * A place of its own, since the live market has no part in it: 500 items that three providers close every other day, with
  * the exchange rates of every day. Cold means that nothing of the ledger's version is known: each turn writes first.
  */
-
-import { join } from 'node:path'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { runDirectory } from '#services/cli/run-directory.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
-import { testServers } from '#test/harness/test-servers.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
-import { openPlace, type Place } from '../place.ts'
+import type { Place } from '../place.ts'
 import { median, percentile } from '../statistics.ts'
 
 const COLD_BAR_MS = 2_000
@@ -35,10 +31,8 @@ export const portfolio: Bench = {
   name: 'portfolio',
   about: 'daily values of a ledger of 10,000 entries over five years, and the import of 5 MB',
   async run(context) {
-    const addresses = await testServers()
-    const { root } = runDirectory(process.env)
     context.say('setting a namespace up')
-    const place = await openPlace({ addresses, log: context.log, logs: join(root, 'bench-logs') })
+    const place = await context.place()
     try {
       return await measure(context, place)
     } finally {
