@@ -12,7 +12,7 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
-import { VIEW_NAMES } from '#services/cli/log-tools/views.ts'
+import { STORED_VIEWS } from '#services/cli/log-tools/views.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { openSmallMarket } from '#test/fixtures/small-market.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
@@ -47,7 +47,7 @@ describe('killed rebuilds', function () {
     await roles.baseUrl(START_LIMIT_MS)
     const ended = { killed: 0, done: 0 }
     for (let kill = 0; kill < KILLS; kill++) {
-      const view = VIEW_NAMES[kill % VIEW_NAMES.length] ?? 'history'
+      const view = STORED_VIEWS[kill % STORED_VIEWS.length] ?? 'history'
       const env = { PATH: process.env.PATH ?? '', ...environment }
       const command = spawn(process.execPath, [MAIN, 'rebuild', view], { env, stdio: 'ignore' })
       const exit = once(command, 'exit')
@@ -69,7 +69,7 @@ describe('killed rebuilds', function () {
       signal: AbortSignal.timeout(SETTLE_LIMIT_MS),
       without: ['alert-triggers', 'provider-health', 'fx', 'accounts'],
     })
-    for (const view of VIEW_NAMES) {
+    for (const view of STORED_VIEWS) {
       const findings = await findingsOf(config, log, view, () => undefined)
       console.log(`      ${view}: ${findings.compared} rows compared, ${findings.differences} differ`)
       expect(findings.examples, view).to.deep.equal([])

@@ -15,7 +15,7 @@ import { pinSnapshot } from '#services/api/queries/snapshot.ts'
 import type { Findings } from '#services/cli/log-tools/findings.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
-import { VIEW_NAMES, type ViewName } from '#services/cli/log-tools/views.ts'
+import { STORED_VIEWS, type ViewName } from '#services/cli/log-tools/views.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { view as candlesView } from '#streams/candles/main.ts'
 import { view as historyView } from '#streams/history/main.ts'
@@ -73,7 +73,7 @@ describe('rebuild and verify', function () {
     return row?.rows ?? 0
   }
 
-  for (const name of VIEW_NAMES) {
+  for (const name of STORED_VIEWS) {
     it(`${name}: verify agrees, and does so after a rebuild`, async () => {
       const before = await check(name)
       expect(before.compared).to.be.greaterThan(50)
@@ -181,7 +181,7 @@ describe('rebuild and verify', function () {
     isOver = true
     await going
     await settled()
-    for (const name of VIEW_NAMES) expect((await check(name)).examples, name).to.deep.equal([])
+    for (const name of STORED_VIEWS) expect((await check(name)).examples, name).to.deep.equal([])
     expect(Math.min(...counts)).to.be.greaterThan((counts[0] ?? 0) * 0.9)
     const shadows = await clickhouse.rows<{ name: string }>(
       `SELECT name FROM system.tables WHERE database = '${clickhouse.database}' AND name LIKE '%_shadow_%'`,

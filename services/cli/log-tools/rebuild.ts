@@ -2,7 +2,7 @@
  * `marketlog rebuild VIEW`: builds a view anew from the log while it is read and kept, then switches to it.
  *
  * How, and why that is safe: streams/live-view/rebuild-view.ts and streams/runner/table-rebuild.ts. One rebuild of a view at
- * a time, by a lease in Redis. Alerts keep no view: their state is restored from the log whenever a partition opens.
+ * a time, by a lease in Redis. Alerts keep no view but the role's own state: rebuild-alerts.ts.
  */
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
@@ -17,7 +17,8 @@ import { rebuildTables } from '#streams/runner/table-rebuild.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { type Output, write } from './output.ts'
-import { tableViewOf, type ViewName } from './views.ts'
+import { rebuildAlerts } from './rebuild-alerts.ts'
+import { type TableViewName, tableViewOf, type ViewName } from './views.ts'
 
 const LEASE_MS = 10_000
 const RENEW_EVERY_MS = 2_500
@@ -34,10 +35,7 @@ export async function rebuild(
   const startedAt = performance.now()
   const onProgress = (step: string): void => progress.step(`rebuilding ${name}: ${step}`)
   try {
-    const result =
-      name === 'live-view'
-        ? { partitions: await rebuildLiveView(config, log, onProgress) }
-        : await rebuildTableView(config, log, name, onProgress, signal)
+    const result = await carryOut(config, log, name, onProgress, signal)
     const seconds = Number(((performance.now() - startedAt) / 1000).toFixed(1))
     await write(output, `${JSON.stringify({ view: name, seconds, ...result })}\n`)
   } catch (error) {
@@ -48,10 +46,22 @@ export async function rebuild(
   }
 }
 
+async function carryOut(
+  config: PlatformConfig,
+  log: Log,
+  name: ViewName,
+  onProgress: (step: string) => void,
+  signal: AbortSignal,
+): Promise<object> {
+  if (name === 'live-view') return { partitions: await rebuildLiveView(config, log, onProgress) }
+  if (name === 'alerts') return rebuildAlerts(config, log, onProgress, signal)
+  return rebuildTableView(config, log, name, onProgress, signal)
+}
+
 async function rebuildTableView(
   config: PlatformConfig,
   log: Log,
-  name: Exclude<ViewName, 'live-view'>,
+  name: TableViewName,
   onProgress: (step: string) => void,
   signal: AbortSignal,
 ) {

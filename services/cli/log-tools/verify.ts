@@ -2,7 +2,7 @@
  * `marketlog verify VIEW`: derives a view from the log by a fold of its own and compares it with what is stored.
  *
  * Reads only, while the role goes on. The cut is the view's own: the head's offset in Redis, the group's committed offset and
- * the offsets that rows carry in ClickHouse. Prints each difference and a summary as JSON lines; exit code 1 on any.
+ * the offsets that rows carry in ClickHouse; alerts are looked at until they rest. Prints each difference and a summary as JSON lines; exit code 1 on any.
  * Shares the row codecs with the roles and no code that folds.
  */
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
@@ -14,6 +14,7 @@ import { openProgress } from '../progress.ts'
 import { type Findings, noFindings } from './findings.ts'
 import { openLogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
+import { verifyAlerts } from './verify-alerts.ts'
 import { verifyCandles } from './verify-candles.ts'
 import { verifyHistory } from './verify-history.ts'
 import { verifyLive } from './verify-live.ts'
@@ -46,8 +47,12 @@ export async function findingsOf(
   name: ViewName,
   say: (step: string) => void,
 ): Promise<Findings> {
-  const access = await openLogAccess(config, log, ['bookChanges', 'book', 'sales'])
+  const access = await openLogAccess(config, log, [
+    ...(['bookChanges', 'book', 'sales'] as const),
+    ...(['alertRules', 'alertsTriggered', 'fx'] as const),
+  ])
   try {
+    if (name === 'alerts') return await verifyAlerts(config, log, access, say)
     if (name === 'live-view') return await verifyLive(config, log, access, say)
     const tables = openReader(config.servers.clickhouseReadOnly, {
       database: databaseName(config.namespace),

@@ -9,7 +9,7 @@ import type { Connect } from './commands.ts'
 import { endWithReader } from './output.ts'
 import { viewOf } from './views.ts'
 
-const VIEWS = 'live-view (or live-asks, live-bids), candles, history, sales'
+const VIEWS = 'live-view (or live-asks, live-bids), candles, history, sales, alerts'
 
 /** Adds the commands to a program. */
 export function addViews(program: Command, connect: Connect): void {

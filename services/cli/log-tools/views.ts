@@ -6,8 +6,11 @@
 import type { TableView } from '#streams/runner/table-view.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 
+/** Views that are stored, in Redis or ClickHouse. */
+export const STORED_VIEWS = ['live-view', 'candles', 'history', 'sales'] as const
+
 /** Names of views. */
-export const VIEW_NAMES = ['live-view', 'candles', 'history', 'sales'] as const
+export const VIEW_NAMES = [...STORED_VIEWS, 'alerts'] as const
 
 /** Name of a view. */
 export type ViewName = (typeof VIEW_NAMES)[number]
@@ -23,8 +26,11 @@ export function viewOf(text: string): ViewName {
   throw new CommandFailure(`no view is called ${text}. There are ${names}`, exitCodes.usage)
 }
 
+/** Names of views in ClickHouse. */
+export type TableViewName = Exclude<ViewName, 'live-view' | 'alerts'>
+
 /** A view in ClickHouse. */
-export async function tableViewOf(name: Exclude<ViewName, 'live-view'>): Promise<TableView> {
+export async function tableViewOf(name: TableViewName): Promise<TableView> {
   if (name === 'candles') return (await import('#streams/candles/main.ts')).view
   if (name === 'history') return (await import('#streams/history/main.ts')).view
   return (await import('#streams/sales/main.ts')).view

@@ -1,0 +1,50 @@
+/**
+ * Has `alert-triggers` restore its state anew from the log.
+ *
+ * The state - best prices of every item, rules that wait - lives in the role alone, which restores a partition whenever
+ * it gets one. So its members are taken out of their group, as the group itself does with one that is not heard of: each
+ * joins again, and restores. Invariant: what fires meanwhile fires once, since a trigger names the version of its rule.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+
+const GROUP = 'alert-triggers'
+const REJOIN_LIMIT_MS = 60_000
+const LOOK_EVERY_MS = 250
+
+/** Rejects when the role does not run; resolves with the number of processes that have joined again. */
+export async function rebuildAlerts(
+  config: PlatformConfig,
+  log: Log,
+  onProgress: (step: string) => void,
+  signal: AbortSignal,
+): Promise<{ members: number }> {
+  const kafka = connectKafka({ config, role: 'rebuild', log })
+  const groupId = kafka.groupName(GROUP)
+  const reader = await openRangeReader(kafka, [])
+  const admin = kafka.newClient('rebuild').admin()
+  const membersNow = async (): Promise<{ ids: string[]; isStable: boolean }> => {
+    const { groups } = await admin.describeGroups([groupId])
+    return { ids: (groups[0]?.members ?? []).map(({ memberId }) => memberId), isStable: groups[0]?.state === 'Stable' }
+  }
+  try {
+    await admin.connect()
+    const { ids } = await membersNow()
+    if (ids.length === 0) throw new Error(`${GROUP} does not run; it restores its state when it starts`)
+    onProgress('taking the role out of its group')
+    for (const id of ids) await reader.leaveGroup(groupId, id)
+    onProgress('waiting until it has joined again')
+    for (const until = performance.now() + REJOIN_LIMIT_MS; ; await pause(LOOK_EVERY_MS, undefined, { signal })) {
+      const now = await membersNow()
+      if (now.isStable && now.ids.length > 0 && !now.ids.some(id => ids.includes(id)))
+        return { members: now.ids.length }
+      if (performance.now() > until) throw new Error(`${GROUP} has not joined again within ${REJOIN_LIMIT_MS / 1000} s`)
+    }
+  } finally {
+    await admin.disconnect()
+    await reader.close()
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * Compares the accounts' alerts in Postgres with what the log says of them.
+ *
+ * Three things must agree: each alert and the last rule of its key; each enabled alert and the prices of now, at which its
+ * condition must not hold, or it would have fired; each event and a trigger of its version. Rules, prices and rates come
+ * from the log by a plain fold. The platform goes on meanwhile, so what differs is looked at again: only what stands as
+ * it was after {@link SETTLE_MS} is a difference.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { scanTopic } from '#infra/kafka/topic-scan.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
+import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
+import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
+import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
+import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, newsOf } from '#services/accounts/alert-rows.ts'
+import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
+import { type LogAccess, rangesOf } from './log-access.ts'
+
+/** One row of a look: what the log says, and what Postgres holds. */
+interface Seen {
+  expected: string | undefined
+  found: string | undefined
+}
+
+/** Longer than a change takes from Postgres to the log, and a trigger back. */
+const SETTLE_MS = 15_000
+const LOOK_EVERY_MS = 1_500
+const PAGE_ROWS = 20_000
+/** An alert whose condition holds is still enabled. */
+const WAITS = 'waits'
+const FIRED = 'has fired'
+
+/** Compares all alerts and all events that the log still tells of. */
+export async function verifyAlerts(
+  config: PlatformConfig,
+  log: Log,
+  access: LogAccess,
+  say: (step: string) => void,
+): Promise<Findings> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'verify', log })
+  try {
+    const until = performance.now() + SETTLE_MS
+    const first = await look(access, database, say)
+    let differing = [...first].filter(([, seen]) => differs(seen))
+    const moved: string[] = []
+    while (differing.length > 0 && performance.now() < until) {
+      say(`looking again at ${differing.length} that differ`)
+      await pause(LOOK_EVERY_MS)
+      const again = await look(access, database, () => undefined)
+      const isAsBefore = ([row, seen]: [string, Seen]): boolean => {
+        const now = again.get(row)
+        return now !== undefined && now.expected === seen.expected && now.found === seen.found
+      }
+      moved.push(...differing.filter(one => !isAsBefore(one)).map(([row]) => row))
+      differing = differing.filter(isAsBefore)
+    }
+    for (const row of moved) first.delete(row)
+    return findingsOf(first, moved.length)
+  } finally {
+    await database.close()
+  }
+}
+
+const differs = ({ expected, found }: Seen): boolean => expected !== found
+
+function findingsOf(rows: ReadonlyMap<string, Seen>, moved: number): Findings {
+  const findings = noFindings()
+  for (const [row, { expected, found }] of rows) compare(findings, row, expected, found)
+  for (let each = 0; each < moved; each++) leaveOut(findings, CAME_MEANWHILE)
+  return findings
+}
+
+/** All rows as they are now; Postgres is read first, so that the log can be ahead of it but not behind. */
+async function look(access: LogAccess, database: Database, say: (step: string) => void): Promise<Map<string, Seen>> {
+  say('reading the accounts')
+  const alerts = await readAlerts(database)
+  const events = await readEvents(database)
+  say('reading the log')
+  const rules = await readRules(access)
+  const market = { best: await readBest(access), rates: await readRates(access) }
+  const { triggers, isWhole } = await readTriggers(access)
+  const rows = new Map<string, Seen>()
+  for (const id of new Set([...alerts.keys(), ...rules.keys()])) {
+    const [expected, found] = [rules.get(id), alerts.get(id)].map(rule => rule && textOfRule(rule))
+    rows.set(`rule ${id}`, { expected, found })
+  }
+  for (const [id, rule] of alerts) {
+    if (rule.is_enabled) rows.set(`condition ${id}`, { expected: isMet(rule, market) ? FIRED : WAITS, found: WAITS })
+  }
+  for (const [event, { trigger, text }] of events) {
+    const told = triggers.get(trigger)
+    // What the log has let go of tells nothing of an event.
+    if (told || isWhole)
+      rows.set(`event ${event}`, { expected: told?.has(text) ? text : told?.values().next().value, found: text })
+  }
+  return rows
+}
+
+const textOfRule = (rule: AlertRuleChanged): string =>
+  [
+    ...[rule.account_id, rule.item_id, rule.kind, rule.threshold_value, rule.threshold_currency],
+    ...[rule.is_enabled ? 'enabled' : 'disabled', `version ${rule.version}`],
+  ].join(' ')
+
+function isMet(
+  rule: AlertRuleChanged,
+  { best, rates }: { best: ReadonlyMap<number, BestPrices>; rates: ReadonlyMap<string, Rate> },
+): boolean {
+  const { kind, item_id, threshold_value, threshold_currency } = rule
+  const prices = best.get(item_id) ?? { ask: undefined, bid: undefined }
+  const decisive = decisiveNumber(kind, prices, rates.get(threshold_currency ?? ''))
+  const threshold = parseThreshold(threshold_value)
+  return decisive !== undefined && threshold !== undefined && holds(kind, threshold, decisive)
+}
+
+async function readAlerts(database: Database): Promise<Map<string, AlertRuleChanged>> {
+  const alerts = new Map<string, AlertRuleChanged>()
+  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
+    const rows = await database.rows<AlertRow>(
+      `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id > $1 ORDER BY a.id LIMIT $2`,
+      [after, PAGE_ROWS],
+    )
+    for (const row of rows) {
+      const { changed } = newsOf(alertOfRow(row))
+      if (changed) alerts.set(row.id, changed)
+    }
+    const last = rows.at(-1)
+    if (!last) return alerts
+    after = last.id
+  }
+}
+
+interface EventRow {
+  id: string
+  trigger: string
+  triggered_value: string
+  triggered_currency: string | null
+  best_ask_micro_usd: string
+  best_bid_micro_usd: string | null
+  ask_provider: string
+  bid_provider: string | null
+}
+
+async function readEvents(database: Database): Promise<Map<string, { trigger: string; text: string }>> {
+  const events = new Map<string, { trigger: string; text: string }>()
+  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
+    const rows = await database.rows<EventRow>(
+      `SELECT id, alert_id || '@' || alert_version AS trigger, triggered_value::text AS triggered_value, triggered_currency,
+        best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd, ask_provider, bid_provider
+      FROM alert_events WHERE id > $1 ORDER BY id LIMIT $2`,
+      [after, PAGE_ROWS],
+    )
+    for (const row of rows) events.set(row.id, { trigger: row.trigger, text: textOfTrigger(row) })
+    const last = rows.at(-1)
+    if (!last) return events
+    after = last.id
+  }
+}
+
+const textOfTrigger = (told: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
+  [
+    ...[told.triggered_value, told.triggered_currency, told.best_ask_micro_usd, told.best_bid_micro_usd],
+    ...[told.ask_provider, told.bid_provider],
+  ].join(' ')
+
+/** Hands over all records of a topic in the order of each partition; null for a tombstone. */
+async function scan(
+  access: LogAccess,
+  key: TopicKey,
+  // biome-ignore lint/suspicious/noExplicitAny: the topic tells the shape.
+  take: (record: { partition: number; key: string; value: any }) => void,
+): Promise<{ isWhole: boolean }> {
+  const { topic, ranges } = await rangesOf(access, key, undefined)
+  for await (const page of scanTopic(access.reader, topic, ranges)) {
+    for (const { partition, key: name, value } of page) {
+      const decoded = value === null ? null : (await decodeLearning(access.kafka.codec, value)).value
+      take({ partition, key: String(name), value: decoded })
+    }
+  }
+  return { isWhole: [...ranges.values()].every(({ from }) => from === 0) }
+}
+
+async function readRules(access: LogAccess): Promise<Map<string, AlertRuleChanged>> {
+  const rules = new Map<string, AlertRuleChanged>()
+  await scan(access, 'alertRules', ({ key, value }) => {
+    if (value === null) rules.delete(key)
+    else rules.set(key, value)
+  })
+  return rules
+}
+
+async function readTriggers(access: LogAccess): Promise<{ triggers: Map<string, Set<string>>; isWhole: boolean }> {
+  const triggers = new Map<string, Set<string>>()
+  const { isWhole } = await scan(access, 'alertsTriggered', ({ value }) => {
+    const key = `${value.alert_id}@${value.version}`
+    triggers.set(key, (triggers.get(key) ?? new Set()).add(textOfTrigger(value)))
+  })
+  return { triggers, isWhole }
+}
+
+/** The best prices of every item by the book's changelog, whose partitions are those of asks, then those of bids. */
+async function readBest(access: LogAccess): Promise<Map<number, BestPrices>> {
+  const prices = new Map<string, number>()
+  await scan(access, 'book', ({ partition, key, value }) => {
+    const [kind, provider, item] = key.split('|')
+    if (kind !== 'row') return
+    const row = `${item}|${partition < PROVIDER_PARTITIONS ? 'ask' : 'bid'}|${provider}`
+    if (value === null) prices.delete(row)
+    else prices.set(row, value.price_micro_usd)
+  })
+  const best = new Map<number, BestPrices>()
+  for (const [row, micro] of prices) {
+    const [item, side] = row.split('|')
+    const known = best.get(Number(item)) ?? { ask: undefined, bid: undefined }
+    if (side === 'ask') known.ask = Math.min(known.ask ?? micro, micro)
+    else known.bid = Math.max(known.bid ?? micro, micro)
+    best.set(Number(item), known)
+  }
+  return best
+}
+
+/** The table with the latest time, of two equal ones the later in the log. */
+async function readRates(access: LogAccess): Promise<Map<string, Rate>> {
+  let inForce: { as_of: number; rates: Record<string, string> } = { as_of: 0, rates: {} }
+  await scan(access, 'fx', ({ value }) => {
+    if (value?.rates && value.as_of >= inForce.as_of) inForce = value
+  })
+  const parsed = Object.entries(inForce.rates).flatMap(([code, text]): [string, Rate][] => {
+    const rate = parseRate(text)
+    return rate ? [[code, rate]] : []
+  })
+  return new Map([['USD', USD_RATE], ...parsed])
+}

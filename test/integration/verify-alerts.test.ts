@@ -1,0 +1,126 @@
+/**
+ * `marketlog verify alerts` and `rebuild alerts` on running roles: what is found when the accounts' tables are changed by
+ * hand, and that a restored state fires as the one before it would have.
+ */
+import { expect } from 'chai'
+import { loadTiers } from '#infra/config/tiers.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAlerts, type NewAlert } from '#services/accounts/alerts.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { rebuild } from '#services/cli/log-tools/rebuild.ts'
+import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
+import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
+import { collectOutput } from '#test/harness/collected-output.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 60_000
+const USD = 1_000_000
+const ITEMS = 30
+
+describe('alerts, verified', function () {
+  this.timeout(180_000)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let market: AlertMarket
+  let database: Database
+  let accountId: string
+  let triggers: StartedRoles
+
+  before(async () => {
+    const { config, log } = platform
+    kafka = connectKafka({ config, role: 'test', log })
+    market = await openAlertMarket(kafka)
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    accountId = (await createAccountWithKey(database, { tier: 'quant' })).account_id
+    await platform.startRoles(['accounts'])
+    triggers = await platform.startRoles(['alert-triggers'])
+    await market.rates({ EUR: '0.5' })
+  })
+  after(async () => {
+    await market.close()
+    await database.close()
+  })
+
+  const alertOn = (itemId: number, changes: Partial<NewAlert> = {}): NewAlert => ({
+    ...{ itemId, marketHashName: `item ${itemId}`, phase: null, kind: 'price_below' },
+    ...{ thresholdValue: '10.5', thresholdCurrency: 'USD', isEnabled: true, ...changes },
+  })
+  const create = async (alerts: readonly NewAlert[]): Promise<string[]> => {
+    const terms = { most: loadTiers().quant.enabled_alerts, now: Date.now() }
+    return (await createAlerts(database, accountId, alerts, terms)).map(({ id }) => id)
+  }
+  const price = (itemId: number, usd: number, side: 'ask' | 'bid' = 'ask') =>
+    market.move([{ side, provider: 'provider_02', itemId, micro: usd * USD }])
+  const eventsOf = async (ids: readonly string[]): Promise<number> =>
+    (await database.rows('SELECT FROM alert_events WHERE alert_id = ANY ($1::uuid[])', [ids])).length
+  const haveFired = (ids: readonly string[]) =>
+    eventually(async () => (await eventsOf(ids)) === ids.length, LIMIT_MS, `${ids.length} alerts to fire`)
+  const check = () => findingsOf(platform.config, platform.log, 'alerts', () => undefined)
+
+  it('agree with the log, fired and waiting ones', async () => {
+    const items = Array.from({ length: ITEMS }, (_, item) => item + 1)
+    for (const item of items) await price(item, 20)
+    await create(items.map(item => alertOn(item)))
+    const fired = await create([
+      ...items.slice(0, 10).map(item => alertOn(item, { kind: 'price_above', thresholdValue: '19' })),
+      alertOn(3, { thresholdValue: '10.01', thresholdCurrency: 'EUR' }),
+    ])
+    await haveFired(fired)
+    const { compared, differences, examples } = await check()
+    expect(examples).to.deep.equal([])
+    expect(differences).to.equal(0)
+    // A rule and a condition of each that waits, a rule and an event of each that fired.
+    expect(compared).to.equal(2 * ITEMS + 2 * fired.length)
+  })
+
+  it('differ where a table was changed by hand: a rule, an alert that should have fired, an event', async () => {
+    const [changed = '', late = '', told = ''] = await create([
+      alertOn(1, { thresholdValue: '9' }),
+      alertOn(2, { thresholdValue: '8' }),
+      alertOn(4, { kind: 'price_above', thresholdValue: '18' }),
+    ])
+    await haveFired([told])
+    const [event] = await database.rows<{ id: string }>('SELECT id FROM alert_events WHERE alert_id = $1', [told])
+    await eventually(async () => (await check()).differences === 0, LIMIT_MS)
+    await database.rows(`UPDATE alerts SET threshold_value = 7 WHERE id = $1`, [changed])
+    await database.rows(`UPDATE alerts SET threshold_value = 30 WHERE id = $1`, [late])
+    await database.rows(`UPDATE alert_events SET best_ask_micro_usd = 5 WHERE id = $1`, [event?.id])
+    const output = collectOutput()
+    let failure: { exitCode?: number } = {}
+    await verify(platform.config, platform.log, 'alerts', output.stream).catch(error => {
+      failure = error
+    })
+    expect(failure.exitCode).to.equal(1)
+    const found = output.lines().filter(({ kind }) => kind !== undefined)
+    expect(found.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
+      `different rule ${changed}`,
+      `different rule ${late}`,
+      `different condition ${late}`,
+      `different event ${event?.id}`,
+    ])
+    await database.rows(`UPDATE alerts SET threshold_value = 9 WHERE id = $1`, [changed])
+    await database.rows(`UPDATE alerts SET threshold_value = 8 WHERE id = $1`, [late])
+    await database.rows(`UPDATE alert_events SET best_ask_micro_usd = $2 WHERE id = $1`, [event?.id, 20 * USD])
+    expect((await check()).examples).to.deep.equal([])
+  })
+
+  it('fire after a rebuild as they would have before it, and once', async () => {
+    const ids = await create([21, 22, 23, 24].map(item => alertOn(item, { thresholdValue: '6' })))
+    await eventually(async () => (await check()).differences === 0, LIMIT_MS)
+    const output = collectOutput()
+    const rebuilding = rebuild(platform.config, platform.log, 'alerts', output.stream, new AbortController().signal)
+    await price(21, 5)
+    await rebuilding
+    expect(output.lines()[0]).to.include({ view: 'alerts', members: 1 })
+    await price(22, 5)
+    await haveFired(ids.slice(0, 2))
+    expect((await check()).examples).to.deep.equal([])
+    await triggers.stop()
+    const failed = rebuild(platform.config, platform.log, 'alerts', output.stream, new AbortController().signal)
+    expect(await failed.catch(error => error.message)).to.include('alert-triggers does not run')
+  })
+})
