@@ -126,9 +126,12 @@ async function run({ only, quick = false }: Options): Promise<number> {
     await opened?.close()
     await stopTestServers()
     progress.stop()
+    // Also of a run that was cut short: what was measured by then took minutes.
+    if (entries.length > 0) {
+      keepResults(root, entries)
+      showResults(process.stdout, entries)
+    }
   }
-  keepResults(root, entries)
-  showResults(process.stdout, entries)
   return entries.every(({ holds }) => holds) ? 0 : EXIT_MISSED
 }
 
