@@ -2,8 +2,8 @@
  * Sends bulk snapshots: one stream after the other to each key, as many at once as memory allows.
  *
  * Reads stored segments (infra/redis/value-stream.ts) and writes to the client's socket. States of a stream: started →
- * flowing → finished, or cut: the client hung up, took no byte for too long, the source failed, the slot was lost, or
- * the process stops. Invariant: whatever ends a stream frees its slot at once; a body that is not whole ends in a
+ * flowing → finished, or cut: the client hung up, took no byte for too long, its key was revoked, the source failed, the
+ * slot was lost, or the process stops. Invariant: whatever ends a stream frees its slot at once; a body that is not whole ends in a
  * destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
  */
 import type { Response } from 'express'
@@ -21,6 +21,8 @@ export interface SnapshotStream {
   snapshot: PinnedSnapshot
   coding: ContentCoding
   slot: StreamSlot
+  /** Whether its key still is let in; a rejection is no answer, and the stream goes on. */
+  isLetIn(): Promise<boolean>
   /** Of the answer, but for those of its length and coding. */
   headers: readonly string[]
 }
@@ -48,10 +50,12 @@ const STALL_LIMIT_MS = 60_000
 /** A stream holds up to 1.5 MiB. */
 const STREAMS_MAX = 256
 const FINISH_LIMIT_MS = 5_000
+/** With the key directory's own bound below a second. */
+const RECHECK_MS = 100
 
 /** Why a stream ended before its body did. */
 class Cut extends Error {
-  readonly outcome: 'left' | 'stalled' | 'stopped'
+  readonly outcome: 'left' | 'stalled' | 'revoked' | 'stopped'
 
   constructor(outcome: Cut['outcome']) {
     super(`the stream was cut: ${outcome}`)
@@ -65,6 +69,16 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
   const ended = metrics.counter('api_snapshot_streams_total', 'Bulk streams that ended.', ['outcome'])
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
   const running = new Map<AbortController, Promise<void>>()
+  const watched = new Map<AbortController, () => Promise<boolean>>()
+  const recheck = (): void => {
+    for (const [cut, isLetIn] of watched) {
+      isLetIn().then(
+        isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
+        () => undefined,
+      )
+    }
+  }
+  const rechecking = setInterval(recheck, RECHECK_MS).unref()
 
   const note = (response: Response, error: unknown): void => {
     const outcome = error === undefined ? 'finished' : error instanceof Cut ? error.outcome : 'failed'
@@ -110,12 +124,14 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
       const flowing = flow(response, stream, cut)
       running.set(cut, flowing)
+      watched.set(cut, stream.isLetIn)
       active.inc()
       try {
         await flowing
       } finally {
         response.off('close', leave)
         running.delete(cut)
+        watched.delete(cut)
         active.dec()
       }
     },
@@ -126,6 +142,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       }, FINISH_LIMIT_MS)
       await all
       clearTimeout(limit)
+      clearInterval(rechecking)
     },
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The ends of a bulk stream that its client does not wish for: a stall, a lost slot, a process that stops.
+ * The ends of a bulk stream that its client does not wish for: a stall, a revoked key, a lost slot, a process that stops.
  */
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
@@ -31,6 +31,8 @@ describe('a bulk stream', () => {
   let metrics: Metrics
   let server: Server
   let answered: Promise<void>
+  /** Whether the key of all streams is let in. */
+  let judge: () => Promise<boolean>
   const clients: Socket[] = []
 
   before(async () => {
@@ -53,6 +55,7 @@ describe('a bulk stream', () => {
 
   beforeEach(async () => {
     metrics = openMetrics()
+    judge = () => Promise.resolve(true)
     const { log, config } = platform
     streams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics, stallLimitMs: STALL_LIMIT_MS })
     server = createServer((_request, plain) => {
@@ -60,7 +63,10 @@ describe('a bulk stream', () => {
       response.locals = { requestId: 'r', startedAt: 0, observe: () => undefined }
       answered = slots.start('subject', 1_000).then(async start => {
         if (start.kind !== 'started') throw new Error(start.kind)
-        await streams.send(response, { snapshot, coding: 'identity', slot: start.slot, headers: [] })
+        await streams.send(response, {
+          ...{ snapshot, coding: 'identity', slot: start.slot, headers: [] },
+          isLetIn: () => judge(),
+        })
       })
     })
     await new Promise<void>(resolve => void server.listen(0, '127.0.0.1', resolve))
@@ -123,6 +129,22 @@ describe('a bulk stream', () => {
     expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="stalled"} 1')
     expect(await isFree()).to.equal(true)
     expect(bytes + (await drain(client))).to.be.lessThan(BLOCKS * BLOCK_BYTES)
+  })
+
+  it('is cut when its key is revoked, and not while nobody can tell', async () => {
+    const client = await ask()
+    let asked = 0
+    judge = () => {
+      asked += 1
+      return Promise.reject(new Error('Postgres is away'))
+    }
+    await eventually(() => asked > 1, LIMIT_MS, 'the key to be looked at')
+    expect(await outcomes('api_snapshot_streams_total')).to.not.include('outcome="revoked"} 1')
+    judge = () => Promise.resolve(false)
+    await answered
+    expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="revoked"} 1')
+    expect(await isFree()).to.equal(true)
+    expect(await drain(client)).to.be.lessThan(BLOCKS * BLOCK_BYTES)
   })
 
   it('is cut when its slot is lost', async () => {

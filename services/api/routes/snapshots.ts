@@ -27,7 +27,7 @@ export function addSnapshotRoutes(router: Router, allow: Allow, parts: ApiParts)
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
 function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
-  const { registry, tiers, streamSlots, snapshotStreams } = parts
+  const { keys: directory, registry, tiers, streamSlots, snapshotStreams } = parts
   const keys = side === 'ask' ? registry.askKeys : registry.bidKeys
   const schema = snapshotQuery(keys)
 
@@ -59,7 +59,8 @@ function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
     tell(start.quota)
     if (start.kind !== 'started') throw refusal(start)
     const content = ['Content-Type', 'application/x-ndjson']
-    const stream = { snapshot, coding, slot: start.slot, headers: [...content, ...headers] }
+    const isLetIn = async (): Promise<boolean> => (await directory.judge(request.headers.authorization)).accepted
+    const stream = { snapshot, coding, slot: start.slot, isLetIn, headers: [...content, ...headers] }
     await snapshotStreams.send(response, stream).catch(unavailable)
   }
 }
