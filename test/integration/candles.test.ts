@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS, type Candle, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
 import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
-import { readCandleParts } from '#services/api/queries/candles.ts'
+import { readCandleParts, readCandles } from '#services/api/queries/candles.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/fixtures/candle-model.ts'
@@ -26,7 +26,13 @@ describe('candles in ClickHouse', function () {
   const startMs = today - 5 * DAY_MS
 
   async function candlesOf(itemId: number, intervalMs: number, start = startMs - DAY_MS, end = today + DAY_MS) {
-    const params = { interval_s: intervalMs / 1000, item_id: itemId, start_s: start / 1000, end_s: end / 1000 }
+    const params = {
+      interval_s: intervalMs / 1000,
+      item_id: itemId,
+      start_s: start / 1000,
+      end_s: end / 1000,
+      oldest_s: 0,
+    }
     const parts = await readCandleParts(clickhouse.writer, params)
     const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
     return composeCandles({ parts, standing }, { start, end, intervalMs })
@@ -92,6 +98,27 @@ describe('candles in ClickHouse', function () {
     await clickhouse.writer.command(`SYSTEM START MERGES ${clickhouse.database}.candle_parts`)
     await clickhouse.writer.command(`OPTIMIZE TABLE ${clickhouse.database}.candle_parts FINAL`)
     expect(await allCandles(200)).to.deep.equal(expected)
+  })
+
+  it('of any window equal those of the whole, whatever is left unread around it', async () => {
+    const random = seededRandom('windows')
+    const log = logOf(random, 300)
+    await write(
+      openCandleSink(clickhouse.batcher),
+      log.map((change, offset) => changeRecord(change, offset)),
+    )
+    const expected = modelled(asks(log), 300)
+    const now = today + DAY_MS
+    for (let each = 0; each < 40; each++) {
+      const item = random.integer(1, ITEMS)
+      const [name, { ms }] = random.pick(Object.entries(CANDLE_INTERVALS))
+      const edge = () => Math.floor(random.integer(startMs - DAY_MS, now) / ms) * ms
+      const [start = 0, end = 0] = [edge(), random.chance(0.4) ? now : edge()].sort((a, b) => a - b)
+      const window = { start, end, intervalMs: ms }
+      const found = await readCandles(clickhouse.writer, [300 + item], window, { fill: false, now })
+      const whole = expected.get(`${item} ${name}`) ?? []
+      expect(found, `${name} ${start} ${end}`).to.deep.equal(whole.filter(({ t }) => t >= start && t < end))
+    }
   })
 
   it('know what stood before a window of which no part is left', async () => {

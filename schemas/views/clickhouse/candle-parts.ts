@@ -45,6 +45,8 @@ export interface CandlePartsParams extends Record<string, unknown> {
   item_id: number
   start_s: number
   end_s: number
+  /** Parts before it are out of retention, whether they are gone yet or not. */
+  oldest_s: number
 }
 
 const EDGES = ['opening', 'closing'] as const
@@ -104,21 +106,30 @@ export interface PartAround extends EdgeAsk {
   bucket_s: number
 }
 
+/** Where parts may stand next to a window: before it, after it. */
+export type PartsBeside = 'before' | 'after'
+
 /**
- * Reads of each provider where the last part before the window ends and the first one after it begins, as
+ * Reads of each provider where the last part before the window ends, or the first one after it begins, as
  * {@link PartAround}. Parameters: {@link CandlePartsParams}.
  */
-export function selectPartsAround(database: string): string {
+export function selectPartsBeside(database: string, side: PartsBeside): string {
+  const [edge, nearest, bucket, where] =
+    side === 'before'
+      ? [
+          'closing',
+          'argMax',
+          'max',
+          'bucket >= toDateTime({oldest_s:UInt32}) AND bucket < toDateTime({start_s:UInt32})',
+        ]
+      : ['opening', 'argMin', 'min', 'bucket >= toDateTime({end_s:UInt32})']
   // By bucket, then version: closes of history files have lower versions than what the book saw before them.
-  const order = (edge: string): string =>
-    `bitOr(bitShiftLeft(toUInt128(toUnixTimestamp(bucket)), 64), toUInt128(${edge}.version))`
+  const order = `bitOr(bitShiftLeft(toUInt128(toUnixTimestamp(bucket)), 64), toUInt128(${edge}.version))`
   const members = MEMBERS.filter(member => member !== 'version').map(
-    member =>
-      `if(is_before, argMax(closing.${member}, ${order('closing')}), argMin(opening.${member}, ${order('opening')})) AS ${member}`,
+    member => `${nearest}(${edge}.${member}, ${order}) AS ${member}`,
   )
-  return `SELECT provider, toUnixTimestamp(if(is_before, max(bucket), min(bucket))) AS bucket_s, ${members.join(', ')}
-  FROM ${database}.candle_parts WHERE ${OF_ITEM} AND NOT ${IN_WINDOW}
-  GROUP BY provider, bucket < toDateTime({start_s:UInt32}) AS is_before SETTINGS max_threads = 1`
+  return `SELECT provider, toUnixTimestamp(${bucket}(bucket)) AS bucket_s, ${members.join(', ')}
+  FROM ${database}.candle_parts WHERE ${OF_ITEM} AND ${where} GROUP BY provider SETTINGS max_threads = 1`
 }
 
 /** Turns an edge next to a window into a part. */
@@ -154,24 +165,45 @@ export interface MergedParts {
 /** The number of a provider within a key of {@link mergeParts} stays below it. */
 const PROVIDERS_MOST = 2 ** 16
 
-/** Makes parts of stored rows: those of one key merge as the table's own columns do. */
+/** A part that several rows may make up, and the rows that its edges are of. */
+interface PartRows {
+  part: CandlePart
+  openingRow: number
+  closingRow: number
+}
+
+/**
+ * Makes parts of stored rows: those of one key merge as the table's own columns do.
+ *
+ * Rows of one stored part come in the order of their buckets, so a provider's bucket that is not above the one before it
+ * is the first sign of a second row; until then no key is looked up.
+ */
 export function mergeParts(columns: CandlePartColumns): MergedParts {
   const { provider, bucket_s, low_micro, high_micro, fallen, opening_version, closing_version } = columns
   const numberOf = new Map<string, number>()
-  const partOf = new Map<number, { part: CandlePart; openingRow: number; closingRow: number }>()
+  const newest: number[] = []
   const parts: CandlePart[] = []
   const doubled = new Set<CandlePart>()
+  let byKey: Map<number, PartRows> | undefined
+  const keyOf = (row: number): number =>
+    (bucket_s[row] as number) * PROVIDERS_MOST + (numberOf.get(provider[row] as string) as number)
   for (let row = 0; row < bucket_s.length; row++) {
     const [name, start_s] = [provider[row] as string, bucket_s[row] as number]
-    const number = numberOf.get(name) ?? numberOf.size
-    numberOf.set(name, number)
-    const key = start_s * PROVIDERS_MOST + number
+    let number = numberOf.get(name)
+    if (number === undefined) {
+      number = numberOf.size
+      numberOf.set(name, number)
+    }
+    if (!byKey && start_s <= (newest[number] ?? Number.NEGATIVE_INFINITY)) {
+      byKey = new Map(parts.map((part, at) => [keyOf(at), { part, openingRow: at, closingRow: at }]))
+    }
+    newest[number] = start_s
     const [low, high] = [low_micro[row] as number, high_micro[row] as number]
-    const known = partOf.get(key)
+    const known = byKey?.get(keyOf(row))
     if (known === undefined) {
       const [opening, closing] = [edgeAt(columns, 'opening', row), edgeAt(columns, 'closing', row)]
       const part = { bucket: start_s * 1000, provider: name, opening, closing, low, high, falls: fallen[row] as number }
-      partOf.set(key, { part, openingRow: row, closingRow: row })
+      byKey?.set(keyOf(row), { part, openingRow: row, closingRow: row })
       parts.push(part)
       continue
     }

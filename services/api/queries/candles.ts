@@ -24,10 +24,11 @@ import {
   PART_SHAPE,
   type PartAround,
   type PartFalls,
+  type PartsBeside,
   partAround,
   selectCandleParts,
   selectPartFalls,
-  selectPartsAround,
+  selectPartsBeside,
 } from '#schemas/views/clickhouse/candle-parts.ts'
 import { type CandleStandingRow, selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
 import { forbiddenTier } from '../guard.ts'
@@ -89,14 +90,17 @@ export function windowOf(
   return { start: Math.min(Math.max(ceil(start), oldest), end), end, shownEnd, intervalMs }
 }
 
-/** Reads the candles of items, composed into one series. */
+/** Reads the candles of items, composed into one series, as of `now`. */
 export async function readCandles(
   clickhouse: ClickhouseReader,
   itemIds: readonly number[],
   window: CandleWindow,
-  fill: boolean,
+  { fill, now }: { fill: boolean; now: number },
 ): Promise<Candle[]> {
-  const sources = await Promise.all(itemIds.map(itemId => readSources(clickhouse, itemId, window, itemIds.length > 1)))
+  const reach = reachOf(window, now)
+  const sources = await Promise.all(
+    itemIds.map(itemId => readSources(clickhouse, itemId, { window, reach, isOneOfMany: itemIds.length > 1 })),
+  )
   const composed = composeCandles(
     { parts: sources.flatMap(source => source.parts), standing: sources.flatMap(source => source.standing) },
     window,
@@ -105,15 +109,43 @@ export async function readCandles(
   return itemIds.length > 1 ? candles.map(withoutItems) : candles
 }
 
-async function readSources(clickhouse: ClickhouseReader, itemId: number, window: CandleWindow, isOneOfMany: boolean) {
+/** Which parts are read for a window: those within, and on which sides others may stand. */
+interface Reach {
+  oldest: number
+  end: number
+  beside: readonly PartsBeside[]
+}
+
+/**
+ * A window that ends now is read to the newest bucket there is, and one that begins with the retention from the oldest: then
+ * nothing stands beside it, and a month of 41 providers is one query less.
+ */
+function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
+  const kept = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)?.retentionDays ?? 0
+  const oldest = Math.floor((now - kept * DAY_MS) / intervalMs) * intervalMs
+  const isNow = end > now - intervalMs
+  return {
+    oldest,
+    // A clock that is ahead may have opened the next bucket already.
+    end: isNow ? end + 2 * intervalMs : end,
+    beside: [...(start > oldest ? (['before'] as const) : []), ...(isNow ? [] : (['after'] as const))],
+  }
+}
+
+async function readSources(
+  clickhouse: ClickhouseReader,
+  itemId: number,
+  { window, reach, isOneOfMany }: { window: CandleWindow; reach: Reach; isOneOfMany: boolean },
+) {
   const params: CandlePartsParams = {
     interval_s: window.intervalMs / 1000,
     item_id: itemId,
     start_s: window.start / 1000,
-    end_s: window.end / 1000,
+    end_s: reach.end / 1000,
+    oldest_s: reach.oldest / 1000,
   }
   const [parts, standing] = await Promise.all([
-    readCandleParts(clickhouse, params),
+    readCandleParts(clickhouse, params, reach.beside),
     clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
   ])
   const named = <T extends { provider: string }>(row: T): T =>
@@ -121,12 +153,16 @@ async function readSources(clickhouse: ClickhouseReader, itemId: number, window:
   return { parts: parts.map(named), standing: standing.map(named) }
 }
 
-/** Reads all parts that the candles of an item's window are composed of, those next to the window included. */
-export async function readCandleParts(clickhouse: ClickhouseReader, params: CandlePartsParams): Promise<CandlePart[]> {
+/** Reads all parts that the candles of an item's window are composed of, those beside the window included. */
+export async function readCandleParts(
+  clickhouse: ClickhouseReader,
+  params: CandlePartsParams,
+  beside: readonly PartsBeside[] = ['before', 'after'],
+): Promise<CandlePart[]> {
   const { database } = clickhouse
-  const [columns, around] = await Promise.all([
+  const [columns, ...around] = await Promise.all([
     clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
-    clickhouse.rows<PartAround>(selectPartsAround(database), params),
+    ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
   ])
   const { parts, doubled } = mergeParts(columns)
   if (doubled.length > 0) {
@@ -136,7 +172,7 @@ export async function readCandleParts(clickhouse: ClickhouseReader, params: Cand
     const fallenOf = new Map(rows.map(({ provider, bucket_s, fallen }) => [keyOf(provider, bucket_s), fallen]))
     for (const part of doubled) part.falls = fallenOf.get(keyOf(part.provider, part.bucket / 1000)) ?? part.falls
   }
-  return [...parts, ...around.map(partAround)]
+  return [...parts, ...around.flat().map(partAround)]
 }
 
 function withoutItems(candle: Candle): Candle {

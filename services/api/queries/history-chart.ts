@@ -84,9 +84,13 @@ export async function readChart(
     start_day: window.start / DAY_MS,
     end_day: window.end / DAY_MS,
   }
-  const columns = await clickhouse.columns(selectDayColumns(clickhouse.database), DAY_SHAPE, days)
+  const read = await Promise.all(
+    (['within', 'before'] as const).map(which =>
+      clickhouse.columns(selectDayColumns(clickhouse.database, which), DAY_SHAPE, days),
+    ),
+  )
   const series = new Map<string, DayPoint[]>()
-  for (const [provider, ofItems] of closesOf(columns)) {
+  for (const [provider, ofItems] of closesOf(read)) {
     const points = [...ofItems.values()].map(closes => carried([...closes.values()], window))
     const merged = points.length === 1 ? (points[0] as DayPoint[]) : mergePhases(points)
     if (merged.length > 0) series.set(provider, merged)
@@ -94,9 +98,17 @@ export async function readChart(
   return new Map([...series].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** The closes of stored rows by provider, item and day. */
-function closesOf(columns: ColumnsOf<typeof DAY_SHAPE>): Map<string, Map<number, Map<number, DayClose>>> {
-  const closes = new Map<string, Map<number, Map<number, DayClose>>>()
+/** By provider, item and day. */
+type Closes = Map<string, Map<number, Map<number, DayClose>>>
+
+/** The closes of stored rows. */
+function closesOf(read: readonly ColumnsOf<typeof DAY_SHAPE>[]): Closes {
+  const closes: Closes = new Map()
+  for (const columns of read) addCloses(closes, columns)
+  return closes
+}
+
+function addCloses(closes: Closes, columns: ColumnsOf<typeof DAY_SHAPE>): void {
   for (const [row, provider] of columns.provider.entries()) {
     const number = (name: Exclude<keyof typeof DAY_SHAPE, 'provider' | 'currency'>): number =>
       columns[name][row] as number
@@ -115,7 +127,6 @@ function closesOf(columns: ColumnsOf<typeof DAY_SHAPE>): Map<string, Map<number,
     const known = ofDays.get(close.day)
     ofDays.set(close.day, known ? merged(known, close) : close)
   }
-  return closes
 }
 
 function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {

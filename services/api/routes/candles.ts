@@ -31,9 +31,10 @@ export function addCandlesRoute(router: Router, allow: Allow, parts: ApiParts): 
     demandCandleTier(rawQuery(request), tiers[tier])
     const query = parse(schema[tier], request)
     const { ids, item } = namedItems(catalog, query)
-    const window = windowOf(query, parts.now())
+    const now = parts.now()
+    const window = windowOf(query, now)
     const read = Promise.all([
-      readCandles(clickhouse, ids, window, query.fill),
+      readCandles(clickhouse, ids, window, { fill: query.fill, now }),
       readRates(clickhouse, query.currency, window.start),
     ])
     const [candles, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Candles are temporarily unavailable.')

@@ -58,7 +58,7 @@ function addIndicatorsRoute(router: Router, allow: Allow, parts: ApiParts): void
     const end = Math.floor(now / intervalMs) * intervalMs
     const window = { start: end - days * DAY_MS, end, intervalMs }
     const read = Promise.all([
-      readCandles(clickhouse, ids, window, true),
+      readCandles(clickhouse, ids, window, { fill: true, now }),
       readRates(clickhouse, currency, window.start),
     ])
     const [candles, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', DOWN)

@@ -250,7 +250,7 @@ async function measureSingles(asked: Asked): Promise<Entry[]> {
         ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, end_s: end / 1000 },
       }),
     chart: item_id =>
-      reader.columns(selectDayColumns(reader.database), DAY_SHAPE, {
+      reader.columns(selectDayColumns(reader.database, 'within'), DAY_SHAPE, {
         ...{ items: [item_id], providers: stage.market.listings.map(({ provider }) => provider) },
         ...{ start_day: end / DAY_MS - YEAR_DAYS, end_day: end / DAY_MS + 1 },
       }),
