@@ -40,6 +40,8 @@ const HOUR_MS = 3_600_000
 const HOUR_SETTLES_MS = 60_000
 /** Buckets shown when a request names no window (decisions.md "Prices"). */
 const DEFAULT_WINDOW_MS = { '5m': DAY_MS, '1h': 7 * DAY_MS, '1d': 30 * DAY_MS }
+/** ClickHouse has merged most rows by then. */
+const MERGED_AFTER_MS = HOUR_MS
 /** Separates a provider's key from an item's id; sorts before every character of a key. */
 const OF_ITEM = '\0'
 
@@ -112,6 +114,7 @@ export async function readCandles(
 /** Which parts are read for a window: those within, and on which sides others may stand. */
 interface Reach {
   oldest: number
+  fresh: number
   end: number
   beside: readonly PartsBeside[]
 }
@@ -124,10 +127,13 @@ function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
   const kept = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)?.retentionDays ?? 0
   const oldest = Math.floor((now - kept * DAY_MS) / intervalMs) * intervalMs
   const isNow = end > now - intervalMs
+  // A clock that is ahead may have opened the next bucket already.
+  const until = isNow ? end + 2 * intervalMs : end
+  const fresh = Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs
   return {
     oldest,
-    // A clock that is ahead may have opened the next bucket already.
-    end: isNow ? end + 2 * intervalMs : end,
+    fresh: Math.min(Math.max(fresh, start), until),
+    end: until,
     beside: [...(start > oldest ? (['before'] as const) : []), ...(isNow ? [] : (['after'] as const))],
   }
 }
@@ -143,6 +149,7 @@ async function readSources(
     start_s: window.start / 1000,
     end_s: reach.end / 1000,
     oldest_s: reach.oldest / 1000,
+    fresh_s: reach.fresh / 1000,
   }
   const [parts, standing] = await Promise.all([
     readCandleParts(clickhouse, params, reach.beside),
@@ -160,11 +167,15 @@ export async function readCandleParts(
   beside: readonly PartsBeside[] = ['before', 'after'],
 ): Promise<CandlePart[]> {
   const { database } = clickhouse
-  const [columns, ...around] = await Promise.all([
-    clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
+  const readRows = (rows: 'stored' | 'fresh') =>
+    clickhouse.columns(selectCandleParts(database, rows), PART_SHAPE, params)
+  const [stored, fresh, ...around] = await Promise.all([
+    readRows('stored'),
+    params.fresh_s < params.end_s ? readRows('fresh') : undefined,
     ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
   ])
-  const { parts, doubled } = mergeParts(columns)
+  const { parts, doubled } = mergeParts(stored)
+  if (fresh) parts.push(...mergeParts(fresh).parts)
   if (doubled.length > 0) {
     const keyOf = (provider: string, start_s: number): string => `${start_s} ${provider}`
     const buckets = [...new Set(doubled.map(({ bucket }) => bucket / 1000))]
