@@ -17,7 +17,6 @@ import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, newsOf } from '#services/accounts/alert-rows.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
 import { type LogAccess, rangesOf } from './log-access.ts'
 
@@ -31,6 +30,8 @@ interface Seen {
 const SETTLE_MS = 15_000
 const LOOK_EVERY_MS = 1_500
 const PAGE_ROWS = 20_000
+/** Below every id. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 /** An alert whose condition holds is still enabled. */
 const WAITS = 'waits'
 const FIRED = 'has fired'
@@ -102,14 +103,14 @@ async function look(access: LogAccess, database: Database, say: (step: string) =
   return rows
 }
 
-const textOfRule = (rule: AlertRuleChanged): string =>
+const textOfRule = (rule: Rule): string =>
   [
     ...[rule.account_id, rule.item_id, rule.kind, rule.threshold_value, rule.threshold_currency],
     ...[rule.is_enabled ? 'enabled' : 'disabled', `version ${rule.version}`],
   ].join(' ')
 
 function isMet(
-  rule: AlertRuleChanged,
+  rule: Rule,
   { best, rates }: { best: ReadonlyMap<number, BestPrices>; rates: ReadonlyMap<string, Rate> },
 ): boolean {
   const { kind, item_id, threshold_value, threshold_currency } = rule
@@ -119,17 +120,21 @@ function isMet(
   return decisive !== undefined && threshold !== undefined && holds(kind, threshold, decisive)
 }
 
-async function readAlerts(database: Database): Promise<Map<string, AlertRuleChanged>> {
-  const alerts = new Map<string, AlertRuleChanged>()
-  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
-    const rows = await database.rows<AlertRow>(
-      `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id > $1 ORDER BY a.id LIMIT $2`,
+/** What an alert is compared by. */
+type Rule = Pick<
+  AlertRuleChanged,
+  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
+>
+
+async function readAlerts(database: Database): Promise<Map<string, Rule>> {
+  const alerts = new Map<string, Rule>()
+  for (let after = FIRST_ID; ; ) {
+    const rows = await database.rows<Rule & { id: string }>(
+      `SELECT id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled, version
+      FROM alerts WHERE id > $1 ORDER BY id LIMIT $2`,
       [after, PAGE_ROWS],
     )
-    for (const row of rows) {
-      const { changed } = newsOf(alertOfRow(row))
-      if (changed) alerts.set(row.id, changed)
-    }
+    for (const row of rows) alerts.set(row.id, row)
     const last = rows.at(-1)
     if (!last) return alerts
     after = last.id
@@ -149,7 +154,7 @@ interface EventRow {
 
 async function readEvents(database: Database): Promise<Map<string, { trigger: string; text: string }>> {
   const events = new Map<string, { trigger: string; text: string }>()
-  for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {
+  for (let after = FIRST_ID; ; ) {
     const rows = await database.rows<EventRow>(
       `SELECT id, alert_id || '@' || alert_version AS trigger, triggered_value::text AS triggered_value, triggered_currency,
         best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd, ask_provider, bid_provider
