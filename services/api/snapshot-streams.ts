@@ -66,27 +66,11 @@ class Cut extends Error {
 /** Opens the streams of a process. */
 export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
   const { redisUrl, log, metrics, stallLimitMs = STALL_LIMIT_MS } = options
-  const ended = metrics.counter('api_snapshot_streams_total', 'Bulk streams that ended.', ['outcome'])
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
   const running = new Map<AbortController, Promise<void>>()
-  const watched = new Map<AbortController, () => Promise<boolean>>()
-  const recheck = (): void => {
-    for (const [cut, isLetIn] of watched) {
-      isLetIn().then(
-        isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
-        () => undefined,
-      )
-    }
-  }
-  const rechecking = setInterval(recheck, RECHECK_MS).unref()
+  const watch = openKeyWatch()
 
-  const note = (response: Response, error: unknown): void => {
-    const outcome = error === undefined ? 'finished' : error instanceof Cut ? error.outcome : 'failed'
-    ended.inc({ outcome })
-    if (outcome === 'finished' || outcome === 'left') return
-    log.warn({ err: error, request_id: localsOf(response).requestId, outcome }, 'a bulk stream was cut')
-  }
-
+  const note = openNotes(log, metrics)
   const flow = async (response: Response, stream: SnapshotStream, cut: AbortController): Promise<void> => {
     const { snapshot, coding, slot, headers } = stream
     const { segments } = snapshot
@@ -124,14 +108,14 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
       const flowing = flow(response, stream, cut)
       running.set(cut, flowing)
-      watched.set(cut, stream.isLetIn)
+      watch.add(cut, stream.isLetIn)
       active.inc()
       try {
         await flowing
       } finally {
         response.off('close', leave)
         running.delete(cut)
-        watched.delete(cut)
+        watch.remove(cut)
         active.dec()
       }
     },
@@ -142,8 +126,38 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       }, FINISH_LIMIT_MS)
       await all
       clearTimeout(limit)
-      clearInterval(rechecking)
+      watch.close()
     },
+  }
+}
+
+/** Counts the ends of streams, and logs those that the client did not choose. */
+function openNotes(log: Log, metrics: Metrics): (response: Response, error: unknown) => void {
+  const ended = metrics.counter('api_snapshot_streams_total', 'Bulk streams that ended.', ['outcome'])
+  return (response, error) => {
+    const outcome = error === undefined ? 'finished' : error instanceof Cut ? error.outcome : 'failed'
+    ended.inc({ outcome })
+    if (outcome === 'finished' || outcome === 'left') return
+    log.warn({ err: error, request_id: localsOf(response).requestId, outcome }, 'a bulk stream was cut')
+  }
+}
+
+/** Looks at the keys of streams that run, and cuts those whose key is let in no more. */
+function openKeyWatch() {
+  const watched = new Map<AbortController, SnapshotStream['isLetIn']>()
+  const recheck = (): void => {
+    for (const [cut, isLetIn] of watched) {
+      isLetIn().then(
+        isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
+        () => undefined,
+      )
+    }
+  }
+  const timer = setInterval(recheck, RECHECK_MS).unref()
+  return {
+    add: (cut: AbortController, isLetIn: SnapshotStream['isLetIn']) => void watched.set(cut, isLetIn),
+    remove: (cut: AbortController) => void watched.delete(cut),
+    close: () => clearInterval(timer),
   }
 }
 
