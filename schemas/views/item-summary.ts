@@ -58,13 +58,19 @@ export const marketcapOf = (figures: ItemSummarised, supply: number | null): big
     : BigInt(figures.best_ask_micro_usd) * BigInt(supply)
 
 /** Two decimals, halves up. */
-export const twoDecimals = (value: number): number => Math.round(value * 100) / 100
+const twoDecimals = (value: number): number => Math.round(value * 100) / 100
 
 /** A price against an earlier one: the difference as a text in dollars, and as a percentage of the earlier. */
 export function changeSince(now: MicroUsd | null, then: MicroUsd | null): { diff: string | null; rate: number | null } {
   if (now === null || then === null || then === 0) return { diff: null, rate: null }
-  return { diff: toUsdText(now - then), rate: twoDecimals(((now - then) / then) * 100) }
+  return { diff: toUsdText(now - then), rate: percentOf(now - then, then) }
 }
+
+/**
+ * One amount in percent of another, to two decimals, halves up. Multiplied before it is divided: the product of whole numbers
+ * is exact, so that a half is one, where a fraction times 100 may lie beside it.
+ */
+export const percentOf = (part: MicroUsd, whole: MicroUsd): number => Math.round((part * 10_000) / whole) / 100
 
 const textOf = (micro: MicroUsd | null): string | null => (micro === null ? null : toUsdText(micro))
 const roundedOf = (score: number | null): number | null => (score === null ? null : Math.round(score))

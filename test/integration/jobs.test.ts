@@ -13,6 +13,7 @@ import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
+const JOBS_IN_TURN = 8
 const WORKER = fileURLToPath(new URL('../fixtures/hanging-worker.ts', import.meta.url))
 
 describe('jobs', () => {
@@ -82,11 +83,16 @@ describe('jobs', () => {
   it('are taken at once when they are added while the lane waits', async () => {
     const { seen, task } = noting()
     await start([{ tasks: { note: task }, concurrency: 1 }])
-    for (let n = 0; n < 5; n++) {
+    const one = async (n: number): Promise<void> => {
       await addJob(database.rows, 'note', { n })
-      // The first may come before the lane listens, and is then found by its next look.
-      await eventually(() => seen.length === n + 1, n === 0 ? 5_000 : 1_000, 'the job to be done')
+      await eventually(() => seen.length === n + 1, 10_000, 'the job to be done')
     }
+    // It may come before the lane listens, and is then found by its next look.
+    await one(0)
+    const startedAt = performance.now()
+    for (let n = 1; n <= JOBS_IN_TURN; n++) await one(n)
+    // Each would wait for a look of its own, nearly two seconds after the one that found the job before it.
+    expect(performance.now() - startedAt).to.be.lessThan(JOBS_IN_TURN * 1_000)
   })
 
   it('of one lane do not wait for those of another', async () => {

@@ -30,6 +30,13 @@ const DAY = 24 * HOUR
 const LIMIT_MS = 240_000
 const EVERY_NAME = 12
 
+/** A part in percent of a whole, to two decimals, halves up; by whole numbers. */
+function percent(part: number, whole: number): number {
+  const [twice, divisor] = [2n * BigInt(part) * 10_000n + BigInt(whole), 2n * BigInt(whole)]
+  const quotient = twice / divisor
+  return Number(twice < 0n && quotient * divisor !== twice ? quotient - 1n : quotient) / 100
+}
+
 type ItemRow = z.infer<typeof marketItemsReply>['data']['items'][number]
 
 describe('market analytics on real refreshes', function () {
@@ -205,7 +212,7 @@ describe('market analytics on real refreshes', function () {
       return micro < 0 && cents > 0 ? `-${text}` : text
     }
     const rate = (now: number | null, then: number | null): number | null =>
-      now === null || then === null ? null : Math.round(((now - then) / then) * 10_000) / 100
+      now === null || then === null ? null : percent(now - then, then)
 
     function expected(itemId: number) {
       const asks = model.standing('ask', itemId).filter(countsInSummary(asOf))
@@ -370,7 +377,7 @@ describe('market analytics on real refreshes', function () {
           expect(row).to.deep.include({
             ...{ ask_usd: usd(ask.micro), bid_usd: bid ? usd(bid.micro) : null, ask_depth: ask.quantity },
             spread_usd: bid ? usd(ask.micro - bid.micro) : null,
-            spread_pct: bid ? Math.round(((ask.micro - bid.micro) / ask.micro) * 10_000) / 100 : null,
+            spread_pct: bid ? percent(ask.micro - bid.micro, ask.micro) : null,
             ...{ bid_depth: bid?.quantity ?? null, bid_anomaly: bid !== undefined && bid.micro > ask.micro },
             volume_24h: model.units(itemId, before - DAY, before, row.provider),
             volume_7d: model.units(itemId, before - 7 * DAY, before, row.provider),

@@ -9,7 +9,7 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Provider } from '#infra/config/providers.ts'
 import type { ItemProvider } from '#schemas/api/market.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
-import { changeSince, marketcapText, twoDecimals } from '#schemas/views/item-summary.ts'
+import { changeSince, marketcapText, percentOf } from '#schemas/views/item-summary.ts'
 import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
 import type { LiveEntry } from './live-rows.ts'
 
@@ -100,7 +100,7 @@ export function itemProviders(
       ask_usd: toUsdText(ask),
       bid_usd: bid === undefined ? null : toUsdText(bid.priceMicroUsd),
       spread_usd: spread === null ? null : toUsdText(spread),
-      spread_pct: spread === null ? null : twoDecimals((spread / ask) * 100),
+      spread_pct: spread === null ? null : percentOf(spread, ask),
       ask_depth: row.quantity,
       bid_depth: bid?.quantity ?? null,
       bid_anomaly: spread !== null && spread < 0,
