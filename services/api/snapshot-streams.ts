@@ -63,13 +63,17 @@ class Cut extends Error {
   }
 }
 
+interface RunningStream {
+  flowing: Promise<void>
+  isLetIn: SnapshotStream['isLetIn']
+}
+
 /** Opens the streams of a process. */
 export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
   const { redisUrl, log, metrics, stallLimitMs = STALL_LIMIT_MS } = options
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
-  const running = new Map<AbortController, Promise<void>>()
-  const watch = openKeyWatch()
-
+  const running = new Map<AbortController, RunningStream>()
+  const rechecking = setInterval(() => recheck(running), RECHECK_MS).unref()
   const note = openNotes(log, metrics)
   const flow = async (response: Response, stream: SnapshotStream, cut: AbortController): Promise<void> => {
     const { snapshot, coding, slot, headers } = stream
@@ -107,26 +111,24 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       if (response.closed) leave()
       stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
       const flowing = flow(response, stream, cut)
-      running.set(cut, flowing)
-      watch.add(cut, stream.isLetIn)
+      running.set(cut, { flowing, isLetIn: stream.isLetIn })
       active.inc()
       try {
         await flowing
       } finally {
         response.off('close', leave)
         running.delete(cut)
-        watch.remove(cut)
         active.dec()
       }
     },
     async close() {
-      const all = Promise.allSettled(running.values())
+      const all = Promise.allSettled([...running.values()].map(({ flowing }) => flowing))
       const limit = setTimeout(() => {
         for (const cut of running.keys()) cut.abort(new Cut('stopped'))
       }, FINISH_LIMIT_MS)
       await all
       clearTimeout(limit)
-      watch.close()
+      clearInterval(rechecking)
     },
   }
 }
@@ -143,21 +145,12 @@ function openNotes(log: Log, metrics: Metrics): (response: Response, error: unkn
 }
 
 /** Looks at the keys of streams that run, and cuts those whose key is let in no more. */
-function openKeyWatch() {
-  const watched = new Map<AbortController, SnapshotStream['isLetIn']>()
-  const recheck = (): void => {
-    for (const [cut, isLetIn] of watched) {
-      isLetIn().then(
-        isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
-        () => undefined,
-      )
-    }
-  }
-  const timer = setInterval(recheck, RECHECK_MS).unref()
-  return {
-    add: (cut: AbortController, isLetIn: SnapshotStream['isLetIn']) => void watched.set(cut, isLetIn),
-    remove: (cut: AbortController) => void watched.delete(cut),
-    close: () => clearInterval(timer),
+function recheck(running: ReadonlyMap<AbortController, RunningStream>): void {
+  for (const [cut, { isLetIn }] of running) {
+    isLetIn().then(
+      isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
+      () => undefined,
+    )
   }
 }
 

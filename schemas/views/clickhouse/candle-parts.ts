@@ -79,7 +79,9 @@ export interface CandlePartColumns
 }
 
 const OF_ITEM = 'interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32}'
-const IN_WINDOW = '(bucket >= toDateTime({start_s:UInt32}) AND bucket < toDateTime({end_s:UInt32}))'
+/** Half-open; the ends are names of parameters. */
+const within = (from: string, to: string): string =>
+  `bucket >= toDateTime({${from}:UInt32}) AND bucket < toDateTime({${to}:UInt32})`
 
 /**
  * Reads an item's rows of a window before `fresh_s` as they are stored, or of the rest what those of one key come to;
@@ -106,9 +108,9 @@ export function selectCandleParts(database: string, rows: 'stored' | 'fresh'): s
     column('fallen', `arraySum(mapValues(${isStored ? 'falls' : 'maxMap(falls)'}))`),
     ...[...edge('opening', 'min'), ...edge('closing', 'max')],
   ]
-  const [from, to] = isStored ? ['start_s', 'fresh_s'] : ['fresh_s', 'end_s']
+  const rowsWithin = isStored ? within('start_s', 'fresh_s') : within('fresh_s', 'end_s')
   return `SELECT provider, ${columns.join(', ')} FROM ${database}.candle_parts
-  WHERE ${OF_ITEM} AND bucket >= toDateTime({${from}:UInt32}) AND bucket < toDateTime({${to}:UInt32})
+  WHERE ${OF_ITEM} AND ${rowsWithin}
   ${isStored ? '' : 'GROUP BY bucket, provider '}SETTINGS max_threads = 1`
 }
 
@@ -128,12 +130,7 @@ export type PartsBeside = 'before' | 'after'
 export function selectPartsBeside(database: string, side: PartsBeside): string {
   const [edge, nearest, bucket, where] =
     side === 'before'
-      ? [
-          'closing',
-          'argMax',
-          'max',
-          'bucket >= toDateTime({oldest_s:UInt32}) AND bucket < toDateTime({start_s:UInt32})',
-        ]
+      ? ['closing', 'argMax', 'max', within('oldest_s', 'start_s')]
       : ['opening', 'argMin', 'min', 'bucket >= toDateTime({end_s:UInt32})']
   // By bucket, then version: closes of history files have lower versions than what the book saw before them.
   const order = `bitOr(bitShiftLeft(toUInt128(toUnixTimestamp(bucket)), 64), toUInt128(${edge}.version))`
@@ -157,7 +154,7 @@ export function partAround({ provider, bucket_s, standing, micro, quantity, at }
 export function selectPartFalls(database: string): string {
   return `SELECT provider, toUnixTimestamp(bucket) AS bucket_s, arraySum(mapValues(maxMap(falls))) AS fallen
   FROM ${database}.candle_parts
-  WHERE ${OF_ITEM} AND ${IN_WINDOW} AND toUnixTimestamp(bucket) IN {buckets:Array(UInt32)} GROUP BY provider, bucket`
+  WHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} AND toUnixTimestamp(bucket) IN {buckets:Array(UInt32)} GROUP BY provider, bucket`
 }
 
 /** A row that {@link selectPartFalls} answers. */

@@ -65,6 +65,10 @@ export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
   }
 }
 
+/** The oldest bucket of an interval that is still kept. */
+const oldestBucket = ({ ms, retentionDays }: { ms: number; retentionDays: number }, now: number): number =>
+  Math.floor((now - retentionDays * DAY_MS) / ms) * ms
+
 /** The effective window of a query at a time: what is shown, and the bucket edges around it. */
 export interface EffectiveWindow extends CandleWindow {
   /** The exclusive end as the client sees it; `end` is the bucket edge at or after it. */
@@ -76,10 +80,11 @@ export function windowOf(
   query: Pick<CandlesQuery, 'interval' | 'lookback' | 'start' | 'end'>,
   now: number,
 ): EffectiveWindow {
-  const { ms: intervalMs, retentionDays } = CANDLE_INTERVALS[query.interval]
+  const interval = CANDLE_INTERVALS[query.interval]
+  const intervalMs = interval.ms
   const floor = (time: number) => Math.floor(time / intervalMs) * intervalMs
   const ceil = (time: number) => Math.ceil(time / intervalMs) * intervalMs
-  const oldest = floor(now - retentionDays * DAY_MS)
+  const oldest = oldestBucket(interval, now)
   const lookback = query.lookback === undefined ? undefined : parseLookback(query.lookback)
   if (lookback) {
     const end = floor(query.interval === '1h' ? now - HOUR_SETTLES_MS : now)
@@ -124,8 +129,8 @@ interface Reach {
  * nothing stands beside it, and a month of 41 providers is one query less.
  */
 function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
-  const kept = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)?.retentionDays ?? 0
-  const oldest = Math.floor((now - kept * DAY_MS) / intervalMs) * intervalMs
+  const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)
+  const oldest = oldestBucket(interval ?? { ms: intervalMs, retentionDays: 0 }, now)
   const isNow = end > now - intervalMs
   // A clock that is ahead may have opened the next bucket already.
   const until = isNow ? end + 2 * intervalMs : end

@@ -125,7 +125,7 @@ function addCloses(closes: Closes, columns: ColumnsOf<typeof DAY_SHAPE>): void {
       listed: number('listed') === 1,
     }
     const known = ofDays.get(close.day)
-    ofDays.set(close.day, known ? merged(known, close) : close)
+    ofDays.set(close.day, known ? newestOf(known, close) : close)
   }
 }
 
@@ -135,7 +135,8 @@ function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return found
 }
 
-function merged(a: DayClose, b: DayClose): DayClose {
+/** Of two rows of a day the price of the one, and the close of the one, that came later. */
+function newestOf(a: DayClose, b: DayClose): DayClose {
   const { pricedVersion, price, micro, currency } = a.pricedVersion > b.pricedVersion ? a : b
   const { closingVersion, quantity, listed } = a.closingVersion > b.closingVersion ? a : b
   return { day: a.day, pricedVersion, price, micro, currency, closingVersion, quantity, listed }

@@ -3,7 +3,9 @@
  *
  * Reads the brokers only. Invariant: ends are stable ends, so what a tool reads has been committed.
  */
+import { type Codec, type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { OffsetRange } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -47,6 +49,16 @@ export async function openLogAccess(
     fetchBytes: FETCH_BYTES,
   })
   return { kafka, reader, close: () => reader.close() }
+}
+
+/** Decodes a record; undefined when it is no event of ours, which the roles pass over too. */
+export async function decodeUnlessPoison(codec: Codec, bytes: Buffer): Promise<Decoded | undefined> {
+  try {
+    return await decodeLearning(codec, bytes)
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error
+    return undefined
+  }
 }
 
 /** The topic that a name of the catalogue, or its short name in code, stands for. */

@@ -7,7 +7,6 @@
  * it was after {@link SETTLE_MS} is a difference.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
@@ -18,7 +17,7 @@ import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
-import { type LogAccess, rangesOf } from './log-access.ts'
+import { decodeUnlessPoison, type LogAccess, rangesOf } from './log-access.ts'
 
 /** One row of a look: what the log says, and what Postgres holds. */
 interface Seen {
@@ -126,19 +125,28 @@ type Rule = Pick<
   'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
 >
 
+/** Hands over all rows of a select in the order of their ids, page by page; `from` is what stands behind SELECT. */
+async function readRows<T extends { id: string }>(
+  database: Database,
+  from: string,
+  take: (row: T) => void,
+): Promise<void> {
+  for (let after: string | undefined = FIRST_ID; after !== undefined; ) {
+    const rows: T[] = await database.rows<T>(`SELECT ${from} WHERE id > $1 ORDER BY id LIMIT $2`, [after, PAGE_ROWS])
+    for (const row of rows) take(row)
+    after = rows.at(-1)?.id
+  }
+}
+
 async function readAlerts(database: Database): Promise<Map<string, Rule>> {
   const alerts = new Map<string, Rule>()
-  for (let after = FIRST_ID; ; ) {
-    const rows = await database.rows<Rule & { id: string }>(
-      `SELECT id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled, version
-      FROM alerts WHERE id > $1 ORDER BY id LIMIT $2`,
-      [after, PAGE_ROWS],
-    )
-    for (const row of rows) alerts.set(row.id, row)
-    const last = rows.at(-1)
-    if (!last) return alerts
-    after = last.id
-  }
+  await readRows<Rule & { id: string }>(
+    database,
+    `id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled, version
+    FROM alerts`,
+    row => void alerts.set(row.id, row),
+  )
+  return alerts
 }
 
 interface EventRow {
@@ -154,18 +162,14 @@ interface EventRow {
 
 async function readEvents(database: Database): Promise<Map<string, { trigger: string; text: string }>> {
   const events = new Map<string, { trigger: string; text: string }>()
-  for (let after = FIRST_ID; ; ) {
-    const rows = await database.rows<EventRow>(
-      `SELECT id, alert_id || '@' || alert_version AS trigger, triggered_value::text AS triggered_value, triggered_currency,
-        best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd, ask_provider, bid_provider
-      FROM alert_events WHERE id > $1 ORDER BY id LIMIT $2`,
-      [after, PAGE_ROWS],
-    )
-    for (const row of rows) events.set(row.id, { trigger: row.trigger, text: textOfTrigger(row) })
-    const last = rows.at(-1)
-    if (!last) return events
-    after = last.id
-  }
+  await readRows<EventRow>(
+    database,
+    `id, alert_id || '@' || alert_version AS trigger, triggered_value::text AS triggered_value, triggered_currency,
+      best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd, ask_provider, bid_provider
+    FROM alert_events`,
+    row => void events.set(row.id, { trigger: row.trigger, text: textOfTrigger(row) }),
+  )
+  return events
 }
 
 const textOfTrigger = (told: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
@@ -174,7 +178,7 @@ const textOfTrigger = (told: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered):
     ...[told.ask_provider, told.bid_provider],
   ].join(' ')
 
-/** Hands over all records of a topic in the order of each partition; null for a tombstone. */
+/** Hands over all records of a topic in the order of each partition; null for a tombstone, poison left out. */
 async function scan(
   access: LogAccess,
   key: TopicKey,
@@ -184,8 +188,8 @@ async function scan(
   const { topic, ranges } = await rangesOf(access, key, undefined)
   for await (const page of scanTopic(access.reader, topic, ranges)) {
     for (const { partition, key: name, value } of page) {
-      const decoded = value === null ? null : (await decodeLearning(access.kafka.codec, value)).value
-      take({ partition, key: String(name), value: decoded })
+      const decoded = value && (await decodeUnlessPoison(access.kafka.codec, value))
+      if (decoded !== undefined) take({ partition, key: String(name), value: decoded?.value ?? null })
     }
   }
   return { isWhole: [...ranges.values()].every(({ from }) => from === 0) }
@@ -230,15 +234,17 @@ async function readBest(access: LogAccess): Promise<Map<number, BestPrices>> {
   return best
 }
 
-/** The table with the latest time, of two equal ones the later in the log. */
+/** The table with the latest time, of two equal ones the later in the log; one that holds a rate that is none counts nowhere. */
 async function readRates(access: LogAccess): Promise<Map<string, Rate>> {
-  let inForce: { as_of: number; rates: Record<string, string> } = { as_of: 0, rates: {} }
+  let inForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
   await scan(access, 'fx', ({ value }) => {
-    if (value?.rates && value.as_of >= inForce.as_of) inForce = value
+    const rates = new Map<string, Rate>()
+    for (const [code, text] of Object.entries<string>(value.rates)) {
+      const rate = parseRate(text)
+      if (rate) rates.set(code, rate)
+    }
+    const isWhole = rates.size === Object.keys(value.rates).length && value.rates.USD === '1'
+    if (isWhole && value.as_of >= inForce.asOf) inForce = { asOf: value.as_of, rates }
   })
-  const parsed = Object.entries(inForce.rates).flatMap(([code, text]): [string, Rate][] => {
-    const rate = parseRate(text)
-    return rate ? [[code, rate]] : []
-  })
-  return new Map([['USD', USD_RATE], ...parsed])
+  return inForce.rates
 }

@@ -5,8 +5,6 @@
  * whose name the catalog knows by now, but did not when the role met it, shows as missing: `unresolved retry` brings it.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import { DecodeError } from '#infra/kafka/codec.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
@@ -14,7 +12,7 @@ import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
 import { unstorable } from '#schemas/views/storable.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut } from './findings.ts'
 import { positions } from './item-changes.ts'
-import { type LogAccess, rangesOf } from './log-access.ts'
+import { decodeUnlessPoison, type LogAccess, rangesOf } from './log-access.ts'
 
 interface Expected {
   offset: number
@@ -36,7 +34,7 @@ export async function verifySales(
   for await (const page of scanTopic(access.reader, topic, ranges)) {
     for (const { partition, offset, value } of page) {
       if (value === null || offset >= (committed[partition] ?? 0)) continue
-      const decoded = await decodeLearning(access.kafka.codec, value).catch(unlessPoison)
+      const decoded = await decodeUnlessPoison(access.kafka.codec, value)
       if (decoded?.event !== 'SaleObserved') continue
       const sale: SaleObserved = decoded.value
       const itemId = idOf(sale.market_hash_name, sale.phase)
@@ -76,11 +74,6 @@ async function compareTable(
   for (const [key, { text }] of log.expected) {
     if (!found.has(key)) compare(findings, `${table} ${key}`, text, undefined)
   }
-}
-
-function unlessPoison(error: unknown): undefined {
-  if (!(error instanceof DecodeError)) throw error
-  return undefined
 }
 
 function microOf({ price, usd_rate }: SaleObserved): number | undefined {

@@ -2,8 +2,8 @@
  * `marketlog verify VIEW`: derives a view from the log by a fold of its own and compares it with what is stored.
  *
  * Reads only, while the role goes on. The cut is the view's own: the head's offset in Redis, the group's committed offset and
- * the offsets that rows carry in ClickHouse; alerts are looked at until they rest. Prints each difference and a summary as JSON lines; exit code 1 on any.
- * Shares the row codecs with the roles and no code that folds.
+ * the offsets that rows carry in ClickHouse; alerts are looked at until they rest. Prints each difference and a summary as
+ * JSON lines; exit code 1 on any. Shares the row codecs with the roles and no code that folds.
  */
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
@@ -47,10 +47,11 @@ export async function findingsOf(
   name: ViewName,
   say: (step: string) => void,
 ): Promise<Findings> {
-  const access = await openLogAccess(config, log, [
-    ...(['bookChanges', 'book', 'sales'] as const),
-    ...(['alertRules', 'alertsTriggered', 'fx'] as const),
-  ])
+  const access = await openLogAccess(
+    config,
+    log,
+    name === 'alerts' ? ['alertRules', 'alertsTriggered', 'book', 'fx'] : ['bookChanges', 'book', 'sales'],
+  )
   try {
     if (name === 'alerts') return await verifyAlerts(config, log, access, say)
     if (name === 'live-view') return await verifyLive(config, log, access, say)
