@@ -69,6 +69,11 @@ const MINUTE_MS = 60_000
  * call for all of a turn a process idled for a tenth of its time under full load.
  */
 const MOST_SHARED = 16
+/**
+ * Between two calls of a key, unless {@link MOST_SHARED} wait: at 8,000 requests a second a call of its own for each turn
+ * of the event loop cost a request a tenth of its CPU. Who asks alone is counted at once.
+ */
+const PAUSE_MS = 1
 /** A month's counter outlives it for as long as the clocks of two processes may differ. */
 const MONTH_KEPT_SECONDS = 86_400
 
@@ -102,6 +107,7 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   redis.defineCommand('meterRequests', { numberOfKeys: 2, lua: SCRIPT })
   const run = (redis as unknown as { meterRequests: Run }).meterRequests.bind(redis)
   const open = new Map<string, Batch>()
+  const pausing = new Set<string>()
   let current = monthOf(now())
 
   async function call({ keyId, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
@@ -133,10 +139,18 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     }
   }
 
+  /** Sends a batch; whoever asks within the pause after it waits for the next one, which is then the larger. */
   function close(name: string, batch: Batch): void {
     if (open.get(name) !== batch) return
     open.delete(name)
     void send(batch)
+    if (pausing.has(name)) return
+    pausing.add(name)
+    setTimeout(() => {
+      pausing.delete(name)
+      const next = open.get(name)
+      if (next) close(name, next)
+    }, PAUSE_MS)
   }
 
   return {
@@ -146,7 +160,7 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
       if (!batch) {
         const opened: Batch = { keyId, limits, countsInMonth, waiting: [] }
         open.set(name, opened)
-        setImmediate(() => close(name, opened))
+        if (!pausing.has(name)) setImmediate(() => close(name, opened))
         batch = opened
       }
       const wanted = Promise.withResolvers<Metered>()

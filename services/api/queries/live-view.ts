@@ -97,6 +97,8 @@ interface Seen {
 interface ViewState {
   redis: Redis
   turns: Map<number, Turn>
+  /** A turn has been sent and is not answered yet. */
+  isAsking: boolean
   scripts: LiveScripts
   prefix: string
   keysOf: Record<Side, readonly string[]>
@@ -111,6 +113,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
   const state: ViewState = {
     redis,
     turns: new Map(),
+    isAsking: false,
     scripts: bindLiveScripts(redis),
     prefix,
     keysOf,
@@ -173,8 +176,8 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`
 
 /**
- * Has items read with all others of this turn: one call per partition, and one write to the socket for all.
- * A write of its own cost each request 17 us, more than anything else that it did.
+ * Has items read with all others of this turn: one call per partition, and one write to the socket for all. A turn lasts
+ * until the one before it is answered. A write of its own cost each request 17 us, more than anything else that it did.
  */
 function inTurn(
   state: ViewState,
@@ -182,7 +185,7 @@ function inTurn(
   items: readonly WantedItem[],
 ): Promise<ReadonlyMap<string, readonly LiveEntry[]>> {
   const { turns } = state
-  if (turns.size === 0) setImmediate(() => readTurns(state))
+  if (turns.size === 0 && !state.isAsking) setImmediate(() => readTurns(state))
   let turn = turns.get(partition)
   if (!turn) {
     turn = { wanted: new Map(), answer: Promise.withResolvers() }
@@ -195,12 +198,18 @@ function inTurn(
 function readTurns(state: ViewState): void {
   const turns = [...state.turns]
   state.turns.clear()
+  if (turns.length === 0) return
   const { stream } = state.redis
+  state.isAsking = true
   stream?.cork()
-  for (const [partition, { wanted, answer }] of turns) {
-    readItems(state, partition, wanted).then(answer.resolve, answer.reject)
-  }
+  const reads = turns.map(([partition, { wanted, answer }]) =>
+    readItems(state, partition, wanted).then(answer.resolve, answer.reject),
+  )
   stream?.uncork()
+  void Promise.all(reads).then(() => {
+    state.isAsking = false
+    readTurns(state)
+  })
 }
 
 /** Reads items of one partition; again when a rebuild has changed the generation meanwhile. */
