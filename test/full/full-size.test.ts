@@ -68,20 +68,18 @@ interface OfItem {
   item_id: number
 }
 
-const EDGE_MEMBERS = ['standing', 'micro', 'quantity', 'at'] as const
-const [OPENING, CLOSING] = (['opening', 'closing'] as const).map(edge =>
-  EDGE_MEMBERS.map(member => [`${edge}_${member}`, `${edge === 'opening' ? 'min' : 'max'}(${edge}).${member}`]),
-) as [string[][], string[][]]
-/** The columns of a part, and what they are of the table's, merged as the table says. */
-const PART_COLUMNS: readonly string[][] = [
-  ['item', 'item_id'],
-  ['bucket_s', 'toUnixTimestamp(bucket)'],
-  ['lowest', 'min(low)'],
-  ['highest', 'max(high)'],
-  ['fallen', 'arraySum(mapValues(maxMap(falls)))'],
-  ...OPENING,
-  ...CLOSING,
-]
+const EDGE_COLUMNS = { standing: 'number', micro: 'number', quantity: 'number', at: 'number' } as const
+/** The columns of a part, merged as the table says. */
+const PART_COLUMNS = {
+  item_id: 'number',
+  bucket: 'number',
+  provider: 'text',
+  lowest: 'number',
+  highest: 'number',
+  fallen: 'number',
+  first: { version: 'number', ...EDGE_COLUMNS },
+  last: { version: 'number', ...EDGE_COLUMNS },
+} as const
 
 /** Reads the parts of all buckets of some items. */
 async function partsOfItems(
@@ -89,27 +87,27 @@ async function partsOfItems(
   params: { interval_s: number; items: readonly number[] },
 ): Promise<Map<number, CandlePart[]>> {
   const columns = await reader.columns(
-    `SELECT ${PART_COLUMNS.map(([name, value]) => `toFloat64(${value}) AS ${name}`).join(', ')}, provider
+    `SELECT item_id, bucket, provider, min(low) AS lowest, max(high) AS highest, arraySum(mapValues(maxMap(falls))) AS fallen,
+      min(opening) AS first, max(closing) AS last
     FROM ${reader.database}.candle_parts
     WHERE interval_s = {interval_s:UInt32} AND item_id IN {items:Array(UInt32)} GROUP BY item_id, bucket, provider`,
-    { ...Object.fromEntries(PART_COLUMNS.map(([name]) => [name, 'number' as const])), provider: 'text' as const },
+    PART_COLUMNS,
     params,
   )
-  const number = (name: string, row: number): number => Number((columns[name] as ArrayLike<number>)[row])
-  const edge = (side: 'opening' | 'closing', row: number): EdgeAsk => ({
-    standing: number(`${side}_standing`, row) === 1,
-    micro: number(`${side}_micro`, row),
-    quantity: number(`${side}_quantity`, row),
-    at: number(`${side}_at`, row),
+  const edgeOf = ({ standing, micro, quantity, at }: typeof columns.first, row: number): EdgeAsk => ({
+    standing: standing[row] === 1,
+    ...{ micro: micro[row] ?? Number.NaN, quantity: quantity[row] ?? Number.NaN, at: at[row] ?? Number.NaN },
   })
   const partsOf = new Map<number, CandlePart[]>()
   for (const [row, provider] of columns.provider.entries()) {
+    const number = (name: 'item_id' | 'bucket' | 'fallen' | 'lowest' | 'highest'): number =>
+      columns[name][row] ?? Number.NaN
     const part: CandlePart = {
-      ...{ provider, bucket: number('bucket_s', row) * 1000, falls: number('fallen', row) },
-      ...{ low: number('lowest', row), high: number('highest', row) },
-      ...{ opening: edge('opening', row), closing: edge('closing', row) },
+      ...{ provider, bucket: number('bucket') * 1000, falls: number('fallen') },
+      ...{ low: number('lowest'), high: number('highest') },
+      ...{ opening: edgeOf(columns.first, row), closing: edgeOf(columns.last, row) },
     }
-    const item = number('item', row)
+    const item = number('item_id')
     const parts = partsOf.get(item)
     if (parts) parts.push(part)
     else partsOf.set(item, [part])

@@ -6,14 +6,23 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { decodeColumns } from '#infra/clickhouse/native-columns.ts'
+import { type ColumnsOf, decodeColumns } from '#infra/clickhouse/native-columns.ts'
 
-const SHAPE = { name: 'text', value: 'number', kind: 'text' } as const
+const INTEGERS = ['Bool', 'UInt8', 'UInt16', 'UInt32', 'UInt64', 'Int32', 'Int64', 'Date', 'DateTime'] as const
+const SHAPE = {
+  name: 'text',
+  value: 'number',
+  kind: 'text',
+  edge: { first: 'number', second: 'number' },
+  falls: 'map',
+} as const
 
 interface Row {
   name: string
   value: number
   kind: string
+  edge: { first: number; second: number }
+  falls: [number, number][]
 }
 
 const length = (value: number): number[] => (value < 128 ? [value] : [(value % 128) + 128, ...length(value >> 7)])
@@ -36,13 +45,27 @@ function lookedUp(texts: readonly string[], width: 1 | 2 | 4): number[] {
   ]
 }
 
+const writers: Record<(typeof INTEGERS)[number] | 'Float64', (value: number) => number[]> = {
+  Bool: value => [value],
+  UInt8: value => [value],
+  UInt16: value => bytesOf(2, bytes => bytes.writeUInt16LE(value)),
+  UInt32: value => bytesOf(4, bytes => bytes.writeUInt32LE(value)),
+  UInt64: count,
+  Int32: value => bytesOf(4, bytes => bytes.writeInt32LE(value)),
+  Int64: value => bytesOf(8, bytes => bytes.writeBigInt64LE(BigInt(value))),
+  Float64: value => bytesOf(8, bytes => bytes.writeDoubleLE(value)),
+  Date: value => bytesOf(2, bytes => bytes.writeUInt16LE(value)),
+  DateTime: value => bytesOf(4, bytes => bytes.writeUInt32LE(value)),
+}
+
 function blockOf(rows: readonly Row[], width: 1 | 2 | 4): number[] {
   const isEmpty = rows.length === 0
+  let entries = 0
   return [
-    ...[...length(3), ...length(rows.length)],
+    ...[...length(5), ...length(rows.length)],
     ...[...text('name'), ...text('String'), ...rows.flatMap(({ name }) => text(name))],
     ...[...text('value'), ...text('Float64')],
-    ...rows.flatMap(({ value }) => bytesOf(8, bytes => bytes.writeDoubleLE(value))),
+    ...rows.flatMap(({ value }) => writers.Float64(value)),
     ...[...text('kind'), ...text('LowCardinality(String)')],
     ...(isEmpty
       ? []
@@ -50,6 +73,16 @@ function blockOf(rows: readonly Row[], width: 1 | 2 | 4): number[] {
           rows.map(({ kind }) => kind),
           width,
         )),
+    ...[...text('edge'), ...text('SimpleAggregateFunction(min, Tuple(first Int64, second Int32))')],
+    ...rows.flatMap(({ edge }) => writers.Int64(edge.first)),
+    ...rows.flatMap(({ edge }) => writers.Int32(edge.second)),
+    ...[...text('falls'), ...text('Map(UInt64, UInt32)')],
+    ...rows.flatMap(({ falls }) => {
+      entries += falls.length
+      return count(entries)
+    }),
+    ...rows.flatMap(({ falls }) => falls.flatMap(([key]) => count(key))),
+    ...rows.flatMap(({ falls }) => falls.flatMap(([, units]) => writers.UInt32(units))),
   ]
 }
 
@@ -57,8 +90,21 @@ const row = fc.record<Row>({
   name: fc.string({ unit: 'grapheme', maxLength: 200 }),
   value: fc.maxSafeInteger(),
   kind: fc.constantFrom('a', 'bb', 'ccc', ''),
+  edge: fc.record({ first: fc.maxSafeInteger(), second: fc.integer() }),
+  falls: fc.array(fc.tuple(fc.maxSafeNat(), fc.nat()), { maxLength: 3 }),
 })
-const block = fc.tuple(fc.array(row, { maxLength: 200 }), fc.constantFrom(1, 2, 4))
+const block = fc.tuple(fc.array(row, { maxLength: 100 }), fc.constantFrom(1, 2, 4))
+
+/** Reads the rows back, each member from its own column. */
+const rowsOf = ({ name, value, kind, edge, falls }: ColumnsOf<typeof SHAPE>): Row[] =>
+  name.map((text, at) => {
+    const [from, to] = [falls.ends[at - 1] ?? 0, falls.ends[at] as number]
+    return {
+      ...{ name: text, value: value[at] as number, kind: kind[at] as string },
+      edge: { first: edge.first[at] as number, second: edge.second[at] as number },
+      falls: Array.from(falls.keys.slice(from, to), (key, entry) => [key, falls.values[from + entry] as number]),
+    }
+  })
 
 describe('columns of ClickHouse', () => {
   it('are what was written, in however many blocks and wherever in memory it lies', () => {
@@ -66,13 +112,40 @@ describe('columns of ClickHouse', () => {
       fc.property(fc.array(block, { maxLength: 4 }), fc.nat(9), (blocks, before) => {
         const written = blocks.flatMap(([rows, width]) => blockOf(rows, width as 1 | 2 | 4))
         const columns = decodeColumns(Buffer.from([...Array(before).fill(0), ...written]).subarray(before), SHAPE)
-        const rows = columns.name.map((name, at) => ({ name, value: columns.value[at], kind: columns.kind[at] }))
-        expect(rows).to.deep.equal(blocks.flatMap(([rows]) => rows))
+        const rows = blocks.flatMap(([rows]) => rows)
+        expect(rowsOf(columns)).to.deep.equal(rows)
         expect(columns.value).to.have.length(rows.length)
       }),
       { numRuns: 100 },
     )
   })
+
+  for (const type of INTEGERS) {
+    const most = {
+      Bool: 1,
+      UInt8: 255,
+      UInt16: 2 ** 16 - 1,
+      Date: 2 ** 16 - 1,
+      UInt32: 2 ** 32 - 1,
+      DateTime: 2 ** 32 - 1,
+    }
+    const [min, max] =
+      type === 'Int32'
+        ? [-(2 ** 31), 2 ** 31 - 1]
+        : [
+            type === 'Int64' ? Number.MIN_SAFE_INTEGER : 0,
+            type in most ? most[type as keyof typeof most] : Number.MAX_SAFE_INTEGER,
+          ]
+    it(`of ${type} are numbers`, () => {
+      fc.assert(
+        fc.property(fc.array(fc.integer({ min, max }), { maxLength: 50 }), values => {
+          const head = [...length(1), ...length(values.length), ...text('n'), ...text(type)]
+          const { n } = decodeColumns(Buffer.from([...head, ...values.flatMap(writers[type])]), { n: 'number' })
+          expect([...n]).to.deep.equal(values)
+        }),
+      )
+    })
+  }
 
   it('end with a whole block, or are refused', () => {
     fc.assert(
@@ -86,10 +159,15 @@ describe('columns of ClickHouse', () => {
   })
 
   it('are refused when they are others than those asked for, or no columns at all', () => {
-    const bytes = Buffer.from(blockOf([{ name: 'a', value: 1, kind: 'b' }], 1))
-    expect(() => decodeColumns(bytes, { name: 'text', value: 'number' })).to.throw('3 columns instead of 2')
+    const bytes = Buffer.from(
+      blockOf([{ name: 'a', value: 1, kind: 'b', edge: { first: 1, second: 2 }, falls: [] }], 1),
+    )
+    expect(() => decodeColumns(bytes, { name: 'text', value: 'number' })).to.throw('5 columns instead of 2')
     expect(() => decodeColumns(bytes, { ...SHAPE, value: 'text' })).to.throw('the column value of Float64')
+    expect(() => decodeColumns(bytes, { ...SHAPE, edge: { first: 'number', third: 'number' } })).to.throw('column edge')
+    expect(() => decodeColumns(bytes, { ...SHAPE, edge: { first: 'number' } })).to.throw('the column edge of Simple')
+    expect(() => decodeColumns(bytes, { ...SHAPE, falls: 'number' })).to.throw('the column falls of Map')
     const failed = Buffer.concat([bytes, Buffer.from('Code: 241. DB::Exception: Memory limit exceeded')])
-    expect(() => decodeColumns(failed, SHAPE)).to.throw('instead of 3')
+    expect(() => decodeColumns(failed, SHAPE)).to.throw('instead of 5')
   })
 })

@@ -73,15 +73,10 @@ export const DAY_SHAPE = {
   item_id: 'number',
   /** Days since 1970. */
   day: 'number',
-  /** {@link UNPRICED} where the row set no price. */
-  priced_version: 'number',
-  price: 'number',
-  micro: 'number',
-  currency: 'text',
-  closing_version: 'number',
-  quantity: 'number',
-  /** 1 where it ended listed. */
-  listed: 'number',
+  /** Its version is {@link UNPRICED} where the row set no price. */
+  priced: { version: 'number', price: 'number', price_micro_usd: 'number', currency: 'text' },
+  /** `listed` is 1 where it ended listed. */
+  closing: { version: 'number', listed: 'number', quantity: 'number' },
 } as const
 
 /** Parameters of {@link selectDayColumns}; days since 1970, the window half-open. */
@@ -100,17 +95,12 @@ export interface DayColumnsParams extends Record<string, unknown> {
  */
 export function selectDayColumns(database: string, days: 'within' | 'before'): string {
   const isWithin = days === 'within'
-  const told = (of: 'priced' | 'closing', member: string): string =>
-    isWithin
-      ? `${of}.${member}`
-      : `argMax(${of}.${member}, bitShiftLeft(toInt128(toInt32(days.day)), 64) + ${of}.version)`
-  return `SELECT provider, toFloat64(item_id) AS item_id, toFloat64(toInt32(${isWithin ? 'days.day' : 'max(days.day)'})) AS day,
-    toFloat64(${told('priced', 'version')}) AS priced_version,
-    toFloat64(${told('priced', 'price')}) AS price, toFloat64(${told('priced', 'price_micro_usd')}) AS micro,
-    toLowCardinality(${told('priced', 'currency')}) AS currency, toFloat64(${told('closing', 'version')}) AS closing_version,
-    toFloat64(${told('closing', 'quantity')}) AS quantity, toFloat64(${told('closing', 'listed')}) AS listed
+  const columns = isWithin
+    ? 'day, priced, closing'
+    : 'max(days.day) AS day, max((days.day, days.priced)).2 AS priced, max((days.day, days.closing)).2 AS closing'
+  return `SELECT provider, item_id, ${columns}
   FROM ${database}.provider_days AS days
-  WHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)} AND ${
+  PREWHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)} AND ${
     isWithin
       ? 'days.day >= toDate({start_day:Int32}) AND days.day < toDate({end_day:Int32})'
       : 'days.day < toDate({start_day:Int32}) GROUP BY provider, item_id'

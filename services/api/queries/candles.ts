@@ -132,13 +132,11 @@ function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
   const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)
   const oldest = oldestBucket(interval ?? { ms: intervalMs, retentionDays: 0 }, now)
   const isNow = end > now - intervalMs
-  // A clock that is ahead may have opened the next bucket already.
-  const until = isNow ? end + 2 * intervalMs : end
-  const fresh = Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs
   return {
     oldest,
-    fresh: Math.min(Math.max(fresh, start), until),
-    end: until,
+    fresh: Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs,
+    // A clock that is ahead may have opened the next bucket already.
+    end: isNow ? end + 2 * intervalMs : end,
     beside: [...(start > oldest ? (['before'] as const) : []), ...(isNow ? [] : (['after'] as const))],
   }
 }
@@ -172,15 +170,11 @@ export async function readCandleParts(
   beside: readonly PartsBeside[] = ['before', 'after'],
 ): Promise<CandlePart[]> {
   const { database } = clickhouse
-  const readRows = (rows: 'stored' | 'fresh') =>
-    clickhouse.columns(selectCandleParts(database, rows), PART_SHAPE, params)
-  const [stored, fresh, ...around] = await Promise.all([
-    readRows('stored'),
-    params.fresh_s < params.end_s ? readRows('fresh') : undefined,
+  const [stored, ...around] = await Promise.all([
+    clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
     ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
   ])
-  const { parts, doubled } = mergeParts(stored)
-  if (fresh) parts.push(...mergeParts(fresh).parts)
+  const { parts, doubled } = mergeParts(stored, params)
   if (doubled.length > 0) {
     const keyOf = (provider: string, start_s: number): string => `${start_s} ${provider}`
     const buckets = [...new Set(doubled.map(({ bucket }) => bucket / 1000))]

@@ -91,42 +91,55 @@ export async function readChart(
   )
   const series = new Map<string, DayPoint[]>()
   for (const [provider, ofItems] of closesOf(read)) {
-    const points = [...ofItems.values()].map(closes => carried([...closes.values()], window))
+    const points = [...ofItems.values()].map(closes => carried(onePerDay(closes), window))
     const merged = points.length === 1 ? (points[0] as DayPoint[]) : mergePhases(points)
     if (merged.length > 0) series.set(provider, merged)
   }
   return new Map([...series].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** By provider, item and day. */
-type Closes = Map<string, Map<number, Map<number, DayClose>>>
+/** By provider and item, as they were read. */
+type Closes = Map<string, Map<number, DayClose[]>>
 
-/** The closes of stored rows. */
+/** The closes of stored rows, which come a provider at a time. */
 function closesOf(read: readonly ColumnsOf<typeof DAY_SHAPE>[]): Closes {
   const closes: Closes = new Map()
-  for (const columns of read) addCloses(closes, columns)
+  for (const { provider, item_id, day, priced, closing } of read) {
+    let [name, item]: [string?, number?] = []
+    let own: DayClose[] = []
+    for (let row = 0; row < day.length; row++) {
+      if (provider[row] !== name || item_id[row] !== item) {
+        ;[name, item] = [provider[row] as string, item_id[row] as number]
+        own = within(
+          within(closes, name, () => new Map<number, DayClose[]>()),
+          item,
+          () => [],
+        )
+      }
+      own.push({
+        day: day[row] as number,
+        pricedVersion: priced.version[row] as number,
+        closingVersion: closing.version[row] as number,
+        price: priced.price[row] as number,
+        micro: priced.price_micro_usd[row] as number,
+        currency: priced.currency[row] as string,
+        quantity: closing.quantity[row] as number,
+        listed: closing.listed[row] === 1,
+      })
+    }
+  }
   return closes
 }
 
-function addCloses(closes: Closes, columns: ColumnsOf<typeof DAY_SHAPE>): void {
-  for (const [row, provider] of columns.provider.entries()) {
-    const number = (name: Exclude<keyof typeof DAY_SHAPE, 'provider' | 'currency'>): number =>
-      columns[name][row] as number
-    const ofItems = within(closes, provider, () => new Map<number, Map<number, DayClose>>())
-    const ofDays = within(ofItems, number('item_id'), () => new Map<number, DayClose>())
-    const close: DayClose = {
-      day: number('day'),
-      pricedVersion: number('priced_version'),
-      closingVersion: number('closing_version'),
-      price: number('price'),
-      micro: number('micro'),
-      currency: columns.currency[row] as string,
-      quantity: number('quantity'),
-      listed: number('listed') === 1,
-    }
-    const known = ofDays.get(close.day)
-    ofDays.set(close.day, known ? newestOf(known, close) : close)
+/** Closes in the order of their days, those of several rows of a day as one. */
+function onePerDay(closes: DayClose[]): DayClose[] {
+  const ordered: DayClose[] = []
+  for (const close of closes.sort((a, b) => a.day - b.day)) {
+    const last = ordered.at(-1)
+    if (last?.day === close.day) ordered[ordered.length - 1] = newestOf(last, close)
+    else ordered.push(close)
   }
+  return ordered
 }
 
 function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
@@ -143,10 +156,9 @@ function newestOf(a: DayClose, b: DayClose): DayClose {
 }
 
 /** A point for every day on which the item was listed, the price of the last change carried on. */
-function carried(closes: DayClose[], { start, end }: ChartWindow): DayPoint[] {
+function carried(closes: readonly DayClose[], { start, end }: ChartWindow): DayPoint[] {
   const points: DayPoint[] = []
   const [first, after] = [start / DAY_MS, end / DAY_MS]
-  closes.sort((a, b) => a.day - b.day)
   let point: Omit<DayPoint, 'day'> | undefined
   for (const [i, close] of closes.entries()) {
     point = pointOf(close, point)

@@ -48,8 +48,8 @@ export const candleReads: Bench = {
     })
     const end_s = Math.floor(Date.now() / 1000 / HOUR_S) * HOUR_S
     const bare = async (item_id: number): Promise<void> => {
-      const params = { interval_s: HOUR_S, item_id, start_s: end_s - HOURS * HOUR_S, fresh_s: end_s }
-      await reader.columns(selectCandleParts(reader.database, 'stored'), PART_SHAPE, params)
+      const params = { interval_s: HOUR_S, item_id, start_s: end_s - HOURS * HOUR_S, end_s, fresh_s: end_s }
+      await reader.columns(selectCandleParts(reader.database), PART_SHAPE, params)
     }
     try {
       // The first reads load what both keep: the table's index, the compiled query, the process's own code.

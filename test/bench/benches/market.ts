@@ -246,9 +246,9 @@ async function measureSingles(asked: Asked): Promise<Entry[]> {
         item_id,
       }),
     indicators: item_id =>
-      reader.columns(selectCandleParts(reader.database, 'stored'), PART_SHAPE, {
+      reader.columns(selectCandleParts(reader.database), PART_SHAPE, {
         ...{ interval_s: CANDLE_INTERVALS['1d'].ms / 1000, item_id },
-        ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, fresh_s: end / 1000 },
+        ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, end_s: end / 1000, fresh_s: end / 1000 },
       }),
     chart: item_id =>
       reader.columns(selectDayColumns(reader.database, 'within'), DAY_SHAPE, {
