@@ -106,8 +106,6 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   const { prefix, now } = options
   redis.defineCommand('meterRequests', { numberOfKeys: 2, lua: SCRIPT })
   const run = (redis as unknown as { meterRequests: Run }).meterRequests.bind(redis)
-  const open = new Map<string, Batch>()
-  const pausing = new Set<string>()
   let current = monthOf(now())
 
   async function call({ keyId, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
@@ -131,13 +129,28 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     return { admitted, leftBefore, refused }
   }
 
-  async function send(batch: Batch): Promise<void> {
+  const join = openBatches(async batch => {
     try {
       settle(batch, await call(batch, batch.waiting.length))
     } catch (error) {
       for (const { reject } of batch.waiting) reject(error)
     }
+  })
+
+  return {
+    take: (keyId, limits, { countsInMonth }) => join({ keyId, limits, countsInMonth }),
+    async read(keyId, limits) {
+      const { refused } = await call({ keyId, limits, countsInMonth: false, waiting: [] }, 0)
+      return { ...refused, refusedBy: undefined }
+    },
+    monthOf: keyIds => countsOf(redis, keyIds.map(monthKeyAt(now(), prefix))),
   }
+}
+
+/** Makes what has a request counted with others of its key. */
+function openBatches(send: (batch: Batch) => Promise<void>): (counted: Omit<Batch, 'waiting'>) => Promise<Metered> {
+  const open = new Map<string, Batch>()
+  const pausing = new Set<string>()
 
   /** Sends a batch; whoever asks within the pause after it waits for the next one, which is then the larger. */
   function close(name: string, batch: Batch): void {
@@ -153,26 +166,20 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     }, PAUSE_MS)
   }
 
-  return {
-    take(keyId, limits, { countsInMonth }) {
-      const name = `${keyId} ${limits.perMinute} ${limits.perMonth} ${countsInMonth}`
-      let batch = open.get(name)
-      if (!batch) {
-        const opened: Batch = { keyId, limits, countsInMonth, waiting: [] }
-        open.set(name, opened)
-        if (!pausing.has(name)) setImmediate(() => close(name, opened))
-        batch = opened
-      }
-      const wanted = Promise.withResolvers<Metered>()
-      batch.waiting.push(wanted)
-      if (batch.waiting.length === MOST_SHARED) close(name, batch)
-      return wanted.promise
-    },
-    async read(keyId, limits) {
-      const { refused } = await call({ keyId, limits, countsInMonth: false, waiting: [] }, 0)
-      return { ...refused, refusedBy: undefined }
-    },
-    monthOf: keyIds => countsOf(redis, keyIds.map(monthKeyAt(now(), prefix))),
+  return counted => {
+    const { keyId, limits, countsInMonth } = counted
+    const name = `${keyId} ${limits.perMinute} ${limits.perMonth} ${countsInMonth}`
+    let batch = open.get(name)
+    if (!batch) {
+      const opened: Batch = { ...counted, waiting: [] }
+      open.set(name, opened)
+      if (!pausing.has(name)) setImmediate(() => close(name, opened))
+      batch = opened
+    }
+    const wanted = Promise.withResolvers<Metered>()
+    batch.waiting.push(wanted)
+    if (batch.waiting.length === MOST_SHARED) close(name, batch)
+    return wanted.promise
   }
 }
 

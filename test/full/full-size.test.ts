@@ -23,6 +23,7 @@ import {
   type CandlePart,
   composeCandles,
   type EdgeAsk,
+  partTable,
   type StandingAsk,
 } from '#schemas/views/candle.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
@@ -296,7 +297,7 @@ describe(`${PROVIDERS} providers at full size`, function () {
         const standingOf = Map.groupBy(standing, ({ item_id }) => item_id)
         for (const item_id of items) {
           const parts = partsOf.get(item_id) ?? []
-          const composed = composeCandles({ parts, standing: standingOf.get(item_id) ?? [] }, window)
+          const composed = composeCandles({ parts: partTable(parts), standing: standingOf.get(item_id) ?? [] }, window)
           const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
           expect(composed.candles, `item ${item_id}`).to.deep.equal(model)
           candles += model.length

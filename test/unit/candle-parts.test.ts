@@ -9,6 +9,7 @@ import {
   type CandleWindow,
   composeCandles,
   fillCandles,
+  partTable,
   type StandingAsk,
 } from '#schemas/views/candle.ts'
 import { type CandleBatch, foldChange, mergeParts, type Part } from '#streams/candles/step.ts'
@@ -66,7 +67,7 @@ describe('candles', () => {
         fc.property(changeSequences(), log => {
           const { parts, standing } = stored([log])
           const { candles } = composeCandles(
-            { parts: partsOf(parts, intervalMs), standing },
+            { parts: partTable(partsOf(parts, intervalMs)), standing },
             { ...FOREVER, intervalMs },
           )
           expect(candles).to.deep.equal(modelCandles(changesOf(log), intervalMs))
@@ -90,7 +91,7 @@ describe('candles', () => {
           const start = first + from * HOUR_MS
           const window = { start, end: start + hours * HOUR_MS, intervalMs: HOUR_MS }
           const kept = selected(all, window).filter(({ bucket }) => !expired || bucket >= start)
-          const { candles } = composeCandles({ parts: kept, standing }, window)
+          const { candles } = composeCandles({ parts: partTable(kept), standing }, window)
           const whole = modelCandles(changesOf(log), HOUR_MS)
           expect(candles).to.deep.equal(whole.filter(({ t }) => t >= window.start && t < window.end))
         },
@@ -130,7 +131,7 @@ describe('candles', () => {
     changeOf({ provider, itemId: 1, after: { micro: cents * 10_000, quantity }, seenAt })
   const hourly = (changes: ReturnType<typeof changeOf>[], window: CandleWindow) => {
     const { parts, standing } = stored([changes.map((change, offset) => ({ change, offset }))])
-    return composeCandles({ parts: selected(partsOf(parts, HOUR_MS), window), standing }, window)
+    return composeCandles({ parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing }, window)
   }
   const window = { start: t0, end: t0 + 4 * HOUR_MS, intervalMs: HOUR_MS }
 

@@ -6,8 +6,7 @@
  * keyed by the offset of their change - so neither a replay nor a second writer can change the result,
  * and the writer needs no state. Retention by bucket width: schemas/views/candle.ts.
  */
-import type { Instant } from '../../values/instant.ts'
-import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk } from '../candle.ts'
+import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk, type EdgeTable, type PartTable } from '../candle.ts'
 import type { Table } from './table.ts'
 
 const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
@@ -149,40 +148,51 @@ export interface PartFalls {
   fallen: number
 }
 
-/** Parts, and those among them whose falls are not known yet. */
+/** Parts, and the rows among them whose falls are not known yet. */
 export interface MergedParts {
-  parts: CandlePart[]
+  parts: PartTable
   /** Made of several rows of which only the sums are known, of falls that may be the same: {@link selectPartFalls} tells them. */
-  doubled: CandlePart[]
+  doubled: number[]
 }
 
-/** The number of a provider within a key of {@link mergeParts} stays below it. */
+/** The number of a provider within a key of {@link rowsOfKeys} stays below it. */
 const PROVIDERS_MOST = 2 ** 16
 
-/** A part, the rows that make it up, and those that its edges are of. */
-interface PartRows {
-  part: CandlePart
-  rows: number[]
-  openingRow: number
-  closingRow: number
+/** Makes parts of stored rows, whose columns it uses up: those of one key merge as the table's own columns do. */
+export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandlePartsParams, 'fresh_s'>): MergedParts {
+  const { provider, bucket, low, high, opening, closing, fallen } = columns
+  const falls = sumsOfFalls(fallen)
+  const doubled: number[] = []
+  const merged = new Uint8Array(bucket.length)
+  const several = rowsOfKeys(columns)
+  for (const [first, rows] of several) {
+    for (const row of rows.slice(1)) {
+      merged[row] = 1
+      low[first] = Math.min(low[first] as number, low[row] as number)
+      high[first] = Math.max(high[first] as number, high[row] as number)
+      if ((opening.version[row] as number) < (opening.version[first] as number)) replaceEdge(opening, first, row)
+      if ((closing.version[row] as number) > (closing.version[first] as number)) replaceEdge(closing, first, row)
+    }
+    if ((bucket[first] as number) < fresh_s) doubled.push(first)
+    else falls[first] = sumOfDistinctFalls(fallen, rows)
+  }
+  const parts = { provider, bucket: bucket.map(start_s => start_s * 1000), opening, closing, low, high, falls }
+  return several.size === 0 ? { parts, doubled } : withoutRows({ parts, doubled }, merged)
 }
 
 /**
- * Makes parts of stored rows: those of one key merge as the table's own columns do.
+ * The rows of each key that has several, by the first of them.
  *
  * Rows of one stored part come in the order of their buckets, so a provider's bucket that is not above the one before it
  * is the first sign of a second row; until then no key is looked up.
  */
-export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandlePartsParams, 'fresh_s'>): MergedParts {
-  const { provider, bucket, low, high, opening, closing } = columns
+function rowsOfKeys({ provider, bucket }: CandlePartColumns): Map<number, number[]> {
   const numberOf = new Map<string, number>()
   const newest: number[] = []
-  const parts: CandlePart[] = []
-  const ofSeveral = new Set<PartRows>()
-  let byKey: Map<number, PartRows> | undefined
+  const several = new Map<number, number[]>()
+  let firstOf: Map<number, number> | undefined
   const keyOf = (row: number): number =>
     (bucket[row] as number) * PROVIDERS_MOST + (numberOf.get(provider[row] as string) as number)
-  const alone = (part: CandlePart, row: number): PartRows => ({ part, rows: [row], openingRow: row, closingRow: row })
   for (let row = 0; row < bucket.length; row++) {
     const [name, start_s] = [provider[row] as string, bucket[row] as number]
     let number = numberOf.get(name)
@@ -190,64 +200,48 @@ export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandleP
       number = numberOf.size
       numberOf.set(name, number)
     }
-    if (!byKey && start_s <= (newest[number] ?? Number.NEGATIVE_INFINITY)) {
-      byKey = new Map(parts.map((part, at) => [keyOf(at), alone(part, at)]))
+    if (!firstOf && start_s <= (newest[number] ?? Number.NEGATIVE_INFINITY)) {
+      firstOf = new Map(Array.from({ length: row }, (_, before) => [keyOf(before), before]))
     }
     newest[number] = start_s
-    const known = byKey?.get(keyOf(row))
-    if (known === undefined) {
-      const part = partAt(columns, row)
-      byKey?.set(keyOf(row), alone(part, row))
-      parts.push(part)
-      continue
-    }
-    const { part } = known
-    known.rows.push(row)
-    ofSeveral.add(known)
-    part.low = Math.min(part.low, low[row] as number)
-    part.high = Math.max(part.high, high[row] as number)
-    if ((opening.version[row] as number) < (opening.version[known.openingRow] as number)) {
-      part.opening = edgeAt(opening, row)
-      known.openingRow = row
-    }
-    if ((closing.version[row] as number) > (closing.version[known.closingRow] as number)) {
-      part.closing = edgeAt(closing, row)
-      known.closingRow = row
-    }
+    const first = firstOf?.get(keyOf(row))
+    if (first === undefined) firstOf?.set(keyOf(row), row)
+    else several.set(first, [...(several.get(first) ?? [first]), row])
   }
-  const doubled: CandlePart[] = []
-  for (const { part, rows } of ofSeveral) {
-    if (part.bucket < fresh_s * 1000) doubled.push(part)
-    else part.falls = sumOfDistinctFalls(columns.fallen, rows)
-  }
-  return { parts, doubled }
+  return several
 }
 
-function partAt({ provider, bucket, opening, closing, low, high, fallen }: CandlePartColumns, row: number): CandlePart {
+function replaceEdge(edge: EdgeColumns, row: number, by: number): void {
+  for (const column of Object.values(edge)) column[row] = column[by] as number
+}
+
+/** Leaves out the rows that are marked. */
+function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): MergedParts {
+  const kept = [...marked.keys()].filter(row => marked[row] === 0)
+  const placeOf = new Map(kept.map((row, place) => [row, place]))
+  const keep = (column: Float64Array): Float64Array => Float64Array.from(kept, row => column[row] as number)
+  const edge = ({ standing, micro, quantity, at }: EdgeTable): EdgeTable => ({
+    ...{ standing: keep(standing), micro: keep(micro), quantity: keep(quantity), at: keep(at) },
+  })
   return {
-    bucket: (bucket[row] as number) * 1000,
-    provider: provider[row] as string,
-    opening: edgeAt(opening, row),
-    closing: edgeAt(closing, row),
-    low: low[row] as number,
-    high: high[row] as number,
-    falls: sumOfFalls(fallen, row),
+    parts: {
+      provider: kept.map(row => parts.provider[row] as string),
+      ...{ bucket: keep(parts.bucket), low: keep(parts.low), high: keep(parts.high), falls: keep(parts.falls) },
+      ...{ opening: edge(parts.opening), closing: edge(parts.closing) },
+    },
+    doubled: doubled.map(row => placeOf.get(row) as number),
   }
 }
 
-function edgeAt({ standing, micro, quantity, at }: EdgeColumns, row: number): EdgeAsk {
-  return {
-    standing: standing[row] === 1,
-    micro: micro[row] as number,
-    quantity: quantity[row] as number,
-    at: at[row] as Instant,
+function sumsOfFalls({ ends, values }: CandlePartColumns['fallen']): Float64Array {
+  const sums = new Float64Array(ends.length)
+  let at = 0
+  for (let row = 0; row < ends.length; row++) {
+    let sum = 0
+    for (; at < (ends[row] as number); at++) sum += values[at] as number
+    sums[row] = sum
   }
-}
-
-function sumOfFalls({ ends, values }: CandlePartColumns['fallen'], row: number): number {
-  let sum = 0
-  for (let at = ends[row - 1] ?? 0; at < (ends[row] as number); at++) sum += values[at] as number
-  return sum
+  return sums
 }
 
 /** The sum of the falls of several rows, each fall once, as the table's own maxMap has it. */

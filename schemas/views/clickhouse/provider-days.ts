@@ -27,6 +27,8 @@ export const providerDays: Table = {
   orderBy: '(item_id, side, provider, day)',
   // Kept for ever, and a chart reads a year: monthly partitions would have it open ten times as many files.
   partitionBy: 'toYear(day)',
+  granularity: 1_024,
+  isCompact: true,
 }
 
 /** Version of a day that set no price. */

@@ -13,10 +13,12 @@ import { parseInstant } from '#schemas/values/instant.ts'
 import {
   CANDLE_INTERVALS,
   type Candle,
-  type CandlePart,
   type CandleWindow,
   composeCandles,
   fillCandles,
+  joinTables,
+  type PartTable,
+  partTable,
 } from '#schemas/views/candle.ts'
 import {
   type CandlePartsParams,
@@ -109,7 +111,7 @@ export async function readCandles(
     itemIds.map(itemId => readSources(clickhouse, itemId, { window, reach, isOneOfMany: itemIds.length > 1 })),
   )
   const composed = composeCandles(
-    { parts: sources.flatMap(source => source.parts), standing: sources.flatMap(source => source.standing) },
+    { parts: joinTables(sources.map(({ parts }) => parts)), standing: sources.flatMap(({ standing }) => standing) },
     window,
   )
   const candles = fill ? fillCandles(composed, window) : composed.candles
@@ -158,9 +160,12 @@ async function readSources(
     readCandleParts(clickhouse, params, reach.beside),
     clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
   ])
-  const named = <T extends { provider: string }>(row: T): T =>
-    isOneOfMany ? { ...row, provider: `${row.provider}${OF_ITEM}${itemId}` } : row
-  return { parts: parts.map(named), standing: standing.map(named) }
+  if (!isOneOfMany) return { parts, standing }
+  const ofItem = (provider: string): string => `${provider}${OF_ITEM}${itemId}`
+  return {
+    parts: { ...parts, provider: parts.provider.map(ofItem) },
+    standing: standing.map(ask => ({ ...ask, provider: ofItem(ask.provider) })),
+  }
 }
 
 /** Reads all parts that the candles of an item's window are composed of, those beside the window included. */
@@ -168,7 +173,7 @@ export async function readCandleParts(
   clickhouse: ClickhouseReader,
   params: CandlePartsParams,
   beside: readonly PartsBeside[] = ['before', 'after'],
-): Promise<CandlePart[]> {
+): Promise<PartTable> {
   const { database } = clickhouse
   const [stored, ...around] = await Promise.all([
     clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
@@ -177,12 +182,17 @@ export async function readCandleParts(
   const { parts, doubled } = mergeParts(stored, params)
   if (doubled.length > 0) {
     const keyOf = (provider: string, start_s: number): string => `${start_s} ${provider}`
-    const buckets = [...new Set(doubled.map(({ bucket }) => bucket / 1000))]
+    const startOf = (row: number): number => (parts.bucket[row] as number) / 1000
+    const buckets = [...new Set(doubled.map(startOf))]
     const rows = await clickhouse.rows<PartFalls>(selectPartFalls(database), { ...params, buckets })
     const fallenOf = new Map(rows.map(({ provider, bucket_s, fallen }) => [keyOf(provider, bucket_s), fallen]))
-    for (const part of doubled) part.falls = fallenOf.get(keyOf(part.provider, part.bucket / 1000)) ?? part.falls
+    for (const row of doubled) {
+      const fallen = fallenOf.get(keyOf(parts.provider[row] as string, startOf(row)))
+      if (fallen !== undefined) parts.falls[row] = fallen
+    }
   }
-  return [...parts, ...around.flat().map(partAround)]
+  const beyond = around.flat().map(partAround)
+  return beyond.length === 0 ? parts : joinTables([parts, partTable(beyond)])
 }
 
 function withoutItems(candle: Candle): Candle {
