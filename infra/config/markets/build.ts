@@ -32,7 +32,7 @@ write('demo', {
   base: BASE,
   seed: SEED,
   items: 1_000,
-  backfill: { days: 3, refreshes_per_day: 4 },
+  backfill: { days: 3, refreshes_per_day: 3 },
   feeds: feedsAt({ coverage: { least: 0.5, most: 0.95 }, speedUp: 5, salesPerDay: 1_000 }),
 })
 write('full', {
