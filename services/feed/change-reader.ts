@@ -32,7 +32,11 @@ export interface ChangeReader {
   stop(): Promise<void>
 }
 
-const MARKER_WAIT_MS = 500
+/**
+ * Only a reader that began in mid-refresh waits as long. A loaded machine has brought the partitions of one fetch more than
+ * half a second apart, and what is let go before the rest has come stands behind the next refresh.
+ */
+const MARKER_WAIT_MS = 3_000
 const RELEASE_EVERY_MS = 100
 /** Most changes held of one refresh. */
 export const HELD_MAX = 100_000

@@ -6,9 +6,13 @@
  */
 import { expect } from 'chai'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
 import { Kafka, logLevel } from '#infra/kafka/kafkajs.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { ServerAddresses, ServerName } from '#infra/stack/servers.ts'
 
@@ -75,17 +79,23 @@ export async function readSamples(addresses: ServerAddresses): Promise<Record<Se
   }
 }
 
+/** Read without a group: a broker that has just come back may still be loading its groups. */
 async function firstRecord(addresses: ServerAddresses): Promise<string | undefined> {
-  const consumer = kafkaClient(addresses).consumer({ groupId: NAME })
-  await consumer.connect()
-  await consumer.subscribe({ topics: [NAME], fromBeginning: true })
+  const config = readConfig({
+    KAFKA_BROKERS: addresses.kafka.join(),
+    SCHEMA_REGISTRY_URL: addresses.schemaRegistry,
+    REDIS_URL: addresses.redis,
+    CLICKHOUSE_URL: addresses.clickhouse,
+    DATABASE_URL: addresses.postgres,
+  })
+  const reader = await openRangeReader(connectKafka({ config, role: NAME, log }), [NAME])
   try {
-    return await new Promise((resolve, reject) => {
-      consumer.on('consumer.crash', ({ payload }) => reject(payload.error))
-      consumer.run({ eachMessage: async ({ message }) => resolve(message.value?.toString()) }).catch(reject)
-    })
+    for await (const [record] of scanTopic(reader, NAME, new Map([[0, { from: 0, to: 1 }]]))) {
+      return record?.value?.toString()
+    }
+    return undefined
   } finally {
-    await consumer.disconnect()
+    await reader.close()
   }
 }
 
