@@ -110,51 +110,62 @@ export interface ComposedCandles {
 
 /** Makes a table of parts. */
 export function partTable(parts: readonly CandlePart[]): PartTable {
-  const numbers = (of: (part: CandlePart) => number): Float64Array => Float64Array.from(parts, of)
-  const edge = (of: (part: CandlePart) => EdgeAsk): EdgeTable => ({
-    standing: numbers(part => Number(of(part).standing)),
-    micro: numbers(part => of(part).micro),
-    quantity: numbers(part => of(part).quantity),
-    at: numbers(part => of(part).at),
-  })
   return {
     provider: parts.map(({ provider }) => provider),
-    bucket: numbers(({ bucket }) => bucket),
-    opening: edge(({ opening }) => opening),
-    closing: edge(({ closing }) => closing),
-    low: numbers(({ low }) => low),
-    high: numbers(({ high }) => high),
-    falls: numbers(({ falls }) => falls),
+    bucket: Float64Array.from(parts, ({ bucket }) => bucket),
+    opening: edgeTable(parts.map(({ opening }) => opening)),
+    closing: edgeTable(parts.map(({ closing }) => closing)),
+    low: Float64Array.from(parts, ({ low }) => low),
+    high: Float64Array.from(parts, ({ high }) => high),
+    falls: Float64Array.from(parts, ({ falls }) => falls),
+  }
+}
+
+const edgeTable = (asks: readonly EdgeAsk[]): EdgeTable => ({
+  standing: Float64Array.from(asks, ({ standing }) => Number(standing)),
+  micro: Float64Array.from(asks, ({ micro }) => micro),
+  quantity: Float64Array.from(asks, ({ quantity }) => quantity),
+  at: Float64Array.from(asks, ({ at }) => at),
+})
+
+/** A table whose columns of numbers are made of those of another, or of several; `of` picks a table's column. */
+export function tableOfColumns(
+  provider: readonly string[],
+  column: (of: (table: PartTable) => Float64Array) => Float64Array,
+): PartTable {
+  const edge = (side: 'opening' | 'closing'): EdgeTable => ({
+    standing: column(table => table[side].standing),
+    micro: column(table => table[side].micro),
+    quantity: column(table => table[side].quantity),
+    at: column(table => table[side].at),
+  })
+  return {
+    provider,
+    bucket: column(({ bucket }) => bucket),
+    opening: edge('opening'),
+    closing: edge('closing'),
+    low: column(({ low }) => low),
+    high: column(({ high }) => high),
+    falls: column(({ falls }) => falls),
   }
 }
 
 /** One table of several, whose parts are of different providers or buckets. */
 export function joinTables(tables: readonly PartTable[]): PartTable {
   if (tables.length === 1) return tables[0] as PartTable
-  const joined = (of: (table: PartTable) => Float64Array): Float64Array => {
-    const all = new Float64Array(tables.reduce((rows, table) => rows + table.bucket.length, 0))
-    let at = 0
-    for (const table of tables) {
-      all.set(of(table), at)
-      at += table.bucket.length
-    }
-    return all
-  }
-  const edge = (side: 'opening' | 'closing'): EdgeTable => ({
-    standing: joined(table => table[side].standing),
-    micro: joined(table => table[side].micro),
-    quantity: joined(table => table[side].quantity),
-    at: joined(table => table[side].at),
-  })
-  return {
-    provider: tables.flatMap(({ provider }) => provider),
-    bucket: joined(({ bucket }) => bucket),
-    opening: edge('opening'),
-    closing: edge('closing'),
-    low: joined(({ low }) => low),
-    high: joined(({ high }) => high),
-    falls: joined(({ falls }) => falls),
-  }
+  const rows = tables.reduce((sum, { bucket }) => sum + bucket.length, 0)
+  return tableOfColumns(
+    tables.flatMap(({ provider }) => provider),
+    of => {
+      const all = new Float64Array(rows)
+      let at = 0
+      for (const table of tables) {
+        all.set(of(table), at)
+        at += table.bucket.length
+      }
+      return all
+    },
+  )
 }
 
 /** Each provider's last ask so far, by its number; `known` is 1 where there is one. */
@@ -233,8 +244,9 @@ function openComposition({ parts, standing }: CandleSources, start: Instant): Co
   const numbers = Uint16Array.from(parts.provider, provider => numberOf.get(provider) as number)
   const column = () => new Float64Array(names.length)
   const carried = { known: column(), standing: column(), micro: column(), quantity: column(), at: column() }
-  for (const ask of standing) {
-    if (ask.at < start) carryAsk(carried, numberOf.get(ask.provider) as number, ask)
+  const asks = edgeTable(standing)
+  for (const [row, { provider, at }] of standing.entries()) {
+    if (at < start) carry(carried, numberOf.get(provider) as number, asks, row)
   }
   carryEdges({ parts, names, numbers, carried }, start)
   return { parts, names, numbers, carried }
@@ -267,14 +279,6 @@ function carry(carried: Carried, number: number, edge: EdgeTable, row: number): 
   carried.micro[number] = edge.micro[row] as number
   carried.quantity[number] = edge.quantity[row] as number
   carried.at[number] = edge.at[row] as number
-}
-
-function carryAsk(carried: Carried, number: number, { standing, micro, quantity, at }: StandingAsk): void {
-  carried.known[number] = 1
-  carried.standing[number] = Number(standing)
-  carried.micro[number] = micro
-  carried.quantity[number] = quantity
-  carried.at[number] = at
 }
 
 /** Its quantity is still open. */

@@ -6,7 +6,7 @@
  * keyed by the offset of their change - so neither a replay nor a second writer can change the result,
  * and the writer needs no state. Retention by bucket width: schemas/views/candle.ts.
  */
-import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk, type EdgeTable, type PartTable } from '../candle.ts'
+import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk, type PartTable, tableOfColumns } from '../candle.ts'
 import type { Table } from './table.ts'
 
 const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
@@ -206,7 +206,11 @@ function rowsOfKeys({ provider, bucket }: CandlePartColumns): Map<number, number
     newest[number] = start_s
     const first = firstOf?.get(keyOf(row))
     if (first === undefined) firstOf?.set(keyOf(row), row)
-    else several.set(first, [...(several.get(first) ?? [first]), row])
+    else {
+      const rows = several.get(first)
+      if (rows) rows.push(row)
+      else several.set(first, [first, row])
+    }
   }
   return several
 }
@@ -219,16 +223,14 @@ function replaceEdge(edge: EdgeColumns, row: number, by: number): void {
 function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): MergedParts {
   const kept = [...marked.keys()].filter(row => marked[row] === 0)
   const placeOf = new Map(kept.map((row, place) => [row, place]))
-  const keep = (column: Float64Array): Float64Array => Float64Array.from(kept, row => column[row] as number)
-  const edge = ({ standing, micro, quantity, at }: EdgeTable): EdgeTable => ({
-    ...{ standing: keep(standing), micro: keep(micro), quantity: keep(quantity), at: keep(at) },
-  })
   return {
-    parts: {
-      provider: kept.map(row => parts.provider[row] as string),
-      ...{ bucket: keep(parts.bucket), low: keep(parts.low), high: keep(parts.high), falls: keep(parts.falls) },
-      ...{ opening: edge(parts.opening), closing: edge(parts.closing) },
-    },
+    parts: tableOfColumns(
+      kept.map(row => parts.provider[row] as string),
+      of => {
+        const column = of(parts)
+        return Float64Array.from(kept, row => column[row] as number)
+      },
+    ),
     doubled: doubled.map(row => placeOf.get(row) as number),
   }
 }
