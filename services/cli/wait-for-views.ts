@@ -7,6 +7,7 @@
  * when it began. Invariant: a group is at an end only when nothing but transaction markers lies between.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { groupOffsets } from '#infra/kafka/committed-offsets.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -54,12 +55,6 @@ export async function openLagLook(config: PlatformConfig, log: Log): Promise<Lag
     }
     return found
   }
-  const positionsOf = async ({ group, topic }: ReadingGroup): Promise<Map<number, number>> => {
-    const name = kafka.topicName(topic)
-    const fetched = await admin.fetchOffsets({ groupId: kafka.groupName(group), topics: [name] })
-    const offsets = fetched.find(each => each.topic === name)?.partitions ?? []
-    return new Map(offsets.map(({ partition, offset }) => [partition, Number(offset)]))
-  }
   return {
     ends,
     async look(groups, given) {
@@ -67,7 +62,7 @@ export async function openLagLook(config: PlatformConfig, log: Log): Promise<Lag
       const lags: PartitionLag[] = []
       for (const each of groups) {
         const name = kafka.topicName(each.topic)
-        const positions = await positionsOf(each)
+        const positions = await groupOffsets(admin, kafka.groupName(each.group), name)
         for (const [partition, end] of (targets.get(each.topic) ?? []).entries()) {
           const noted = positions.get(partition) ?? -1
           const position = await settle(reader, name, partition, noted, end)
