@@ -272,6 +272,11 @@ function readerOfMembers(
     Object.fromEntries(readers.map(([member, read]) => [member, (read as ReadColumn)(input, rows)]))
 }
 
+/** The rows of several answers as one. */
+export function joinColumns<S extends ColumnShape>(answers: readonly ColumnsOf<S>[], shape: S): ColumnsOf<S> {
+  return joined(answers as readonly Column[], shape) as ColumnsOf<S>
+}
+
 /** The columns of several blocks as one. */
 function joined(columns: readonly Column[], kind: ColumnKind): Column {
   if (columns.length === 1) return columns[0] as Column

@@ -7,11 +7,10 @@
  * chart"). Of all phases of a finish a provider's cheapest counts, their listings together.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import type { ColumnsOf } from '#infra/clickhouse/native-columns.ts'
+import { type ColumnsOf, joinColumns } from '#infra/clickhouse/native-columns.ts'
 import type { Provider } from '#infra/config/providers.ts'
 import type { HistoryChartQuery } from '#schemas/api/market.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
-import type { MicroUsd, Minor } from '#schemas/values/money.ts'
 import {
   DAY_SHAPE,
   type DayColumnsParams,
@@ -19,35 +18,29 @@ import {
   UNPRICED,
 } from '#schemas/views/clickhouse/provider-days.ts'
 
-/** A provider's close of a day. */
-export interface DayPoint {
-  /** Start of the day. */
-  day: number
-  price: Minor
-  price_micro_usd: MicroUsd
-  currency: string
-  /** Null where it is not known. */
-  quantity: number | null
+/** What a provider's asks closed at, a row per day on which the item was listed, in order. */
+export interface ChartSeries {
+  /** Days since 1970. */
+  day: number[]
+  /** The row of {@link Chart.prices} that tells the price. */
+  priceRow: number[]
+  /** Listings, -1 where they are not known. */
+  quantity: number[]
 }
+
+/** Closes by provider. Rows of numbers: a year of 41 providers has 15,000, and objects took four times as long. */
+export interface Chart {
+  prices: DayColumns['priced']
+  /** By provider's key, in their order; none is empty. */
+  series: ReadonlyMap<string, ChartSeries>
+}
+
+type DayColumns = ColumnsOf<typeof DAY_SHAPE>
 
 /** The days to show: whole UTC days, half-open. */
 export interface ChartWindow {
   start: number
   end: number
-}
-
-/** How one provider's ask for one item closed a day on which it changed. */
-interface DayClose {
-  day: number
-  /** Versions decide between the rows of one day. */
-  pricedVersion: number
-  closingVersion: number
-  price: Minor
-  micro: MicroUsd
-  currency: string
-  /** -1 where it is not known. */
-  quantity: number
-  listed: boolean
 }
 
 const DAY_MS = 86_400_000
@@ -71,75 +64,47 @@ export function chartProviders(
     .map(({ key }) => key)
 }
 
-/** Reads the closes of each provider with at least one, by key. */
+/** Reads the closes of each provider with at least one. */
 export async function readChart(
   clickhouse: ClickhouseReader,
   itemIds: readonly number[],
   providers: readonly string[],
   window: ChartWindow,
-): Promise<Map<string, DayPoint[]>> {
-  const days: DayColumnsParams = {
+): Promise<Chart> {
+  const params: DayColumnsParams = {
     items: itemIds,
     providers,
     start_day: window.start / DAY_MS,
     end_day: window.end / DAY_MS,
   }
   const read = await Promise.all(
-    (['within', 'before'] as const).map(which =>
-      clickhouse.columns(selectDayColumns(clickhouse.database, which), DAY_SHAPE, days),
+    (['before', 'within'] as const).map(which =>
+      clickhouse.columns(selectDayColumns(clickhouse.database, which), DAY_SHAPE, params),
     ),
   )
-  const series = new Map<string, DayPoint[]>()
-  for (const [provider, ofItems] of closesOf(read)) {
-    const points = [...ofItems.values()].map(closes => carried(onePerDay(closes), window))
-    const merged = points.length === 1 ? (points[0] as DayPoint[]) : mergePhases(points)
-    if (merged.length > 0) series.set(provider, merged)
+  const days = joinColumns(read, DAY_SHAPE)
+  const series = [...rowsOf(days)].map(([provider, ofItems]): [string, ChartSeries] => {
+    const phases = [...ofItems.values()].map(rows => carried(rowPerDay(rows, days), days, params))
+    return [provider, phases.length === 1 ? (phases[0] as ChartSeries) : mergePhases(phases, days)]
+  })
+  return {
+    prices: days.priced,
+    series: new Map(series.filter(([, { day }]) => day.length > 0).sort(([a], [b]) => (a < b ? -1 : 1))),
   }
-  return new Map([...series].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** By provider and item, as they were read. */
-type Closes = Map<string, Map<number, DayClose[]>>
-
-/** The closes of stored rows, which come a provider at a time. */
-function closesOf(read: readonly ColumnsOf<typeof DAY_SHAPE>[]): Closes {
-  const closes: Closes = new Map()
-  for (const { provider, item_id, day, priced, closing } of read) {
-    let [name, item]: [string?, number?] = []
-    let own: DayClose[] = []
-    for (let row = 0; row < day.length; row++) {
-      if (provider[row] !== name || item_id[row] !== item) {
-        ;[name, item] = [provider[row] as string, item_id[row] as number]
-        own = within(
-          within(closes, name, () => new Map<number, DayClose[]>()),
-          item,
-          () => [],
-        )
-      }
-      own.push({
-        day: day[row] as number,
-        pricedVersion: priced.version[row] as number,
-        closingVersion: closing.version[row] as number,
-        price: priced.price[row] as number,
-        micro: priced.price_micro_usd[row] as number,
-        currency: priced.currency[row] as string,
-        quantity: closing.quantity[row] as number,
-        listed: closing.listed[row] === 1,
-      })
+/** The rows of each provider and item, as they were read: a provider at a time. */
+function rowsOf({ provider, item_id }: DayColumns): Map<string, Map<number, number[]>> {
+  const rows = new Map<string, Map<number, number[]>>()
+  let own: number[] = []
+  for (let row = 0; row < provider.length; row++) {
+    if (row === 0 || provider[row] !== provider[row - 1] || item_id[row] !== item_id[row - 1]) {
+      const ofItems = within(rows, provider[row] as string, () => new Map<number, number[]>())
+      own = within(ofItems, item_id[row] as number, () => [])
     }
+    own.push(row)
   }
-  return closes
-}
-
-/** Closes in the order of their days, those of several rows of a day as one. */
-function onePerDay(closes: DayClose[]): DayClose[] {
-  const ordered: DayClose[] = []
-  for (const close of closes.sort((a, b) => a.day - b.day)) {
-    const last = ordered.at(-1)
-    if (last?.day === close.day) ordered[ordered.length - 1] = newestOf(last, close)
-    else ordered.push(close)
-  }
-  return ordered
+  return rows
 }
 
 function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
@@ -148,46 +113,77 @@ function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return found
 }
 
-/** Of two rows of a day the price of the one, and the close of the one, that came later. */
-function newestOf(a: DayClose, b: DayClose): DayClose {
-  const { pricedVersion, price, micro, currency } = a.pricedVersion > b.pricedVersion ? a : b
-  const { closingVersion, quantity, listed } = a.closingVersion > b.closingVersion ? a : b
-  return { day: a.day, pricedVersion, price, micro, currency, closingVersion, quantity, listed }
+/** For each day in order the row that tells its price, and the one that tells its close. */
+interface DayRows {
+  priced: readonly number[]
+  closing: readonly number[]
 }
 
-/** A point for every day on which the item was listed, the price of the last change carried on. */
-function carried(closes: readonly DayClose[], { start, end }: ChartWindow): DayPoint[] {
-  const points: DayPoint[] = []
-  const [first, after] = [start / DAY_MS, end / DAY_MS]
-  let point: Omit<DayPoint, 'day'> | undefined
-  for (const [i, close] of closes.entries()) {
-    point = pointOf(close, point)
-    if (!point) continue
-    const next = Math.min(closes[i + 1]?.day ?? after, after)
-    // A withdrawal ends what is carried; its own day still closes at the last price.
-    const until = close.listed ? next : Math.min(close.day + 1, next)
-    for (let shown = Math.max(close.day, first); shown < until; shown++) points.push({ day: shown * DAY_MS, ...point })
-  }
-  return points
-}
-
-function pointOf(close: DayClose, before: Omit<DayPoint, 'day'> | undefined): Omit<DayPoint, 'day'> | undefined {
-  const quantity = close.quantity < 0 ? null : close.quantity
-  if (close.pricedVersion === UNPRICED) return before && { ...before, quantity }
-  return { price: close.price, price_micro_usd: close.micro, currency: close.currency, quantity }
-}
-
-function mergePhases(phases: readonly DayPoint[][]): DayPoint[] {
-  const days = new Map<number, DayPoint>()
-  for (const point of phases.flat()) {
-    const other = days.get(point.day)
-    if (!other) {
-      days.set(point.day, point)
-      continue
+/** Orders rows by their days; of several rows of a day the price of the one, and the close of the one, counts that came last. */
+function rowPerDay(rows: number[], { day, priced, closing }: DayColumns): DayRows {
+  const isInOrder = rows.every((row, i) => i === 0 || (day[rows[i - 1] as number] as number) < (day[row] as number))
+  if (isInOrder) return { priced: rows, closing: rows }
+  const newest = (version: Float64Array, a: number, b: number): number =>
+    (version[a] as number) > (version[b] as number) ? a : b
+  const ordered = { priced: [] as number[], closing: [] as number[] }
+  for (const row of rows.sort((a, b) => (day[a] as number) - (day[b] as number))) {
+    const last = ordered.closing.length - 1
+    const [price, close] = [ordered.priced[last], ordered.closing[last]]
+    if (price !== undefined && close !== undefined && day[close] === day[row]) {
+      ordered.priced[last] = newest(priced.version, price, row)
+      ordered.closing[last] = newest(closing.version, close, row)
+    } else {
+      ordered.priced.push(row)
+      ordered.closing.push(row)
     }
-    const cheaper = point.price_micro_usd < other.price_micro_usd ? point : other
-    const known = point.quantity !== null && other.quantity !== null
-    days.set(point.day, { ...cheaper, quantity: known ? (point.quantity ?? 0) + (other.quantity ?? 0) : null })
   }
-  return [...days.values()].sort((a, b) => a.day - b.day)
+  return ordered
+}
+
+/** A row for every day on which the item was listed, the price of the last change carried on. */
+function carried(
+  rows: DayRows,
+  { day, priced, closing }: DayColumns,
+  { start_day, end_day }: DayColumnsParams,
+): ChartSeries {
+  const series: ChartSeries = { day: [], priceRow: [], quantity: [] }
+  let priceRow = -1
+  for (let i = 0; i < rows.closing.length; i++) {
+    const [set, close] = [rows.priced[i] as number, rows.closing[i] as number]
+    if (priced.version[set] !== UNPRICED) priceRow = set
+    if (priceRow < 0) continue
+    const closed = day[close] as number
+    const next = Math.min(day[rows.closing[i + 1] ?? -1] ?? end_day, end_day)
+    // A withdrawal ends what is carried; its own day still closes at the last price.
+    const until = closing.listed[close] === 1 ? next : Math.min(closed + 1, next)
+    const quantity = closing.quantity[close] as number
+    for (let shown = Math.max(closed, start_day); shown < until; shown++) add(series, shown, priceRow, quantity)
+  }
+  return series
+}
+
+function add({ day, priceRow, quantity }: ChartSeries, shown: number, row: number, units: number): void {
+  day.push(shown)
+  priceRow.push(row)
+  quantity.push(units)
+}
+
+/** The cheapest of several phases on each day, their listings together. */
+function mergePhases(phases: readonly ChartSeries[], { priced }: DayColumns): ChartSeries {
+  const days = new Map<number, { row: number; units: number }>()
+  for (const { day, priceRow, quantity } of phases) {
+    for (const [i, shown] of day.entries()) {
+      const [row, units] = [priceRow[i] as number, quantity[i] as number]
+      const other = days.get(shown)
+      if (!other) {
+        days.set(shown, { row, units })
+        continue
+      }
+      if ((priced.price_micro_usd[row] as number) < (priced.price_micro_usd[other.row] as number)) other.row = row
+      other.units = units < 0 || other.units < 0 ? -1 : other.units + units
+    }
+  }
+  const merged: ChartSeries = { day: [], priceRow: [], quantity: [] }
+  for (const [shown, { row, units }] of [...days].sort(([a], [b]) => a - b)) add(merged, shown, row, units)
+  return merged
 }

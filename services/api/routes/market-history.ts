@@ -16,7 +16,7 @@ import {
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
 import type { Candle } from '#schemas/views/candle.ts'
-import { recordAmount } from '../amounts.ts'
+import { chartText } from '../chart-text.ts'
 import { orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
 import { CANDLES_NEEDED, indicatorsOf, type SeriesCandle } from '../indicator-math.ts'
@@ -25,7 +25,7 @@ import { readCandles } from '../queries/candles.ts'
 import { type RateAt, readRates } from '../queries/fx-days.ts'
 import { chartProviders, chartWindow, readChart } from '../queries/history-chart.ts'
 import { namedItems } from '../queries/listing.ts'
-import { send } from '../reply.ts'
+import { send, sendLatin1, utf8AsLatin1 } from '../reply.ts'
 import { parse } from '../request.ts'
 import { analyticsMeta } from './market.ts'
 
@@ -116,25 +116,16 @@ function addChartRoute(router: Router, allow: Allow, parts: ApiParts): void {
       readChart(clickhouse, ids, chartProviders(registry.all, query), window),
       readRates(clickhouse, query.currency, window.start),
     ])
-    const [series, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', DOWN)
-    const reply: z.infer<typeof historyChartReply> = {
-      meta: {
-        item_id: item.item_id,
-        market_hash_name: item.market_hash_name,
-        currency: query.currency,
-        start: formatInstant(window.start),
-        end: formatInstant(window.end),
-        providers: [...series.keys()],
-      },
-      series: [...series].map(([provider, points]) => ({
-        provider,
-        data: points.map(point => ({
-          t: point.day / 1000,
-          price: recordAmount(point, query.currency, () => rateAt(point.day)),
-          qty: point.quantity,
-        })),
-      })),
+    const [chart, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', DOWN)
+    const meta: z.infer<typeof historyChartReply>['meta'] = {
+      item_id: item.item_id,
+      market_hash_name: item.market_hash_name,
+      currency: query.currency,
+      start: formatInstant(window.start),
+      end: formatInstant(window.end),
+      providers: [...chart.series.keys()],
     }
-    send(response, 200, JSON.stringify(reply))
+    const series = chartText(chart, query.currency, rateAt)
+    sendLatin1(response, 200, `{"meta":${utf8AsLatin1(JSON.stringify(meta))},"series":${series}}`)
   })
 }

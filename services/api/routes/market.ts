@@ -15,8 +15,8 @@ import {
 } from '#schemas/api/market.ts'
 import { integer } from '#schemas/api/query-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { toUsdText } from '#schemas/values/money.ts'
-import { type ArbitrageFees, arbitrageAmounts, arbitrageFees } from '#schemas/views/arbitrage.ts'
+import { arbitrageFees } from '#schemas/views/arbitrage.ts'
+import { openItemText, pairsText } from '../arbitrage-text.ts'
 import { chooseCoding } from '../content-coding.ts'
 import { ApiError, itemNotFound, orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
@@ -24,13 +24,15 @@ import { preparedBody } from '../market-body.ts'
 import type { ApiParts } from '../parts.ts'
 import { arbitragePage, currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
 import { countingEntries, itemProviders, readItemPast } from '../queries/item-analytics.ts'
-import type { ArbitrageView, SummaryView } from '../queries/market-views.ts'
+import type { SummaryView } from '../queries/market-views.ts'
 import { readHealth } from '../queries/provider-records.ts'
-import { beginAnswer, localsOf, send } from '../reply.ts'
+import { beginAnswer, localsOf, send, sendLatin1 } from '../reply.ts'
 import { parse, parseParams, rawQuery } from '../request.ts'
 
 const DOWN = 'The market summary is temporarily unavailable.'
 const JSON_TYPE = 'application/json; charset=utf-8'
+
+type ArbitrageReply = z.infer<typeof arbitrageReply>
 
 /** Adds the routes. */
 export function addMarketRoutes(router: Router, allow: Allow, parts: ApiParts): void {
@@ -52,6 +54,7 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
   const { market, registry, catalog } = parts
   const schema = arbitrageQuery(registry)
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
+  const itemText = openItemText(catalog)
   router.get('/market/arbitrage', allow('quant'), (request, response) => {
     if ('cursor' in rawQuery(request)) {
       throw new ApiError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
@@ -61,21 +64,20 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
     const view = currentArbitrage(market, now)
     const { rows, hasNext } = arbitragePage(view, query, now)
     const { limit, offset } = query
-    const pairOf = openPairWriter(view, fees)
-    const reply: z.infer<typeof arbitrageReply> = {
-      meta: {
-        ...analyticsMeta('cache', view.head.as_of, now, '60m'),
-        excluded: excludedQuotes(view, query, registry),
-      },
-      data: {
-        items: rows.flatMap(row => {
-          const item = catalog.byId(view.columns.itemId[row] as number)
-          return item ? [{ ...namedItem(item), ...pairOf(row) }] : []
-        }),
-      },
-      pagination: { limit, offset, total: -1, has_next: hasNext, has_prev: offset > 0 },
+    const meta: ArbitrageReply['meta'] = {
+      ...analyticsMeta('cache', view.head.as_of, now, '60m'),
+      excluded: excludedQuotes(view, query, registry),
     }
-    send(response, 200, JSON.stringify(reply))
+    const pagination: ArbitrageReply['pagination'] = {
+      limit,
+      offset,
+      total: -1,
+      has_next: hasNext,
+      has_prev: offset > 0,
+    }
+    const data = `{"items":[${pairsText(view, rows, { fees, itemText })}]}`
+    const body = `{"meta":${JSON.stringify(meta)},"data":${data},"pagination":${JSON.stringify(pagination)}}`
+    sendLatin1(response, 200, body)
   })
 }
 
@@ -92,42 +94,6 @@ const namedItem = ({
   market_hash_name,
   phase,
 })
-
-const dollars = (cents: number): string => `${Math.floor(cents / 100)}.${cents % 100 < 10 ? '0' : ''}${cents % 100}`
-
-/** Texts that the rows of a page share: most legs were last updated by the same few refreshes. */
-function openPairWriter({ head, columns }: ArbitrageView, fees: ReadonlyMap<string, ArbitrageFees>) {
-  const times = new Map<number, string>()
-  const timeOf = (at: number): string => {
-    const known = times.get(at) ?? formatInstant(at)
-    times.set(at, known)
-    return known
-  }
-  return (row: number) => {
-    const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
-    const buyProvider = head.providers[columns.buyProvider[row] as number] as string
-    const sellProvider = head.providers[columns.sellProvider[row] as number] as string
-    const { estimatedFeesCents, netProfitCents, grossSpreadPct } = arbitrageAmounts(buy, sell, {
-      buy: fees.get(buyProvider)?.buy ?? 0,
-      sell: fees.get(sellProvider)?.sell ?? 0,
-    })
-    const buyUpdated = head.as_of - (columns.buyAgeMs[row] as number)
-    const sellUpdated = head.as_of - (columns.sellAgeMs[row] as number)
-    return {
-      buy_provider: buyProvider,
-      sell_provider: sellProvider,
-      buy_price_usd: toUsdText(buy),
-      sell_price_usd: toUsdText(sell),
-      estimated_fees_usd: dollars(estimatedFeesCents),
-      net_profit_usd: dollars(netProfitCents),
-      gross_spread_pct: grossSpreadPct,
-      quantity: columns.quantity[row] as number,
-      last_updated: timeOf(Math.max(buyUpdated, sellUpdated)),
-      buy_last_updated: timeOf(buyUpdated),
-      sell_last_updated: timeOf(sellUpdated),
-    }
-  }
-}
 
 function currentSummary({ market }: ApiParts): SummaryView {
   const view = market.summary()
