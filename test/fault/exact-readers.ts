@@ -26,6 +26,8 @@ export interface ExactReaders {
   rows(): Promise<string[]>
   /** Reads a bulk snapshot of one provider of each side, which needs all of the view; what was not answered rightly. */
   bulks(): Promise<string[]>
+  /** Reads the bulk snapshots of all providers: each partition's follows its table in its own time. */
+  wholeBulks(): Promise<string[]>
   /** Reads on and on; what is answered wrongly is `faults`. */
   begin(): void
   readonly faults: readonly string[]
@@ -73,6 +75,7 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
       return problemsIn([...ofItems, ...SIDES.map(reads.page)])
     },
     bulks: () => problemsIn(SIDES.map(side => reads.bulk(side, [random.pick(reference.providers(side))]))),
+    wholeBulks: () => problemsIn(SIDES.map(side => reads.bulk(side, []))),
     begin() {
       const item = () => again(() => reads.item(anySide(), random.pick(reference.itemIds)), 10)
       running.push(...Array.from({ length: ITEM_READERS }, item))

@@ -77,8 +77,10 @@ describe('Redis wiped under read load', function () {
     for (const group of ['book', 'live-view', 'fx', 'provider-health'])
       await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
     readers = openExactReaders({ baseUrl, key, random: newRandom(), books: expected.books })
-    // Snapshots follow the table in their own time.
     await eventually(isWhole, LOAD_LIMIT_MS, 'every read to be answered rightly')
+    // One provider's snapshot says nothing of the others', and the last one's comes last.
+    const areWhole = async (): Promise<boolean> => (await readers.wholeBulks()).length === 0
+    await eventually(areWhole, LOAD_LIMIT_MS, 'all snapshots to follow the table')
     readers.begin()
   })
   after(async () => {
