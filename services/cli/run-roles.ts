@@ -8,11 +8,11 @@
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { collectGarbage, countBuffersWithHeap, keepHeapSmall } from '#infra/runtime/heap.ts'
 import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import { collectGarbage, keepHeapSmall } from '#infra/runtime/small-heap.ts'
 import { exitCodes } from './command-failure.ts'
 import { HOLDING_ROLES, loadRole, type RoleName } from './roles.ts'
 
@@ -35,7 +35,9 @@ const STOP_LIMIT_MS = 20_000
 export async function runRoles(options: RunOptions): Promise<void> {
   const { config, log, roles } = options
   const isHolding = roles.every(role => HOLDING_ROLES.includes(role))
+  const isAnswering = roles.includes('api')
   if (isHolding) keepHeapSmall()
+  if (isAnswering) countBuffersWithHeap()
   const metrics = openMetrics()
   const http = openHttpHost({ host: config.host, port: config.port, metrics })
   const catalog = sharedCatalog(options)
@@ -64,7 +66,8 @@ export async function runRoles(options: RunOptions): Promise<void> {
       }
     }),
   )
-  if (isHolding) collectGarbage()
+  // What the heap may grow to follows from what it holds at its last collection.
+  if (isHolding || isAnswering) collectGarbage()
   const port = await http.listen().catch(error => fail('http', error))
   log.info({ roles, port }, 'all roles have started')
   options.onListening?.(port)
