@@ -241,6 +241,9 @@ function openPool(url: string, name: string, connections: number, log: Log): Poo
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
     query_timeout: QUERY_LIMIT_MS,
     keepAlive: true,
+    // Jobs are taken and ended here, and added elsewhere. A server that crashes forgets at most that one was taken or
+    // ended, which runs it again; a burst of alerts need not wait for the disk at each of the two.
+    options: '-c synchronous_commit=off',
   })
   const tell = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
   pool.on('error', tell)

@@ -1,8 +1,8 @@
 /**
  * Makes the deliveries of an alert event: one per active destination of its account, and one e-mail.
  *
- * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction, and
- * then their jobs, one by one (why: delivery-jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however often this
+ * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction with
+ * the mail's job, and then those of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however often this
  * runs; an account that is disabled, or no longer quant, gets no webhook.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -38,10 +38,9 @@ const INSERT_DELIVERIES = `INSERT INTO webhook_deliveries (id, account_id, event
   ON CONFLICT (event_id, endpoint_id) DO NOTHING`
 
 const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, status, next_attempt_at, created_at)
-  VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING`
+  VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING RETURNING id`
 
 const PENDING_DELIVERIES = `SELECT endpoint_id FROM webhook_deliveries WHERE event_id = $1 AND status = 'pending'`
-const PENDING_MAIL = `SELECT id FROM email_deliveries WHERE event_id = $1 AND status = 'pending'`
 
 /** Makes what is missing of an event's deliveries; an event that housekeeping has removed has none. */
 export async function fanOut(database: Database, eventId: string, newId: UuidSource, now: number): Promise<void> {
@@ -54,14 +53,14 @@ export async function fanOut(database: Database, eventId: string, newId: UuidSou
       )
       await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
     }
-    if (event?.gets_mail) await query(INSERT_MAIL, [newId(now), event.account_id, event.id])
+    if (!event?.gets_mail) return
+    const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
+    if (mail) await queueAlertMail(query, mail.id)
   })
   // Also what an earlier run has made: it may have died before this.
   for (const { endpoint_id } of await database.rows<{ endpoint_id: string }>(PENDING_DELIVERIES, [eventId])) {
     await queueDestination(database.rows, endpoint_id)
   }
-  for (const { id } of await database.rows<{ id: string }>(PENDING_MAIL, [eventId]))
-    await queueAlertMail(database.rows, id)
 }
 
 /** Adds the deliveries of an event to destinations of one account, which are then to be served; tells their ids. */
