@@ -1,0 +1,77 @@
+/**
+ * Pages of an arbitrage snapshot, against a plain filter of all its rows.
+ *
+ * Snapshots and questions are random; that the rows themselves are right is test/unit/market-arbitrage.test.ts's part.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { ArbitrageQuery } from '#schemas/api/market.ts'
+import { ARBITRAGE_AGE_LIMIT_MS, arbitrageColumns } from '#schemas/views/arbitrage.ts'
+import { arbitragePage } from '#services/api/queries/arbitrage.ts'
+import type { ArbitrageView } from '#services/api/queries/market-views.ts'
+
+const PROVIDERS = ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_08', 'provider_13']
+const AS_OF = 1_790_000_000_000
+
+const provider = fc.nat(PROVIDERS.length - 1)
+const pair = fc.record({
+  buy: fc.integer({ min: 1, max: 50 }),
+  gain: fc.integer({ min: 1, max: 10 }),
+  buyer: provider,
+  seller: provider,
+  // Half of the legs are near the limit.
+  age: fc.oneof(fc.constant(0), fc.integer({ min: ARBITRAGE_AGE_LIMIT_MS - 5, max: ARBITRAGE_AGE_LIMIT_MS + 5 })),
+})
+type Pair = typeof pair extends fc.Arbitrary<infer T> ? T : never
+const keys = fc.option(fc.uniqueArray(fc.constantFrom(...PROVIDERS, 'provider_40'), { minLength: 1 }), {
+  nil: undefined,
+})
+const question = fc.record({
+  limit: fc.integer({ min: 1, max: 30 }),
+  offset: fc.oneof(fc.constant(0), fc.nat(120)),
+  min_spread_pct: fc.constantFrom(0, 0.5, 10, 35),
+  providers_buy: keys,
+  providers_sell: keys,
+})
+
+function viewOf(pairs: readonly Pair[]): ArbitrageView {
+  const columns = arbitrageColumns(pairs.length)
+  for (const [row, { buy, gain, buyer, seller, age }] of pairs.entries()) {
+    columns.buyMicroUsd[row] = buy
+    columns.sellMicroUsd[row] = buy + gain
+    columns.buyProvider[row] = buyer
+    columns.sellProvider[row] = seller
+    columns.buyAgeMs[row] = age
+  }
+  const head = { version: 'a', as_of: AS_OF, rows: pairs.length, chunks: 1, providers: PROVIDERS }
+  return { head: { ...head, excluded: { ask: {}, bid: {} } }, columns }
+}
+
+/** What the definition says: filter, then cut the page, then leave out what has become too old. */
+function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery): { rows: number[]; hasNext: boolean } {
+  const has = (wanted: readonly string[] | undefined, number: number) =>
+    wanted === undefined || wanted.includes(PROVIDERS[number] as string)
+  const all = [...pairs.keys()].filter(row => {
+    const { buy, gain, buyer, seller } = pairs[row] as Pair
+    const isSpread = (gain / buy) * 100 >= asked.min_spread_pct
+    return isSpread && has(asked.providers_buy, buyer) && has(asked.providers_sell, seller)
+  })
+  const end = asked.offset + asked.limit
+  const isYoung = (row: number) => (pairs[row] as Pair).age <= ARBITRAGE_AGE_LIMIT_MS
+  return { rows: all.slice(asked.offset, end).filter(isYoung), hasNext: all.length > end }
+}
+
+describe('pages of arbitrage', () => {
+  it('are those of a plain filter over all rows, whatever is asked and in whatever order', () => {
+    const snapshot = fc.array(pair, { maxLength: 150, size: 'max' })
+    fc.assert(
+      fc.property(snapshot, fc.array(question, { minLength: 1, maxLength: 6 }), (pairs, questions) => {
+        const view = viewOf(pairs)
+        for (const asked of questions as ArbitrageQuery[]) {
+          expect(arbitragePage(view, asked, AS_OF)).to.deep.equal(expectedPage(pairs, asked))
+        }
+      }),
+      { numRuns: 400 },
+    )
+  })
+})
