@@ -44,15 +44,12 @@ export function send(response: Response, status: number, body: string | Buffer, 
   localsOf(response).observe(response, { status, bytes })
 }
 
-/** Sends a text whose every character is a byte of its UTF-8: it is not encoded, and Node writes it with its head in one call. */
-export function sendLatin1(response: Response, status: number, text: string): void {
+/** Sends a text that holds ASCII alone: it is not encoded, and Node writes it with its head in one call. */
+export function sendAscii(response: Response, status: number, text: string): void {
   writeHead(response, status, text.length, [])
   response.end(text, 'latin1')
   localsOf(response).observe(response, { status, bytes: text.length })
 }
-
-/** The UTF-8 of a text, a character per byte. One that holds more than ASCII would make two bytes of each character that it is joined to. */
-export const utf8AsLatin1 = (text: string): string => Buffer.from(text).toString('latin1')
 
 function writeHead(response: Response, status: number, bytes: number, headers: readonly string[]): void {
   const { requestId, rateHeaders = [] } = localsOf(response)

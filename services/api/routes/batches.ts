@@ -14,7 +14,7 @@ import type { Allow } from '../guard.ts'
 import { openListingWriter } from '../listing-text.ts'
 import type { ApiParts } from '../parts.ts'
 import { readBatch } from '../queries/batch.ts'
-import { sendLatin1 } from '../reply.ts'
+import { sendAscii } from '../reply.ts'
 
 /** Adds both routes. */
 export function addBatchRoutes(router: Router, allow: Allow, parts: ApiParts): void {
@@ -53,6 +53,6 @@ function addBatchRoute(router: Router, path: string, guard: ReturnType<Allow>, s
       generated_at: formatInstant(now()),
     })
     const missing = `"items_not_found":${ascii(batch.itemsNotFound)},"names_not_found":${ascii(batch.namesNotFound)}`
-    sendLatin1(response, 200, `{"meta":${meta},"items":[${items.join(',')}],${missing}}`)
+    sendAscii(response, 200, `{"meta":${meta},"items":[${items.join(',')}],${missing}}`)
   })
 }

@@ -12,7 +12,7 @@ import { type Allow, credentialOf } from '../guard.ts'
 import { type ListingWriter, openListingWriter } from '../listing-text.ts'
 import { type ApiParts, perTier } from '../parts.ts'
 import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
-import { sendLatin1 } from '../reply.ts'
+import { sendAscii } from '../reply.ts'
 import { parse } from '../request.ts'
 
 /** Adds both routes. */
@@ -28,14 +28,14 @@ export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts):
     const query = parse(asks.query[tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing(ofAsks, query)
-    sendLatin1(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
+    sendAscii(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
   })
 
   router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
     const query = parse(bids.query[credentialOf(response).tier], request)
     const currency = fx.currencyOf(query.currency)
     const listing = await readListing(ofBids, query)
-    sendLatin1(response, 200, bids.body(listing, query, currency, false))
+    sendAscii(response, 200, bids.body(listing, query, currency, false))
   })
 }
 

@@ -16,7 +16,8 @@ import {
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
 import type { Candle } from '#schemas/views/candle.ts'
-import { chartText } from '../chart-text.ts'
+import { ByteText, utf8AsLatin1 } from '../byte-text.ts'
+import { addSeries } from '../chart-text.ts'
 import { orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
 import { CANDLES_NEEDED, indicatorsOf, type SeriesCandle } from '../indicator-math.ts'
@@ -25,7 +26,7 @@ import { readCandles } from '../queries/candles.ts'
 import { type RateAt, readRates } from '../queries/fx-days.ts'
 import { chartProviders, chartWindow, readChart } from '../queries/history-chart.ts'
 import { namedItems } from '../queries/listing.ts'
-import { send, sendLatin1, utf8AsLatin1 } from '../reply.ts'
+import { send } from '../reply.ts'
 import { parse } from '../request.ts'
 import { analyticsMeta } from './market.ts'
 
@@ -125,7 +126,10 @@ function addChartRoute(router: Router, allow: Allow, parts: ApiParts): void {
       end: formatInstant(window.end),
       providers: [...chart.series.keys()],
     }
-    const series = chartText(chart, query.currency, rateAt)
-    sendLatin1(response, 200, `{"meta":${utf8AsLatin1(JSON.stringify(meta))},"series":${series}}`)
+    const body = new ByteText()
+    body.add(`{"meta":${utf8AsLatin1(JSON.stringify(meta))},"series":`)
+    addSeries(body, chart, query.currency, rateAt)
+    body.add('}')
+    send(response, 200, body.bytes())
   })
 }

@@ -16,7 +16,8 @@ import {
 import { integer } from '#schemas/api/query-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'
-import { openItemText, pairsText } from '../arbitrage-text.ts'
+import { addPairs, openItemText } from '../arbitrage-text.ts'
+import { ByteText } from '../byte-text.ts'
 import { chooseCoding } from '../content-coding.ts'
 import { ApiError, itemNotFound, orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
@@ -26,7 +27,7 @@ import { arbitragePage, currentArbitrage, excludedQuotes } from '../queries/arbi
 import { countingEntries, itemProviders, readItemPast } from '../queries/item-analytics.ts'
 import type { SummaryView } from '../queries/market-views.ts'
 import { readHealth } from '../queries/provider-records.ts'
-import { beginAnswer, localsOf, send, sendLatin1 } from '../reply.ts'
+import { beginAnswer, localsOf, send } from '../reply.ts'
 import { parse, parseParams, rawQuery } from '../request.ts'
 
 const DOWN = 'The market summary is temporarily unavailable.'
@@ -75,9 +76,11 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
       has_next: hasNext,
       has_prev: offset > 0,
     }
-    const data = `{"items":[${pairsText(view, rows, { fees, itemText })}]}`
-    const body = `{"meta":${JSON.stringify(meta)},"data":${data},"pagination":${JSON.stringify(pagination)}}`
-    sendLatin1(response, 200, body)
+    const body = new ByteText()
+    body.add(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
+    addPairs(body, view, rows, { fees, itemText })
+    body.add(`]},"pagination":${JSON.stringify(pagination)}}`)
+    send(response, 200, body.bytes())
   })
 }
 
