@@ -1,8 +1,8 @@
 /**
  * Kills processes one after the other, every one once before any comes again, at random moments.
  *
- * A round takes all of them in an order of its own. A process is struck at its work; from the second round on now and
- * then once more while it is starting again. Invariant: the same seed plans the same rounds and pauses; every blow is a
+ * A round takes all of them in an order of its own. A process is struck at its work, while there is something to lose; from the
+ * second round on now and then once more while it is starting again. Invariant: the same seed plans the same rounds and pauses; every blow is a
  * SIGKILL to a process that ran.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -58,6 +58,8 @@ export async function strikeInTurn(
     const victim = round.pop() as Kept
     await pause(random.integer(...plan.pauseMs))
     await eventually(victim.isReady, READY_LIMIT_MS, `${victim.name} to be at work`)
+    // After a blow to what brings the load nothing is under way until it has started again.
+    await eventually(plan.isUnderLoad, READY_LIMIT_MS, 'something to lose')
     const struck = victim.role()
     strike(victim)
     if (blows < kept.length || blows >= plan.kills || !random.chance(AGAIN_CHANCE)) continue
