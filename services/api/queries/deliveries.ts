@@ -58,18 +58,24 @@ export async function readDelivery(
   accountId: string,
   id: string,
 ): Promise<DeliveryDetail | undefined> {
-  const [found] = await rows<Row<Delivery> & { body: string }>(
-    `SELECT ${DELIVERY}, body FROM webhook_deliveries WHERE account_id = $1 AND id = $2`,
+  // One statement, so as of one moment: how an attempt ended and what follows for its delivery are shown together.
+  const [found] = await rows<Row<Delivery> & { body: string; attempts: DeliveryDetail['attempts'] }>(
+    `SELECT ${DELIVERY}, body, (
+        SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY attempt_number), '[]') FROM (
+          SELECT attempt_number, status, http_status, error, response_body_excerpt, created_at FROM webhook_attempts
+          WHERE delivery_id = webhook_deliveries.id
+        ) a
+      ) AS attempts
+      FROM webhook_deliveries WHERE account_id = $1 AND id = $2`,
     [accountId, id],
   )
   if (!found) return undefined
-  const { body, ...members } = found
-  const attempts = await rows<Row<DeliveryDetail['attempts'][number]>>(
-    `SELECT attempt_number, status, http_status, error, response_body_excerpt, created_at FROM webhook_attempts
-      WHERE delivery_id = $1 ORDER BY attempt_number`,
-    [id],
-  )
-  return { ...plain<Delivery>(members), payload: JSON.parse(body), attempts: attempts.map(row => plain(row)) }
+  const { body, attempts, ...members } = found
+  return {
+    ...plain<Delivery>(members),
+    payload: JSON.parse(body),
+    attempts: attempts.map(attempt => ({ ...attempt, created_at: new Date(attempt.created_at).toISOString() })),
+  }
 }
 
 function plain<T>(row: object): T {
