@@ -5,7 +5,7 @@
  * partitions; a catalogue that asks for another number is refused, because keys would move.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Admin } from 'kafkajs'
+import type { Admin, ITopicConfig } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
 import { ConfigResourceTypes } from './kafkajs.ts'
@@ -22,19 +22,13 @@ export async function setUpTopics(kafka: KafkaConnection, replicas = 1): Promise
     const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
     const missing = named.filter(topic => !existing.has(topic.name))
     if (missing.length > 0) {
-      await admin.createTopics({
-        waitForLeaders: false,
-        topics: missing.map(topic => ({
-          topic: topic.name,
-          numPartitions: topic.partitions,
-          replicationFactor: replicas,
-          configEntries: settingsOf(topic),
-        })),
-      })
-      await waitForLeaders(
-        admin,
-        missing.map(topic => topic.name),
-      )
+      const topics = missing.map(topic => ({
+        topic: topic.name,
+        numPartitions: topic.partitions,
+        replicationFactor: replicas,
+        configEntries: settingsOf(topic),
+      }))
+      await createTopics(admin, topics)
     }
     const kept = named.filter(topic => existing.has(topic.name))
     if (kept.length > 0) {
@@ -69,7 +63,19 @@ export async function deleteTopics(kafka: KafkaConnection): Promise<void> {
 const LEADER_LIMIT_MS = 30_000
 const LEADER_POLL_MS = 50
 
-/** The client's own wait gives up when the broker, busy with many partitions, does not know a topic yet. */
+/**
+ * Creates topics and returns once each of their partitions has a leader. Throws after 30 s without.
+ *
+ * The client's own wait gives up when the broker, busy with many partitions, does not know a topic yet.
+ */
+export async function createTopics(admin: Admin, topics: readonly ITopicConfig[]): Promise<void> {
+  await admin.createTopics({ waitForLeaders: false, topics: [...topics] })
+  await waitForLeaders(
+    admin,
+    topics.map(({ topic }) => topic),
+  )
+}
+
 async function waitForLeaders(admin: Admin, names: string[]): Promise<void> {
   const limit = Date.now() + LEADER_LIMIT_MS
   for (;;) {

@@ -8,6 +8,7 @@
 import { allTopics } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
 import { CompressionTypes } from './kafkajs.ts'
+import { createTopics } from './topic-admin.ts'
 import type { ScannedRecord } from './topic-scan.ts'
 
 /** A topic that takes copies. */
@@ -48,7 +49,7 @@ async function provideTopic(kafka: KafkaConnection, topic: string, partitions: n
     const exists = (await admin.listTopics()).includes(topic)
     if (!exists) {
       const configEntries = [{ name: 'max.message.bytes', value: String(MAX_MESSAGE_BYTES) }]
-      await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: partitions, configEntries }] })
+      await createTopics(admin, [{ topic, numPartitions: partitions, configEntries }])
       return
     }
     const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })

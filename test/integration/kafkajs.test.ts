@@ -8,6 +8,7 @@
 import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type KafkajsResult, runKafkajs } from '#test/fixtures/kafkajs-worker.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { findJavaReader, type JavaReader } from '#test/harness/java-reader.ts'
@@ -91,7 +92,7 @@ describe('kafkajs as corrected', function () {
     const admin = kafka.newClient('admin').admin()
     await admin.connect()
     const configEntries = Object.entries(settings).map(([key, value]) => ({ name: key, value }))
-    await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, configEntries }] })
+    await createTopics(admin, [{ topic, numPartitions: 1, configEntries }])
     await admin.disconnect()
     return topic
   }

@@ -9,6 +9,7 @@ import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { Kafka, logLevel } from '#infra/kafka/kafkajs.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
@@ -28,7 +29,7 @@ export async function writeSamples(addresses: ServerAddresses): Promise<void> {
   const kafka = kafkaClient(addresses)
   const admin = kafka.admin()
   await admin.connect()
-  await admin.createTopics({ topics: [{ topic: NAME, numPartitions: 1 }], waitForLeaders: true })
+  await createTopics(admin, [{ topic: NAME, numPartitions: 1 }])
   await admin.disconnect()
   const producer = kafka.producer()
   await producer.connect()
