@@ -31,7 +31,7 @@ export function arbitragePage({ head, columns }: ArbitrageView, query: Arbitrage
   const { buyMicroUsd, sellMicroUsd, buyProvider, sellProvider } = columns
   const isBuyer = wanted(head.providers, query.providers_buy)
   const isSeller = wanted(head.providers, query.providers_sell)
-  const some = fewest([rowsOfLeg(columns, 'buyProvider', isBuyer), rowsOfLeg(columns, 'sellProvider', isSeller)])
+  const some = rowsOf(columns, { buyProvider: isBuyer, sellProvider: isSeller })
   const least = query.min_spread_pct / 100
   const end = query.offset + query.limit
   const count = some?.length ?? columns.rows
@@ -51,7 +51,8 @@ export function arbitragePage({ head, columns }: ArbitrageView, query: Arbitrage
   return { rows, hasNext: false }
 }
 
-type Leg = 'buyProvider' | 'sellProvider'
+const LEGS = ['buyProvider', 'sellProvider'] as const
+type Leg = (typeof LEGS)[number]
 
 /** Rows by provider, of the snapshots and legs that were asked for. */
 const indexes = new WeakMap<ArbitrageColumns, Partial<Record<Leg, Uint32Array[]>>>()
@@ -59,19 +60,25 @@ const indexes = new WeakMap<ArbitrageColumns, Partial<Record<Leg, Uint32Array[]>
 const LOOKED_UP_SHARE = 1 / 3
 
 /**
- * In order the rows whose leg is of one of the wanted providers; undefined when those are too many.
+ * In order the rows whose buyer, or seller, whichever leaves fewer, is one of those wanted; undefined when those are too many.
  *
  * A page for one provider of 340,000 rows: 0.1 ms instead of 1.5. The index of a leg is made once for each snapshot, in 2 ms.
  */
-function rowsOfLeg(columns: ArbitrageColumns, leg: Leg, isWanted: Uint8Array): Uint32Array | undefined {
-  if (!isWanted.includes(0)) return undefined
+function rowsOf(columns: ArbitrageColumns, isWanted: Readonly<Record<Leg, Uint8Array>>): Uint32Array | undefined {
+  let fewest: { lists: Uint32Array[]; count: number } | undefined
+  for (const leg of LEGS.filter(leg => isWanted[leg].includes(0))) {
+    const lists = indexOf(columns, leg, isWanted[leg].length).filter((_, provider) => isWanted[leg][provider] === 1)
+    const count = lists.reduce((sum, { length }) => sum + length, 0)
+    if (count <= (fewest?.count ?? columns.rows * LOOKED_UP_SHARE)) fewest = { lists, count }
+  }
+  return fewest?.lists.reduce(merged, new Uint32Array(0))
+}
+
+function indexOf(columns: ArbitrageColumns, leg: Leg, providers: number): Uint32Array[] {
   const known = indexes.get(columns) ?? {}
   indexes.set(columns, known)
-  known[leg] ??= rowsByProvider(columns[leg], isWanted.length)
-  const lists = known[leg].filter((_, provider) => isWanted[provider] === 1)
-  const count = lists.reduce((sum, { length }) => sum + length, 0)
-  if (count > columns.rows * LOOKED_UP_SHARE) return undefined
-  return lists.reduce(merged, new Uint32Array(0))
+  known[leg] ??= rowsByProvider(columns[leg], providers)
+  return known[leg]
 }
 
 function rowsByProvider(providers: Uint16Array, count: number): Uint32Array[] {
@@ -98,10 +105,6 @@ function merged(one: Uint32Array, other: Uint32Array): Uint32Array {
   }
   return all
 }
-
-/** The shortest list; undefined stands for all rows. */
-const fewest = (lists: readonly (Uint32Array | undefined)[]): Uint32Array | undefined =>
-  lists.reduce((found, list) => (list && (!found || list.length < found.length) ? list : found), undefined)
 
 const wanted = (providers: readonly string[], chosen: readonly string[] | undefined): Uint8Array =>
   Uint8Array.from(providers, key => (chosen === undefined || chosen.includes(key) ? 1 : 0))
