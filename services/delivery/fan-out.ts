@@ -2,8 +2,9 @@
  * Makes the deliveries of an alert event: one per active destination of its account, and one e-mail.
  *
  * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction with
- * the mail's job, and then those of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however often this
- * runs; an account that is disabled, or no longer quant, gets no webhook.
+ * the mail's job, and then those of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most one
+ * delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant, gets
+ * no webhook.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'

@@ -1,9 +1,9 @@
 /**
  * Kills processes one after the other, every one once before any comes again, at random moments.
  *
- * A round takes all of them in an order of its own. A process is struck at its work, while there is something to lose; from the
- * second round on now and then once more while it is starting again. Invariant: the same seed plans the same rounds and pauses; every blow is a
- * SIGKILL to a process that ran.
+ * A round takes all of them in an order of its own. A process is struck at its work, while there is something to lose; from
+ * the second round on now and then once more while it is starting again. Invariant: the same seed plans the same rounds and
+ * pauses; every blow is a SIGKILL to a process that ran.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'

@@ -12,6 +12,7 @@ const HEAP = new URL('../../infra/runtime/heap.ts', import.meta.url).href
 
 /** Reads beside a heap of 70 MB, 4 MB of buffers each of which `kept` stay; counts the markings of the whole heap. */
 const READS = `
+import { createHash } from 'node:crypto'
 import { PerformanceObserver, constants } from 'node:perf_hooks'
 const { countBuffersWithHeap, collectGarbage } = await import(process.argv[1])
 const [isCounted, reads, kept] = process.argv.slice(2).map(Number)
@@ -26,11 +27,15 @@ const ring = []
 let most = 0
 for (let read = 0; read < reads; read++) {
   const buffers = Array.from({ length: 32 }, () => Buffer.alloc(131_072, 1))
+  // An answer takes time to make; while it is made, marking goes on beside.
+  const hash = createHash('sha256')
+  for (let time = 0; time < 4; time++) for (const buffer of buffers) hash.update(buffer)
   if (kept > 0) ring[read % kept] = buffers
   await new Promise(resolve => setImmediate(resolve))
   most = Math.max(most, process.memoryUsage().arrayBuffers)
 }
-await new Promise(resolve => setTimeout(resolve, 20))
+// A marking is told of some turns after it.
+for (let turn = 0; turn < 1_000; turn++) await new Promise(resolve => setImmediate(resolve))
 count(observer.takeRecords())
 console.log(JSON.stringify({ marked, most, length: heap.length }))
 `
