@@ -22,9 +22,11 @@ export interface HttpTurns {
   bytes: number
 }
 
-const TURNS = 5
-const TURN_MS = 3_000
-const WARM_UP_MS = 2_000
+/** Short ones in close succession: a shared machine's state changes within seconds, for both alike. */
+const TURNS = 15
+const TURN_MS = 1_000
+/** The engine works for that long on what it has not run before: after 2 s a request still took twice the CPU. */
+const WARM_UP_MS = 8_000
 const EXPRESS = new URL('./yardsticks/bare-express.ts', import.meta.url)
 
 /** One slice of load on one server. */
