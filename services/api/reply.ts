@@ -44,10 +44,11 @@ export function send(response: Response, status: number, body: string | Buffer, 
   localsOf(response).observe(response, { status, bytes })
 }
 
-/** Sends a text that holds ASCII alone: it is not encoded, and Node writes it with its head in one call. */
-export function sendAscii(response: Response, status: number, text: string): void {
+/** Sends a JSON text that holds ASCII alone, or its bytes: it is not encoded, and its length is that of the body. */
+export function sendAscii(response: Response, status: number, text: string | Buffer): void {
   writeHead(response, status, text.length, [])
-  response.end(text, 'latin1')
+  if (typeof text === 'string') response.end(text, 'latin1')
+  else response.end(text)
   localsOf(response).observe(response, { status, bytes: text.length })
 }
 

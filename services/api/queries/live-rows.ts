@@ -4,7 +4,7 @@
  * Reads and writes nothing outside this process. A row object lives as long as its text, so whatever is
  * derived from it (services/api/listing-text.ts keeps serialised members on it) is derived once.
  * Invariant: rows of an item are in the order of their providers' keys; the store holds a bounded number
- * of items and forgets the one that was asked for least recently.
+ * of items and forgets one that nobody has asked for lately, the longest first, to within a second.
  */
 import { decodeRow, type LiveRow } from '#schemas/views/live-keys.ts'
 import { SEPARATOR } from './live-scripts.ts'
@@ -59,6 +59,8 @@ export const listedRow = (provider: string, text: string): ListedRow => ({
  * costs the collector a quarter of the CPU.
  */
 const STAYS_MS = 5_000
+/** An item moves up no sooner than so long after the last time: at each request it cost a fiftieth of it. */
+const MOVES_UP_MS = 1_000
 
 interface Kept {
   item: ItemRows
@@ -82,7 +84,8 @@ export function openRowStore(capacity: number, now: () => number = () => perform
   return {
     get(key) {
       const found = items.get(key)
-      return found && touch(key, found.item)
+      if (found && now() - found.usedAt > MOVES_UP_MS) touch(key, found.item)
+      return found?.item
     },
     put(key, stamp, text) {
       const before = items.get(key)?.item

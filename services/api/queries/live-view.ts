@@ -65,6 +65,11 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
 const ITEMS_KEPT = 10_000
 /** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
 const MOMENT_MS = 5
+/**
+ * A request that finds its partition's stamp older than this has it looked at again beside its own answer, so that under
+ * load hardly anybody waits for it.
+ */
+const LOOK_AGAIN_MS = 3
 /** Tries for a generation that stays: a rebuild changes it once. */
 const ATTEMPTS = 4
 /**
@@ -97,6 +102,8 @@ interface Seen {
 interface ViewState {
   redis: Redis
   turns: Map<number, Turn>
+  /** Partitions that are looked at for requests to come. */
+  looks: Set<number>
   /** A turn has been sent and is not answered yet. */
   isAsking: boolean
   scripts: LiveScripts
@@ -113,6 +120,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
   const state: ViewState = {
     redis,
     turns: new Map(),
+    looks: new Set(),
     isAsking: false,
     scripts: bindLiveScripts(redis),
     prefix,
@@ -168,9 +176,21 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
   if (itemId === undefined || itemIds.length > 1 || state.redis.status !== 'ready') return undefined
   const partition = partitionOfItem(itemId)
   const [seen, head] = [state.seen[partition], state.heads[partition]]
-  if (!seen || head?.stamp !== seen.stamp || performance.now() - seen.at > MOMENT_MS) return undefined
+  if (!seen || head?.stamp !== seen.stamp) return undefined
+  const ageMs = performance.now() - seen.at
+  if (ageMs > MOMENT_MS) return undefined
+  if (ageMs > LOOK_AGAIN_MS) lookAhead(state, partition)
   const kept = state.store.get(itemKey(partition, head.generation, side, itemId, state.prefix))
   return kept?.stamp === seen.stamp ? entriesOf({ side, itemId }, kept, head) : undefined
+}
+
+/** Has the stamp of a partition read; what it cannot tell is asked for by the next request itself. */
+function lookAhead(state: ViewState, partition: number): void {
+  const { looks, turns } = state
+  if (looks.has(partition) || turns.has(partition)) return
+  looks.add(partition)
+  const end = () => void looks.delete(partition)
+  inTurn(state, partition, []).then(end, end)
 }
 
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`
