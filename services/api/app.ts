@@ -36,6 +36,7 @@ import { addSnapshotRoutes } from './routes/snapshots.ts'
 import { addUnsubscribeRoutes } from './routes/unsubscribe.ts'
 import { addWebhookRoutes } from './routes/webhooks.ts'
 
+const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400
 
 /** Makes the application of its parts. */
@@ -50,8 +51,7 @@ export function makeApp(parts: ApiParts, options: { log: Log; accessLog: Log; me
   const now = () => performance.now()
   app.use(receive(openObserver(options.accessLog, options.metrics, now), now))
   const guard = openGuard(parts)
-  const router = routesOf(parts, guard)
-  for (const one of [router, documentsOf(parts, guard)]) app.use('/v1', one).use(one)
+  app.use(routesOf(parts, guard), documentsOf(parts, guard))
   app.use(guard.withoutKey, () => {
     throw new ApiError('NOT_FOUND', 'There is no such path.')
   })
@@ -96,11 +96,16 @@ function documentsOf(parts: ApiParts, { withoutKey }: Guard): Router {
   return router
 }
 
-/** Gives a request its id and clock, and refuses a URL that cannot be decoded, whichever route would look at it. */
+/**
+ * Gives a request its id and clock, and refuses a URL that cannot be decoded, whichever route would look at it. Takes
+ * /v1 off: with the routes mounted twice, a request without it was first held against all of /v1.
+ */
 function receive(observe: Observe, now: () => number): RequestHandler {
   return (request, response, next) => {
     Object.assign(localsOf(response), { requestId: requestIdOf(request), startedAt: now(), observe })
-    if (request.url.includes('%')) decodePercent(request.url)
+    const { url } = request
+    if (url.includes('%')) decodePercent(url)
+    if (url.startsWith(PREFIX)) request.url = url.slice(PREFIX.length - 1)
     next()
   }
 }

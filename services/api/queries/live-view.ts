@@ -66,8 +66,8 @@ const ITEMS_KEPT = 10_000
 /** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
 const MOMENT_MS = 5
 /**
- * A request that finds its partition's stamp older than this has it looked at again beside its own answer, so that under
- * load hardly anybody waits for it.
+ * A request that finds its partition's stamp older than this has all that are in use looked at again beside its own answer,
+ * so that under load hardly anybody waits for it.
  */
 const LOOK_AGAIN_MS = 3
 /** Tries for a generation that stays: a rebuild changes it once. */
@@ -102,8 +102,8 @@ interface Seen {
 interface ViewState {
   redis: Redis
   turns: Map<number, Turn>
-  /** Partitions that are looked at for requests to come. */
-  looks: Set<number>
+  /** Partitions are being looked at for requests to come. */
+  isLooking: boolean
   /** A turn has been sent and is not answered yet. */
   isAsking: boolean
   scripts: LiveScripts
@@ -120,7 +120,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
   const state: ViewState = {
     redis,
     turns: new Map(),
-    looks: new Set(),
+    isLooking: false,
     isAsking: false,
     scripts: bindLiveScripts(redis),
     prefix,
@@ -179,18 +179,20 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
   if (!seen || head?.stamp !== seen.stamp) return undefined
   const ageMs = performance.now() - seen.at
   if (ageMs > MOMENT_MS) return undefined
-  if (ageMs > LOOK_AGAIN_MS) lookAhead(state, partition)
+  if (ageMs > LOOK_AGAIN_MS) lookAhead(state)
   const kept = state.store.get(itemKey(partition, head.generation, side, itemId, state.prefix))
   return kept?.stamp === seen.stamp ? entriesOf({ side, itemId }, kept, head) : undefined
 }
 
-/** Has the stamp of a partition read; what it cannot tell is asked for by the next request itself. */
-function lookAhead(state: ViewState, partition: number): void {
-  const { looks, turns } = state
-  if (looks.has(partition) || turns.has(partition)) return
-  looks.add(partition)
-  const end = () => void looks.delete(partition)
-  inTurn(state, partition, []).then(end, end)
+/** Has the stamps of partitions in use read, in one turn; what that cannot tell is asked for by the next request itself. */
+function lookAhead(state: ViewState): void {
+  if (state.isLooking) return
+  state.isLooking = true
+  const since = performance.now() - MOMENT_MS
+  const inUse = PARTITIONS.filter(partition => (state.seen[partition]?.at ?? since) > since)
+  void Promise.allSettled(inUse.map(partition => inTurn(state, partition, []))).then(() => {
+    state.isLooking = false
+  })
 }
 
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`

@@ -45,9 +45,11 @@ export function addDocumentRoutes(router: Router, withoutKey: RequestHandler, pa
   router.get('/docs', withoutKey, (request, response, next) => {
     const nonce = Buffer.from(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))).toString('base64url')
     lendPage(response, policyOf(nonce))
+    // As the page was asked for: a proxy may let through one of both roots alone.
+    const root = request.originalUrl.startsWith('/v1/') ? '/v1' : ''
     const page = apiReference({
-      url: `${request.baseUrl}/openapi.json`,
-      cdn: `${request.baseUrl}${SCRIPT.path}`,
+      url: `${root}/openapi.json`,
+      cdn: `${root}${SCRIPT.path}`,
       pageTitle: 'marketlog API',
       nonce,
       withDefaultFonts: false,
