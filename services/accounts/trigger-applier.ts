@@ -88,13 +88,26 @@ export function openTriggerApplier(
         const fired = batch.length === 0 ? [] : await disarm(query, parts, batch)
         const news = fired.map(({ alert }) => newsOf(alert))
         await tellLog(query, news)
-        for (const { eventId } of fired) await addJob(query, FAN_OUT_JOB, { event_id: eventId }, { key: eventId })
+        await queueEvents(
+          query,
+          fired.map(({ eventId }) => eventId),
+        )
         const moved = await query(MOVE, [CONSUMER, TOPIC, partition, next, known ?? null])
         if (moved.length === 0) throw new Error(`another process has moved partition ${partition} of ${TOPIC}`)
       })
       known = next
     },
     close: async () => undefined,
+  }
+}
+
+/** Events of one job: with a job for each, a burst's jobs were looked through once more by every job that was added. */
+const EVENTS_PER_JOB = 100
+
+async function queueEvents(query: Query, eventIds: readonly string[]): Promise<void> {
+  for (let from = 0; from < eventIds.length; from += EVENTS_PER_JOB) {
+    const some = eventIds.slice(from, from + EVENTS_PER_JOB)
+    await addJob(query, FAN_OUT_JOB, { event_ids: some }, { key: some[0] })
   }
 }
 

@@ -9,7 +9,7 @@
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 
-/** Makes the deliveries of an alert event; added by services/accounts when an alert is disarmed. */
+/** Makes the deliveries of some alert events; added by services/accounts when their alerts are disarmed. */
 export const FAN_OUT = 'fan-out-alert-event'
 /** Serves what is due to one destination. */
 export const DELIVER = 'deliver-webhook'
@@ -26,6 +26,12 @@ export const PICK_UP = 'pick-up-deliveries'
 export const DESTINATION_KEY = 'webhook:'
 /** Key of a mail's job begins so; the delivery's id follows. */
 export const MAIL_KEY = 'email:'
+
+/**
+ * Behind all others: whoever looks for a job passes over all that stand before the first of its own kind, and of a burst of
+ * alerts ten thousand mails wait.
+ */
+const MAIL_PRIORITY = 10
 
 /** Kills that one job survives before it is given up; housekeeping would then find its deliveries. */
 const MAX_ATTEMPTS = 1_000
@@ -49,11 +55,15 @@ export function queueDestination(
   )
 }
 
+/** Has the deliveries of some events made. */
+export const queueFanOut = (query: Query, eventIds: readonly string[]): Promise<void> =>
+  addJob(query, FAN_OUT, { event_ids: eventIds }, { key: eventIds[0] })
+
 /** Has the e-mail of an event sent. */
 export const queueAlertMail = (query: Query, deliveryId: string, runAt?: number): Promise<void> =>
   addJob(
     query,
     SEND_ALERT_MAIL,
     { delivery_id: deliveryId },
-    { runAt, key: MAIL_KEY + deliveryId, maxAttempts: MAX_ATTEMPTS },
+    { runAt, key: MAIL_KEY + deliveryId, maxAttempts: MAX_ATTEMPTS, priority: MAIL_PRIORITY },
   )

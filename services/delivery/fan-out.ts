@@ -1,15 +1,15 @@
 /**
- * Makes the deliveries of an alert event: one per active destination of its account, and one e-mail.
+ * Makes the deliveries of alert events: of each one per active destination of its account, and one e-mail.
  *
  * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction with
- * the mail's job, and then those of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most one
- * delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant, gets
- * no webhook.
+ * the jobs of mails, and then the jobs of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most
+ * one delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant,
+ * gets no webhook; an event that cannot be told keeps no other from being told.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
-import { queueAlertMail, queueDestination } from './delivery-jobs.ts'
+import { queueAlertMail, queueDestination, queueFanOut } from './delivery-jobs.ts'
 import { type AlertEvent, alertTriggered, bodyFor } from './event-body.ts'
 
 /** A destination as deliveries quote it. */
@@ -41,27 +41,49 @@ const INSERT_DELIVERIES = `INSERT INTO webhook_deliveries (id, account_id, event
 const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, status, next_attempt_at, created_at)
   VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING RETURNING id`
 
-const PENDING_DELIVERIES = `SELECT endpoint_id FROM webhook_deliveries WHERE event_id = $1 AND status = 'pending'`
+const PENDING_DESTINATIONS = `SELECT DISTINCT endpoint_id FROM webhook_deliveries
+  WHERE event_id = ANY ($1::uuid[]) AND status = 'pending'`
 
-/** Makes what is missing of an event's deliveries; an event that housekeeping has removed has none. */
-export async function fanOut(database: Database, eventId: string, newId: UuidSource, now: number): Promise<void> {
-  await database.transaction(async query => {
-    const [event] = await query<EventForAccount>(EVENT, [eventId])
-    if (event?.gets_webhooks) {
-      const targets = await query<DeliveryTarget>(
-        'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
-        [event.account_id],
-      )
-      await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
-    }
-    if (!event?.gets_mail) return
-    const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
-    if (mail) await queueAlertMail(query, mail.id)
-  })
+/** What new rows are made with. */
+interface Making {
+  newId: UuidSource
+  now: number
+}
+
+/**
+ * Makes what is missing of the deliveries of some events; an event that housekeeping has removed has none. Of several that
+ * cannot be told together each gets a job of its own.
+ */
+export async function fanOut(database: Database, eventIds: readonly string[], making: Making): Promise<void> {
+  try {
+    await database.transaction(async query => {
+      for (const eventId of eventIds) await addEvent(query, eventId, making)
+    })
+  } catch (error) {
+    if (eventIds.length === 1) throw error
+    await database.transaction(async query => {
+      for (const eventId of eventIds) await queueFanOut(query, [eventId])
+    })
+    return
+  }
   // Also what an earlier run has made: it may have died before this.
-  for (const { endpoint_id } of await database.rows<{ endpoint_id: string }>(PENDING_DELIVERIES, [eventId])) {
+  for (const { endpoint_id } of await database.rows<{ endpoint_id: string }>(PENDING_DESTINATIONS, [eventIds])) {
     await queueDestination(database.rows, endpoint_id)
   }
+}
+
+async function addEvent(query: Query, eventId: string, { newId, now }: Making): Promise<void> {
+  const [event] = await query<EventForAccount>(EVENT, [eventId])
+  if (event?.gets_webhooks) {
+    const targets = await query<DeliveryTarget>(
+      'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
+      [event.account_id],
+    )
+    await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
+  }
+  if (!event?.gets_mail) return
+  const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
+  if (mail) await queueAlertMail(query, mail.id)
 }
 
 /** Adds the deliveries of an event to destinations of one account, which are then to be served; tells their ids. */

@@ -87,7 +87,7 @@ function lanesOf(serving: ServingParts, mails: MailParts, tidy: JobTask): JobLan
     {
       concurrency: WORKERS.rest,
       tasks: {
-        [FAN_OUT]: payload => fanOut(serving.database, member(payload, 'event_id'), newId, serving.now()),
+        [FAN_OUT]: payload => fanOut(serving.database, eventIdsOf(payload), { newId, now: serving.now() }),
         [HOUSEKEEPING]: tidy,
         [PICK_UP]: async () => void (await pickUpLeft(serving.database)),
       },
@@ -102,6 +102,12 @@ function lanesOf(serving: ServingParts, mails: MailParts, tidy: JobTask): JobLan
       },
     },
   ]
+}
+
+function eventIdsOf(payload: unknown): string[] {
+  const ids = (payload as { event_ids?: unknown } | null)?.event_ids
+  if (!Array.isArray(ids) || ids.length === 0) throw new Error('the job lacks event_ids')
+  return ids.map(String)
 }
 
 function member(payload: unknown, name: string): string {

@@ -78,15 +78,16 @@ describe('delivery under kill', function () {
   /** Writes the events over the time of the kills; tells the owner of each. */
   async function fire(random: SeededRandom, owners: Owner[], progress: () => number): Promise<Map<string, Owner>> {
     const eventIds = new Map<string, Owner>()
-    const write = async () => {
-      const owner = random.pick(owners)
-      eventIds.set(await world.event(owner.account), owner)
+    const write = async (count: number) => {
+      const chosen = Array.from({ length: count }, () => random.pick(owners))
+      const ids = await world.events(chosen.map(({ account }) => account))
+      for (const [i, id] of ids.entries()) eventIds.set(id, chosen[i] as Owner)
     }
     while (eventIds.size < events) {
       // Never ahead of the kills by more than a share, so that they meet work to the end.
       const due = Math.ceil(events * Math.min(1, progress() + 0.05))
-      const batch = Math.min(10, due - eventIds.size)
-      if (batch > 0) await Promise.all(Array.from({ length: batch }, write))
+      const batch = Math.min(random.integer(1, 50), due - eventIds.size)
+      if (batch > 0) await write(batch)
       else await pause(20)
     }
     return eventIds

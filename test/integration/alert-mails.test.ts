@@ -68,7 +68,7 @@ describe('mails of alert events', () => {
     const eventId = await world.event(account)
     await settled(eventId)
     await world.database.rows(
-      `SELECT graphile_worker.add_job('fan-out-alert-event', json_build_object('event_id', $1::text))`,
+      `SELECT graphile_worker.add_job('fan-out-alert-event', json_build_object('event_ids', json_build_array($1::text)))`,
       [eventId],
     )
     await eventually(

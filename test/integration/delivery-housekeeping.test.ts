@@ -3,8 +3,15 @@
  */
 import { expect } from 'chai'
 import { addJob } from '#infra/postgres/jobs.ts'
+import { queueFanOut } from '#services/delivery/delivery-jobs.ts'
 import { forgetOld, pickUpLeft } from '#services/delivery/housekeeping.ts'
-import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import {
+  EVENT,
+  openWebhookWorld,
+  type TestAccount,
+  type WebhookWorld,
+  writeEvent,
+} from '#test/fixtures/webhook-world.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -95,6 +102,21 @@ describe('housekeeping of deliveries', () => {
     const job = { runAt: Date.now() + 3_600_000, key: `webhook:${endpoint_id}` }
     await addJob(world.database.rows, 'deliver-webhook', { endpoint_id }, job)
     expect(await pickUpLeft(world.database)).to.equal(1)
+    await settled()
+  })
+
+  it('tells the other events of a batch in which one cannot be told', async () => {
+    const eventId = await world.database.transaction(async query => {
+      const id = await writeEvent(query, account.id, EVENT)
+      await queueFanOut(query, ['no event', id])
+      return id
+    })
+    const found = async (): Promise<boolean> =>
+      (await world.database.rows('SELECT FROM webhook_deliveries WHERE event_id = $1', [eventId])).length === 1
+    await eventually(found, 10_000, 'the delivery of the other')
+    const left = () => world.database.rows(`SELECT attempts FROM graphile_worker.jobs WHERE key = 'no event'`)
+    await eventually(async () => (await left()).length === 1, 10_000, 'the job of the one')
+    await world.database.rows(`SELECT graphile_worker.remove_job('no event')`)
     await settled()
   })
 
