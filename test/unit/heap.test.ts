@@ -10,14 +10,14 @@ import { expect } from 'chai'
 const run = promisify(execFile)
 const HEAP = new URL('../../infra/runtime/heap.ts', import.meta.url).href
 
-/** Reads beside a heap of 70 MB, 4 MB of buffers each of which `kept` stay; counts the markings of the whole heap. */
+/** Reads beside a heap of 200 MB, 4 MB of buffers each of which `kept` stay; counts the markings of the whole heap. */
 const READS = `
 import { createHash } from 'node:crypto'
 import { PerformanceObserver, constants } from 'node:perf_hooks'
 const { countBuffersWithHeap, collectGarbage } = await import(process.argv[1])
 const [isCounted, reads, kept] = process.argv.slice(2).map(Number)
 if (isCounted) countBuffersWithHeap()
-const heap = Array.from({ length: 500_000 }, (_, i) => ({ i, name: 'item ' + i, values: [i] }))
+const heap = Array.from({ length: 1_500_000 }, (_, i) => ({ i, name: 'item ' + i, values: [i] }))
 collectGarbage()
 let marked = 0
 const count = entries => { for (const { detail } of entries) if (detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR) marked++ }
@@ -49,17 +49,17 @@ async function measured(isCounted: boolean, reads: number, kept = 0): Promise<{ 
 describe('buffers that are counted with the heap', function () {
   this.timeout(60_000)
 
-  it('have it marked less than half as often', async () => {
+  it('have it marked less than a third as often', async () => {
     const [counted, alone] = [await measured(true, 200), await measured(false, 200)]
     console.log(`      markings of the heap in 200 reads: ${counted.marked}, by themselves ${alone.marked}`)
     expect(alone.marked).to.be.above(5)
-    expect(counted.marked).to.be.below(alone.marked / 2)
+    expect(counted.marked).to.be.below(alone.marked / 3)
   })
 
   it('are collected before they come to three times what is held', async () => {
     const KEPT = 50
     const { marked, most } = await measured(true, 400, KEPT)
     expect(marked).to.be.above(0)
-    expect(most).to.be.below(3 * (KEPT * 4 * 2 ** 20 + 70e6))
+    expect(most).to.be.below(3 * (KEPT * 4 * 2 ** 20 + 200e6))
   })
 })
