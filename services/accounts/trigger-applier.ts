@@ -6,7 +6,7 @@
  * becomes an event with a job. Invariant: an alert fires once per version, whatever is repeated or late; the
  * position moves in the same transaction, from the very value that this owner knows, so two owners never both write.
  */
-import { addJob } from '#infra/postgres/jobs.ts'
+import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
@@ -19,9 +19,6 @@ import { tellLog } from './outbox.ts'
 
 /** The group and the consumer under which positions are kept. */
 export const CONSUMER = 'accounts'
-
-/** The job that makes an event's deliveries; its payload is `{event_id}`. */
-export const FAN_OUT_JOB = 'fan-out-alert-event'
 
 /** What an applier works with. */
 export interface ApplierParts {
@@ -88,7 +85,7 @@ export function openTriggerApplier(
         const fired = batch.length === 0 ? [] : await disarm(query, parts, batch)
         const news = fired.map(({ alert }) => newsOf(alert))
         await tellLog(query, news)
-        await queueEvents(
+        await queueFanOut(
           query,
           fired.map(({ eventId }) => eventId),
         )
@@ -98,16 +95,6 @@ export function openTriggerApplier(
       known = next
     },
     close: async () => undefined,
-  }
-}
-
-/** Events of one job: with a job for each, a burst's jobs were looked through once more by every job that was added. */
-const EVENTS_PER_JOB = 100
-
-async function queueEvents(query: Query, eventIds: readonly string[]): Promise<void> {
-  for (let from = 0; from < eventIds.length; from += EVENTS_PER_JOB) {
-    const some = eventIds.slice(from, from + EVENTS_PER_JOB)
-    await addJob(query, FAN_OUT_JOB, { event_ids: some }, { key: some[0] })
   }
 }
 

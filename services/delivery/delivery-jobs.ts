@@ -9,8 +9,6 @@
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 
-/** Makes the deliveries of some alert events; added by services/accounts when their alerts are disarmed. */
-export const FAN_OUT = 'fan-out-alert-event'
 /** Serves what is due to one destination. */
 export const DELIVER = 'deliver-webhook'
 /** The same for destinations that answer slowly, by workers of their own. */
@@ -54,10 +52,6 @@ export function queueDestination(
     { runAt, key: DESTINATION_KEY + endpointId, maxAttempts: MAX_ATTEMPTS, keepsEarlier: true },
   )
 }
-
-/** Has the deliveries of some events made. */
-export const queueFanOut = (query: Query, eventIds: readonly string[]): Promise<void> =>
-  addJob(query, FAN_OUT, { event_ids: eventIds }, { key: eventIds[0] })
 
 /** Has the e-mail of an event sent. */
 export const queueAlertMail = (query: Query, deliveryId: string, runAt?: number): Promise<void> =>

@@ -6,10 +6,11 @@
  * one delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant,
  * gets no webhook; an event that cannot be told keeps no other from being told.
  */
+import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
-import { queueAlertMail, queueDestination, queueFanOut } from './delivery-jobs.ts'
+import { queueAlertMail, queueDestination } from './delivery-jobs.ts'
 import { type AlertEvent, alertTriggered, bodyFor } from './event-body.ts'
 
 /** A destination as deliveries quote it. */

@@ -4,8 +4,8 @@
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { FAN_OUT } from '#infra/postgres/fan-out-jobs.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { FAN_OUT_JOB } from '#services/accounts/trigger-applier.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -122,7 +122,7 @@ describe('alerts', function () {
         reason: 'The best ask of 10.25 USD at provider_02 is below 10.50 USD.',
       })
       expect((await one.alert(alert.id)).last_triggered_at).to.equal(event?.created_at)
-      expect(await jobsOf(event?.id)).to.deep.equal([{ task_identifier: FAN_OUT_JOB }])
+      expect(await jobsOf(event?.id)).to.deep.equal([{ task_identifier: FAN_OUT }])
     })
 
     it('disabled -> enabled: an update passes the checks of creation', async () => {

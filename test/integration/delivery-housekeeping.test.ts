@@ -2,8 +2,8 @@
  * What delivery forgets after 90 days, and what it finds that was left behind.
  */
 import { expect } from 'chai'
+import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import { addJob } from '#infra/postgres/jobs.ts'
-import { queueFanOut } from '#services/delivery/delivery-jobs.ts'
 import { forgetOld, pickUpLeft } from '#services/delivery/housekeeping.ts'
 import {
   EVENT,
