@@ -45,6 +45,8 @@ const QUIET_MS = 300
 const QUIET_LIMIT_MS = 20_000
 /** A stalled client reads nothing, so it learns by writing that its connection is gone. */
 const PROBE_EVERY_MS = 1_000
+/** What a socket reads at most at a time. */
+const PIECE_BYTES = 64 * 1024
 
 const sockets = new Set<Socket>()
 let deliveries = 0
@@ -63,18 +65,31 @@ function take(chunk: Buffer, looks: boolean): void {
   }
 }
 
-/** Reads so many bytes a second: a piece, then nothing for as long as it stands for. */
-function readSlowly(socket: Socket, perSecond: number): void {
-  socket.on('data', (chunk: Buffer) => {
+/**
+ * Reads so many bytes a second: a piece, then nothing for as long as it stands for. Begins at a share of a turn: a hundred
+ * that were opened at once would go on reading at once, six megabytes twice a second, where a hundred clients of their own
+ * read at moments of their own.
+ */
+function readSlowly(socket: Socket, perSecond: number, share: number): void {
+  const rest = (bytes: number) => {
     socket.pause()
-    setTimeout(() => socket.resume(), (chunk.length * 1_000) / perSecond)
-  })
+    setTimeout(() => socket.resume(), (bytes * 1_000) / perSecond)
+  }
+  socket.on('data', (chunk: Buffer) => rest(chunk.length))
+  rest(share * PIECE_BYTES)
 }
 
-function readNothing(socket: Socket): void {
+/** Reads nothing; probes at a time of its own, like `readSlowly`. */
+function readNothing(socket: Socket, share: number): void {
   socket.pause()
-  const probe = setInterval(() => socket.write('\n'), PROBE_EVERY_MS)
-  socket.once('close', () => clearInterval(probe))
+  let probe: NodeJS.Timeout
+  const first = setTimeout(() => {
+    probe = setInterval(() => socket.write('\n'), PROBE_EVERY_MS)
+  }, share * PROBE_EVERY_MS)
+  socket.once('close', () => {
+    clearTimeout(first)
+    clearInterval(probe)
+  })
 }
 
 /** Two connections have a key together, as many as one may hold. */
@@ -93,8 +108,8 @@ async function open(crowd: FeedCrowd, at: number): Promise<void> {
   )
   await once(socket, 'data')
   if (reads === 'all') socket.on('data', (chunk: Buffer) => take(chunk, at % looks === 0))
-  else if (reads === 'nothing') readNothing(socket)
-  else readSlowly(socket, reads)
+  else if (reads === 'nothing') readNothing(socket, at / crowd.count)
+  else readSlowly(socket, reads, at / crowd.count)
   socket.once('close', () => {
     if (!sockets.delete(socket)) return
     ended += 1
