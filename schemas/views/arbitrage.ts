@@ -138,8 +138,8 @@ function exactAmounts(buy: MicroUsd, sell: MicroUsd, fees: ArbitrageFees): Arbit
   }
 }
 
-/** Whether the older leg of a row is within the age limit at a time. */
-export function isFresh(columns: ArbitrageColumns, row: number, asOf: Instant, now: Instant): boolean {
+/** The last moment at which the older leg of a row of the snapshot of `asOf` is within the age limit. */
+export function freshUntil(columns: ArbitrageColumns, row: number, asOf: Instant): Instant {
   const older = Math.max(columns.buyAgeMs[row] as number, columns.sellAgeMs[row] as number)
-  return older + (now - asOf) <= ARBITRAGE_AGE_LIMIT_MS
+  return asOf + ARBITRAGE_AGE_LIMIT_MS - older
 }

@@ -52,6 +52,20 @@ export function sendAscii(response: Response, status: number, text: string | Buf
   localsOf(response).observe(response, { status, bytes: text.length })
 }
 
+/** Sends a JSON text in pieces, which may be those of other answers too: they are not copied. */
+export function sendPieces(
+  response: Response,
+  status: number,
+  pieces: readonly Buffer[],
+  headers: readonly string[] = [],
+): void {
+  const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
+  writeHead(response, status, bytes, headers)
+  for (const piece of pieces) response.write(piece)
+  response.end()
+  localsOf(response).observe(response, { status, bytes })
+}
+
 function writeHead(response: Response, status: number, bytes: number, headers: readonly string[]): void {
   const { requestId, rateHeaders = [] } = localsOf(response)
   response.writeHead(status, [

@@ -7,6 +7,9 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { ArbitrageQuery } from '#schemas/api/market.ts'
 import { ARBITRAGE_AGE_LIMIT_MS, arbitrageColumns } from '#schemas/views/arbitrage.ts'
+import { openArbitragePages } from '#services/api/arbitrage-pages.ts'
+import { addPairs } from '#services/api/arbitrage-text.ts'
+import { ByteText } from '#services/api/byte-text.ts'
 import { arbitragePage } from '#services/api/queries/arbitrage.ts'
 import type { ArbitrageView } from '#services/api/queries/market-views.ts'
 
@@ -33,6 +36,8 @@ const question = fc.record({
   providers_buy: keys,
   providers_sell: keys,
 })
+
+const snapshot = fc.array(pair, { maxLength: 150, size: 'max' })
 
 function viewOf(pairs: readonly Pair[]): ArbitrageView {
   const columns = arbitrageColumns(pairs.length)
@@ -63,7 +68,6 @@ function expectedPage(pairs: readonly Pair[], asked: ArbitrageQuery): { rows: nu
 
 describe('pages of arbitrage', () => {
   it('are those of a plain filter over all rows, whatever is asked and in whatever order', () => {
-    const snapshot = fc.array(pair, { maxLength: 150, size: 'max' })
     fc.assert(
       fc.property(snapshot, fc.array(question, { minLength: 1, maxLength: 6 }), (pairs, questions) => {
         const view = viewOf(pairs)
@@ -73,5 +77,50 @@ describe('pages of arbitrage', () => {
       }),
       { numRuns: 400 },
     )
+  })
+
+  const sources = { fees: new Map(), itemText: (id: number) => `"item_id":${id}` }
+  const ASKED: ArbitrageQuery = { limit: 30, offset: 0, min_spread_pct: 0 }
+
+  it('are the same whether they are made or kept, however many are kept and whatever time it is', () => {
+    const step = fc.record({ asked: fc.nat(1), later: fc.nat(2), snapshot: fc.constantFrom(0, 0, 0, 1) })
+    const run = fc.record({
+      snapshots: fc.tuple(snapshot, snapshot),
+      questions: fc.tuple(question, question) as fc.Arbitrary<ArbitrageQuery[]>,
+      steps: fc.array(step, { minLength: 5, maxLength: 25, size: 'max' }),
+      keptBytes: fc.constantFrom(0, 5_000, 1e6),
+    })
+    fc.assert(
+      fc.property(run, ({ snapshots, questions, steps, keptBytes }) => {
+        const views = snapshots.map(viewOf)
+        const pageOf = openArbitragePages(sources, keptBytes)
+        let now = AS_OF - 6
+        for (const step of steps) {
+          now += step.later
+          const [view, asked] = [views[step.snapshot] as ArbitrageView, questions[step.asked] as ArbitrageQuery]
+          const { rows, hasNext } = arbitragePage(view, asked, now)
+          const text = new ByteText()
+          addPairs(text, view, rows, sources)
+          const page = pageOf(view, asked, now)
+          expect([page.items.toString(), page.hasNext]).to.deep.equal([text.bytes().toString(), hasNext])
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('are made once for all who ask the same, until a row is too old or there is no more room', () => {
+    const ages = [0, ARBITRAGE_AGE_LIMIT_MS - 5]
+    const view = viewOf(ages.map(age => ({ buy: 10, gain: 5, buyer: 0, seller: 1, age })))
+    const pageOf = openArbitragePages(sources, 3_000)
+    const { items } = pageOf(view, ASKED, AS_OF)
+    expect(pageOf(view, { ...ASKED }, AS_OF + 5).items).to.equal(items)
+    const later = pageOf(view, ASKED, AS_OF + 6).items
+    expect(later).to.have.length.below(items.length)
+    expect(pageOf(view, ASKED, AS_OF + 7).items).to.equal(later)
+    for (const offset of [1, 2, 3, 4, 5]) pageOf(view, { ...ASKED, offset }, AS_OF + 7)
+    const anew = pageOf(view, ASKED, AS_OF + 7).items
+    expect(anew).to.deep.equal(later)
+    expect(anew).not.to.equal(later)
   })
 })

@@ -8,7 +8,7 @@
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { ArbitrageQuery } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, isFresh } from '#schemas/views/arbitrage.ts'
+import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#schemas/views/arbitrage.ts'
 import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'
 import { ApiError } from '../errors.ts'
 import type { ArbitrageView, MarketViews } from './market-views.ts'
@@ -45,7 +45,7 @@ export function arbitragePage({ head, columns }: ArbitrageView, query: Arbitrage
     if ((sellMicroUsd[row] as number) - buy < least * buy) continue
     if (isBuyer[buyProvider[row] as number] === 0 || isSeller[sellProvider[row] as number] === 0) continue
     if (matched === end) return { rows, hasNext: true }
-    if (matched >= query.offset && isFresh(columns, row, head.as_of, now)) rows.push(row)
+    if (matched >= query.offset && now <= freshUntil(columns, row, head.as_of)) rows.push(row)
     matched += 1
   }
   return { rows, hasNext: false }

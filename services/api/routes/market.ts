@@ -16,22 +16,21 @@ import {
 import { integer } from '#schemas/api/query-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'
-import { addPairs, openItemText } from '../arbitrage-text.ts'
-import { ByteText } from '../byte-text.ts'
+import { openArbitragePages } from '../arbitrage-pages.ts'
+import { openItemText } from '../arbitrage-text.ts'
 import { chooseCoding } from '../content-coding.ts'
 import { ApiError, itemNotFound, orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
 import { preparedBody } from '../market-body.ts'
 import type { ApiParts } from '../parts.ts'
-import { arbitragePage, currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
+import { currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
 import { countingEntries, itemProviders, readItemPast } from '../queries/item-analytics.ts'
 import type { SummaryView } from '../queries/market-views.ts'
 import { readHealth } from '../queries/provider-records.ts'
-import { beginAnswer, localsOf, send } from '../reply.ts'
+import { send, sendPieces } from '../reply.ts'
 import { parse, parseParams, rawQuery } from '../request.ts'
 
 const DOWN = 'The market summary is temporarily unavailable.'
-const JSON_TYPE = 'application/json; charset=utf-8'
 
 type ArbitrageReply = z.infer<typeof arbitrageReply>
 
@@ -55,7 +54,7 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
   const { market, registry, catalog } = parts
   const schema = arbitrageQuery(registry)
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
-  const itemText = openItemText(catalog)
+  const pageOf = openArbitragePages({ fees, itemText: openItemText(catalog) })
   router.get('/market/arbitrage', allow('quant'), (request, response) => {
     if ('cursor' in rawQuery(request)) {
       throw new ApiError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
@@ -63,7 +62,7 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
     const query = parse(schema, request)
     const now = parts.now()
     const view = currentArbitrage(market, now)
-    const { rows, hasNext } = arbitragePage(view, query, now)
+    const { items, hasNext } = pageOf(view, query, now)
     const { limit, offset } = query
     const meta: ArbitrageReply['meta'] = {
       ...analyticsMeta('cache', view.head.as_of, now, '60m'),
@@ -76,11 +75,9 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
       has_next: hasNext,
       has_prev: offset > 0,
     }
-    const body = new ByteText()
-    body.add(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
-    addPairs(body, view, rows, { fees, itemText })
-    body.add(`]},"pagination":${JSON.stringify(pagination)}}`)
-    send(response, 200, body.bytes())
+    const before = Buffer.from(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
+    const after = Buffer.from(`]},"pagination":${JSON.stringify(pagination)}}`)
+    sendPieces(response, 200, [before, items, after])
   })
 }
 
@@ -123,14 +120,8 @@ function addItemsRoute(router: Router, allow: Allow, parts: ApiParts): void {
     const meta = analyticsMeta('cache', head.as_of, parts.now(), '24h')
     const rows = { text, deflated, crc: head.body.crc }
     const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
-    const bytes = body.reduce((sum, part) => sum + part.length, 0)
-    beginAnswer(response, 200, [
-      ...['Content-Type', JSON_TYPE, 'Content-Length', String(bytes), 'Cache-Control', 'private, no-store'],
-      ...['Vary', 'Accept-Encoding', ...(coding === 'gzip' ? ['Content-Encoding', 'gzip'] : [])],
-    ])
-    for (const part of body) response.write(part)
-    response.end()
-    localsOf(response).observe(response, { status: 200, bytes })
+    const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
+    sendPieces(response, 200, body, ['Vary', 'Accept-Encoding', ...encoded])
   })
 }
 
