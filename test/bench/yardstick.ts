@@ -7,6 +7,7 @@
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { within } from '#test/harness/eventually.ts'
+import type { CommandPrefix } from './own-network.ts'
 
 /** A process that measures when asked. */
 export interface Yardstick {
@@ -27,9 +28,10 @@ type Answer = { result: unknown } | { failure: string }
 
 const ANSWER_LIMIT_MS = 180_000
 
-/** Starts a yardstick from its program's file. */
-export function startYardstick(program: URL): Yardstick {
-  const child = fork(fileURLToPath(program), { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+/** Starts a yardstick from its program's file; `prefix` is a command that starts it. */
+export function startYardstick(program: URL, prefix: CommandPrefix = []): Yardstick {
+  const [execPath, ...execArgv] = [...prefix, process.execPath, ...process.execArgv] as [string, ...string[]]
+  const child = fork(fileURLToPath(program), { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))
   let last: Promise<unknown> = Promise.resolve()
   const put = async (question: string, argument: unknown): Promise<unknown> => {

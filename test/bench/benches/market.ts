@@ -29,7 +29,10 @@ import { publishBids, publishYear, refreshOn } from '../market-analytics-load.ts
 import { settled } from '../settled.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
+import { startYardstick } from '../yardstick.ts'
+import type { TimedReading } from '../yardsticks/readers.ts'
 
+const READING = new URL('../yardsticks/readers.ts', import.meta.url)
 const ARBITRAGE_BAR_MS = 100
 const FIRST_BYTE_BAR_MS = 100
 const ITEM_BAR_MS = 60
@@ -105,18 +108,17 @@ const p = (times: readonly number[], share: number): number => percentile(times,
 async function measureArbitrage({ context, stage, baseUrl, key }: Asked): Promise<Entry[]> {
   const refreshing = new AbortController()
   const refreshed = refreshOn(stage, AbortSignal.any([refreshing.signal, context.signal]))
-  const until = performance.now() + (context.isQuick ? LOAD_MS / 6 : LOAD_MS)
   const paths = [0, 100, 5_000, 60_000].flatMap(offset => [
     `/market/arbitrage?offset=${offset}`,
     `/market/arbitrage?min_spread_pct=5&offset=${offset}&providers_sell=provider_03&providers_sell=provider_12`,
     `/market/arbitrage?limit=1000&offset=${offset}&providers_buy=provider_02`,
   ])
   context.say(`arbitrage with ${READERS} readers while refreshes run`)
-  const times = await readConcurrently({
-    ...{ baseUrl, key, readers: READERS, signal: context.signal },
-    pathOf: n => paths[n % paths.length] as string,
-    goesOn: () => performance.now() < until,
-  })
+  const readers = startYardstick(READING)
+  const forMs = context.isQuick ? LOAD_MS / 6 : LOAD_MS
+  const times = await readers
+    .ask<ReadingTimes>('read', { baseUrl, key, readers: READERS, paths, forMs } satisfies TimedReading)
+    .finally(() => readers.stop())
   const checked = await checkAges({ context, baseUrl, key })
   const bare = await bareChunks(stage, 'arbitrage')
   refreshing.abort()

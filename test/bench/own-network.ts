@@ -1,0 +1,25 @@
+/**
+ * A network of their own for processes of a bench, set as the README advises for a machine of gateways.
+ *
+ * Makes a network namespace (Linux) that ends with its first process, so nothing of the machine's own is changed.
+ */
+import { spawnSync } from 'node:child_process'
+
+/** What stands before a process's own command line. */
+export type CommandPrefix = readonly string[]
+
+/** Most bytes that the kernel keeps of a connection's unread ones: the README's `net.ipv4.tcp_wmem`. */
+const SEND_BUFFERS = '4096 16384 262144'
+const SETTING_UP = `ip link set lo up && echo '${SEND_BUFFERS}' > /proc/sys/net/ipv4/tcp_wmem && exec "$@"`
+
+/** Whether this machine lets one be made. */
+export const canHaveOwnNetwork = (): boolean =>
+  spawnSync(newNetwork[0] as string, [...newNetwork.slice(1), 'true'], { timeout: 5_000 }).status === 0
+
+/** For the first process, which keeps it. */
+export const newNetwork: CommandPrefix = ['unshare', '--map-root-user', '--net', 'sh', '-c', SETTING_UP, 'sh']
+
+/** For others. */
+export const networkOf = (pid: number): CommandPrefix => {
+  return ['nsenter', '--user', '--net', '--preserve-credentials', '--target', String(pid)]
+}
