@@ -5,6 +5,7 @@
  * exit code 70 after a log line; uncommitted work makes that safe, and whoever supervises the process starts it
  * again. A stop ends new requests first, then the roles in reverse order of their start, all within one limit.
  */
+import { flushCompileCache } from 'node:module'
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -34,6 +35,9 @@ const STOP_LIMIT_MS = 20_000
 /** Starts the roles, serves until the signal aborts, stops them; resolves when all have stopped. */
 export async function runRoles(options: RunOptions): Promise<void> {
   const { config, log, roles } = options
+  const rooms = await Promise.all(roles.map(async name => ({ name, start: await loadRole(name) })))
+  // What was compiled is kept now (main.ts), since V8 uses it only under the flags that it was kept under.
+  flushCompileCache()
   const isHolding = roles.every(role => HOLDING_ROLES.includes(role))
   const isAnswering = roles.includes('api')
   if (isHolding) keepHeapSmall()
@@ -56,9 +60,9 @@ export async function runRoles(options: RunOptions): Promise<void> {
     catalog: catalog.open,
   })
   await Promise.all(
-    roles.map(async (name, order) => {
+    rooms.map(async ({ name, start }, order) => {
       try {
-        const role = await (await loadRole(name))(contextOf(name))
+        const role = await start(contextOf(name))
         started[order] = role
         http.watch(name, () => role.ready())
       } catch (error) {

@@ -1,0 +1,221 @@
+/**
+ * The command line `marketlog`: the one place that reads the environment, and the composition root of all rooms.
+ *
+ * Standard output carries results, standard error progress and logs. Invariant: a failure that the user can do
+ * something about is one line and a meaningful exit code; anything else is a bug and shows its stack.
+ */
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
+import { type Log, openLog } from '#infra/runtime/log.ts'
+import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
+import { addLogTools } from './log-tools/commands.ts'
+import type { RoleName } from './roles.ts'
+import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
+import { runningSupervisor } from './running-supervisor.ts'
+import { type Environment, settleEnvironment } from './settle-environment.ts'
+
+const environment: Environment = process.env
+const directory = runDirectory(environment)
+
+/** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */
+function connect({ lives = false, serves = false } = {}): { config: PlatformConfig; log: Log } {
+  // The addresses that a killed platform has left name nobody.
+  const servers = runningSupervisor(directory) && readServers(directory)
+  if (lives || serves) prepareRunDirectory(directory)
+  const known = {
+    servers,
+    stateDir: directory.state,
+    cursorKey: serves ? cursorKey(directory) : undefined,
+    secretKey: lives || serves ? secretKey(directory) : undefined,
+  }
+  let config: PlatformConfig
+  try {
+    config = readConfig(settleEnvironment(environment, known, serves))
+  } catch (error) {
+    throw new CommandFailure(messageOf(error), exitCodes.serverUnavailable)
+  }
+  // Progress tells what a short command does; of its log only what went wrong is of interest.
+  const level = lives ? config.logLevel : environment.LOG_LEVEL || 'warn'
+  return { config, log: openLog({ level, name: 'marketlog' }) }
+}
+
+const program = new Command('marketlog')
+  .description("Event-sourced streaming platform for the market of one game's tradable items.")
+  .showHelpAfterError('(marketlog --help shows the commands)')
+  .exitOverride()
+
+program
+  .command('run')
+  .argument('[role...]', 'roles to run in this process; all of them when none is named')
+  .addOption(new Option('--set-up-done', 'the servers are set up already').hideHelp())
+  .description('run roles in this process, on the servers of `make up` or of the environment')
+  .action(async (names: string[], options: { setUpDone?: boolean }) => {
+    const { chooseRoles, SERVING_ROLES } = await import('./roles.ts')
+    let roles: RoleName[]
+    try {
+      roles = chooseRoles(names)
+    } catch (error) {
+      throw new CommandFailure(messageOf(error), exitCodes.usage)
+    }
+    const { config, log } = connect({ lives: true, serves: roles.some(role => SERVING_ROLES.includes(role)) })
+    await runCommand(roles, config, log, options.setUpDone ?? false)
+  })
+
+program
+  .command('up')
+  .description('start the servers and all roles; used by `make up`')
+  .addOption(new Option('--detach', 'in the background; returns once prices are live').conflicts('foreground'))
+  .option('--foreground', 'in this terminal (default)')
+  .action(async (options: { detach?: boolean }) => {
+    const { upDetached, upForeground } = await import('./up.ts')
+    if (!options.detach) return upForeground(directory, environment)
+    const platform = await upDetached(directory, environment)
+    const { describePlatform } = await import('./sample-calls.ts')
+    const { findSampleItem } = await import('./live-check.ts')
+    const item = await findSampleItem(platform.base_url, platform.keys.quant)
+    process.stdout.write(`${describePlatform(platform, item)}\n\`make down\` stops it\n`)
+  })
+
+program
+  .command('demo')
+  .description('start everything in this terminal, show sample calls; Ctrl-C stops all of it')
+  .action(async () => {
+    const { demo } = await import('./demo.ts')
+    await demo(directory, environment)
+  })
+
+program
+  .command('down')
+  .description('stop the platform and its servers; data stays')
+  .action(async () => {
+    const { endPlatform } = await import('./running-supervisor.ts')
+    const ended = await withProgress('stopping the platform', () => endPlatform(directory))
+    console.error(ended.length === 0 ? 'nothing was running' : `stopped: ${ended.join(', ')}`)
+  })
+
+program
+  .command('clean')
+  .description('stop the platform and remove its data, logs and keys')
+  .action(async () => {
+    const { wipePlatform } = await import('./running-supervisor.ts')
+    await withProgress('stopping and removing', () => wipePlatform(directory))
+    console.error(`removed what ${directory.root} held`)
+  })
+
+program
+  .command('lag')
+  .description('how far each consumer group is behind the log')
+  .option('--wait', "wait until every view reflects the log's end of now; exit code 1 when the limit is reached")
+  .option('--timeout <seconds>', 'limit of --wait', positiveNumber, 300)
+  .action(async (options: { wait?: boolean; timeout: number }) => {
+    const { config, log } = connect()
+    const { showLag, waitForLag } = await import('./lag.ts')
+    if (options.wait) await waitForLag(config, log, options.timeout)
+    else await showLag(config, log, process.stdout)
+  })
+
+program
+  .command('keys')
+  .description('API keys')
+  .command('create')
+  .description('create an account and print its key, which is shown this once')
+  .addOption(new Option('--tier <tier>', 'tier of the account').choices(TIERS).makeOptionMandatory())
+  .option('--name <name>', 'name of the account')
+  .option('--email <address>', 'e-mail address of the account, taken as verified')
+  .action(async (options: { tier: (typeof TIERS)[number]; name?: string; email?: string }) => {
+    const { config, log } = connect()
+    const { createKey } = await import('./provide-keys.ts')
+    await createKey(config, log, options, process.stdout)
+  })
+
+const ingest = program.command('ingest').description('publish data from outside')
+
+ingest
+  .command('recorded')
+  .description('publish recorded refreshes in time order; exits when the log holds them')
+  .requiredOption('--provider <key>', 'provider key, for example `provider_02`')
+  .requiredOption('--dir <dir>', 'folder of *.json.gz files')
+  .addOption(new Option('--side <side>', 'what the prices are').choices(['ask', 'bid']).default('ask'))
+  .action(async (options: { provider: string; dir: string; side: 'ask' | 'bid' }) => {
+    const { config, log } = connect()
+    const { ingestFolder } = await import('./ingest-from-outside.ts')
+    await ingestFolder(config, log, options)
+  })
+
+ingest
+  .command('history')
+  .description('publish the daily closes of a history file; exits when the log holds them')
+  .requiredOption(
+    '--file <file>',
+    'CSV of market_hash_name, date, price_minor or price, currency, listings; also gzipped',
+  )
+  .option('--provider <key>', 'whose closes they are; the first provider with prices in that currency when left out')
+  .action(async (options: { file: string; provider?: string }) => {
+    const { config, log } = connect()
+    const { ingestHistoryFile } = await import('./ingest-history.ts')
+    await ingestHistoryFile(config, log, options)
+  })
+
+addLogTools(program, connect)
+
+async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {
+  const { listenForStop } = await import('./stop-signals.ts')
+  const stop = listenForStop()
+  process.once('disconnect', () => stop.abort(new Error('the supervisor is gone')))
+  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(event, error => {
+      log.fatal({ err: error }, 'a bug; the process ends')
+      process.exit(exitCodes.bug)
+    })
+  }
+  if (!setUpDone) {
+    const { setUp } = await import('./set-up.ts')
+    await setUp(config, log)
+  }
+  const { runRoles } = await import('./run-roles.ts')
+  await runRoles({
+    roles,
+    config,
+    log,
+    signal: stop.signal,
+    onListening: port => void process.send?.({ port }),
+    exit: code => process.exit(code),
+  })
+  // What a room has forgotten to close must not keep a stopped process alive; the log tells what it was.
+  process.exit()
+}
+
+function positiveNumber(text: string): number {
+  const value = Number(text)
+  if (!Number.isFinite(value) || value <= 0) throw new InvalidArgumentError('It must be a number above 0.')
+  return value
+}
+
+async function withProgress<T>(text: string, work: () => Promise<T>): Promise<T> {
+  const { openProgress } = await import('./progress.ts')
+  const progress = openProgress(process.stderr)
+  progress.step(text)
+  try {
+    return await work()
+  } finally {
+    progress.stop()
+  }
+}
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : exitCodes.usage
+  else if (error instanceof CommandFailure) {
+    console.error(`marketlog: ${error.message}`)
+    process.exitCode = error.exitCode
+  } else if (isUnreachable(error)) {
+    console.error(
+      `marketlog: a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`,
+    )
+    process.exitCode = exitCodes.serverUnavailable
+  } else {
+    console.error(error)
+    process.exitCode = exitCodes.bug
+  }
+}
