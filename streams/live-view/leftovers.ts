@@ -21,6 +21,26 @@ export async function deleteLeftovers(
   if (!head) return 0
   const { generation } = JSON.parse(head) as LiveHead
   const isLeft = (of: number): boolean => of < generation || (of > generation && !lease && of <= Number(newest))
+  return deleteWhere(redis, { partition, prefix }, isLeft)
+}
+
+/** Deletes the rows of a generation that its builder could not switch to, unless a head names it all the same. */
+export async function deleteGeneration(
+  redis: Redis,
+  { partition, prefix }: Omit<TablePlace, 'generation'>,
+  generation: number,
+): Promise<number> {
+  // Two openers of one process may have asked for the same build, and the other one was quicker.
+  const head = await redis.get(headKey(partition, prefix))
+  if (head && (JSON.parse(head) as LiveHead).generation === generation) return 0
+  return deleteWhere(redis, { partition, prefix }, of => of === generation)
+}
+
+async function deleteWhere(
+  redis: Redis,
+  { partition, prefix }: Omit<TablePlace, 'generation'>,
+  isLeft: (generation: number) => boolean,
+): Promise<number> {
   let cursor = '0'
   let deleted = 0
   do {

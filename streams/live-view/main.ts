@@ -10,9 +10,9 @@ import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
-import { deleteLeftovers } from './leftovers.ts'
+import { openTable } from './open-table.ts'
 import { openRebuilder } from './rebuild.ts'
-import { openLiveSink, readHead, writeHead } from './sink.ts'
+import { openLiveSink } from './sink.ts'
 import { openSnapshotBuilder } from './snapshot-builder.ts'
 
 /** Compressed; some ten thousand changes, which is one write to Redis of some ten milliseconds. */
@@ -39,12 +39,10 @@ export const start: StartRole = async context => {
     maxBytesPerPartition: FETCH_BYTES,
     async open(_topic, partition) {
       const place = { partition, prefix }
-      const found = await readHead(redis, place)
-      const isUsable = found !== undefined && (await isInLog(reader, changes, partition, found.head.next))
-      const owned = isUsable
-        ? found
-        : await writeHead(redis, place, found?.text ?? null, await rebuilder.rebuild(partition))
-      const deleted = await deleteLeftovers(redis, place)
+      const { isUsable, deleted, ...owned } = await openTable(
+        { redis, rebuilder, isInLog: next => isInLog(reader, changes, partition, next) },
+        place,
+      )
       log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
       return openLiveSink(redis, place, owned, snapshots.open(place, owned))
     },

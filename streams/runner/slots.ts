@@ -27,6 +27,7 @@ export interface Slots<S> {
   peek(topic: TopicKey, partition: number): S | undefined
   /** Undefined when every assigned slot is open, else why not. */
   state(): string | undefined
+  /** Closes all; resolves when none is opening or closing any more, dropped ones included. */
   close(): Promise<void>
 }
 
@@ -62,10 +63,13 @@ export function openSlots<S extends { close(): Promise<void> }>(
     )
     return entry
   }
+  const closing = openUnderWay()
   const closeEntry = (entry: Entry<S>): Promise<void> =>
-    entry.opening.then(
-      slot => slot.close(),
-      () => undefined,
+    closing.add(
+      entry.opening.then(
+        slot => slot.close(),
+        () => undefined,
+      ),
     )
   return {
     replace(partitions, standAt) {
@@ -98,8 +102,24 @@ export function openSlots<S extends { close(): Promise<void> }>(
     },
     async close() {
       await Promise.all([...entries.values()].map(closeEntry))
+      // A slot of an earlier generation that is still opening may write: whoever closes its store waits for it.
+      await closing.settled()
       entries.clear()
     },
+  }
+}
+
+/** Work that somebody may want to see the end of. */
+function openUnderWay() {
+  const all = new Set<Promise<unknown>>()
+  return {
+    add<T>(work: Promise<T>): Promise<T> {
+      all.add(work)
+      const forget = () => void all.delete(work)
+      work.then(forget, forget)
+      return work
+    },
+    settled: () => Promise.allSettled(all),
   }
 }
 

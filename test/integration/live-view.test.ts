@@ -14,6 +14,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { generationsKey, headKey, itemKey, rebuildKey } from '#schemas/views/live-keys.ts'
 import { deleteLeftovers } from '#streams/live-view/leftovers.ts'
 import { start as startLiveView } from '#streams/live-view/main.ts'
+import { openTable } from '#streams/live-view/open-table.ts'
 import { openRebuilder } from '#streams/live-view/rebuild.ts'
 import { openLiveSink, readHead, writeHead } from '#streams/live-view/sink.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
@@ -286,6 +287,38 @@ describe('live view on a log', function () {
     await caughtUp()
     await roles.stop()
     expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
+  })
+
+  it('is in Redis once when another owner was quicker to build it', async () => {
+    const place = { partition: 3, prefix: platform.namespace }
+    await redis.del(headKey(place.partition, place.prefix))
+    const names = [kafka.topicName('bookChanges'), kafka.topicName('book')]
+    const reader = await openRangeReader(kafka, names)
+    const { rebuild } = openRebuilder({ kafka, reader, redis, prefix: place.prefix })
+    const overtaken = async (partition: number) => {
+      await openTable({ ...sources, rebuilder: { rebuild } }, place)
+      return rebuild(partition)
+    }
+    const sources = { redis, isInLog: async () => true }
+    expect(
+      await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, place).catch(error => error),
+    ).to.be.instanceOf(Fenced)
+    expect(await readTables(redis, place.prefix)).to.deep.equal(expectedTables(published))
+    const opened = await openTable({ ...sources, rebuilder: { rebuild } }, place)
+    expect(opened).to.include({ isUsable: true, deleted: 0 })
+    await reader.close()
+  })
+
+  it('stays when two openers of one process have it built together', async () => {
+    const place = { partition: 3, prefix: platform.namespace }
+    await redis.del(headKey(place.partition, place.prefix))
+    const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
+    const sources = { redis, isInLog: async () => true }
+    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: place.prefix })
+    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, place)))
+    expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
+    expect(await readTables(redis, place.prefix)).to.deep.equal(expectedTables(published))
+    await reader.close()
   })
 
   it('is rebuilt when the log that it had followed was replaced by a shorter one', async () => {

@@ -56,6 +56,19 @@ describe('runner slots', () => {
     expect(slots.peek('quotes', 0)?.name).to.equal('quotes/0#1')
   })
 
+  it('are all closed when closing is done, those of an earlier generation that were still opening too', async () => {
+    const held = Promise.withResolvers<void>()
+    const { slots, closed } = watchedSlots(name => (name.endsWith('#0') ? held.promise : Promise.resolve()))
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
+    slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
+    await slots.get('quotes', 0, noTick)
+    const closing = slots.close()
+    await eventually(() => closed.length === 1, 1_000)
+    held.resolve()
+    await closing
+    expect(closed).to.deep.equal(['quotes/0#1', 'quotes/0#0'])
+  })
+
   it('are opened anew after a drop, and closed before that', async () => {
     const { slots, closed } = watchedSlots()
     slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)

@@ -1,0 +1,54 @@
+/**
+ * Opens a partition's live table: as it stands where the log still holds all that it lacks, else built anew.
+ *
+ * Writes the head of a table that was built; deletes what nobody reads. Invariant: an opener that another one has
+ * overtaken leaves nothing of its own behind, so a table is in Redis once, whoever stops or takes over meanwhile.
+ */
+import { Fenced } from '#infra/redis/guarded-write.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { deleteGeneration, deleteLeftovers } from './leftovers.ts'
+import type { Rebuilder } from './rebuild.ts'
+import { type OwnedHead, readHead, writeHead } from './sink.ts'
+
+/** What opening takes. */
+export interface TableSources {
+  redis: Redis
+  rebuilder: Pick<Rebuilder, 'rebuild'>
+  /** Whether the log still holds all that a table lacks from `next` on. */
+  isInLog(next: number): Promise<boolean>
+}
+
+/** An open table. */
+export interface OpenedTable extends OwnedHead {
+  /** False when it was built anew. */
+  isUsable: boolean
+  /** Keys that nobody reads any more. */
+  deleted: number
+}
+
+/** Opens a table; throws {@link Fenced} when another owner has written its head meanwhile. */
+export async function openTable(
+  { redis, rebuilder, isInLog }: TableSources,
+  place: { partition: number; prefix: string },
+): Promise<OpenedTable> {
+  const found = await readHead(redis, place)
+  const isUsable = found !== undefined && (await isInLog(found.head.next))
+  const owned = isUsable ? found : await build(redis, rebuilder, place, found?.text ?? null)
+  return { ...owned, isUsable, deleted: await deleteLeftovers(redis, place) }
+}
+
+async function build(
+  redis: Redis,
+  rebuilder: TableSources['rebuilder'],
+  place: { partition: number; prefix: string },
+  expected: string | null,
+): Promise<OwnedHead> {
+  const built = await rebuilder.rebuild(place.partition)
+  try {
+    return await writeHead(redis, place, expected, built)
+  } catch (error) {
+    // Any other failure leaves open whether the head was written.
+    if (error instanceof Fenced) await deleteGeneration(redis, place, built.generation)
+    throw error
+  }
+}
