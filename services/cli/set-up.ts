@@ -43,16 +43,23 @@ export async function setUp(
   try {
     onPart('its turn')
     await inTurn(database, async () => {
-      await run('jobs', () => setUpJobs(url, log))
       const kafka = connectKafka({ config, role: 'setup', log })
-      await run('topics', () => setUpTopics(kafka))
-      await run('schemas', () => registerSchemas({ url: config.servers.schemaRegistry, namespace: config.namespace }))
-      await run('tables', () => setUpTables(config))
+      await allEnded([
+        run('jobs', () => setUpJobs(url, log)),
+        run('topics', () => setUpTopics(kafka)),
+        run('schemas', () => registerSchemas({ url: config.servers.schemaRegistry, namespace: config.namespace })),
+        run('tables', () => setUpTables(config)),
+      ])
       await run('catalog', () => publishCatalog(kafka))
     })
   } finally {
     await database.close()
   }
+}
+
+/** Waits for all, then throws what the first of those that failed has thrown: none works on after the turn is given up. */
+async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
+  for (const outcome of await Promise.allSettled(parts)) if (outcome.status === 'rejected') throw outcome.reason
 }
 
 async function setUpTables(config: PlatformConfig): Promise<void> {

@@ -22,8 +22,8 @@ import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
-const PAIRS = IS_LONG ? 300 : 24
-const KILLS = IS_LONG ? 40 : 5
+const PAIRS = IS_LONG ? 300 : 12
+const KILLS = IS_LONG ? 40 : 3
 const ARRIVES_MS = 30_000
 /** The long run replays what forty kills have let pass, near a million changes. */
 const REPLAYED_MS = IS_LONG ? 240_000 : ARRIVES_MS

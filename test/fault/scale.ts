@@ -18,7 +18,7 @@ export interface FaultScale {
 /** The sizes that the environment asks for. */
 export function faultScale(environment: NodeJS.ProcessEnv = process.env): FaultScale {
   const isLong = environment.FAULT === 'long'
-  const kills = Number(environment.KILLS ?? (isLong ? 50 : 4))
+  const kills = Number(environment.KILLS ?? (isLong ? 50 : 3))
   const zombies = Number(environment.ZOMBIES ?? (isLong ? 10 : 1))
   const items = Number(environment.ITEMS ?? (isLong ? 2_000 : 1_000))
   for (const [name, value] of Object.entries({ KILLS: kills, ZOMBIES: zombies, ITEMS: items })) {
