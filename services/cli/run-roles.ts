@@ -35,7 +35,12 @@ const STOP_LIMIT_MS = 20_000
 /** Starts the roles, serves until the signal aborts, stops them; resolves when all have stopped. */
 export async function runRoles(options: RunOptions): Promise<void> {
   const { config, log, roles } = options
-  const rooms = await Promise.all(roles.map(async name => ({ name, start: await loadRole(name) })))
+  const fail = (role: string, error: unknown): never => {
+    log.fatal({ role, err: error }, `${role} cannot go on; the process ends`)
+    return options.exit(exitCodes.bug)
+  }
+  const load = async (name: RoleName) => ({ name, start: await loadRole(name).catch(error => fail(name, error)) })
+  const rooms = await Promise.all(roles.map(load))
   // What was compiled is kept now (main.ts), since V8 uses it only under the flags that it was kept under.
   flushCompileCache()
   const isHolding = roles.every(role => HOLDING_ROLES.includes(role))
@@ -46,10 +51,6 @@ export async function runRoles(options: RunOptions): Promise<void> {
   const http = openHttpHost({ host: config.host, port: config.port, metrics })
   const catalog = sharedCatalog(options)
   const started: RunningRole[] = []
-  const fail = (role: string, error: unknown): never => {
-    log.fatal({ role, err: error }, `${role} cannot go on; the process ends`)
-    return options.exit(exitCodes.bug)
-  }
   const contextOf = (role: string): RoleContext => ({
     config,
     log: log.child({ role }),
