@@ -6,6 +6,16 @@
  */
 import { type Codec, type Decoded, DecodeError, UnknownWriter } from './codec.ts'
 
+/** Decodes a record of a writer that is known; undefined when its schema has to be fetched first. */
+export function decodeKnown(codec: Codec, buffer: Buffer): Decoded | undefined {
+  try {
+    return codec.decode(buffer)
+  } catch (error) {
+    if (error instanceof UnknownWriter) return undefined
+    throw error
+  }
+}
+
 /** Decodes a record; throws DecodeError when it is no event of ours. */
 export async function decodeLearning(codec: Codec, buffer: Buffer): Promise<Decoded> {
   try {

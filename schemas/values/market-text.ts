@@ -10,6 +10,9 @@ import { PHASES, type Phase } from './phase.ts'
 const SPELLINGS = new Map(PHASES.map(phase => [phase.replaceAll(' ', '').toLowerCase(), phase]))
 const SUFFIX = /^(.+\))\s+(?:-\s*)?([A-Za-z ]+?\s*\d?)$/
 
+/** A blank too many, or one that is no space. */
+const UNEVEN = /\s\s|^\s|\s$|[^\S ]/
+
 const collapsed = (text: string): string => text.trim().replaceAll(/\s+/g, ' ')
 
 /** The name and phase that a text means. */
@@ -27,27 +30,44 @@ interface NamedItem {
   phase: Phase | null
 }
 
+/** Finds the item of a name and phase. */
+type IdOf = (name: string, phase: string | null) => number | undefined
+
 /** Finds items by a name in which blanks may differ from the catalog's, which holds some names with two in a row. */
-export function openNameIndex(items: Iterable<NamedItem>): (name: string, phase: string | null) => number | undefined {
-  const exact = new Map<string, number>()
-  const loose = new Map<string, number>()
-  for (const { item_id, market_hash_name, phase } of items) {
-    exact.set(nameKey(market_hash_name, phase), item_id)
-    loose.set(nameKey(collapsed(market_hash_name), phase), item_id)
-  }
-  return (name, phase) => exact.get(nameKey(name, phase)) ?? loose.get(nameKey(collapsed(name), phase))
+export function openNameIndex(items: readonly NamedItem[]): IdOf {
+  const exact = new Map(items.map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
+  return looseNames(
+    (name, phase) => exact.get(nameKey(name, phase)),
+    () => items,
+  )
 }
 
-/** An index of a list that may be replaced by another: made anew when it is. */
-export function followNameIndex(items: () => readonly NamedItem[]): ReturnType<typeof openNameIndex> {
+/** The same over what finds exact names; the list may be replaced by another, and is read only for a name not found. */
+export function looseNames(exact: IdOf, items: () => readonly NamedItem[]): IdOf {
   let indexed: readonly NamedItem[] | undefined
-  let idOf: ReturnType<typeof openNameIndex> = () => undefined
-  return (name, phase) => {
+  let uneven = new Map<string, number>()
+  const unevenId: IdOf = (name, phase) => {
     const current = items()
     if (current !== indexed) {
-      idOf = openNameIndex(current)
+      uneven = indexUneven(current)
       indexed = current
     }
-    return idOf(name, phase)
+    return uneven.get(nameKey(name, phase))
   }
+  return (name, phase) => {
+    const found = exact(name, phase)
+    if (found !== undefined) return found
+    const even = collapsed(name)
+    return exact(even, phase) ?? unevenId(even, phase)
+  }
+}
+
+/** Items whose own names hold more blanks than they need, by the names without. */
+function indexUneven(items: readonly NamedItem[]): Map<string, number> {
+  const index = new Map<string, number>()
+  for (const { item_id, market_hash_name, phase } of items) {
+    if (!UNEVEN.test(market_hash_name)) continue
+    index.set(nameKey(collapsed(market_hash_name), phase), item_id)
+  }
+  return index
 }

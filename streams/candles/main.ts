@@ -6,7 +6,7 @@
  */
 import type { StartRole } from '#infra/runtime/role.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { followNameIndex } from '#schemas/values/market-text.ts'
+import { looseNames } from '#schemas/values/market-text.ts'
 import { candleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { candleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
 import { partitionSql, runTableView, type TableView } from '#streams/runner/table-view.ts'
@@ -39,8 +39,8 @@ export const view: TableView = {
   ],
   async open(topic, batcher, catalog) {
     if (topic !== 'dayCloses') return openCandleSink(batcher)
-    const { items } = await catalog()
-    return openDayCandleSink(batcher, followNameIndex(items))
+    const { idOf, items } = await catalog()
+    return openDayCandleSink(batcher, looseNames(idOf, items))
   },
 }
 

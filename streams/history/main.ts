@@ -6,7 +6,7 @@
  */
 import type { StartRole } from '#infra/runtime/role.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { followNameIndex } from '#schemas/values/market-text.ts'
+import { looseNames } from '#schemas/values/market-text.ts'
 import { changes } from '#schemas/views/clickhouse/changes.ts'
 import { providerDays } from '#schemas/views/clickhouse/provider-days.ts'
 import { partitionSql, runTableView, type TableView } from '#streams/runner/table-view.ts'
@@ -44,8 +44,8 @@ export const view: TableView = {
   ],
   async open(topic, batcher, catalog) {
     if (topic !== 'dayCloses') return openHistorySink(batcher)
-    const { items } = await catalog()
-    return openDayCloseSink(batcher, followNameIndex(items))
+    const { idOf, items } = await catalog()
+    return openDayCloseSink(batcher, looseNames(idOf, items))
   },
 }
 

@@ -32,12 +32,14 @@ const DRAIN_LIMIT_MS = 240_000
 const SINKS = 'history candles sales provider-health fx live-view'
 
 /** How the log is run: where the process believes to be, and how many share the work. */
-const RUNS = [
-  { zone: 'UTC', language: 'C', books: 1 },
-  { zone: 'Europe/Berlin', language: 'de_DE.UTF-8', books: 2 },
-  { zone: 'America/New_York', language: 'tr_TR.UTF-8', books: 1 },
-] as const
-type Run = (typeof RUNS)[number]
+interface Run {
+  zone: string
+  language: string
+  books: number
+}
+const FIRST: Run = { zone: 'UTC', language: 'C', books: 1 }
+const LAST: Run = { zone: 'America/New_York', language: 'tr_TR.UTF-8', books: 2 }
+const RUNS = IS_LONG ? [FIRST, { zone: 'Europe/Berlin', language: 'de_DE.UTF-8', books: 2 }, LAST] : [FIRST, LAST]
 
 describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
@@ -81,7 +83,7 @@ describe('the same log', function () {
     }
   }
 
-  it('crosses the changes of clocks of both zones, in days that are others there', async () => {
+  it('crosses the changes of clocks of the zones, in days that are others there', async () => {
     const times = (await readTopic(origin()[1], 'quotes')).map(({ value }) => value.observed_at as number)
     for (const { zone } of RUNS.slice(1)) {
       const offsets = times.map(offsetIn(zone))
@@ -124,13 +126,13 @@ describe('the same log', function () {
 
   it('gives the same alerts when they are derived again', async () => {
     const [place, kafka] = origin()
-    await derive(place, RUNS[0], ['alert-triggers'])
+    await derive(place, FIRST, ['alert-triggers'])
     const once = await readTopic(kafka, 'alertsTriggered')
     const admin = kafka.newClient('again').admin()
     await admin.connect()
     await admin.deleteGroups([kafka.groupName('alert-triggers')])
     await admin.disconnect()
-    await derive(place, RUNS[2], ['alert-triggers'])
+    await derive(place, LAST, ['alert-triggers'])
     const both = await readTopic(kafka, 'alertsTriggered')
     const again = both.filter(record => !once.some(one => isSamePlace(one, record)))
     expectBalanced({ 'alerts triggered': openLedger(triggerEntries(once), triggerEntries(again)) })
@@ -140,9 +142,10 @@ describe('the same log', function () {
   it('gives the same summary of the market for one moment', async () => {
     const read: ReadRecord[][] = []
     // One after the other: the zone is that of the whole process.
-    for (const at of [0, 2] as const) {
+    for (const run of [FIRST, LAST]) {
+      const at = RUNS.indexOf(run)
       const [place, kafka] = [places[at], kafkas[at]] as [TestPlatform, KafkaConnection]
-      await summariseAt(place, kafka, { asOf, zone: RUNS[at].zone })
+      await summariseAt(place, kafka, { asOf, zone: run.zone })
       read.push(await readTopic(kafka, 'summaries'))
     }
     const [one = [], other = []] = read
