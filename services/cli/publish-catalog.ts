@@ -28,12 +28,13 @@ export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
         items.slice(from, from + ITEMS_PER_SEND).map(item => ({
           topic: 'catalog' as const,
           key: String(item.item_id),
+          partition: PARTITION,
           value: kafka.codec.encode(catalogItemPublished, { ...item, supply: item.supply ?? null } as never),
         })),
       )
     }
     const value = kafka.codec.encode(catalogVersionPublished, { version, items: items.length })
-    await publisher.send([{ topic: 'catalog', key: 'version', value }])
+    await publisher.send([{ topic: 'catalog', key: 'version', value, partition: PARTITION }])
   } finally {
     await publisher.close()
   }

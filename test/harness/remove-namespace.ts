@@ -16,11 +16,15 @@ import type { Log } from '#infra/runtime/log.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 
-/** Removes a namespace from all servers. */
-export async function removeNamespace(config: PlatformConfig, log: Log): Promise<void> {
+/** Removes a namespace from all servers; its subjects, a call of the registry each, may stay where nobody comes after. */
+export async function removeNamespace(
+  config: PlatformConfig,
+  log: Log,
+  { keepSubjects = false }: { keepSubjects?: boolean } = {},
+): Promise<void> {
   if (config.namespace === '') throw new Error('the production namespace is not removed')
   await deleteTopics(connectKafka({ config, role: 'test', log }))
-  await deleteSubjects(config.servers.schemaRegistry, config.namespace)
+  if (!keepSubjects) await deleteSubjects(config.servers.schemaRegistry, config.namespace)
   await deleteKeys(config, log)
   const database = databaseName(config.namespace)
   await dropDatabase(databaseUrl(config.servers.postgres, database))

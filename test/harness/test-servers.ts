@@ -16,7 +16,14 @@ import { startContainers } from './containers.ts'
 
 interface TestServers {
   addresses: ServerAddresses
+  /** Nobody uses them after this run. */
+  endWithRun: boolean
   stop(): Promise<void>
+}
+
+/** What names the servers of a run to its workers; a file that `infra/stack/main.ts up` wrote tells the addresses alone. */
+interface SharedServers extends ServerAddresses {
+  endWithRun?: boolean
 }
 
 const ADDRESS_VARIABLES = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']
@@ -29,10 +36,18 @@ export async function testServers(): Promise<ServerAddresses> {
   return (await started).addresses
 }
 
+/** Whether what is left on the servers goes with them at the end of the run. */
+export async function serversEndWithRun(): Promise<boolean> {
+  return (await started)?.endWithRun ?? false
+}
+
 /** Starts the servers now and names them to the processes that this one will start: workers of one run share them. */
 export async function shareTestServers(): Promise<void> {
   const file = join(mkdtempSync(join(tmpdir(), 'marketlog-test-servers-')), 'servers.json')
-  writeFileSync(file, JSON.stringify(await testServers()))
+  writeFileSync(
+    file,
+    JSON.stringify({ ...(await testServers()), endWithRun: await serversEndWithRun() } satisfies SharedServers),
+  )
   process.env.MARKETLOG_TEST_SERVERS = file
   process.once('exit', () => rmSync(dirname(file), { recursive: true, force: true }))
 }
@@ -47,8 +62,8 @@ export async function stopTestServers(): Promise<void> {
 async function startTestServers(env: NodeJS.ProcessEnv): Promise<TestServers> {
   const shared = env.MARKETLOG_TEST_SERVERS
   if (shared !== undefined) {
-    const addresses = JSON.parse(readFileSync(shared, 'utf8')) as ServerAddresses
-    return { addresses, stop: async () => {} }
+    const { endWithRun = false, ...addresses } = JSON.parse(readFileSync(shared, 'utf8')) as SharedServers
+    return { addresses, endWithRun, stop: async () => {} }
   }
   const say = (line: string) => console.error(`  [servers] ${line}`)
   const startedAt = performance.now()
@@ -56,17 +71,18 @@ async function startTestServers(env: NodeJS.ProcessEnv): Promise<TestServers> {
   const start = await howToStart(env)
   const servers = await start(env, say)
   say(`all answer after ${((performance.now() - startedAt) / 1000).toFixed(1)} s`)
-  return servers
+  return { ...servers, endWithRun: !isAddressed(env) }
 }
 
-type Start = (env: NodeJS.ProcessEnv, say: (line: string) => void) => Promise<TestServers>
+type Start = (env: NodeJS.ProcessEnv, say: (line: string) => void) => Promise<Omit<TestServers, 'endWithRun'>>
 
 async function howToStart(env: NodeJS.ProcessEnv): Promise<Start> {
-  const isAddressed = ADDRESS_VARIABLES.some(name => env[name])
-  return !isAddressed && (await dockerAnswers(env)) ? startContainers : startProvided
+  return !isAddressed(env) && (await dockerAnswers(env)) ? startContainers : startProvided
 }
 
-async function startProvided(env: NodeJS.ProcessEnv, say: (line: string) => void): Promise<TestServers> {
+const isAddressed = (env: NodeJS.ProcessEnv): boolean => ADDRESS_VARIABLES.some(name => env[name])
+
+const startProvided: Start = async (env, say) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-test-'))
   const servers = await provideServers({ dataDir, environment: env, say })
   return {

@@ -19,7 +19,7 @@ import { type OwnServer, type OwnServerOptions, openOwnServer } from './own-serv
 import { removeNamespace } from './remove-namespace.ts'
 import { type SpawnedRole, spawnRole } from './spawn-role.ts'
 import { type StartedRoles, startRoles } from './start-roles.ts'
-import { testServers } from './test-servers.ts'
+import { serversEndWithRun, testServers } from './test-servers.ts'
 
 const START_LIMIT_MS = 300_000
 
@@ -76,7 +76,7 @@ export function useServers(
     for (const one of started.reverse()) await one.stop()
     try {
       if (place === undefined) return
-      await removeNamespace(place.config, place.log)
+      await removeNamespace(place.config, place.log, { keepSubjects: await serversEndWithRun() })
       rmSync(place.config.stateDir, { recursive: true, force: true })
     } finally {
       for (const server of own.values()) await server.close()

@@ -204,12 +204,14 @@ describe('portfolios', () => {
           .filter(row => row.side === 'ask' && row.itemId === full.item_id)
           .filter(row => !providers || providers.includes(row.provider))
           .sort((a, b) => (a.provider < b.provider ? -1 : 1))
+        // In the weakest currency three times an amount is beyond 2^53.
         const amounts = asks.map(row =>
           row.currency === currency
-            ? row.price
-            : Number(hundredths(majorUnits(row.priceMicroUsd, world.rates[currency] as string))),
+            ? BigInt(row.price)
+            : BigInt(hundredths(majorUnits(row.priceMicroUsd, world.rates[currency] as string))),
         )
-        const best = Math.min(...amounts)
+        const [best = 0n] = [...amounts].sort((a, b) => (a < b ? -1 : 1))
+        const worth = Number(best * 3n)
         const query = `currency=${currency}${(providers ?? []).map(key => `&providers=${key}`).join('')}`
         const stored = await world.get(`/v1/portfolio/${portfolio}/value?${query}`)
         const items = [full, unlisted].map((item, i) => ({ item_id: item.item_id, quantity: i + 3 }))
@@ -221,17 +223,17 @@ describe('portfolios', () => {
         const lines = [...stateless.body.data.line_items].sort((a, b) => a.item_id - b.item_id)
         expect(stored.body.data.line_items).to.deep.equal(lines)
         expect(stateless.body.data).to.deep.include({
-          total_value: best * 3,
+          total_value: worth,
           items_valued: 1,
           items_not_found: [99_999_999],
         })
-        expect(stored.body.data).to.deep.include({ total_value: best * 3, items_not_found: [] })
+        expect(stored.body.data).to.deep.include({ total_value: worth, items_not_found: [] })
         const line = lines.find(one => one.item_id === full.item_id)
         expect(line.providers.map((one: { provider: string }) => one.provider)).to.deep.equal(
           asks.map(one => one.provider),
         )
-        expect(line.providers.map((one: { lowest_ask: number }) => one.lowest_ask)).to.deep.equal(amounts)
-        expect(line).to.include({ best_ask: best, item_value: best * 3, rarity_color: full.rarity_color })
+        expect(line.providers.map((one: { lowest_ask: number }) => one.lowest_ask)).to.deep.equal(amounts.map(Number))
+        expect(line).to.include({ best_ask: Number(best), item_value: worth, rarity_color: full.rarity_color })
         const none = lines.find(one => one.item_id === unlisted.item_id)
         expect(none).to.include({ best_ask: null, item_value: null, quantity: 4 })
       }
