@@ -82,7 +82,7 @@ describe("the writer of the market's views", function () {
     const before = JSON.parse((await redis.get(arbitrageHeadKey(prefix))) ?? '{}') as ArbitrageHead
     expect(before.chunks).to.equal(2)
     const market = await openMarketViews(redis, prefix, platform.log)
-    expect(market.arbitrage()?.columns).to.deep.include({ rows })
+    expect((await market.arbitrage())?.columns).to.deep.include({ rows })
     await writer.writeArbitrage(snapshotOf(2, 5))
     const keys = await redis.keys(`${prefix}{market}:arbitrage:*`)
     const ttls = await Promise.all(
@@ -93,10 +93,35 @@ describe("the writer of the market's views", function () {
       if (isReplaced) expect(ttl).to.be.within(1, REPLACED_TTL_MS)
       else expect(ttl, 'stays').to.equal(-1)
     }
-    await eventually(() => market.arbitrage()?.head.as_of === 2, LIMIT_MS, 'the new version')
-    expect([...(market.arbitrage()?.columns.itemId ?? [])]).to.deep.equal([2, 2, 2, 2, 2])
+    await eventually(async () => (await market.arbitrage())?.head.as_of === 2, LIMIT_MS, 'the new version')
+    expect([...((await market.arbitrage())?.columns.itemId ?? [])]).to.deep.equal([2, 2, 2, 2, 2])
     await redis.del(arbitrageHeadKey(prefix))
-    await eventually(() => market.arbitrage() === undefined, LIMIT_MS, 'no snapshot without a head')
+    await eventually(async () => (await market.arbitrage()) === undefined, LIMIT_MS, 'no snapshot without a head')
     market.stop()
+  })
+
+  it('is read by those who answer from it while somebody asks, and let go of then', async () => {
+    const prefix = `${platform.namespace}asked.`
+    const lease = openLease(redis, marketLeaseKey(prefix), 60_000)
+    await lease.hold()
+    const writer = openViewWriter(redis, lease, prefix)
+    await writer.writeArbitrage(snapshotOf(1, 5))
+    const asked = await openMarketViews(redis, prefix, platform.log)
+    const quiet = await openMarketViews(redis, prefix, platform.log)
+    const forgetful = await openMarketViews(redis, prefix, platform.log, 0)
+    try {
+      const both = await Promise.all([asked.arbitrage(), asked.arbitrage(), forgetful.arbitrage()])
+      expect(both.map(view => view?.head.as_of)).to.deep.equal([1, 1, 1])
+      await redis.del(await redis.keys(`${prefix}{market}:arbitrage:*:*`))
+      await eventually(
+        async () => (await forgetful.arbitrage()) === undefined,
+        LIMIT_MS,
+        'the snapshot to be let go of',
+      )
+      expect((await asked.arbitrage())?.head.as_of, 'asked before').to.equal(1)
+      expect(await quiet.arbitrage(), 'not asked before').to.equal(undefined)
+    } finally {
+      for (const views of [asked, quiet, forgetful]) views.stop()
+    }
   })
 })

@@ -20,8 +20,8 @@ export interface ArbitragePage {
 }
 
 /** The snapshot to answer from; throws the 503 when there is none, or when it is too old. */
-export function currentArbitrage(market: MarketViews, now: number): ArbitrageView {
-  const view = market.arbitrage()
+export async function currentArbitrage(market: MarketViews, now: number): Promise<ArbitrageView> {
+  const view = await market.arbitrage()
   if (view && now - view.head.as_of <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
   throw new ApiError('SERVICE_UNAVAILABLE', 'No current arbitrage snapshot is available; retry in a few seconds.')
 }

@@ -1,7 +1,8 @@
 /**
  * The views of market analytics, kept in memory in the form in which they are answered from.
  *
- * Reads the Redis keys of streams/market-summary: the heads once a second, the values of a version once. Invariant: a
+ * Reads the Redis keys of streams/market-summary: the heads once a second, the values of a version once; those of
+ * arbitrage only while somebody asks for it, since 14 MB every ten seconds keep other requests waiting. Invariant: a
  * view changes as a whole, so a request sees one version; what cannot be read leaves the version before in place,
  * whose age the routes judge. Why a copy: filtering 200,000 pairs takes a millisecond here, and a second by
  * reading rows from Redis.
@@ -39,12 +40,15 @@ export interface SummaryView {
 
 /** The newest known versions; undefined until the first came. */
 export interface MarketViews {
-  arbitrage(): ArbitrageView | undefined
+  /** Reads the snapshot first when nobody has asked for it for a while; a tenth of a second then. */
+  arbitrage(): Promise<ArbitrageView | undefined>
   summary(): SummaryView | undefined
   stop(): void
 }
 
 const EVERY_MS = 1_000
+/** How long after the last question for arbitrage its snapshots are still read as they come. */
+const WANTED_MS = 60_000
 
 const inflate = promisify(inflateRaw) as (deflated: Buffer, options: object) => Promise<Buffer>
 
@@ -52,32 +56,58 @@ const inflate = promisify(inflateRaw) as (deflated: Buffer, options: object) => 
 class VersionGone extends Error {}
 
 /** Follows the views; resolves after the first read, whether or not it found any. */
-export async function openMarketViews(redis: Redis, prefix: string, log: Log): Promise<MarketViews> {
+export async function openMarketViews(
+  redis: Redis,
+  prefix: string,
+  log: Log,
+  wantedMs = WANTED_MS,
+): Promise<MarketViews> {
+  let newest: ArbitrageHead | undefined
   let arbitrage: ArbitrageView | undefined
   let summary: SummaryView | undefined
-  let isReading = false
+  let isPolling = false
+  let wantedUntil = Number.NEGATIVE_INFINITY
+  let reading: Promise<void> | undefined
+  const tell = (error: unknown): void => {
+    if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
+  }
+  /** One read at a time, whoever asks. */
+  function readNewest(): Promise<void> {
+    const read = async (head: ArbitrageHead | undefined): Promise<void> => {
+      if (!head) arbitrage = undefined
+      else if (head.version !== arbitrage?.head.version) arbitrage = await readArbitrage(redis, prefix, head)
+    }
+    reading ??= read(newest).finally(() => {
+      reading = undefined
+    })
+    return reading
+  }
   async function refresh(): Promise<void> {
     const [arbitrageText, summaryText] = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
-    const arbitrageHead = readHead<ArbitrageHead>(arbitrageText)
+    newest = readHead<ArbitrageHead>(arbitrageText)
+    if (performance.now() < wantedUntil) await readNewest()
+    else arbitrage = undefined
     const summaryHead = readHead<SummaryHead>(summaryText)
-    if (!arbitrageHead) arbitrage = undefined
-    else if (arbitrageHead.version !== arbitrage?.head.version) {
-      arbitrage = await readArbitrage(redis, prefix, arbitrageHead)
-    }
     if (!summaryHead) summary = undefined
     else if (summaryHead.version !== summary?.head.version) summary = await readSummary(redis, prefix, summaryHead)
   }
   async function poll(): Promise<void> {
-    if (isReading || redis.status !== 'ready') return
-    isReading = true
-    await refresh().catch(error => {
-      if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
-    })
-    isReading = false
+    if (isPolling || redis.status !== 'ready') return
+    isPolling = true
+    await refresh().catch(tell)
+    isPolling = false
   }
   await poll()
   const timer = setInterval(() => void poll(), EVERY_MS)
-  return { arbitrage: () => arbitrage, summary: () => summary, stop: () => clearInterval(timer) }
+  return {
+    async arbitrage() {
+      wantedUntil = performance.now() + wantedMs
+      if (!arbitrage) await readNewest().catch(tell)
+      return arbitrage
+    },
+    summary: () => summary,
+    stop: () => clearInterval(timer),
+  }
 }
 
 const readHead = <T>(text: string | null | undefined): T | undefined => (text ? (JSON.parse(text) as T) : undefined)

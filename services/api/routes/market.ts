@@ -55,13 +55,13 @@ function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void 
   const schema = arbitrageQuery(registry)
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
   const pageOf = openArbitragePages({ fees, itemText: openItemText(catalog) })
-  router.get('/market/arbitrage', allow('quant'), (request, response) => {
+  router.get('/market/arbitrage', allow('quant'), async (request, response) => {
     if ('cursor' in rawQuery(request)) {
       throw new ApiError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
     }
     const query = parse(schema, request)
     const now = parts.now()
-    const view = currentArbitrage(market, now)
+    const view = await currentArbitrage(market, now)
     const { items, hasNext } = pageOf(view, query, now)
     const { limit, offset } = query
     const meta: ArbitrageReply['meta'] = {
