@@ -82,7 +82,7 @@ type PublishedItem = Omit<CatalogItem, 'supply'> & { supply: number | null }
 /**
  * Makes items that hold the texts and lists of others that are the same: as decoded, thirty thousand have each its own.
  *
- * Each column is written out: copies by spread took a fifth of the time in which a process starts.
+ * Each column is written out: copies by spread took 0.3 s more of CPU in each process that starts.
  */
 function openSharing(): (item: PublishedItem) => CatalogItem {
   const texts = new Map<string, string>()
@@ -95,7 +95,7 @@ function openSharing(): (item: PublishedItem) => CatalogItem {
     return one
   }
   const list = (some: readonly string[]): readonly string[] => {
-    const key = some.length === 1 ? (some[0] as string) : some.join('\n')
+    const key = some.join('\n')
     const found = lists.get(key) ?? some.map(text)
     lists.set(key, found)
     return found

@@ -6,7 +6,11 @@
  */
 import { type Codec, type Decoded, DecodeError, UnknownWriter } from './codec.ts'
 
-/** Decodes a record of a writer that is known; undefined when its schema has to be fetched first. */
+/**
+ * Decodes a record of a writer that is known; undefined when its schema has to be fetched first. Throws DecodeError.
+ *
+ * For many records one after the other, where a promise each would cost as much as the record.
+ */
 export function decodeKnown(codec: Codec, buffer: Buffer): Decoded | undefined {
   try {
     return codec.decode(buffer)

@@ -19,6 +19,9 @@ export interface JavaRuntime {
   build: string
 }
 
+/** Leaves the second compiler out: a server that lives for minutes does not earn back what it takes. */
+export const FIRST_COMPILER_ONLY = '-XX:TieredStopAtLevel=1'
+
 /** How long a Java server may take to end; the first end also writes the class archive. */
 export const JVM_GRACE_MS = 15_000
 

@@ -10,9 +10,6 @@ import { PHASES, type Phase } from './phase.ts'
 const SPELLINGS = new Map(PHASES.map(phase => [phase.replaceAll(' ', '').toLowerCase(), phase]))
 const SUFFIX = /^(.+\))\s+(?:-\s*)?([A-Za-z ]+?\s*\d?)$/
 
-/** A blank too many, or one that is no space. */
-const UNEVEN = /\s\s|^\s|\s$|[^\S ]/
-
 const collapsed = (text: string): string => text.trim().replaceAll(/\s+/g, ' ')
 
 /** The name and phase that a text means. */
@@ -66,8 +63,8 @@ export function looseNames(exact: IdOf, items: () => readonly NamedItem[]): IdOf
 function indexUneven(items: readonly NamedItem[]): Map<string, number> {
   const index = new Map<string, number>()
   for (const { item_id, market_hash_name, phase } of items) {
-    if (!UNEVEN.test(market_hash_name)) continue
-    index.set(nameKey(collapsed(market_hash_name), phase), item_id)
+    const even = collapsed(market_hash_name)
+    if (even !== market_hash_name) index.set(nameKey(even, phase), item_id)
   }
   return index
 }

@@ -11,6 +11,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { STAND_IN_PATH } from '#infra/config/stand-in-inventory.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
+import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
 import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
@@ -137,11 +138,8 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   return { platform: describe(config, keys, processes, addresses), config, processes }
 }
 
-/**
- * Whoever starts a platform on one machine waits for it, and in that minute the second compiler of the broker's virtual
- * machine would take a tenth of the machine from the roles. A name of the environment goes before.
- */
-const SERVER_OPTIONS = { KAFKA_JVM_PERFORMANCE_OPTS: '-XX:TieredStopAtLevel=1' }
+/** Whoever starts a platform on one machine waits for it, and roles start beside the broker; the environment goes before. */
+const SERVER_OPTIONS = { KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY }
 
 /** Provides the servers and watches over them: what ends is started again, and what does not come back ends the platform. */
 async function startServers(

@@ -11,9 +11,8 @@
  * does not matter which of them the changelog already held.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Decoded, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
+import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -109,22 +108,12 @@ async function readChangelog(
       const filling = kind === 'row' ? fillings.get(partitionOfItem(Number(item))) : undefined
       if (kind !== 'refresh' && filling === undefined) continue
       const stored =
-        value === null ? null : (decodedNow(kafka, value) ?? (await decodeLearning(kafka.codec, value))).value
+        value === null ? null : (decodeKnown(kafka.codec, value) ?? (await decodeLearning(kafka.codec, value))).value
       if (filling) foldRow(filling.batch, { side, provider, itemId: Number(item), stored })
       else if (stored) for (const { batch } of fillings.values()) foldStored(batch, side, provider, stored)
     }
   }
   await readPages(reader, range, fold, () => Promise.all([...fillings.values()].map(each => write(options, each))))
-}
-
-/** Undefined for a writer that is met for the first time; a promise for each row would cost as much as the row. */
-function decodedNow({ codec }: KafkaConnection, value: Buffer): Decoded | undefined {
-  try {
-    return codec.decode(value)
-  } catch (error) {
-    if (error instanceof UnknownWriter) return undefined
-    throw error
-  }
 }
 
 /** The last refresh may be one that is held back: readers go by the one before it, which moved the rows. */
@@ -141,7 +130,7 @@ async function readChanges(options: RebuilderOptions, filling: Filling): Promise
   const fold = async (records: readonly LogRecord[]): Promise<void> => {
     for (const { value } of records) {
       if (value === null) continue
-      const decoded = decodedNow(kafka, value) ?? (await decodeLearning(kafka.codec, value))
+      const decoded = decodeKnown(kafka.codec, value) ?? (await decodeLearning(kafka.codec, value))
       if (decoded.event === 'BookChanged') foldChange(filling.batch, decoded.value)
       else if (decoded.event === 'RefreshMarked') foldMarker(filling.batch, decoded.value)
     }

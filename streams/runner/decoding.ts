@@ -4,8 +4,8 @@
  * Invariant: bytes that are no event of ours, and an empty value, are dead letters and never an
  * exception; a registry that does not answer is an exception and never a dead letter.
  */
-import { type Codec, type Decoded, DecodeError, UnknownWriter } from '#infra/kafka/codec.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
+import { type Codec, type Decoded, DecodeError } from '#infra/kafka/codec.ts'
+import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outcome } from './outcome.ts'
 
 const EMPTY: Outcome = { kind: 'deadLetter', reason: 'empty', detail: 'the record has no value' }
@@ -14,9 +14,8 @@ const EMPTY: Outcome = { kind: 'deadLetter', reason: 'empty', detail: 'the recor
 export function decodeNow(codec: Codec, value: Buffer | null): Decoded | Outcome | undefined {
   if (value === null) return EMPTY
   try {
-    return codec.decode(value)
+    return decodeKnown(codec, value)
   } catch (error) {
-    if (error instanceof UnknownWriter) return undefined
     return asDeadLetter(error)
   }
 }

@@ -43,16 +43,7 @@ export interface Answer {
 
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const COMMAND_LIMIT_MS = 300_000
-const KEPT_VARIABLES = [
-  'PATH',
-  'HOME',
-  'JAVA_HOME',
-  'XDG_CACHE_HOME',
-  'MARKETLOG_CACHE',
-  'MARKETLOG_INSTALL',
-  'LANG',
-  'KAFKA_JVM_PERFORMANCE_OPTS',
-]
+const KEPT_VARIABLES = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'LANG']
 
 /** Finds a place; nothing runs there yet. */
 export async function findPlace(market: string): Promise<PlatformPlace> {

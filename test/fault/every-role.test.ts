@@ -53,7 +53,7 @@ import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
 /** The short run strikes each process once. */
-const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 200 : 12))
+const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 200 : 15))
 const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 600 : 150))
 const RULES = 120
 const SIZE = {

@@ -22,7 +22,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const ROLES = 'sales history candles live-view book'
-const KILLS = process.env.FAULT === 'long' ? 40 : 6
+const KILLS = process.env.FAULT === 'long' ? 40 : 8
 const ROLE_KILL_EVERY = 4
 /** The machine has to carry the roles, the rebuilds and the market. */
 const ROUND_EVERY_MS = 150

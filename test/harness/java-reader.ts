@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
+import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { runTool } from '#infra/stack/one-shot.ts'
 
 /** A record as the Java client reads it; key and value as bytes. */
@@ -30,7 +31,7 @@ export interface JavaReader {
 
 const SOURCE = fileURLToPath(new URL('../fault/ground-truth/ReadTopic.java', import.meta.url))
 const READ_LIMIT_MS = 240_000
-const MEMORY = ['-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
+const MEMORY = ['-Xmx512m', '-XX:+UseSerialGC', FIRST_COMPILER_ONLY]
 
 /** The reader, or undefined where this machine cannot run it, which a line on the console tells. */
 export function findJavaReader(environment: NodeJS.ProcessEnv = process.env): JavaReader | undefined {

@@ -1,8 +1,9 @@
 /**
  * Apache Kafka as one combined broker and controller, from its Maven jars.
  *
- * Reads the download cache, writes <dataDir>/kafka; KAFKA_JVM_PERFORMANCE_OPTS are given to it. Invariant: the storage is formatted exactly once; the mark of
- * a finished format is written last, so a format that was cut off is done again. Topics are never created by use.
+ * Reads the download cache and KAFKA_JVM_PERFORMANCE_OPTS, writes <dataDir>/kafka. Invariant: the storage is formatted
+ * exactly once; the mark of a finished format is written last, so a format that was cut off is done again. Topics are
+ * never created by use.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
@@ -38,16 +39,7 @@ export const prepareKafka: PrepareServer = async context => {
   return {
     launch: {
       command: java.launcher,
-      args: [
-        ...MEMORY,
-        ...performanceOptions(context),
-        ...archive.flags,
-        ...LOGGING,
-        '-cp',
-        classPath,
-        'kafka.Kafka',
-        properties,
-      ],
+      args: [...machineOptions(context), ...archive.flags, ...LOGGING, '-cp', classPath, 'kafka.Kafka', properties],
       environment: { PATH: context.environment.PATH ?? '' },
       stopSignal: 'SIGTERM',
       graceMs: JVM_GRACE_MS,
@@ -60,9 +52,11 @@ export const prepareKafka: PrepareServer = async context => {
 }
 
 const MEMORY = ['-Xms256m', '-Xmx768m', '-XX:+UseSerialGC']
-/** Options of the virtual machine by the name that Kafka's own scripts read them by. */
-const performanceOptions = ({ environment }: NativeContext): string[] =>
-  (environment.KAFKA_JVM_PERFORMANCE_OPTS ?? '').split(' ').filter(Boolean)
+/** Options of the virtual machine; the environment names more by the name that Kafka's own scripts read. */
+const machineOptions = ({ environment }: NativeContext): string[] => [
+  ...MEMORY,
+  ...(environment.KAFKA_JVM_PERFORMANCE_OPTS ?? '').split(' ').filter(Boolean),
+]
 
 // Warnings tell what is wrong; the life line of the broker tells how far a start has come.
 const LOGGING = [

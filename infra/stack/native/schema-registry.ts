@@ -8,7 +8,7 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { useClassArchive } from '../class-archive.ts'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
-import { type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { sayWhile } from '../progress.ts'
 import { schemaRegistryAnswers } from '../readiness.ts'
@@ -19,7 +19,7 @@ const UNPACK_LIMIT_MS = 120_000
 const CONFLUENT_API = '/apis/ccompat/v7'
 
 // The second compiler costs start-up time and the registry, asked once per schema, never earns it back.
-const MEMORY = ['-Xmx384m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1']
+const MEMORY = ['-Xmx384m', '-XX:+UseSerialGC', FIRST_COMPILER_ONLY]
 
 /** Prepares the registry: archive, database directory, settings. */
 export const prepareSchemaRegistry: PrepareServer = async context => {

@@ -2,7 +2,7 @@
  * The views of market analytics, kept in memory in the form in which they are answered from.
  *
  * Reads the Redis keys of streams/market-summary: the heads once a second, the values of a version once; those of
- * arbitrage only while somebody asks for it, since 14 MB every ten seconds keep other requests waiting. Invariant: a
+ * arbitrage only while somebody asks for it, since they are 14 MB every ten seconds, or more. Invariant: a
  * view changes as a whole, so a request sees one version; what cannot be read leaves the version before in place,
  * whose age the routes judge. Why a copy: filtering 200,000 pairs takes a millisecond here, and a second by
  * reading rows from Redis.
@@ -71,15 +71,17 @@ export async function openMarketViews(
   const tell = (error: unknown): void => {
     if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
   }
-  /** One read at a time, whoever asks. */
+  /** One read at a time, whoever asks, and one line in the log when it fails. */
   function readNewest(): Promise<void> {
     const read = async (head: ArbitrageHead | undefined): Promise<void> => {
       if (!head) arbitrage = undefined
       else if (head.version !== arbitrage?.head.version) arbitrage = await readArbitrage(redis, prefix, head)
     }
-    reading ??= read(newest).finally(() => {
-      reading = undefined
-    })
+    reading ??= read(newest)
+      .catch(tell)
+      .finally(() => {
+        reading = undefined
+      })
     return reading
   }
   async function refresh(): Promise<void> {
@@ -102,7 +104,7 @@ export async function openMarketViews(
   return {
     async arbitrage() {
       wantedUntil = performance.now() + wantedMs
-      if (!arbitrage) await readNewest().catch(tell)
+      if (!arbitrage) await readNewest()
       return arbitrage
     },
     summary: () => summary,
