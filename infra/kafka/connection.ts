@@ -6,8 +6,8 @@
  * shared across slots.
  */
 
-import { promisify } from 'node:util'
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Kafka as KafkaClient, KafkaConfig } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { PlatformConfig } from '../runtime/config.ts'
@@ -44,14 +44,24 @@ export const BROKER_PATIENCE = {
   retries: BROKER_PATIENCE_MS / LONGEST_PAUSE_MS,
 }
 
-const compress = promisify(zstdCompress)
-const decompress = promisify(zstdDecompress)
+/** Above it the process hears others before it goes on. */
+const LARGE_BYTES = 64 * 1024
 
-// Node's own zstd: level 1 halves the log's bytes at a tenth of gzip's time.
+/**
+ * Node's own zstd: level 1 halves the log's bytes at a tenth of gzip's time.
+ *
+ * In this thread: a batch of some kilobytes takes 40 µs of CPU, and 230 by way of the thread pool, a megabyte 1 ms instead of
+ * 8. With the pool it was a quarter of what live-view did at 5,000 changes a second.
+ */
 CompressionCodecs[CompressionTypes.ZSTD] = () => ({
-  compress: (encoder: { buffer: Buffer }) =>
-    compress(encoder.buffer, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }),
-  decompress: (buffer: Buffer) => decompress(buffer),
+  async compress({ buffer }: { buffer: Buffer }): Promise<Buffer> {
+    if (buffer.length > LARGE_BYTES) await nextTurn()
+    return zstdCompressSync(buffer, { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
+  },
+  async decompress(buffer: Buffer): Promise<Buffer> {
+    if (buffer.length > LARGE_BYTES) await nextTurn()
+    return zstdDecompressSync(buffer)
+  },
 })
 
 /** Opens a role's way to Kafka. */
