@@ -11,6 +11,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Consumer, EachBatchPayload } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
+import { openJointCommits } from './joint-commits.ts'
 import { openLifeSigns } from './life-signs.ts'
 import { forgetMember, leaveForTheDead, rememberMember } from './membership.ts'
 
@@ -100,8 +101,7 @@ export async function joinGroup(
     allowAutoTopicCreation: false,
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
   })
-  const commit: Commit = (topic, partition, next) =>
-    consumer.commitOffsets([{ topic: kafka.topicName(topic), partition, offset: String(next) }])
+  const commit = jointly(kafka, consumer)
   let isLeaving = false
   let generation = 0
   const standAtOf =
@@ -148,6 +148,11 @@ export async function joinGroup(
       forgetMember(kafka, group)
     },
   }
+}
+
+function jointly(kafka: KafkaConnection, consumer: Consumer): Commit {
+  const commit = openJointCommits(offsets => consumer.commitOffsets(offsets))
+  return (topic, partition, next) => commit({ topic: kafka.topicName(topic), partition, offset: String(next) })
 }
 
 async function handle(
