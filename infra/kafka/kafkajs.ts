@@ -1,5 +1,5 @@
 /**
- * kafkajs 2.2.4 with its five known faults corrected, and two slow spots (kafkajs-encoding.ts); the only place that loads it.
+ * kafkajs 2.2.4 with its five known faults corrected, and three slow spots (two in kafkajs-encoding.ts); the only place that loads it.
  *
  * (a) Its filter leaks aborted records when transactions interleave (1.4 percent of a real topic): rewritten by producer.
  * (b) A fetch of only an emptied batch of a compacted topic never advances: one control record stands for the batch.
@@ -157,12 +157,45 @@ function correctCoordinatorSearch(): void {
   }
 }
 
+/** After a move a transaction fails, or is tried again, until this is over; those of a busy producer come many times in it. */
+const COORDINATOR_KNOWN_MS = 2_000
+
+interface CoordinatorSearch {
+  findGroupCoordinatorMetadata(wanted: { groupId: string; coordinatorType: number }): Promise<unknown>
+}
+
+/**
+ * A cluster as a transactional producer sees it: who coordinates is asked for once in a while. The client asks four times in
+ * each transaction, of nine requests one after the other.
+ */
+export function withKnownCoordinators<T extends CoordinatorSearch>(cluster: T, now: () => number): T {
+  const known = new Map<string, { until: number; metadata: unknown }>()
+  return Object.assign(Object.create(cluster) as T, {
+    async findGroupCoordinatorMetadata(wanted: { groupId: string; coordinatorType: number }): Promise<unknown> {
+      const key = `${wanted.coordinatorType} ${wanted.groupId}`
+      const found = known.get(key)
+      if (found && now() < found.until) return found.metadata
+      const metadata = await cluster.findGroupCoordinatorMetadata(wanted)
+      known.set(key, { until: now() + COORDINATOR_KNOWN_MS, metadata })
+      return metadata
+    },
+  })
+}
+
+function rememberCoordinators(): void {
+  type Options = { cluster: CoordinatorSearch }
+  replaceExport('producer/eosManager', (open: (options: Options) => unknown) => (options: Options) => {
+    return open({ ...options, cluster: withKnownCoordinators(options.cluster, () => performance.now()) })
+  })
+}
+
 replaceExport('consumer/filterAbortedMessages', () => withoutAborted)
 replaceExport('producer/groupMessagesPerPartition', () => groupByPartition)
 replaceExport('protocol/recordBatch/record/v0', recordEncoder)
 correctDecodeMessages()
 correctRequestTimer()
 correctCoordinatorSearch()
+rememberCoordinators()
 // Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 
