@@ -130,7 +130,7 @@ function openPartition(
     }
     if (isOver || stale.size === 0) return undefined
     const { head } = written
-    const pages = await readPages(shared, { ...place, generation: head.generation }, stale)
+    const pages = await readRowPages(shared.redis, { ...place, generation: head.generation }, stale)
     stale = new Set()
     return { head, base: baseOf(shared, known, head), pages }
   }
@@ -173,20 +173,6 @@ function openPartition(
       await schedule.stop()
     },
   }
-}
-
-/** The rows of some providers, by the field that names each. */
-async function readPages(
-  { redis }: Shared,
-  table: { partition: number; prefix: string; generation: number },
-  fields: ReadonlySet<string>,
-): Promise<Map<string, readonly RowPage[]>> {
-  const pages = new Map<string, readonly RowPage[]>()
-  for (const field of fields) {
-    const { side, provider } = readTouchedField(field)
-    pages.set(field, await readRowPages(redis, table, side, provider))
-  }
-  return pages
 }
 
 const isCurrent = ({ form }: Shared, known: KnownManifest | undefined, { generation }: LiveHead): boolean =>
