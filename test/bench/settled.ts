@@ -1,12 +1,19 @@
 /**
- * Waits until ClickHouse has merged what a measurement has stored.
+ * Waits until the platform has done what a bench has made it do at once, in seconds instead of weeks.
  *
- * Reads system.merges of one database. A bench stores in seconds what takes a platform weeks, and merges of that much
- * take cores from whatever is measured meanwhile. Invariant: a wait has a limit, after which it throws.
+ * Reads system.merges of one database, and the heads and manifests of the live view. Merges of weeks' worth of rows, and
+ * the first snapshots of a market that was loaded a moment ago, take cores from whatever is measured meanwhile.
+ * Invariant: a wait has a limit, after which it throws.
  */
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import { type ClickhouseReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import { manifestKey, type SnapshotManifest } from '#schemas/views/snapshot.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { BenchContext } from './bench.ts'
+import type { Stage } from './stage.ts'
 
 const LIMIT_MS = 180_000
 
@@ -16,4 +23,33 @@ export async function settled(context: BenchContext, clickhouse: ClickhouseReade
   const merges = `SELECT count() AS n FROM system.merges WHERE database = '${clickhouse.database}'`
   const isSettled = async (): Promise<boolean> => (await clickhouse.rows<{ n: number }>(merges))[0]?.n === 0
   await eventually(isSettled, LIMIT_MS, 'the merges')
+}
+
+/**
+ * Resolves when the live view has snapshots of the table that it serves and nothing of the stage's database is being
+ * merged: a platform as it stands hours after its start. The reader of the query service may not look at merges, so
+ * this is a writer's question.
+ */
+export async function standingPlatform(context: BenchContext, { config, log }: Stage): Promise<void> {
+  context.say('waiting for the first snapshots of the live view')
+  const redis = await openRedis(config.servers.redis, { name: 'bench', log })
+  const isBuilt = async (): Promise<boolean> => (await unbuilt(redis, config.namespace)).length === 0
+  try {
+    await eventually(isBuilt, LIMIT_MS, 'the first snapshots')
+  } finally {
+    await closeRedis(redis)
+  }
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
+  await settled(context, writer).finally(() => writer.close())
+}
+
+/** The partitions whose manifest is of another table than the one that readers see, or missing. */
+async function unbuilt(redis: Redis, prefix: string): Promise<number[]> {
+  const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
+  const texts = await redis.mget(partitions.flatMap(each => [headKey(each, prefix), manifestKey(each, prefix)]))
+  return partitions.filter(each => {
+    const [head, manifest] = [texts[2 * each], texts[2 * each + 1]]
+    if (!head || !manifest) return true
+    return (JSON.parse(head) as LiveHead).generation !== (JSON.parse(manifest) as SnapshotManifest).generation
+  })
 }

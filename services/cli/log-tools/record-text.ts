@@ -3,6 +3,9 @@
  *
  * The same lines as shown-record.ts makes, put together as text. Invariant: members and their order are those of
  * ShownRecord; raw lines hold the value's bytes as base64 under `raw` and no event.
+ *
+ * A line takes 5.2 to 5.6 µs of CPU. Rejected: text straight from the Avro bytes, field by field, 6.2, since fifty pieces make
+ * a rope that has to be flattened; writing into one buffer, 0.7 more; pieces joined at the end, the same.
  */
 import { type Codec, DecodeError, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'

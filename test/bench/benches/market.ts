@@ -5,7 +5,7 @@
  * Roles share processes as on one machine. The others of a bench run may have left the market some minutes old; ages are
  * those of the quotes. Reads of one item go one after the other.
  */
-import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { ARBITRAGE_AGE_LIMIT_MS } from '#schemas/views/arbitrage.ts'
@@ -26,7 +26,7 @@ import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { type ReadingTimes, readConcurrently } from '../concurrent-readers.ts'
 import { figureEntry } from '../entry.ts'
 import { publishBids, publishYear, refreshOn } from '../market-analytics-load.ts'
-import { settled } from '../settled.ts'
+import { standingPlatform } from '../settled.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 import { startYardstick } from '../yardstick.ts'
@@ -236,7 +236,7 @@ async function storeYear(context: BenchContext, stage: Stage): Promise<readonly 
 async function measureSingles(asked: Asked): Promise<Entry[]> {
   const { context, stage } = asked
   const yearItems = await storeYear(context, stage)
-  await letMerge(context, stage)
+  await standingPlatform(context, stage)
   const end = Math.floor(Date.now() / DAY_MS) * DAY_MS
   const reader = openReader(stage.config.servers.clickhouseReadOnly, {
     database: databaseName(stage.config.namespace),
@@ -281,12 +281,6 @@ async function measureSingles(asked: Asked): Promise<Entry[]> {
     context.say('done')
     await reader.close()
   }
-}
-
-/** The reader of the query service may not look at merges, so this is a writer's question. */
-async function letMerge(context: BenchContext, { config }: Stage): Promise<void> {
-  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
-  await settled(context, writer).finally(() => writer.close())
 }
 
 async function single(

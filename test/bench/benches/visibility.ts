@@ -4,7 +4,8 @@
  * 20 providers of 250 items refresh once a second each, 50 ms apart; every price moves every time, so all 5,000
  * are changes. Roles share processes as `make up` arranges them. REST: one price of each refresh is asked for
  * until it shows. Feed: every change counts. The clock starts at the time that the observation carries,
- * before it is published.
+ * before it is published. It is measured on a platform that stands: the roles have started a moment before on an empty
+ * Redis, and while the live view made its eight first snapshots of 150,000 lines each, half of REST took 4 to 12 s.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,6 +17,7 @@ import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import type { Listing } from '../market-load.ts'
+import { standingPlatform } from '../settled.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 import { untilVisible, watchFeed } from '../visibility-watch.ts'
@@ -25,7 +27,9 @@ const PROVIDERS = 20
 const ITEMS = 250
 const OBSERVATIONS_PER_SECOND = 5_000
 const SECONDS = 20
-const WARM_UP_SECONDS = 5
+/** Broker and roles compile what they run for so long, on two cores that also have to run it. */
+const WARM_UP_SECONDS = 40
+const QUICK_SECONDS = 5
 const SHOW_LIMIT_MS = 30_000
 const CATCH_UP_LIMIT_MS = 300_000
 
@@ -41,9 +45,10 @@ export const visibility: Bench = {
     const listings = stage.market.smallListings(keys, ITEMS)
     const { refreshes } = await stage.market.publish(listings, 1)
     await stage.judged.applied(refreshes, SHOW_LIMIT_MS)
+    await standingPlatform(context, stage)
     context.say('warming up')
-    await run(stage, { baseUrl, key, listings, seconds: WARM_UP_SECONDS })
-    const seconds = context.isQuick ? WARM_UP_SECONDS : SECONDS
+    await run(stage, { baseUrl, key, listings, seconds: context.isQuick ? QUICK_SECONDS : WARM_UP_SECONDS })
+    const seconds = context.isQuick ? QUICK_SECONDS : SECONDS
     context.say(`${seconds} s of ${OBSERVATIONS_PER_SECOND} observations a second`)
     const entries = entriesOf(await run(stage, { baseUrl, key, listings, seconds }))
     await stage.stopAll()
