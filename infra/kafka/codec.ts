@@ -8,9 +8,11 @@
  * roles run: only an id never seen before needs it.
  */
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
-import avsc, { type Type } from 'avsc'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { allTopics } from '#schemas/topics.ts'
+import { type AvroToJson, avroToJson, NotPlain } from './avro-json.ts'
+import { avsc, type Type } from './avsc.ts'
+import type { JsonText } from './json-text.ts'
 
 /** A decoded record. */
 export interface Decoded {
@@ -27,8 +29,17 @@ export interface Codec {
   encode<T extends object>(event: EventSchema<T>, value: T): Buffer
   /** Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, DecodeError for a poisoned record. */
   decode(buffer: Buffer): Decoded
+  /** How a record is told in JSON without being decoded; undefined for one that takes it. */
+  plain(buffer: Buffer): PlainEvent | undefined
   /** Fetches a writer's schema; resolves false when the registry does not know the id. */
   learn(id: number): Promise<boolean>
+}
+
+/** An event whose bytes are told in JSON as they are. */
+export interface PlainEvent {
+  event: string
+  /** Writes the value; throws {@link NotPlain} when these bytes take decoding all the same. */
+  write(buffer: Buffer, to: JsonText): void
 }
 
 /** The bytes are no event of ours; asking again will not help. */
@@ -47,6 +58,8 @@ interface Reader {
   event: string
   type: Type
   resolver: unknown
+  /** Of a writer whose schema is our own. */
+  plain: PlainEvent | undefined
 }
 
 const HEADER_BYTES = 5
@@ -80,7 +93,7 @@ export function openCodec(options: { url: string; namespace: string }): Codec {
           const header = Buffer.alloc(HEADER_BYTES)
           header.writeInt32BE(id, 1)
           writers.set(event.name, { type: typeOf(event), header })
-          readers.set(id, { event: event.name, type: typeOf(event), resolver: undefined })
+          readers.set(id, readerOf(event, typeOf(event)))
         }),
       )
     },
@@ -95,6 +108,9 @@ export function openCodec(options: { url: string; namespace: string }): Codec {
       const reader = readers.get(id)
       if (!reader) throw new UnknownWriter(id)
       return { event: reader.event, value: read(reader, buffer) }
+    },
+    plain(buffer) {
+      return buffer.length < HEADER_BYTES || buffer[0] !== 0 ? undefined : readers.get(buffer.readInt32BE(1))?.plain
     },
     async learn(id) {
       if (readers.has(id)) return true
@@ -145,7 +161,21 @@ async function fetchReader(
   if (!writer || !event) return undefined
   const own = avsc.Type.forSchema(JSON.parse(JSON.stringify(writer)) as avsc.Schema)
   const type = typeOf(event)
-  return { event: event.name, type, resolver: type.createResolver(own) }
+  if (own.equals(type)) return readerOf(event, type)
+  return { event: event.name, type, resolver: type.createResolver(own), plain: undefined }
+}
+
+/** Reads what was written with our own schema. */
+function readerOf(event: EventSchema<object>, type: Type): Reader {
+  const toJson = avroToJson(event.avro)
+  const plain = toJson && { event: event.name, write: (buffer: Buffer, to: JsonText) => writePlain(toJson, buffer, to) }
+  return { event: event.name, type, resolver: undefined, plain }
+}
+
+function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
+  const cursor = { bytes, at: HEADER_BYTES }
+  toJson(cursor, to)
+  if (cursor.at !== bytes.length) throw new NotPlain('bytes behind the event')
 }
 
 const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404

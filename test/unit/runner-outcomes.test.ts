@@ -22,6 +22,7 @@ function jsonCodec(): Codec {
       if (!known.has(id)) throw new UnknownWriter(id)
       return { event: 'AskObserved', value: { id } }
     },
+    plain: () => undefined,
     async learn(id) {
       if (id === 5) throw new Error('the registry does not answer')
       if (id !== 2) return false

@@ -48,7 +48,7 @@ export async function topicDestination(access: LogAccess, key: TopicKey, name: s
 /** NDJSON by POST, some hundred lines a request, one request at a time; 2xx takes it, 5xx and 429 are tried again. */
 export function urlDestination(access: LogAccess, key: TopicKey, url: string): Destination {
   const textOf = openRecordText(access.kafka.codec, topics[key], false)
-  const post = async (body: string): Promise<void> => {
+  const post = async (body: Buffer<ArrayBuffer>): Promise<void> => {
     const response = await fetch(url, {
       method: 'POST',
       headers: { 'content-type': 'application/x-ndjson' },

@@ -10,7 +10,7 @@ import { once } from 'node:events'
 export type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
 
 /** Writes and waits while the reader is slow. */
-export async function write(output: Output, text: string): Promise<void> {
+export async function write(output: Output, text: string | Buffer): Promise<void> {
   if (!output.write(text)) await once(output, 'drain')
 }
 

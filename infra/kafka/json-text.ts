@@ -1,0 +1,112 @@
+/**
+ * JSON as bytes, put together piece by piece in one buffer that grows.
+ *
+ * For many small pieces: joined as strings they become a rope that has to be flattened and encoded, which cost more than
+ * the pieces. Invariant: {@link JsonText.quoted} writes what JSON.stringify writes of the same text.
+ */
+
+const [QUOTE, BACKSLASH, MINUS, ZERO] = [0x22, 0x5c, 0x2d, 0x30]
+const BILLION = 1_000_000_000
+
+/** JSON being written. */
+export class JsonText {
+  private bytes: Buffer<ArrayBuffer>
+  private at = 0
+
+  /** `capacity`: bytes that it holds before it grows. */
+  constructor(capacity: number) {
+    this.bytes = Buffer.allocUnsafeSlow(capacity)
+  }
+
+  /** Bytes written so far. */
+  get length(): number {
+    return this.at
+  }
+
+  /** Takes back all that was written after a length. */
+  cut(length: number): void {
+    this.at = length
+  }
+
+  /** What was written; nothing may be written afterwards. */
+  take(): Buffer<ArrayBuffer> {
+    return this.bytes.subarray(0, this.at)
+  }
+
+  /** A few bytes as they are. */
+  ascii(piece: Buffer): void {
+    const { length } = piece
+    this.reserve(length)
+    const { bytes } = this
+    let { at } = this
+    for (let i = 0; i < length; i++) bytes[at++] = piece[i] as number
+    this.at = at
+  }
+
+  /** Text as it is. */
+  text(piece: string): void {
+    this.reserve(piece.length * 3)
+    this.at += this.bytes.write(piece, this.at)
+  }
+
+  /** A safe integer. */
+  integer(value: number): void {
+    this.reserve(17)
+    let rest = value
+    if (rest < 0) {
+      this.bytes[this.at++] = MINUS
+      rest = -rest
+    }
+    if (rest < BILLION) {
+      this.digits(rest, digitsOf(rest))
+      return
+    }
+    const high = Math.floor(rest / BILLION)
+    this.digits(high, digitsOf(high))
+    this.digits(rest - high * BILLION, 9)
+  }
+
+  /** UTF-8 text in quotes: copied, unless some of it takes escaping or is not ASCII. */
+  quoted(from: Buffer, start: number, length: number): void {
+    this.reserve(length + 2)
+    const { bytes } = this
+    let { at } = this
+    bytes[at++] = QUOTE
+    const end = start + length
+    for (let i = start; i < end; i++) {
+      const code = from[i] as number
+      if (code < 0x20 || code > 0x7f || code === QUOTE || code === BACKSLASH) {
+        this.text(JSON.stringify(from.toString('utf8', start, end)))
+        return
+      }
+      bytes[at++] = code
+    }
+    bytes[at++] = QUOTE
+    this.at = at
+  }
+
+  private digits(value: number, count: number): void {
+    const { bytes } = this
+    let rest = value
+    for (let i = this.at + count - 1; i >= this.at; i--) {
+      const higher = (rest / 10) | 0
+      bytes[i] = ZERO + rest - higher * 10
+      rest = higher
+    }
+    this.at += count
+  }
+
+  private reserve(more: number): void {
+    if (this.at + more <= this.bytes.length) return
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.bytes.length * 2, this.at + more))
+    this.bytes.copy(larger, 0, 0, this.at)
+    this.bytes = larger
+  }
+}
+
+/** Digits of an integer below a billion times ten. */
+function digitsOf(value: number): number {
+  let digits = 1
+  for (let limit = 10; value >= limit && digits < 10; limit *= 10) digits += 1
+  return digits
+}

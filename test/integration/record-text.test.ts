@@ -1,0 +1,132 @@
+/**
+ * The lines of `replay` are those of `tail`: every event of the catalogue, and bytes that are damaged in any way.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { type Codec, openCodec, registerSchemas } from '#infra/kafka/codec.ts'
+import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
+import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
+import type { EventSchema } from '#schemas/events/event.ts'
+import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
+import { openRecordText } from '#services/cli/log-tools/record-text.ts'
+import { showRecord } from '#services/cli/log-tools/shown-record.ts'
+import { eventValues } from '#test/fixtures/event-values.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const topics: readonly TopicDefinition[] = allTopics
+const HEADER_BYTES = 5
+/** As a zigzag varint. */
+const TWO_BILLION = Buffer.from([0x80, 0xd0, 0xac, 0xf3, 0x0e])
+
+/** What happens to the bytes of a record. */
+const damage = fc.oneof(
+  { weight: 6, arbitrary: fc.constant((bytes: Buffer) => bytes) },
+  { weight: 2, arbitrary: fc.nat().map(at => (bytes: Buffer) => bytes.subarray(0, at % bytes.length)) },
+  {
+    weight: 3,
+    arbitrary: fc.tuple(fc.nat(), fc.nat(255)).map(([at, byte]) => (bytes: Buffer) => {
+      const changed = Buffer.from(bytes)
+      // The schema's own id is left: another one is another event.
+      changed[HEADER_BYTES + (at % Math.max(1, bytes.length - HEADER_BYTES))] = byte
+      return changed
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant((bytes: Buffer) => Buffer.concat([bytes, Buffer.from('x')])) },
+)
+
+const place = fc.record({
+  partition: fc.nat(64),
+  offset: fc.oneof(fc.nat(20), fc.maxSafeNat()),
+  key: fc.oneof(
+    fc.constant(null),
+    fc.string({ unit: 'grapheme' }).map(text => Buffer.from(text)),
+  ),
+  timestamp: fc.oneof(fc.constant(-1), fc.nat(2_000_000_000_000)),
+})
+
+describe('lines of records', function () {
+  this.timeout(60_000)
+  const platform = useServers({ setUp: false })
+  /** One that wrote the events and one that meets their writers for the first time. */
+  let writer: Codec
+  let reader: Codec
+
+  before(async () => {
+    const options = { url: platform.config.servers.schemaRegistry, namespace: platform.namespace }
+    await registerSchemas(options)
+    writer = openCodec(options)
+    reader = openCodec(options)
+    await writer.prepare(topics.flatMap(({ events }) => events))
+  })
+
+  const linesOf = async (topic: TopicDefinition, records: readonly ScannedRecord[], isRaw: boolean) =>
+    (await openRecordText(reader, topic, isRaw)(records)).toString()
+
+  it('are what JSON.stringify tells of the decoded record', async () => {
+    for (const topic of topics) {
+      for (const event of topic.events) {
+        const records = fc.array(
+          fc.tuple(place, eventValues(event), damage).map(([where, value, change]): ScannedRecord => {
+            return { ...where, value: change(writer.encode(event, value)) }
+          }),
+          { minLength: 1, maxLength: 30 },
+        )
+        const property = fc.asyncProperty(records, async some => {
+          const shown = await Promise.all(some.map(record => showRecord(reader, topic.name, record)))
+          expect(await linesOf(topic, some, false)).to.equal(shown.map(one => `${JSON.stringify(one)}\n`).join(''))
+        })
+        await fc.assert(property, { numRuns: 20 })
+      }
+    }
+  })
+
+  it('are told without decoding for every event but those with a map', () => {
+    const events = topics.flatMap(topic => topic.events)
+    const decoded = events.filter(event => {
+      const [value] = fc.sample(eventValues(event), 1)
+      return writer.plain(writer.encode(event, value ?? {})) === undefined
+    })
+    expect(new Set(decoded.map(({ name }) => name))).to.deep.equal(new Set(['FxRatesPublished']))
+  })
+
+  for (const { event, field } of [
+    { event: catalogItemPublished, field: 'crates' },
+    { event: fxRatesPublished, field: 'rates' },
+  ] as { event: EventSchema<object>; field: string }[])
+    it(`show as bytes what claims more ${field} than it has room for, and build none of them`, async () => {
+      const [topic] = topics.filter(({ events }) => events.some(({ name }) => name === event.name))
+      const header = writer.encode(event, fc.sample(eventValues(event), 1)[0] ?? {}).subarray(0, HEADER_BYTES)
+      // A zero is an empty string, null, false, 0 and the first symbol.
+      const before = Buffer.alloc(event.avro.fields.findIndex(({ name }) => name === field))
+      const value = Buffer.concat([header, before, TWO_BILLION])
+      const record = { partition: 0, offset: 0, key: null, timestamp: 0, value }
+      expect(JSON.parse(await linesOf(topic ?? expect.fail('no topic'), [record], false))).to.include({
+        event: null,
+        value: value.toString('base64'),
+      })
+    })
+
+  it('hold the bytes as they are when asked to', async () => {
+    const [topic] = topics as [TopicDefinition]
+    const value = Buffer.from('no event "of" ours')
+    const record = { partition: 3, offset: 2 ** 40, key: Buffer.from('a"b'), timestamp: 1_772_582_400_000 }
+    const lines = await linesOf(
+      topic,
+      [
+        { ...record, value },
+        { ...record, key: null, value: null },
+      ],
+      true,
+    )
+    expect(
+      lines
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line)),
+    ).to.deep.equal([
+      { topic: topic.name, ...record, key: 'a"b', raw: value.toString('base64') },
+      { topic: topic.name, ...record, key: null, raw: null },
+    ])
+  })
+})
