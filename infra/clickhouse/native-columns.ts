@@ -274,14 +274,22 @@ function readerOfMembers(
 
 /** The rows of several answers as one. */
 export function joinColumns<S extends ColumnShape>(answers: readonly ColumnsOf<S>[], shape: S): ColumnsOf<S> {
-  return joined(answers as readonly Column[], shape) as ColumnsOf<S>
+  const filled = (answers as readonly Column[]).filter(answer => lengthOf(answer) > 0)
+  return joined(filled.length > 0 ? filled : answers.slice(0, 1), shape) as ColumnsOf<S>
+}
+
+/** Rows of a column; of members all have the same. */
+function lengthOf(column: Column): number {
+  if (column instanceof Float64Array || Array.isArray(column)) return column.length
+  return lengthOf(Object.values(column)[0] as Column)
 }
 
 /** The columns of several blocks as one. */
 function joined(columns: readonly Column[], kind: ColumnKind): Column {
   if (columns.length === 1) return columns[0] as Column
   if (kind === 'number') return joinedNumbers(columns as Float64Array[])
-  if (kind === 'text') return (columns as string[][]).flat()
+  // Not flat(), which took 1.5 ms for 15,000 texts.
+  if (kind === 'text') return ([] as string[]).concat(...(columns as string[][]))
   if (kind === 'map') return joinedMaps(columns as MapColumn[])
   const members = columns as { [member: string]: Column }[]
   return Object.fromEntries(

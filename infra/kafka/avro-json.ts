@@ -6,7 +6,7 @@
  * caller goes the way of decoding. Invariant: whoever catches it takes the text back to where it stood.
  */
 import type { AvroType } from '#schemas/events/event.ts'
-import type { JsonText } from './json-text.ts'
+import type { JsonText } from '../runtime/json-text.ts'
 
 /** These bytes are for the decoder: damaged, or beyond what is told exactly here. */
 export class NotPlain extends Error {}

@@ -10,9 +10,9 @@
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { allTopics } from '#schemas/topics.ts'
+import type { JsonText } from '../runtime/json-text.ts'
 import { type AvroToJson, avroToJson, NotPlain } from './avro-json.ts'
 import { avsc, type Type } from './avsc.ts'
-import type { JsonText } from './json-text.ts'
 
 /** A decoded record. */
 export interface Decoded {

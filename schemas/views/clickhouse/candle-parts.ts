@@ -48,14 +48,16 @@ export interface CandlePartsParams extends Record<string, unknown> {
   end_s: number
   /** Parts before it are out of retention, whether they are gone yet or not. */
   oldest_s: number
-  /** From here on rows are new and seldom merged yet. */
+  /** From here on rows are new and seldom merged yet. Where only sums are read: from here on falls count for nothing. */
   fresh_s: number
 }
 
 const EDGE_SHAPE = { version: 'number', standing: 'number', micro: 'number', quantity: 'number', at: 'number' } as const
 
-/** The columns that {@link selectCandleParts} answers. */
-export const PART_SHAPE = {
+/** Of falls only the sum of each row is read, or of rows from `fresh_s` on each fall by the version of its change. */
+export type FallsRead = 'summed' | 'each'
+
+const PART_SHAPE = {
   provider: 'text',
   /** In seconds. */
   bucket: 'number',
@@ -63,18 +65,25 @@ export const PART_SHAPE = {
   closing: EDGE_SHAPE,
   low: 'number',
   high: 'number',
-  /** By the version of their change, or, of a row before `fresh_s`, their sum alone. */
-  fallen: 'map',
+} as const
+
+/** The columns that {@link selectCandleParts} answers. */
+export const PART_SHAPES = {
+  summed: { ...PART_SHAPE, fallen: 'number' },
+  each: { ...PART_SHAPE, fallen: 'map' },
 } as const
 
 type EdgeColumns = Readonly<Record<keyof typeof EDGE_SHAPE, Float64Array>>
 
-/** Rows of the table as columns; `fallen` has the entries of all rows one behind the other, and where each row's end. */
+/** Falls of all rows one behind the other, and where each row's end. */
+type EachFall = Readonly<Record<'ends' | 'keys' | 'values', Float64Array>>
+
+/** Rows of the table as columns. */
 export interface CandlePartColumns extends Readonly<Record<'bucket' | 'low' | 'high', Float64Array>> {
   readonly provider: readonly string[]
   readonly opening: EdgeColumns
   readonly closing: EdgeColumns
-  readonly fallen: Readonly<Record<'ends' | 'keys' | 'values', Float64Array>>
+  readonly fallen: Float64Array | EachFall
 }
 
 const OF_ITEM = 'interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32}'
@@ -88,12 +97,13 @@ const within = (from: string, to: string): string =>
  *
  * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
  * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is. Only of new rows, several of which may tell of the same
- * falls, is each fall read; merging those by a second query beside took a month from 22 to 32 ms, most of it the planning.
- * Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not find out what to
+ * falls, is each fall read, which costs 3 of 13 ms; merging those by a second query beside took a month from 22 to 32 ms, most
+ * of it the planning. Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not find out what to
  * read first (PREWHERE).
  */
-export function selectCandleParts(database: string): string {
-  const fallen = 'if(bucket < toDateTime({fresh_s:UInt32}), map(toUInt64(0), arraySum(falls.values)), falls)'
+export function selectCandleParts(database: string, read: FallsRead): string {
+  const sum = 'arraySum(falls.values)'
+  const fallen = read === 'summed' ? sum : `if(bucket < toDateTime({fresh_s:UInt32}), map(toUInt64(0), ${sum}), falls)`
   return `SELECT provider, bucket, opening, closing, low, high, ${fallen} AS fallen
   FROM ${database}.candle_parts PREWHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} SETTINGS max_threads = 1`
 }
@@ -161,7 +171,7 @@ const PROVIDERS_MOST = 2 ** 16
 /** Makes parts of stored rows, whose columns it uses up: those of one key merge as the table's own columns do. */
 export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandlePartsParams, 'fresh_s'>): MergedParts {
   const { provider, bucket, low, high, opening, closing, fallen } = columns
-  const falls = sumsOfFalls(fallen)
+  const falls = fallen instanceof Float64Array ? fallen : sumsOfFalls(fallen)
   const doubled: number[] = []
   const merged = new Uint8Array(bucket.length)
   const several = rowsOfKeys(columns)
@@ -174,7 +184,7 @@ export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandleP
       if ((closing.version[row] as number) > (closing.version[first] as number)) replaceEdge(closing, first, row)
     }
     if ((bucket[first] as number) < fresh_s) doubled.push(first)
-    else falls[first] = sumOfDistinctFalls(fallen, rows)
+    else if (!(fallen instanceof Float64Array)) falls[first] = sumOfDistinctFalls(fallen, rows)
   }
   const parts = { provider, bucket: bucket.map(start_s => start_s * 1000), opening, closing, low, high, falls }
   return several.size === 0 ? { parts, doubled } : withoutRows({ parts, doubled }, merged)
@@ -235,7 +245,7 @@ function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): Merge
   }
 }
 
-function sumsOfFalls({ ends, values }: CandlePartColumns['fallen']): Float64Array {
+function sumsOfFalls({ ends, values }: EachFall): Float64Array {
   const sums = new Float64Array(ends.length)
   let at = 0
   for (let row = 0; row < ends.length; row++) {
@@ -247,7 +257,7 @@ function sumsOfFalls({ ends, values }: CandlePartColumns['fallen']): Float64Arra
 }
 
 /** The sum of the falls of several rows, each fall once, as the table's own maxMap has it. */
-function sumOfDistinctFalls({ ends, keys, values }: CandlePartColumns['fallen'], rows: readonly number[]): number {
+function sumOfDistinctFalls({ ends, keys, values }: EachFall, rows: readonly number[]): number {
   const fallen = new Map<number, number>()
   for (const row of rows) {
     for (let at = ends[row - 1] ?? 0; at < (ends[row] as number); at++) {

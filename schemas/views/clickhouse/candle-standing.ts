@@ -25,12 +25,22 @@ export const candleStanding: Table = {
   engine: 'ReplacingMergeTree(version)',
   orderBy: '(item_id, provider)',
   partitionBy: 'tuple()',
+  granularity: 256,
+  isCompact: true,
 }
 
-/** Reads the newest asks of an item (parameter `item_id`) as {@link StandingAsk}. */
+/**
+ * Reads of an item (parameter `item_id`) the newest asks that were there before a time (`before_ms`) as {@link StandingAsk}.
+ *
+ * All that a window from then on needs: of a provider that has changed since, a part tells more. By FINAL and with the asks of
+ * now it took 6 ms of the server's CPU, 3 of them to merge and write what nobody uses.
+ */
 export function selectCandleStanding(database: string): string {
-  return `SELECT provider, standing, micro, quantity, at FROM ${database}.candle_standing FINAL
-  WHERE item_id = {item_id:UInt32}`
+  const members = (['standing', 'micro', 'quantity', 'at'] as const).map(
+    member => `argMax(asks.${member}, asks.version) AS ${member}`,
+  )
+  return `SELECT provider, ${members.join(', ')} FROM ${database}.candle_standing AS asks
+  PREWHERE item_id = {item_id:UInt32} AND asks.at < {before_ms:Int64} GROUP BY provider SETTINGS max_threads = 1`
 }
 
 /** A row that {@link selectCandleStanding} answers. */

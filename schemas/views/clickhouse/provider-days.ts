@@ -84,6 +84,7 @@ export const DAY_SHAPE = {
 /** Parameters of {@link selectDayColumns}; days since 1970, the window half-open. */
 export interface DayColumnsParams extends Record<string, unknown> {
   items: readonly number[]
+  /** Those to read alone; of all when there are none. */
   providers: readonly string[]
   start_day: number
   end_day: number
@@ -92,17 +93,22 @@ export interface DayColumnsParams extends Record<string, unknown> {
 /**
  * Reads the stored rows of asks as they are within a window, and of each provider's last day before it what that comes to,
  * which tells whether and at what price the window begins: a listed day has a price. Of several rows of a day the highest
- * version counts, of price and close each. Merging a year of 41 providers in ClickHouse took twice as long as reading it, and
- * both reads as one UNION ALL half as long again as side by side.
+ * version counts, of price and close each. Merging a year of 41 providers in ClickHouse took twice as long as reading it, both
+ * reads as one UNION ALL half as long again as side by side, and a list of 41 providers to look for 1.7 of 10.4 ms.
  */
-export function selectDayColumns(database: string, days: 'within' | 'before'): string {
+export function selectDayColumns(
+  database: string,
+  days: 'within' | 'before',
+  { providers }: Pick<DayColumnsParams, 'providers'>,
+): string {
   const isWithin = days === 'within'
+  const ofProviders = providers.length === 0 ? '' : 'AND provider IN {providers:Array(String)}'
   const columns = isWithin
     ? 'day, priced, closing'
     : 'max(days.day) AS day, max((days.day, days.priced)).2 AS priced, max((days.day, days.closing)).2 AS closing'
   return `SELECT provider, item_id, ${columns}
   FROM ${database}.provider_days AS days
-  PREWHERE item_id IN {items:Array(UInt32)} AND side = 'ask' AND provider IN {providers:Array(String)} AND ${
+  PREWHERE item_id IN {items:Array(UInt32)} AND side = 'ask' ${ofProviders} AND ${
     isWithin
       ? 'days.day >= toDate({start_day:Int32}) AND days.day < toDate({end_day:Int32})'
       : 'days.day < toDate({start_day:Int32}) GROUP BY provider, item_id'

@@ -22,8 +22,9 @@ import {
 } from '#schemas/views/candle.ts'
 import {
   type CandlePartsParams,
+  type FallsRead,
   mergeParts,
-  PART_SHAPE,
+  PART_SHAPES,
   type PartAround,
   type PartFalls,
   type PartsBeside,
@@ -119,11 +120,16 @@ export async function readCandles(
 }
 
 /** Which parts are read for a window: those within, and on which sides others may stand. */
-interface Reach {
+interface Reach extends PartsReach {
   oldest: number
   fresh: number
   end: number
+}
+
+/** What is read of parts besides those of the window. */
+interface PartsReach {
   beside: readonly PartsBeside[]
+  falls: FallsRead
 }
 
 /**
@@ -134,9 +140,11 @@ function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
   const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)
   const oldest = oldestBucket(interval ?? { ms: intervalMs, retentionDays: 0 }, now)
   const isNow = end > now - intervalMs
+  const fresh = Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs
   return {
     oldest,
-    fresh: Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs,
+    // Of a window that ends before, what is read behind it is for its edges alone.
+    ...(end <= fresh ? { fresh: end, falls: 'summed' } : { fresh, falls: 'each' }),
     // A clock that is ahead may have opened the next bucket already.
     end: isNow ? end + 2 * intervalMs : end,
     beside: [...(start > oldest ? (['before'] as const) : []), ...(isNow ? [] : (['after'] as const))],
@@ -157,8 +165,10 @@ async function readSources(
     fresh_s: reach.fresh / 1000,
   }
   const [parts, standing] = await Promise.all([
-    readCandleParts(clickhouse, params, reach.beside),
-    clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), { item_id: itemId }),
+    readCandleParts(clickhouse, params, reach),
+    clickhouse.rows<CandleStandingRow>(selectCandleStanding(clickhouse.database), {
+      ...{ item_id: itemId, before_ms: window.start },
+    }),
   ])
   if (!isOneOfMany) return { parts, standing }
   const ofItem = (provider: string): string => `${provider}${OF_ITEM}${itemId}`
@@ -172,11 +182,11 @@ async function readSources(
 export async function readCandleParts(
   clickhouse: ClickhouseReader,
   params: CandlePartsParams,
-  beside: readonly PartsBeside[] = ['before', 'after'],
+  { beside, falls }: PartsReach = { beside: ['before', 'after'], falls: 'each' },
 ): Promise<PartTable> {
   const { database } = clickhouse
   const [stored, ...around] = await Promise.all([
-    clickhouse.columns(selectCandleParts(database), PART_SHAPE, params),
+    clickhouse.columns(selectCandleParts(database, falls), PART_SHAPES[falls], params),
     ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
   ])
   const { parts, doubled } = mergeParts(stored, params)

@@ -7,6 +7,7 @@
  */
 import type { Router } from 'express'
 import type { z } from 'zod'
+import { JsonText } from '#infra/runtime/json-text.ts'
 import {
   historyChartQuery,
   type historyChartReply,
@@ -16,7 +17,6 @@ import {
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
 import type { Candle } from '#schemas/views/candle.ts'
-import { ByteText, utf8AsLatin1 } from '../byte-text.ts'
 import { addSeries } from '../chart-text.ts'
 import { orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
@@ -33,6 +33,8 @@ import { analyticsMeta } from './market.ts'
 const DOWN = 'Stored prices are temporarily unavailable.'
 const ALL_PROVIDERS = 'All Providers'
 const DAY_MS = 86_400_000
+/** What a chart of some providers comes to; one of more grows. */
+const BODY_BYTES = 64 * 1024
 
 /** What indicators of an interval look back on (decisions.md, "Indicators"). */
 const SERIES = {
@@ -126,10 +128,10 @@ function addChartRoute(router: Router, allow: Allow, parts: ApiParts): void {
       end: formatInstant(window.end),
       providers: [...chart.series.keys()],
     }
-    const body = new ByteText()
-    body.add(`{"meta":${utf8AsLatin1(JSON.stringify(meta))},"series":`)
+    const body = new JsonText(BODY_BYTES)
+    body.text(`{"meta":${JSON.stringify(meta)},"series":`)
     addSeries(body, chart, query.currency, rateAt)
-    body.add('}')
-    send(response, 200, body.bytes())
+    body.text('}')
+    send(response, 200, body.take())
   })
 }

@@ -10,8 +10,8 @@
  */
 import { NotPlain } from '#infra/kafka/avro-json.ts'
 import type { Codec } from '#infra/kafka/codec.ts'
-import { JsonText } from '#infra/kafka/json-text.ts'
 import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
+import { JsonText } from '#infra/runtime/json-text.ts'
 import type { TopicDefinition } from '#schemas/topics.ts'
 import { showRecord } from './shown-record.ts'
 

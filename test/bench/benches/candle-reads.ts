@@ -7,7 +7,7 @@
 import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
-import { PART_SHAPE, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { PART_SHAPES, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
@@ -49,7 +49,7 @@ export const candleReads: Bench = {
     const end_s = Math.floor(Date.now() / 1000 / HOUR_S) * HOUR_S
     const bare = async (item_id: number): Promise<void> => {
       const params = { interval_s: HOUR_S, item_id, start_s: end_s - HOURS * HOUR_S, end_s, fresh_s: end_s }
-      await reader.columns(selectCandleParts(reader.database), PART_SHAPE, params)
+      await reader.columns(selectCandleParts(reader.database, 'each'), PART_SHAPES.each, params)
     }
     try {
       // The first reads load what both keep: the table's index, the compiled query, the process's own code.

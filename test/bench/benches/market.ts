@@ -10,7 +10,7 @@ import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { ARBITRAGE_AGE_LIMIT_MS } from '#schemas/views/arbitrage.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
-import { PART_SHAPE, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
+import { PART_SHAPES, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { DAY_SHAPE, selectDayColumns } from '#schemas/views/clickhouse/provider-days.ts'
 import {
   type ArbitrageHead,
@@ -248,13 +248,13 @@ async function measureSingles(asked: Asked): Promise<Entry[]> {
         item_id,
       }),
     indicators: item_id =>
-      reader.columns(selectCandleParts(reader.database), PART_SHAPE, {
+      reader.columns(selectCandleParts(reader.database, 'summed'), PART_SHAPES.summed, {
         ...{ interval_s: CANDLE_INTERVALS['1d'].ms / 1000, item_id },
         ...{ start_s: (end - YEAR_DAYS * DAY_MS) / 1000, end_s: end / 1000, fresh_s: end / 1000 },
       }),
     chart: item_id =>
-      reader.columns(selectDayColumns(reader.database, 'within'), DAY_SHAPE, {
-        ...{ items: [item_id], providers: stage.market.listings.map(({ provider }) => provider) },
+      reader.columns(selectDayColumns(reader.database, 'within', { providers: [] }), DAY_SHAPE, {
+        ...{ items: [item_id], providers: [] },
         ...{ start_day: end / DAY_MS - YEAR_DAYS, end_day: end / DAY_MS + 1 },
       }),
   }

@@ -49,8 +49,12 @@ export class JsonText {
     this.at += this.bytes.write(piece, this.at)
   }
 
-  /** A safe integer. */
+  /** An integer. */
   integer(value: number): void {
+    if (!Number.isSafeInteger(value)) {
+      this.text(JSON.stringify(value))
+      return
+    }
     this.reserve(17)
     let rest = value
     if (rest < 0) {
