@@ -34,6 +34,7 @@ describe('candles in ClickHouse', function () {
       oldest_s: 0,
       // Both ways of reading have their share.
       fresh_s: (today - 3 * DAY_MS) / 1000,
+      before_ms: start,
     }
     const parts = await readCandleParts(clickhouse.writer, params)
     const standing = await clickhouse.writer.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)

@@ -84,7 +84,15 @@ describe('views on a log', function () {
   const candlesOf = async (itemId: number) => {
     const window = { start: today - 9 * DAY_MS, end: today + 9 * DAY_MS, intervalMs: CANDLE_INTERVALS['1h'].ms }
     const [start_s, end_s] = [window.start / 1000, window.end / 1000]
-    const params = { interval_s: 3600, item_id: itemId, start_s, end_s, oldest_s: 0, fresh_s: end_s }
+    const params = {
+      interval_s: 3600,
+      item_id: itemId,
+      start_s,
+      end_s,
+      oldest_s: 0,
+      fresh_s: end_s,
+      before_ms: window.start,
+    }
     const parts = await readCandleParts(clickhouse, params)
     const standing = await clickhouse.rows<StandingAsk>(selectCandleStanding(clickhouse.database), params)
     return composeCandles({ parts, standing }, window).candles

@@ -91,7 +91,9 @@ describe('candles', () => {
           const start = first + from * HOUR_MS
           const window = { start, end: start + hours * HOUR_MS, intervalMs: HOUR_MS }
           const kept = selected(all, window).filter(({ bucket }) => !expired || bucket >= start)
-          const { candles } = composeCandles({ parts: partTable(kept), standing }, window)
+          // Of what has changed since, the query may tell nothing.
+          const asks = standing.filter(({ at }) => at < start)
+          const { candles } = composeCandles({ parts: partTable(kept), standing: asks }, window)
           const whole = modelCandles(changesOf(log), HOUR_MS)
           expect(candles).to.deep.equal(whole.filter(({ t }) => t >= window.start && t < window.end))
         },
@@ -146,6 +148,18 @@ describe('candles', () => {
     expect(opening).to.deep.equal({ micro: 500_000, provider: 'a', quantity: 4 })
     expect(candles).to.have.length(1)
     expect(candles[0]).to.include({ o: 500_000, l: 500_000, c: 500_000, q: 5 })
+  })
+
+  it('forget an ask of before the window when its withdrawal is told by nothing but the first part after it', () => {
+    const anew = [listed('b', 70, t0 + 1), listed('a', 60, t0 + 2 * HOUR_MS)]
+    const { parts } = stored([anew.map((change, offset) => ({ change, offset }))])
+    const old = { provider: 'a', standing: true, micro: 100_000, quantity: 1, at: t0 - 90 * 86_400_000 }
+    const { opening, candles } = composeCandles(
+      { parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing: [old] },
+      window,
+    )
+    expect(opening).to.equal(undefined)
+    expect(candles.map(({ l }) => l)).to.deep.equal([700_000, 600_000])
   })
 
   it('are filled with the close before them from the first known composite on', () => {
