@@ -98,8 +98,8 @@ const within = (from: string, to: string): string =>
  * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
  * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is. Only of new rows, several of which may tell of the same
  * falls, is each fall read, which costs 3 of 13 ms; merging those by a second query beside took a month from 22 to 32 ms, most
- * of it the planning. Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not find out what to
- * read first (PREWHERE).
+ * of it the planning. Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not
+ * find out what to read first (PREWHERE).
  */
 export function selectCandleParts(database: string, read: FallsRead): string {
   const sum = 'arraySum(falls.values)'
