@@ -39,6 +39,7 @@ describe('operations', function () {
       ...(['fx', 'provider-health', 'sales', 'history', 'candles', 'live-view', 'alert-triggers'] as const),
       ...(['book', 'api', 'feed', 'ingest'] as const),
     ])
+    await roles.ready()
     const answer = await fetch(`${roles.baseUrl}/metrics`)
     const kinds = new Map<string, string>()
     for (const [, name = '', kind = ''] of (await answer.text()).matchAll(/^# TYPE (\S+) (\S+)$/gm))
