@@ -23,8 +23,11 @@ export interface CatalogReader {
   close(): Promise<void>
 }
 
-/** Reads the catalog to its end and keeps following it. Rejects when the log holds none. */
-export async function openCatalogReader(kafka: KafkaConnection): Promise<CatalogReader> {
+/** Reads the catalog to its end and keeps following it, until `onLost` hears that it cannot. Rejects when the log holds none. */
+export async function openCatalogReader(
+  kafka: KafkaConnection,
+  onLost: (error: Error) => void = error => kafka.log.error({ error }, 'the catalog can no longer be followed'),
+): Promise<CatalogReader> {
   const byId = new Map<number, CatalogItem>()
   const byName = new Map<string, CatalogItem[]>()
   let version = ''
@@ -54,8 +57,10 @@ export async function openCatalogReader(kafka: KafkaConnection): Promise<Catalog
       }
     },
   })
-  following.closed.catch(error => kafka.log.error({ error }, 'the catalog can no longer be followed'))
+  // Until it has caught up, what ends it is the caller's to report.
+  following.closed.catch(() => undefined)
   await following.caughtUp
+  following.closed.catch(onLost)
   if (version === '') {
     stop.abort()
     throw new Error('the log holds no catalog: run the set-up step (`marketlog run` does) first')

@@ -13,9 +13,13 @@ export interface CatalogItem {
   market_hash_name: string
   /** Null for an item without phases and for the entry of a phased finish as a whole. */
   phase: Phase | null
+  /** The class, such as `Weapon`, `Sticker` or `Crate`. */
   item_type: string | null
+  /** The family within the class, such as `Rifles` or `Autograph`; a music kit has none. */
   item_subtype: string | null
+  /** The kind of a weapon, such as `Assault Rifle` or `Knife`; null for all else. */
   weapon_type: string | null
+  /** The model of a weapon, such as `AK-47`; what stands before the first bar of other names. */
   base_name: string | null
   skin_name: string | null
   wear_name: string | null
@@ -29,7 +33,7 @@ export interface CatalogItem {
   /** YYYY-MM-DD. */
   release_date: string | null
   rarity_name: string | null
-  /** `#rrggbb`. */
+  /** Six lower-case hex digits. */
   rarity_color: string | null
   style_name: string | null
   is_stattrak: boolean

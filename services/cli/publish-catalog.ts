@@ -1,11 +1,11 @@
 /**
- * Publishes the built catalog to its compacted topic when the log holds another version.
+ * Publishes the built catalog to its compacted topic when the log holds another version that is not newer.
  *
  * For the set-up step alone, which holds a lock meanwhile. Invariant: the version record is written last, so the
  * log's last record names the version exactly when all of its items stand before it; a publication
  * that was cut off is done again from its beginning.
  */
-import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
+import { catalogRevision, catalogVersion, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
@@ -16,10 +16,11 @@ const WRITER = 'setup'
 const ITEMS_PER_SEND = 2_000
 const PARTITION = 0
 
-/** Publishes what is missing; returns the number of items published, 0 when the log is up to date. */
+/** Publishes what is missing; returns the number of items published, 0 when the log is up to date or ahead. */
 export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
   const version = catalogVersion()
-  if ((await publishedVersion(kafka)) === version) return 0
+  const published = await publishedVersion(kafka)
+  if (published === version || revisionOf(published ?? '') > catalogRevision()) return 0
   const items = loadCatalog()
   const publisher = await openPublisher(kafka, WRITER)
   try {

@@ -3,9 +3,12 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
-import { loadCatalog } from '#infra/config/catalog.ts'
+import { catalogRevision, catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import { catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
+import { publishCatalog } from '#services/cli/publish-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 describe('the catalog of a process', () => {
@@ -26,6 +29,29 @@ describe('the catalog of a process', () => {
       expect([lists.size, different.size < published.length / 10]).to.deep.equal([different.size, true])
     } finally {
       await reader.close()
+    }
+  })
+  it('is never an older one than before: an older process publishes nothing, a newer one everything', async function () {
+    this.timeout(30_000)
+    const { config, log } = platform
+    const kafka = connectKafka({ config, role: 'test', log })
+    const publish = async (version: string) => {
+      const publisher = await openPublisher(kafka, 'setup')
+      const value = kafka.codec.encode(catalogVersionPublished, { version, items: 0 })
+      await publisher.send([{ topic: 'catalog', key: 'version', value, partition: 0 }])
+      await publisher.close()
+    }
+    const published = async () => {
+      const reader = await openCatalogReader(kafka)
+      await reader.close()
+      return reader.version()
+    }
+    const newer = `${catalogRevision() + 1}-0123456789abcdef`
+    await publish(newer)
+    expect([await publishCatalog(kafka), await published()]).to.deep.equal([0, newer])
+    for (const older of [`${catalogRevision() - 1}-0123456789abcdef`, '0123456789abcdef']) {
+      await publish(older)
+      expect([await publishCatalog(kafka), await published()]).to.deep.equal([loadCatalog().length, catalogVersion()])
     }
   })
 })

@@ -18,8 +18,8 @@ function entry(kind: string, name: string, rest: Partial<SourceItem> = {}): Sour
     phase: null,
     note: null,
     description: '',
-    isTournament: false,
-    weaponClass: kind === 'weapon' ? 'Rifle' : null,
+    tournament: null,
+    weaponKind: kind === 'weapon' ? 'Assault Rifle' : null,
     side: null,
     isBase: false,
     isFree: false,
@@ -116,7 +116,7 @@ describe('catalog: expanding the source', () => {
     const ruby = painted('melee', 'Karambit | Doppler', 0, 0.05, { phase: 'Ruby' })
     const first = painted('melee', 'Karambit | Doppler', 0, 0.05, { phase: 'Phase 1' })
     const box = entry('case', 'Container | Chroma Case', { contents: [ruby.id], yields: ['normal', 'stattrak'] })
-    const knives = expandSource([ruby, first, box], []).drafts.filter(draft => draft.item_type === 'Knife')
+    const knives = expandSource([ruby, first, box], []).drafts.filter(draft => draft.weapon_type === 'Knife')
     expect(knives).to.have.length(6)
     for (const knife of knives) expect(knife.crates).to.deep.equal(['Chroma Case'])
   })
@@ -151,10 +151,36 @@ describe('catalog: expanding the source', () => {
     const capsule = entry('case', 'Container | Good Capsule', { contents: [fresh.id], yields: ['normal'] })
     const { drafts } = expandSource([sealed, fresh, slab, capsule], [])
     const made = drafts.find(draft => draft.market_hash_name === 'Sticker Slab | B (Gold)')
-    expect(made).to.include({ def_index: '1355', rarity_color: '#eb4b4b', image_url: null, style_name: 'Gold' })
+    expect(made).to.include({ def_index: '1355', rarity_color: 'eb4b4b', image_url: null, style_name: 'Gold' })
     expect(made?.crates).to.deep.equal([])
     expect(drafts.find(draft => draft.market_hash_name === 'Sticker | B (Gold)')?.crates).to.deep.equal([
       'Good Capsule',
+    ])
+  })
+
+  it('names whom a picture shows, and of a slab whom its sticker shows', () => {
+    const tournament = 'This item commemorates the 2015 ESL One Cologne CS:GO Championship.'
+    const ofPlayer = { tournament, description: 'This foil sticker was autographed by professional player X.' }
+    const hand = entry('sticker', 'Sticker | X (Foil) | Cologne 2015', ofPlayer)
+    const { drafts } = expandSource(
+      [
+        entry('sticker', 'Sticker | Lucky 13'),
+        entry('sticker', 'Sticker | Titan (Foil) | Cologne 2015', { tournament }),
+        entry('sticker', 'Sticker | ESL (Gold) | Cologne 2015', { tournament }),
+        entry('patch', 'Patch | Titan | Cologne 2015', { tournament }),
+        hand,
+        entry('keychain', 'Sticker Slab | X (Foil) | Cologne 2015', { stickerId: hand.id }),
+      ],
+      [],
+    )
+    const families = drafts.slice(0, 6).map(draft => [draft.item_type, draft.item_subtype])
+    expect(families).to.deep.equal([
+      ['Sticker', 'Standard'],
+      ['Sticker', 'Team'],
+      ['Sticker', 'Event'],
+      ['Patch', 'Team'],
+      ['Sticker', 'Autograph'],
+      ['Sticker Slab', 'Autograph'],
     ])
   })
 
@@ -181,8 +207,9 @@ describe('catalog: items known by name alone', () => {
   it('takes what the name tells and leaves the rest null', () => {
     const draft = fromName('StatTrak™ AK-47 | Unheard Of (Well-Worn)')
     expect(draft).to.include({
-      item_type: 'Rifle',
-      weapon_type: 'AK-47',
+      item_type: 'Weapon',
+      item_subtype: 'Rifles',
+      weapon_type: 'Assault Rifle',
       base_name: 'AK-47',
       skin_name: 'Unheard Of',
       wear_name: 'Well-Worn',
@@ -206,7 +233,10 @@ describe('catalog: items known by name alone', () => {
   })
 
   it('knows gloves from knives by their words', () => {
-    expect(fromName('★ Winter Gloves | New (Field-Tested)').item_type).to.equal('Gloves')
-    expect(fromName('★ StatTrak™ New Knife | Fade (Factory New)').item_type).to.equal('Knife')
+    expect(fromName('★ Winter Gloves | New (Field-Tested)')).to.include({ item_type: 'Weapon', weapon_type: 'Gloves' })
+    expect(fromName('★ StatTrak™ New Knife | Fade (Factory New)')).to.include({
+      item_subtype: 'Knives',
+      weapon_type: 'Knife',
+    })
   })
 })

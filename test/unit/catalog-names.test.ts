@@ -5,15 +5,8 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import {
-  containerSubtype,
-  graphicFinish,
-  readName,
-  splitBase,
-  typeFromWords,
-  WEARS,
-  writeName,
-} from '#infra/config/catalog/market-name.ts'
+import { categoriesFromWords, crateFamily } from '#infra/config/catalog/categories.ts'
+import { graphicFinish, readName, splitBase, WEARS, writeName } from '#infra/config/catalog/market-name.ts'
 
 describe('catalog: market names', () => {
   const cases = [
@@ -89,10 +82,16 @@ describe('catalog: market names', () => {
   })
 
   it('tells the type from words, and nothing where there is none', () => {
-    expect(typeFromWords('Gift Package')).to.deep.equal({ type: 'Gift', subtype: null })
-    expect(typeFromWords('Paris 2023 Viewer Pass + 3 Souvenir Tokens').subtype).to.equal('Viewer Pass')
-    expect(typeFromWords('#CSGO_crate_musickit_masterminds2_capsule').subtype).to.equal('Music Kit Box')
-    expect(containerSubtype('Austin 2025 Nuke Souvenir Highlight Package')).to.equal('Souvenir Package')
-    expect(typeFromWords('Something unheard of')).to.deep.equal({ type: null, subtype: null })
+    const told = (base: string) => {
+      const { item_type, item_subtype } = categoriesFromWords(base, false)
+      return [item_type, item_subtype]
+    }
+    expect(told('Gift Package')).to.deep.equal(['Tool', 'Gift'])
+    expect(told('Paris 2023 Viewer Pass + 3 Souvenir Tokens')).to.deep.equal(['Pass', 'Viewer Pass'])
+    expect(told('#CSGO_crate_musickit_masterminds2_capsule')).to.deep.equal(['Crate', 'Music Kit Box'])
+    expect(crateFamily('Austin 2025 Nuke Souvenir Highlight Package')).to.equal('Souvenir Package')
+    expect(told('Sticker | Unheard Of (Holo)')).to.deep.equal(['Sticker', 'Standard'])
+    expect(told('Sticker | Team or player | Paris 2031')).to.deep.equal(['Sticker', null])
+    expect(told('Something unheard of')).to.deep.equal([null, null])
   })
 })

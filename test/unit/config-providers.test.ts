@@ -16,13 +16,14 @@ import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders, marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { loadTiers, TIERS } from '#infra/config/tiers.ts'
 import { PHASES, parsePhase } from '#schemas/values/phase.ts'
+import { noteAbsence } from '#test/harness/absences.ts'
 
 const beside = (path: string): string => fileURLToPath(new URL(`../../../shared/${path}`, import.meta.url))
 
-/** The text of a file beside the checkout; undefined, with a word on the console, when it is not there. */
+/** The text of a file of the specification; undefined where that does not lie beside the checkout. */
 function besideText(path: string): string | undefined {
   if (existsSync(beside(path))) return readFileSync(beside(path), 'utf8')
-  console.log(`      (${path} is not beside the checkout: compared with nothing)`)
+  noteAbsence('the specification', `${path} is compared with nothing`)
   return undefined
 }
 

@@ -3,15 +3,16 @@
  *
  * Reads the source package, the files as they are, and of DIR (default ../shared/market, beside the
  * checkout) what there is: recorded refreshes, and history tables whose names prove qualities but, being
- * written differently, become no items. Writes both files of CATALOG_FILES. Invariant:
- * numbers given once stay (assemble.ts). Running it again without news changes no byte.
+ * written differently, become no items. Writes the files of CATALOG_FILES. Invariant:
+ * numbers given once stay (assemble.ts), and the revision grows with each change of content. Running it again without
+ * news changes no byte.
  */
 import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { CATALOG_FILES } from '../catalog.ts'
+import { CATALOG_FILES, catalogRevision } from '../catalog.ts'
 import { assembleCatalog } from './assemble.ts'
 import { packItems, unpackItems } from './packed.ts'
 import { readSource } from './source.ts'
@@ -24,7 +25,13 @@ const refreshes = readRefreshNames(join(values.market, 'refreshes'))
 const previous = { items: readItems(CATALOG_FILES.items), observed: readItems(CATALOG_FILES.observed) }
 const seen = [...new Set(refreshes.flatMap(refresh => refresh.names))]
 const catalog = assembleCatalog(readSource(), seen, previous, readHistoryNames(join(values.market, 'history')))
-const sizes = [write(CATALOG_FILES.items, catalog.items), write(CATALOG_FILES.observed, catalog.observed)]
+const packed = { items: packItems(catalog.items), observed: packItems(catalog.observed) }
+if (isChanged('items') || isChanged('observed')) {
+  // The revision first: a build cut short may skip a number, and never gives one number to two contents.
+  write(CATALOG_FILES.revision, Buffer.from(`${catalogRevision() + 1}\n`))
+  write(CATALOG_FILES.items, packed.items)
+  write(CATALOG_FILES.observed, packed.observed)
+}
 report()
 
 function readRefreshNames(folder: string): { file: string; names: string[] }[] {
@@ -59,20 +66,22 @@ function readItems(file: URL): CatalogItem[] {
   return existsSync(file) ? unpackItems(readFileSync(file)) : []
 }
 
+function isChanged(part: keyof typeof packed): boolean {
+  return !existsSync(CATALOG_FILES[part]) || !readFileSync(CATALOG_FILES[part]).equals(packed[part])
+}
+
 /** Writes beside and renames, so that a build cut short leaves the old file whole. */
-function write(file: URL, items: readonly CatalogItem[]): number {
-  const bytes = packItems(items)
+function write(file: URL, bytes: Buffer): void {
   const beside = new URL(`${file.href}.part`)
   writeFileSync(beside, bytes)
   renameSync(beside, file)
-  return bytes.length
 }
 
 function report(): void {
   const added = catalog.items.length + catalog.observed.length - previous.items.length - previous.observed.length
   const phases = catalog.items.filter(item => item.phase !== null).length
-  console.log(`from the source: ${catalog.items.length} items (${phases} phases), ${sizes[0]} bytes`)
-  console.log(`from observed names: ${catalog.observed.length} items, ${sizes[1]} bytes; ${added} new in this build`)
+  console.log(`from the source: ${catalog.items.length} items (${phases} phases), ${packed.items.length} bytes`)
+  console.log(`from observed names: ${catalog.observed.length} items, ${packed.observed.length} bytes; ${added} new in this build`)
   if (refreshes.length === 0) return
   const fromSource = new Set(catalog.items.map(item => item.market_hash_name))
   const all = new Set([...fromSource, ...catalog.observed.map(item => item.market_hash_name)])

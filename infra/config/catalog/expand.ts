@@ -9,17 +9,8 @@
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { PHASES, type Phase } from '#schemas/values/phase.ts'
-import {
-  containerSubtype,
-  graffitiColour,
-  graphicFinish,
-  keySubtype,
-  type MarketName,
-  readName,
-  splitBase,
-  WEARS,
-  writeName,
-} from './market-name.ts'
+import { categoriesOf, HIGHLIGHT_FAMILY } from './categories.ts'
+import { graffitiColour, graphicFinish, type MarketName, readName, splitBase, WEARS, writeName } from './market-name.ts'
 import type { SourceItem, Yield } from './source.ts'
 import { paintTechnique, rarityName } from './vocabulary.ts'
 
@@ -48,18 +39,17 @@ interface Finish {
 const PAINTED = new Set(['weapon', 'melee', 'glove'])
 const NEVER_TRADED = new Set(['stub', 'utility'])
 const KINDS_IN_NAME = /^(Agent|Collectible|Container|Key|Tool) \| /
-const FAMILY = /^Charm \| .+ Highlight$/
 
 /** Expands the whole source; `seen` are market names that prove qualities the source does not tell. */
 export function expandSource(source: readonly SourceItem[], seen: Iterable<string>): Expansion {
-  const finishes = groupFinishes([...source, ...missingSlabs(source)])
+  const finishes = groupFinishes(withSlabs(source))
   const crates = cratesByFinish(finishes)
   const proven = provenQualities(seen)
   const drafts = new Map<string, Draft>()
   const families = new Map<string, Draft>()
   for (const finish of finishes.values()) {
     const found = crates.get(finish) ?? []
-    if (FAMILY.test(finish.base)) families.set(finish.base, familyDraft(finish))
+    if (HIGHLIGHT_FAMILY.test(finish.base)) families.set(finish.base, familyDraft(finish))
     else for (const draft of finishDrafts(finish, found, proven)) keepFirst(drafts, draft)
   }
   return { drafts: [...drafts.values()], families }
@@ -76,24 +66,34 @@ function keepFirst(drafts: Map<string, Draft>, draft: Draft): void {
   if (!drafts.has(key)) drafts.set(key, draft)
 }
 
-/** Every sticker has a slab; the source lags behind with those of the newest stickers. */
-function missingSlabs(source: readonly SourceItem[]): SourceItem[] {
+/**
+ * Gives every sticker a slab, as the source lags behind with those of the newest stickers, and says of each slab
+ * what the source says of the sticker in it.
+ */
+function withSlabs(source: readonly SourceItem[]): SourceItem[] {
+  const stickers = new Map(source.filter(item => item.kind === 'sticker').map(item => [item.id, item]))
+  const told = source.map(item => {
+    const sticker = stickers.get(item.stickerId ?? 0)
+    return sticker ? { ...item, ...aboutSticker(sticker) } : item
+  })
   const slabbed = new Set(source.map(item => item.stickerId))
   const model = source.find(item => item.stickerId !== null)
-  if (!model) return []
-  return source
-    .filter(item => item.kind === 'sticker' && !slabbed.has(item.id))
-    .map(sticker => ({
-      ...model,
-      // No entry of the source has a negative id, so containers that hold the sticker do not hold the slab.
-      id: -sticker.id,
-      name: sticker.name.replace(/^Sticker/, 'Sticker Slab'),
-      rarityColor: sticker.rarityColor,
-      isTournament: sticker.isTournament,
-      image: null,
-      stickerId: sticker.id,
-    }))
+  if (!model) return told
+  const missing = [...stickers.values()].filter(item => !slabbed.has(item.id))
+  const made = missing.map(sticker => ({
+    ...model,
+    ...aboutSticker(sticker),
+    // No entry of the source has a negative id, so containers that hold the sticker do not hold the slab.
+    id: -sticker.id,
+    name: sticker.name.replace(/^Sticker/, 'Sticker Slab'),
+    rarityColor: sticker.rarityColor,
+    image: null,
+    stickerId: sticker.id,
+  }))
+  return [...told, ...made]
 }
+
+const aboutSticker = ({ description, tournament }: SourceItem) => ({ description, tournament })
 
 function isTraded(item: SourceItem): boolean {
   if (item.isFree || NEVER_TRADED.has(item.kind)) return false
@@ -204,7 +204,7 @@ function draftOf(
   return {
     market_hash_name: writeName(parts),
     phase: entry.phase,
-    ...classify(entry, parts.base, group),
+    ...categoriesOf(entry, parts.base),
     base_name: group,
     skin_name: rest,
     wear_name: wear,
@@ -216,7 +216,7 @@ function draftOf(
     crates_images: crates.map(crate => crate.image),
     release_date: null,
     rarity_name: entry.kind === 'glove' ? 'Extraordinary' : rarityName(entry.kind, entry.rarityColor),
-    rarity_color: entry.rarityColor,
+    rarity_color: entry.rarityColor?.slice(1) ?? null,
     style_name: styleOf(entry, parts.base),
     is_stattrak: parts.isStattrak,
     is_souvenir: parts.isSouvenir,
@@ -245,45 +245,4 @@ function styleOf(entry: SourceItem, base: string): string | null {
   }
   if (entry.kind === 'graffiti') return graffitiColour(base)
   return ['sticker', 'keychain', 'patch'].includes(entry.kind) ? graphicFinish(base) : null
-}
-
-type Classes = Pick<Draft, 'item_type' | 'item_subtype' | 'weapon_type'>
-
-function classify(entry: SourceItem, base: string, group: string): Classes {
-  const as = (type: string | null, subtype: string | null, weapon: string | null = null): Classes => ({
-    item_type: type,
-    item_subtype: subtype,
-    weapon_type: weapon,
-  })
-  const occasion = entry.isTournament ? 'Tournament' : 'Standard'
-  switch (entry.kind) {
-    case 'weapon':
-      return as(entry.weaponClass, group, group)
-    case 'melee':
-      return as('Knife', group, group)
-    case 'glove':
-      return as('Gloves', group, group)
-    case 'agent':
-      return as('Agent', entry.side)
-    case 'sticker':
-      return as('Sticker', /autographed by/.test(entry.description) ? 'Player Autograph' : occasion)
-    case 'keychain':
-      return as('Charm', FAMILY.test(base) ? 'Highlight Charm' : entry.stickerId === null ? 'Charm' : 'Sticker Slab')
-    case 'patch':
-      return as('Patch', occasion)
-    case 'graffiti':
-      return as('Graffiti', occasion)
-    case 'musickit':
-      return as('Music Kit', null)
-    case 'collectible':
-      return as('Collectible', 'Pin')
-    case 'key':
-      return as('Key', keySubtype(base))
-    case 'case':
-      return as('Container', containerSubtype(base))
-    case 'tool':
-      return as('Tool', null)
-    default:
-      return as(null, null)
-  }
 }

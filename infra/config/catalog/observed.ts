@@ -5,8 +5,9 @@
  * name's family (`Charm | Austin 2025 Highlight`) or its weapon, those fields come from there. The
  * rest is null. Never throws: any text is a name.
  */
+import { type Categories, categoriesFromWords } from './categories.ts'
 import type { Draft, Expansion } from './expand.ts'
-import { graffitiColour, graphicFinish, readName, splitBase, typeFromWords } from './market-name.ts'
+import { graffitiColour, graphicFinish, readName, splitBase } from './market-name.ts'
 
 /** Drafts an item from its name alone. */
 export type DraftFromName = (name: string) => Draft
@@ -15,7 +16,8 @@ export type DraftFromName = (name: string) => Draft
 export function draftFromNames(known: Expansion): DraftFromName {
   const gear = new Map<string, Draft>()
   for (const draft of known.drafts) {
-    if (draft.weapon_type !== null && !gear.has(draft.weapon_type)) gear.set(draft.weapon_type, draft)
+    const { weapon_type: kind, base_name: model } = draft
+    if (kind !== null && model !== null && !gear.has(model)) gear.set(model, draft)
   }
   return name => {
     const parts = readName(name)
@@ -72,16 +74,13 @@ function classify(
   base: string,
   isStar: boolean,
   gear: Draft | undefined,
-): Pick<Draft, 'item_type' | 'item_subtype' | 'weapon_type' | 'style_name'> {
+): Categories & Pick<Draft, 'style_name'> {
   if (gear) {
     const { item_type, item_subtype, weapon_type } = gear
     return { item_type, item_subtype, weapon_type, style_name: null }
   }
-  const { type, subtype } = typeFromWords(base)
-  if (type === null && isStar) {
-    const isGloves = /\b(Gloves|Wraps)\b/.test(base)
-    return { item_type: isGloves ? 'Gloves' : 'Knife', item_subtype: null, weapon_type: null, style_name: null }
-  }
-  const style = type === 'Graffiti' ? graffitiColour(base) : graphicFinish(base)
-  return { item_type: type, item_subtype: subtype, weapon_type: null, style_name: style }
+  const categories = categoriesFromWords(base, isStar)
+  const { item_type: type } = categories
+  const style = type === 'Graffiti' ? graffitiColour(base) : type === 'Weapon' ? null : graphicFinish(base)
+  return { ...categories, style_name: style }
 }

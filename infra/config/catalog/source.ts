@@ -23,9 +23,10 @@ export interface SourceItem {
   /** Text that the source keeps beside an ambiguous name. */
   note: string | null
   description: string
-  isTournament: boolean
-  /** Item type of a weapon, such as `Rifle`; null for all else. */
-  weaponClass: string | null
+  /** What the source says of the tournament that an item commemorates. */
+  tournament: string | null
+  /** Kind of a weapon, such as `Assault Rifle`; null for all else. */
+  weaponKind: string | null
   side: 'Terrorist' | 'Counter-Terrorist' | null
   isBase: boolean
   /** Given to every player and never traded. */
@@ -60,8 +61,8 @@ function sourceItem(item: CS2EconomyItem): SourceItem {
     phase: parsePhase(item.altName ?? '') ?? null,
     note: item.altName ?? null,
     description: item.desc ?? '',
-    isTournament: item.tournamentDesc !== undefined,
-    weaponClass: item.isWeapon() ? weaponClass(item) : null,
+    tournament: item.tournamentDesc ?? null,
+    weaponKind: item.isWeapon() ? weaponKind(item) : null,
     side: sideOf(item),
     isBase: item.base === true,
     isFree: item.free === true,
@@ -80,14 +81,14 @@ function sourceItem(item: CS2EconomyItem): SourceItem {
   }
 }
 
-function weaponClass(item: CS2EconomyItem): string | null {
+function weaponKind(item: CS2EconomyItem): string | null {
   if (item.isPistol()) return 'Pistol'
   if (item.isSMG()) return 'SMG'
   if (item.isSniperRifle()) return 'Sniper Rifle'
-  if (item.isRifle()) return 'Rifle'
+  if (item.isRifle()) return 'Assault Rifle'
   if (item.isMachinegun()) return 'Machine Gun'
   if (item.isHeavy()) return 'Shotgun'
-  return item.isEquipment() ? 'Equipment' : null
+  return item.isEquipment() ? 'Taser' : null
 }
 
 function sideOf(item: CS2EconomyItem): SourceItem['side'] {
