@@ -11,8 +11,10 @@ import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-sc
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { allTopics } from '#schemas/topics.ts'
 import type { JsonText } from '../runtime/json-text.ts'
+import type { RegistrySettings } from '../runtime/kafka-settings.ts'
 import { type AvroToJson, avroToJson, NotPlain } from './avro-json.ts'
 import { avsc, type Type } from './avsc.ts'
+import { agentOf, authorizationOf, putJson, type RegistryAddress } from './registry-access.ts'
 
 /** A decoded record. */
 export interface Decoded {
@@ -69,8 +71,8 @@ const known = new Map<string, EventSchema<object>>(
 )
 
 /** Opens the codec; asks the registry for nothing until prepared. */
-export function openCodec(options: { url: string; namespace: string }): Codec {
-  const registry = openRegistry(options.url)
+export function openCodec(options: { registry: RegistryAddress; namespace: string }): Codec {
+  const registry = openRegistry(options.registry)
   const types = new Map<string, Type>()
   const writers = new Map<string, { type: Type; header: Buffer }>()
   const readers = new Map<number, Reader>()
@@ -181,13 +183,13 @@ function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
 const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
 
 /** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
-export async function registerSchemas(options: { url: string; namespace: string }): Promise<void> {
-  const registry = openRegistry(options.url)
+export async function registerSchemas(options: { registry: RegistryAddress; namespace: string }): Promise<void> {
+  const registry = openRegistry(options.registry)
   const events = [...known.values()]
   // One after the other: parallel first registrations race in the registry's store.
   for (const event of events) {
     const subject = options.namespace + subjectOf(event)
-    await setCompatibility(options.url, subject)
+    await setCompatibility(options.registry, subject)
     await registry.register(
       { type: SchemaType.AVRO, schema: JSON.stringify(event.avro) },
       { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE },
@@ -196,26 +198,23 @@ export async function registerSchemas(options: { url: string; namespace: string 
 }
 
 /** Set before the first version: the registry's own default is NONE, under which anything may follow. */
-async function setCompatibility(url: string, subject: string): Promise<void> {
-  const response = await fetch(`${url.replace(/\/+$/, '')}/config/${encodeURIComponent(subject)}`, {
-    method: 'PUT',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ compatibility: COMPATIBILITY.FULL_TRANSITIVE }),
-    signal: AbortSignal.timeout(REGISTRY_TIMEOUT_MS),
-  })
-  if (!response.ok) throw new Error(`schema registry refused the compatibility of ${subject}: ${await response.text()}`)
+function setCompatibility(registry: RegistryAddress, subject: string): Promise<void> {
+  const body = { compatibility: COMPATIBILITY.FULL_TRANSITIVE }
+  return putJson(registry, `/config/${encodeURIComponent(subject)}`, body, REGISTRY_TIMEOUT_MS)
 }
 
-function openRegistry(host: string): SchemaRegistry {
+function openRegistry({ url, settings }: RegistryAddress): SchemaRegistry {
+  const agent = agentOf(settings)
   return new SchemaRegistry({
-    host,
-    middlewares: [timeoutMiddleware],
+    host: url,
+    middlewares: [requestMiddleware(settings)],
     retry: { maxRetryTimeInSecs: 5, initialRetryTimeInSecs: 0.1, factor: 0.2, multiplier: 2, retries: 5 },
+    ...(agent === undefined ? {} : { agent }),
   } as ConstructorParameters<typeof SchemaRegistry>[0])
 }
 
-/** The client itself sets no limit on a call. */
-const timeoutMiddleware = () => ({
+/** The client itself sets no limit on a call, and keeps the credentials that it was made with. */
+const requestMiddleware = (settings: RegistrySettings) => () => ({
   prepareRequest: async (next: () => Promise<{ enhance(extra: object): unknown }>) =>
-    (await next()).enhance({ timeout: REGISTRY_TIMEOUT_MS }),
+    (await next()).enhance({ timeout: REGISTRY_TIMEOUT_MS, headers: authorizationOf(settings) }),
 })

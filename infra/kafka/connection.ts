@@ -11,15 +11,20 @@ import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Kafka as KafkaClient, KafkaConfig } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { PlatformConfig } from '../runtime/config.ts'
+import type { KafkaSettings } from '../runtime/kafka-settings.ts'
 import type { Log } from '../runtime/log.ts'
+import { CompressionCodecs, CompressionTypes, Kafka, logLevel } from './client/kafkajs.ts'
 import { type Codec, openCodec } from './codec.ts'
-import { CompressionCodecs, CompressionTypes, Kafka, logLevel } from './kafkajs.ts'
+import { type ClientSecurity, securityOf } from './security.ts'
 
 /** A role's way to Kafka. */
 export interface KafkaConnection {
   readonly namespace: string
   readonly role: string
   readonly brokers: readonly string[]
+  readonly settings: KafkaSettings
+  /** TLS and credentials of one client; nothing that reaches a broker goes without. */
+  security(): ClientSecurity
   readonly codec: Codec
   readonly log: Log
   readonly stateDir: string
@@ -74,13 +79,19 @@ export function connectKafka(options: { config: PlatformConfig; role: string; lo
     brokers,
     log,
     stateDir: config.stateDir,
-    codec: openCodec({ url: config.servers.schemaRegistry, namespace: config.namespace }),
+    settings: config.kafka,
+    security: () => securityOf(config.kafka),
+    codec: openCodec({
+      registry: { url: config.servers.schemaRegistry, settings: config.registry },
+      namespace: config.namespace,
+    }),
     topicName: key => `${config.namespace}${topics[key].name}`,
     groupName: group => `${config.namespace}${group}`,
     newClient: (id, overrides = {}, onLost = () => undefined) =>
       new Kafka({
         clientId: `${config.namespace}${role}-${id}`,
         brokers: [...brokers],
+        ...securityOf(config.kafka),
         connectionTimeout: 3_000,
         requestTimeout: 30_000,
         logLevel: logLevel.WARN,

@@ -6,8 +6,9 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { decodeFetch } from '#infra/kafka/fetch-decoding.ts'
-import { loadInternal } from '#infra/kafka/kafkajs.ts'
+import '#infra/kafka/client/kafkajs.ts'
+import { decodeFetch } from '#infra/kafka/client/fetch-decoding.ts'
+import { loadInternal } from '#infra/kafka/client/internals.ts'
 
 interface Encoder {
   buffer: Buffer

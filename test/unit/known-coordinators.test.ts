@@ -4,7 +4,7 @@
  * The cluster is the two methods of the client's that ask.
  */
 import { expect } from 'chai'
-import { withKnownCoordinators } from '#infra/kafka/kafkajs.ts'
+import { withKnownCoordinators } from '#infra/kafka/client/known-coordinators.ts'
 
 const [GROUP, TRANSACTION] = [0, 1]
 

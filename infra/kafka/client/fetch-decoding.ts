@@ -7,7 +7,7 @@
  * first offset, as the Java client does; control records never show; what a fetch cut off at its end is left for the next.
  * Held against the client's own decoder byte by byte, and against a broker, in test/unit and test/integration.
  */
-import { loadInternal } from './kafkajs.ts'
+import { loadInternal } from './internals.ts'
 
 /** A record as the log holds it. */
 export interface DecodedRecord {
@@ -48,19 +48,25 @@ interface Decompressor {
   decompress(bytes: Buffer): Promise<Buffer>
 }
 
+const { createErrorFromCode } = loadInternal('protocol/error') as { createErrorFromCode(code: number): Error }
+
+/** Why a partition brought nothing; undefined when all is well with it. */
+export const errorOf = ({ errorCode }: FetchedRecords): Error | undefined =>
+  errorCode === 0 ? undefined : createErrorFromCode(errorCode)
+
 const { lookupCodecByAttributes } = loadInternal('protocol/message/compression') as {
   lookupCodecByAttributes(attributes: number): Decompressor | null
 }
 
-/** Fetches by the client's own request and connection, and decodes the answer here. */
+/** Fetches by the client's own request and connection, and decodes the answer here. Errors of partitions are returned, not thrown. */
 export async function fetchRecords(broker: FetchingBroker, request: object): Promise<FetchedRecords[]> {
   const lean: FetchingBroker = Object.create(broker, {
     lookupRequest: {
       value: (apiKey: number, versions: object) => {
         const make = broker.lookupRequest(apiKey, versions)
         return (parameters: object): Exchange => {
-          const { request: asked, response } = make(parameters)
-          return { request: asked, response: { decode: decodeFetch, parse: response.parse } }
+          // The client throws the first error of a partition, and with it what the others brought.
+          return { request: make(parameters).request, response: { decode: decodeFetch, parse: async all => all } }
         }
       },
     },

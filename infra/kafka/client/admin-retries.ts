@@ -1,0 +1,62 @@
+/**
+ * kafkajs's admin ends a request at the first broker that is away or leads no more, although others answer. Here requests that
+ * may be repeated are, with metadata asked for again, until leaders and coordinators have moved.
+ *
+ * While no broker answers at all a request fails as before: a command then says so soon. Held on three real brokers, of which one is
+ * stopped, in test/integration/missing-broker.test.ts.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { replaceExport } from './internals.ts'
+import { isAway } from './reachable-brokers.ts'
+
+type Call = (...args: unknown[]) => Promise<unknown>
+
+interface Options {
+  cluster: { refreshMetadata(): Promise<void> }
+}
+
+/** Those whose repeat changes nothing. */
+const REPEATABLE = [
+  ...['listTopics', 'fetchTopicMetadata', 'fetchTopicOffsets', 'fetchTopicOffsetsByTimestamp', 'describeCluster'],
+  ...['listGroups', 'describeGroups', 'fetchOffsets', 'setOffsets', 'describeConfigs', 'alterConfigs', 'createTopics'],
+]
+/** What the brokers answer while a partition or a group is moving. */
+const MOVING = new Set([
+  ...['LEADER_NOT_AVAILABLE', 'NOT_LEADER_FOR_PARTITION', 'FENCED_LEADER_EPOCH', 'UNKNOWN_LEADER_EPOCH'],
+  ...['REPLICA_NOT_AVAILABLE', 'OFFSET_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS', 'GROUP_COORDINATOR_NOT_AVAILABLE'],
+  ...['NOT_COORDINATOR_FOR_GROUP', 'NOT_CONTROLLER', 'REQUEST_TIMED_OUT'],
+])
+/** A cluster that is busy may take a minute to miss a broker and to elect others in its place. */
+const LIMIT_MS = 120_000
+const PAUSE_MS = 200
+
+/** Puts the repeats in the client. */
+export const correctAdmin = (): void =>
+  replaceExport('admin', (open: (options: Options) => Record<string, Call>) => (options: Options) => {
+    const admin = open(options)
+    const repeated = REPEATABLE.flatMap(name => {
+      const call = admin[name]
+      return call === undefined ? [] : [[name, (...args: unknown[]) => repeat(options, () => call(...args))]]
+    })
+    return { ...admin, ...Object.fromEntries(repeated) }
+  })
+
+async function repeat({ cluster }: Options, call: () => Promise<unknown>): Promise<unknown> {
+  const startedAt = performance.now()
+  for (;;) {
+    try {
+      return await call()
+    } catch (error) {
+      if (!isPassing(error) || performance.now() - startedAt > LIMIT_MS) throw error
+      await cluster.refreshMetadata().catch(() => Promise.reject(error))
+      await delay(PAUSE_MS)
+    }
+  }
+}
+
+/** The client's own retries wrap what they gave up on. */
+function isPassing(error: unknown): boolean {
+  const { type, name, cause } = error as { type?: string; name: string; cause?: { type?: string } }
+  const hasNobodyFound = name === 'KafkaJSGroupCoordinatorNotFound'
+  return hasNobodyFound || isAway(error) || isAway(cause) || MOVING.has(type ?? '') || MOVING.has(cause?.type ?? '')
+}

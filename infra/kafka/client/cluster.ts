@@ -1,0 +1,55 @@
+/**
+ * The client's own cluster, bare: metadata, leaders and connections, for readers without a group.
+ *
+ * Opens nothing until it is told to connect.
+ */
+import type { ClientSecurity } from '../security.ts'
+import type { FetchingBroker } from './fetch-decoding.ts'
+import { loadInternal } from './internals.ts'
+import { logLevel } from './kafkajs.ts'
+import type { WireConnection } from './wire.ts'
+
+/** A broker that is connected. */
+export interface ClusterBroker extends FetchingBroker {
+  listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
+  leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
+  connectionPool: WireConnection
+}
+
+/** What of the client's cluster is used. */
+export interface Cluster {
+  connect(): Promise<void>
+  disconnect(): Promise<void>
+  addMultipleTargetTopics(topics: string[]): Promise<void>
+  refreshMetadataIfNecessary(): Promise<void>
+  refreshMetadata(): Promise<void>
+  findLeaderForPartitions(topic: string, partitions: number[]): Record<string, number[]>
+  findBroker(node: { nodeId: string }): Promise<ClusterBroker>
+  findControllerBroker(): Promise<ClusterBroker>
+  findGroupCoordinator(group: { groupId: string }): Promise<ClusterBroker>
+  brokerPool: { metadata: { brokers: { nodeId: string }[] } | null }
+}
+
+const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
+const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
+
+/** Makes a cluster; it connects when told to. */
+export function openCluster(options: {
+  brokers: readonly string[]
+  clientId: string
+  security(): ClientSecurity
+}): Cluster {
+  return new ClusterClass({
+    logger: createLogger({ level: logLevel.NOTHING, logCreator: () => () => undefined }),
+    ...options.security(),
+    brokers: [...options.brokers],
+    clientId: options.clientId,
+    connectionTimeout: 3_000,
+    requestTimeout: 30_000,
+    enforceRequestTimeout: true,
+    metadataMaxAge: 300_000,
+    allowAutoTopicCreation: false,
+    // The caller is told soon that brokers are away, and decides.
+    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 6 },
+  })
+}

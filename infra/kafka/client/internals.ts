@@ -1,0 +1,24 @@
+/**
+ * Parts of the pinned kafkajs that its package does not export: loaded by file, and replaced before anything else loads them.
+ *
+ * Only this folder and the tests that hold a correction against its original may import it (infra/checks, boundaries).
+ */
+import { createRequire } from 'node:module'
+import type * as kafkajs from 'kafkajs'
+
+const load = createRequire(import.meta.url)
+
+/** Loads the client. */
+export const loadClient = (): typeof kafkajs => load('kafkajs') as typeof kafkajs
+
+/** Loads a file of the client. */
+export const loadInternal = (path: string): unknown => load(`kafkajs/src/${path}`)
+
+/** Puts another function in the place of what a file of the client exports. */
+export function replaceExport<T>(path: string, replace: (original: T) => unknown): void {
+  const file = load.resolve(`kafkajs/src/${path}`)
+  const original = load(file) as T
+  const cached = load.cache[file]
+  if (!cached) throw new Error('kafkajs was not loaded from files: its corrections cannot be applied')
+  cached.exports = replace(original)
+}

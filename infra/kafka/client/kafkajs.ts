@@ -1,0 +1,40 @@
+/**
+ * kafkajs 2.2.4 with its known faults corrected and its slow spots replaced: the only place that loads it.
+ *
+ * Each correction is a file of this folder that says what it mends and where it is held; all are installed here, before the client
+ * is first loaded. The version is pinned: its files are addressed by name.
+ */
+import { correctAbortedRecords } from './aborted-records.ts'
+import { correctAdmin } from './admin-retries.ts'
+import { correctCoordinatorSearch } from './coordinator-search.ts'
+import { correctEmptiedBatches } from './emptied-batches.ts'
+import { loadClient } from './internals.ts'
+import { rememberCoordinators } from './known-coordinators.ts'
+import { correctReachableBrokers } from './reachable-brokers.ts'
+import { replaceRecordEncoding } from './record-encoding.ts'
+import { correctRequestTimer } from './request-timer.ts'
+import { correctSends } from './send-messages.ts'
+import { correctConnects } from './shared-connects.ts'
+import { correctSilentBrokers } from './silent-brokers.ts'
+
+// Files that others load come first: what is loaded keeps what it found.
+replaceRecordEncoding()
+correctAbortedRecords()
+correctEmptiedBatches()
+correctSends()
+rememberCoordinators()
+correctAdmin()
+correctRequestTimer()
+correctConnects()
+correctSilentBrokers()
+correctCoordinatorSearch()
+correctReachableBrokers()
+// Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
+process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
+
+/** The corrected client: its class, log levels, compression codes with their codecs, and kinds of things that settings belong to. */
+export const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceTypes } = loadClient()
+/** What members of a group tell each other, as bytes. */
+export const { AssignerProtocol } = loadClient()
+/** The codes of rights. */
+export const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = loadClient()

@@ -1,0 +1,126 @@
+/**
+ * Sends that meet two leaders, one of which fails: nothing that was sent is lost or doubled.
+ *
+ * kafkajs remembered answers by broker and repeated while other requests were under way: partitions that moved to a broker that had
+ * answered were never sent, and records of a slow one stood twice, in transactions that committed. The brokers are scripted, the client
+ * as it comes runs against the same script in a thread of its own, and must lose or double there.
+ */
+import { expect } from 'chai'
+import { runKafkajs, type SendJob } from '#test/fixtures/kafkajs-worker.ts'
+import { openScriptedBrokers, type ProducedBatch, type Reaction } from '#test/fixtures/scripted-brokers.ts'
+
+const TOPIC = 'market.book-changes'
+const NOT_LEADER = 6
+const MESSAGE_TOO_LARGE = 10
+const SLOW_MS = 400
+const SENDS = [
+  { 0: ['a0', 'a1'], 1: ['b0', 'b1'] },
+  { 0: ['a2'], 1: ['b2'] },
+]
+const WHOLE = { 0: ['a0', 'a1', 'a2'], 1: ['b0', 'b1', 'b2'] }
+
+type React = (
+  move: (partition: number, node: number) => void,
+) => (node: number, batches: ProducedBatch[], number: number) => Reaction
+
+/** Sends from a thread to brokers that answer as scripted. */
+async function sendTo(react: React, job: Partial<SendJob> & { isCorrected: boolean }) {
+  const brokers = await openScriptedBrokers({
+    topic: TOPIC,
+    leaders: [
+      [0, 1],
+      [1, 2],
+    ],
+    react: react((partition, node) => brokers.leaders.set(partition, node)),
+  })
+  try {
+    const { areSent } = await runKafkajs({
+      ...{ kind: 'send', brokers: brokers.addresses, topic: TOPIC, sends: SENDS, retries: 20 },
+      ...job,
+    })
+    return { areSent, log: brokers.log(), requests: brokers.requests }
+  } finally {
+    await brokers.close()
+  }
+}
+
+/** Broker 1 takes its records; broker 2 has just lost its partition to broker 1. */
+const moved: React = move => (node, _, number) => {
+  if (node !== 2) return number > 1 ? {} : { delayMs: 0 }
+  move(1, 1)
+  return { errors: { 1: NOT_LEADER } }
+}
+
+/** Broker 1 takes its records and answers late; broker 2 refuses at once, and not again. */
+const slow: React = () => {
+  let refused = false
+  return node => {
+    if (node === 1) return { delayMs: SLOW_MS }
+    if (refused) return {}
+    refused = true
+    return { errors: { 1: NOT_LEADER } }
+  }
+}
+
+/** Broker 2 takes its records and breaks the connection before it answers, once. */
+const cut: React = () => {
+  let isCut = false
+  return node => {
+    if (node === 1 || isCut) return {}
+    isCut = true
+    return { isCut }
+  }
+}
+
+describe('sends over several leaders', function () {
+  this.timeout(60_000)
+
+  for (const [name, react] of [
+    ['that lose a partition to each other', moved],
+    ['of which one is slow', slow],
+  ] as const) {
+    it(`write records once, in order, to brokers ${name}`, async () => {
+      const corrected = await sendTo(react, { isCorrected: true })
+      expect(corrected.areSent).to.deep.equal([true, true])
+      expect(corrected.log).to.deep.equal(WHOLE)
+      const stock = await sendTo(react, { isCorrected: false })
+      expect(stock.areSent).to.deep.equal([true, true])
+      expect(stock.log, 'the client as it comes must lose or double here').to.not.deep.equal(WHOLE)
+    })
+
+    it(`fail a transaction at once, and show nothing of it, at brokers ${name}`, async () => {
+      const sends = SENDS.slice(0, 1)
+      const corrected = await sendTo(react, { isCorrected: true, transactionalId: 'book-0', sends })
+      expect(corrected.areSent).to.deep.equal([false])
+      expect(corrected.log).to.deep.equal({ 0: [], 1: [] })
+      expect(corrected.requests.map(({ node }) => node).sort(), 'one request to each broker').to.deep.equal([1, 2])
+      const stock = await sendTo(react, { isCorrected: false, transactionalId: 'book-0', sends })
+      expect(stock.areSent).to.deep.equal([true])
+      expect(stock.log, 'the client as it comes must commit a loss or a double here').to.not.deep.equal(SENDS[0])
+    })
+  }
+
+  it('repeat records with the same sequence when a connection breaks before the answer', async () => {
+    const { areSent, log, requests } = await sendTo(cut, { isCorrected: true })
+    expect(areSent).to.deep.equal([true, true])
+    expect(log).to.deep.equal(WHOLE)
+    const [first, repeated] = requests.filter(({ node }) => node === 2)
+    expect(repeated).to.deep.equal(first)
+  })
+
+  it('never give the sequences of records that may be written to others', async () => {
+    const isAlwaysCut: React = () => (node, _, number) => ({ isCut: node === 2 && number < 4 })
+    const { areSent, log } = await sendTo(isAlwaysCut, { isCorrected: true, retries: 1 })
+    expect(areSent).to.deep.equal([false, true])
+    expect(log[1], 'as many records as before, and yet not taken for them').to.deep.equal(WHOLE[1])
+  })
+
+  it('report an error that no repeat mends after what other brokers took has settled', async () => {
+    const tooLarge: React = () => node => (node === 1 ? { delayMs: SLOW_MS } : { errors: { 1: MESSAGE_TOO_LARGE } })
+    const sends = SENDS.slice(0, 1)
+    const { areSent, log, requests } = await sendTo(tooLarge, { isCorrected: true, sends })
+    expect(areSent).to.deep.equal([false])
+    expect(log).to.deep.equal({ 0: ['a0', 'a1'], 1: [] })
+    expect(requests).to.have.length(2)
+  })
+})

@@ -1,0 +1,135 @@
+/**
+ * One of three brokers is away, or leads no more: whatever reads or writes goes on by the others.
+ *
+ * Readers without a group asked a broker that led no more for up to five minutes; an admin, a search for a coordinator and a metadata request
+ * failed at the first broker that was away. The clients of each kind are opened while all brokers answer, so that they know the one that goes.
+ */
+import { expect } from 'chai'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { follow } from '#infra/kafka/follower.ts'
+import { joinGroup } from '#infra/kafka/group-consumer.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { createTopics } from '#infra/kafka/topic-admin.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { useCluster } from '#test/harness/use-cluster.ts'
+
+const MOVE_LIMIT_MS = 30_000
+/** The reader's share of a leader's move. */
+const GOES_ON_MS = 2_000
+/** A broker that is killed is missed after its session, and a busy machine elects slowly. */
+const AWAY_LIMIT_MS = 90_000
+
+describe('a missing broker', function () {
+  this.timeout(180_000)
+  const place = useCluster()
+  let kafka: KafkaConnection
+  const undo: (() => Promise<unknown>)[] = []
+
+  before(() => {
+    kafka = place.connect('test')
+  })
+  afterEach(async () => {
+    for (const end of undo.splice(0).reverse()) await end()
+  })
+
+  /** A topic of the catalogue with a leader for each partition, an admin, and what sends a record to each of its partitions. */
+  async function provide(key: TopicKey, replicationFactor: number) {
+    const { partitions } = topics[key]
+    const topic = kafka.topicName(key)
+    const admin = kafka.newClient('admin').admin()
+    await admin.connect()
+    undo.push(() => admin.disconnect())
+    await createTopics(admin, [{ topic, numPartitions: partitions, replicationFactor }])
+    const retry = { initialRetryTime: 100, maxRetryTime: 500, retries: 300 }
+    const producer = kafka.newClient('producer', { retry }).producer({ idempotent: true, maxInFlightRequests: 1 })
+    await producer.connect()
+    undo.push(() => producer.disconnect())
+    const all = Array.from({ length: partitions }, (_, partition) => partition)
+    const send = async (round: string): Promise<string[]> => {
+      const messages = all.map(partition => ({ key: `${round}-${partition}`, value: '', partition }))
+      await producer.send({ topic, acks: -1, messages })
+      return messages.map(({ key: sent }) => sent)
+    }
+    const leaders = async (): Promise<number[]> => {
+      const { topics: found } = await admin.fetchTopicMetadata({ topics: [topic] })
+      const led = found[0]?.partitions ?? []
+      return all.map(partition => led.find(({ partitionId }) => partitionId === partition)?.leader ?? -1)
+    }
+    return { topic, admin, all, send, leaders }
+  }
+
+  /** The keys that a reader without a group is given. */
+  async function followed(key: TopicKey): Promise<string[]> {
+    const keys: string[] = []
+    const stop = new AbortController()
+    const following = await follow(kafka, key, {
+      from: 'start',
+      signal: stop.signal,
+      onRecords: records => void keys.push(...records.map(record => String(record.key))),
+    })
+    undo.push(() => {
+      stop.abort()
+      return following.closed
+    })
+    return keys
+  }
+
+  it('does not hold a reader up after another broker leads: it goes on within two seconds', async () => {
+    const { topic, admin, all, send, leaders } = await provide('bids', 1)
+    const keys = await followed('bids')
+    const before = await send('before')
+    await eventually(() => before.every(key => keys.includes(key)), GOES_ON_MS, 'what came before the move')
+    const former = await leaders()
+    const next = former.map(leader => (leader % 3) + 1)
+    const partitionAssignment = all.map(partition => ({ partition, replicas: [next[partition] as number] }))
+    await admin.alterPartitionReassignments({ topics: [{ topic, partitionAssignment }] })
+    await eventually(async () => `${await leaders()}` === `${next}`, MOVE_LIMIT_MS, 'other leaders')
+    const after = await send('after')
+    await eventually(() => after.every(key => keys.includes(key)), GOES_ON_MS, 'what came after the move')
+    expect(keys).to.have.length(before.length + after.length)
+  })
+
+  it('ends nothing that other brokers can answer', async () => {
+    const { topic, admin, all, send } = await provide('quotes', 3)
+    const keys = await followed('quotes')
+    const reader = await openRangeReader(kafka, [topic])
+    undo.push(() => reader.close())
+    const failures: Error[] = []
+    const grouped = new Set<string>()
+    const member = await joinGroup(
+      kafka,
+      { group: 'g', topics: ['quotes'], fail: error => failures.push(error) },
+      {
+        assigned: () => undefined,
+        async batch({ messages }) {
+          for (const { key } of messages) grouped.add(String(key))
+          return 'done'
+        },
+        passed: async () => undefined,
+      },
+    )
+    undo.push(() => member.leave())
+    const before = await send('before')
+    await eventually(() => before.every(key => grouped.has(key)), MOVE_LIMIT_MS, 'the group')
+    const broker = place.cluster.brokers[1]
+    await broker?.kill()
+    undo.push(async () => broker?.start())
+    const asked = Promise.all([
+      admin.fetchTopicOffsets(topic),
+      admin.fetchOffsets({ groupId: kafka.groupName('g'), topics: [topic] }),
+      ...all.map(partition => reader.end(topic, partition)),
+      send('away'),
+    ])
+    const late = eventually(
+      () => all.every(partition => keys.includes(`away-${partition}`) && grouped.has(`away-${partition}`)),
+      AWAY_LIMIT_MS,
+      'what came while a broker was away',
+    )
+    await asked
+    await late
+    expect(broker?.isRunning()).to.equal(false)
+    expect(failures).to.deep.equal([])
+    expect(keys.filter(key => key.startsWith('away'))).to.have.length(all.length)
+  })
+})

@@ -1,0 +1,67 @@
+/**
+ * The replaced parts of kafkajs's producer give what the originals give, byte by byte.
+ *
+ * The originals are loaded from the pinned package by file before anything else: this test
+ * never loads infra/kafka/client/kafkajs.ts, which would replace them.
+ */
+import { createRequire } from 'node:module'
+import { expect } from 'chai'
+import fc from 'fast-check'
+import { groupByPartition } from '#infra/kafka/client/message-grouping.ts'
+import { recordEncoder } from '#infra/kafka/client/record-encoding.ts'
+
+interface Fields {
+  key?: Buffer | string | null
+  value: Buffer | string | null
+  offsetDelta?: number
+  timestampDelta?: number
+  headers?: Record<string, unknown>
+}
+
+const load = createRequire(import.meta.url)
+const original = load('kafkajs/src/protocol/recordBatch/record/v0/index.js') as (fields: Fields) => {
+  buf: Buffer
+  buffer: Buffer
+}
+const originalGroup = load('kafkajs/src/producer/groupMessagesPerPartition.js') as typeof groupByPartition
+
+const content = fc.oneof(
+  fc.constant(null),
+  fc.string({ maxLength: 300 }),
+  fc.string({ unit: 'binary', maxLength: 50 }),
+  fc.uint8Array({ maxLength: 20_000 }).map(bytes => Buffer.from(bytes)),
+)
+const delta = fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }))
+
+describe('kafkajs producer replacements', () => {
+  it('encode a record as the original does', () => {
+    const encode = recordEncoder(original)
+    fc.assert(
+      fc.property(content, content, delta, delta, (key, value, offsetDelta, timestampDelta) => {
+        const fields = { key, value, offsetDelta, timestampDelta }
+        expect(encode(fields).buffer.equals(original(fields).buffer)).to.equal(true)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('hand a record with headers to the original', () => {
+    const fields = { key: 'k', value: 'v', offsetDelta: 1, timestampDelta: 2, headers: { trace: 'abc' } }
+    expect(recordEncoder(original)(fields).buffer.equals(original(fields).buffer)).to.equal(true)
+  })
+
+  it('group by partition as the original does, in order', () => {
+    const messages = fc.array(fc.record({ partition: fc.integer({ min: 0, max: 20 }), value: fc.string() }))
+    fc.assert(
+      fc.property(messages, list => {
+        const grouping = {
+          topic: 't',
+          partitionMetadata: [{}],
+          messages: list,
+          partitioner: ({ message }: { message: { partition: number } }) => message.partition,
+        }
+        expect(groupByPartition(grouping)).to.deep.equal(originalGroup(grouping))
+      }),
+    )
+  })
+})
