@@ -161,7 +161,7 @@ export const topics = {
     partitions: 1,
     retention: { policy: 'compact' },
     writer: 'setup',
-    readers: ['book', 'sales', 'api', 'feed'],
+    readers: ['book', 'sales', 'candles', 'history', 'live-view', 'market-summary', 'api', 'feed'],
   },
   fx: {
     name: 'market.fx',

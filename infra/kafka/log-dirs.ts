@@ -4,7 +4,7 @@
  * The pinned client lacks this request; its connection carries any. Reads only. Invariant: what the broker marks as
  * a future replica is not counted, so a partition that is being moved counts once.
  */
-import { loadInternal } from './kafkajs.ts'
+import { Decoder, Encoder, type WireConnection, type WireDecoder } from './client/wire.ts'
 
 /** The bytes of a partition on one broker. */
 export interface PartitionBytes {
@@ -12,27 +12,6 @@ export interface PartitionBytes {
   partition: number
   bytes: number
 }
-
-/** What of a broker's connection is used. */
-export interface WireConnection {
-  send<T>(exchange: { request: object; response: { decode: unknown; parse: (decoded: T) => T } }): Promise<T>
-}
-
-interface Encoder {
-  writeInt32(value: number): Encoder
-}
-
-interface Decoder {
-  readInt16(): number
-  readInt32(): number
-  readInt64(): { toString(): string }
-  readString(): string
-  readBoolean(): boolean
-  readArray<T>(read: (decoder: Decoder) => T): T[]
-}
-
-const EncoderClass = loadInternal('protocol/encoder') as new () => Encoder
-const DecoderClass = loadInternal('protocol/decoder') as new (bytes: Buffer) => Decoder
 
 const API_KEY = 35
 const ALL_TOPICS = -1
@@ -44,13 +23,13 @@ export async function readLogDirs(connection: WireConnection): Promise<Partition
       apiKey: API_KEY,
       apiVersion: 1,
       apiName: 'DescribeLogDirs',
-      encode: async () => new EncoderClass().writeInt32(ALL_TOPICS),
+      encode: async () => new Encoder().writeInt32(ALL_TOPICS),
     },
-    response: { decode: async (bytes: Buffer) => decode(new DecoderClass(bytes)), parse: decoded => decoded },
+    response: { decode: async (bytes: Buffer) => decode(new Decoder(bytes)), parse: decoded => decoded },
   })
 }
 
-function decode(decoder: Decoder): PartitionBytes[] {
+function decode(decoder: WireDecoder): PartitionBytes[] {
   decoder.readInt32() // throttle time
   return decoder
     .readArray(dirs => {

@@ -1,23 +1,38 @@
 /**
- * Creates the catalogue's topics and keeps their retention as the catalogue says.
+ * Creates the catalogue's topics, and gives existing ones the settings that they lack.
  *
  * For the set-up step alone. Invariant: an existing topic is never deleted or given fewer
- * partitions; a catalogue that asks for another number is refused, because keys would move.
+ * partitions; a catalogue that asks for another number is refused, because keys would move. A setting that an operator
+ * has made stays, unless records would be lost or refused with it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
+import { ConfigResourceTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { ConfigResourceTypes } from './kafkajs.ts'
+import { setTopicSettings, type TopicSettings } from './incremental-configs.ts'
+import { UnfitCluster } from './refusal.ts'
 
 /** A transaction of `book` holds a whole refresh; its changelog part goes to one partition in one batch. */
 const MAX_MESSAGE_BYTES = 16 * 2 ** 20
 
-/** Creates missing topics and corrects the settings of existing ones. */
-export async function setUpTopics(kafka: KafkaConnection, replicas = 1): Promise<void> {
+/** Where a setting comes from: the topic's own configuration. */
+const OWN_SETTING = 1
+/** How long brokers that are starting are waited for before there are too few. */
+const BROKERS_LIMIT_MS = 10_000
+const DEFAULT_REPLICAS = 3
+const UNCLEAN = 'unclean.leader.election.enable'
+const MIN_IN_SYNC = 'min.insync.replicas'
+
+/** Without these, records are refused, ordered otherwise or forgotten: they are set whatever a topic has. */
+const NEEDED = ['max.message.bytes', 'message.timestamp.type', 'cleanup.policy']
+
+/** Creates missing topics and gives existing ones the settings that they lack; what an operator has set stays. */
+export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: number; changed: string[] }> {
   const admin = kafka.newClient('admin').admin()
   await admin.connect()
   try {
+    const replication = await replicationOf(kafka, admin)
     const existing = new Set(await admin.listTopics())
     const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
     const missing = named.filter(topic => !existing.has(topic.name))
@@ -25,26 +40,78 @@ export async function setUpTopics(kafka: KafkaConnection, replicas = 1): Promise
       const topics = missing.map(topic => ({
         topic: topic.name,
         numPartitions: topic.partitions,
-        replicationFactor: replicas,
-        configEntries: settingsOf(topic),
+        replicationFactor: replication.factor,
+        configEntries: Object.entries({ ...settingsOf(topic), [MIN_IN_SYNC]: String(replication.inSync) }).map(
+          ([name, value]) => ({ name, value }),
+        ),
       }))
       await createTopics(admin, topics)
     }
     const kept = named.filter(topic => existing.has(topic.name))
-    if (kept.length > 0) {
-      await refuseOtherPartitions(admin, kept)
-      await admin.alterConfigs({
-        validateOnly: false,
-        resources: kept.map(topic => ({
-          type: ConfigResourceTypes.TOPIC,
-          name: topic.name,
-          configEntries: settingsOf(topic),
-        })),
-      })
-    }
+    const changes = kept.length > 0 ? await changesOf(admin, kept, replication.inSync) : new Map()
+    if (changes.size > 0) await setTopicSettings(kafka, changes)
+    return { created: missing.length, changed: [...changes.keys()] }
   } finally {
     await admin.disconnect()
   }
+}
+
+/** Replicas of a topic and how many must hold a record: those of the settings, else the most that the cluster has, up to three. */
+async function replicationOf(kafka: KafkaConnection, admin: Admin): Promise<{ factor: number; inSync: number }> {
+  const { replicationFactor, minInsyncReplicas } = kafka.settings
+  const countBrokers = async () => (await admin.describeCluster()).brokers.length
+  let brokers = await countBrokers()
+  const limit = performance.now() + BROKERS_LIMIT_MS
+  while (brokers < (replicationFactor ?? 1) && performance.now() < limit) {
+    await delay(LEADER_POLL_MS)
+    brokers = await countBrokers()
+  }
+  const factor = replicationFactor ?? Math.min(DEFAULT_REPLICAS, brokers)
+  const inSync = minInsyncReplicas ?? Math.max(1, factor - 1)
+  if (factor > brokers)
+    throw new UnfitCluster(`KAFKA_REPLICATION_FACTOR is ${factor}, but the cluster has ${brokers} brokers`)
+  if (inSync > factor)
+    throw new UnfitCluster(
+      `KAFKA_MIN_INSYNC_REPLICAS is ${inSync}, but topics get ${factor} replicas on ${brokers} brokers`,
+    )
+  return { factor, inSync }
+}
+
+/** What existing topics lack, by name; refuses what would move keys or lose records. */
+async function changesOf(
+  admin: Admin,
+  topics: readonly TopicDefinition[],
+  inSync: number,
+): Promise<Map<string, TopicSettings>> {
+  const replicas = await refuseOtherPartitions(admin, topics)
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: topics.map(({ name }) => ({ type: ConfigResourceTypes.TOPIC, name })),
+  })
+  const changes = new Map<string, TopicSettings>()
+  for (const { resourceName, configEntries } of resources) {
+    const topic = topics.find(({ name }) => name === resourceName)
+    if (topic === undefined) continue
+    const entries = configEntries as unknown as { configName: string; configValue: string; configSource: number }[]
+    const own = new Map(
+      entries
+        .filter(({ configSource }) => configSource === OWN_SETTING)
+        .map(({ configName, configValue }) => [configName, configValue]),
+    )
+    if (own.get(UNCLEAN) === 'true')
+      throw new UnfitCluster(
+        `${resourceName} has ${UNCLEAN}=true: an election may lose acknowledged records. Remove that setting, or set it to false`,
+      )
+    const wanted: TopicSettings = {
+      ...settingsOf(topic),
+      [MIN_IN_SYNC]: String(Math.min(inSync, replicas.get(resourceName) ?? 1)),
+    }
+    const lacking = Object.entries(wanted).filter(([name, value]) =>
+      NEEDED.includes(name) ? own.get(name) !== value : !own.has(name),
+    )
+    if (lacking.length > 0) changes.set(resourceName, Object.fromEntries(lacking))
+  }
+  return changes
 }
 
 /** Deletes every topic of a namespace; for tests, which own theirs. Refuses the production namespace. */
@@ -91,7 +158,8 @@ async function waitForLeaders(admin: Admin, names: string[]): Promise<void> {
   }
 }
 
-async function refuseOtherPartitions(admin: Admin, topics: readonly TopicDefinition[]): Promise<void> {
+/** Refuses another number of partitions than the catalogue's; the replicas of each topic. */
+async function refuseOtherPartitions(admin: Admin, topics: readonly TopicDefinition[]): Promise<Map<string, number>> {
   const { topics: found } = await admin.fetchTopicMetadata({ topics: topics.map(topic => topic.name) })
   for (const { name, partitions } of found) {
     const wanted = topics.find(topic => topic.name === name)?.partitions
@@ -99,10 +167,14 @@ async function refuseOtherPartitions(admin: Admin, topics: readonly TopicDefinit
       throw new Error(`${name} has ${partitions.length} partitions, the catalogue says ${wanted}: keys would move`)
     }
   }
+  return new Map(
+    found.map(({ name, partitions }) => [name, Math.min(...partitions.map(({ replicas }) => replicas.length))]),
+  )
 }
 
-function settingsOf(topic: TopicDefinition): { name: string; value: string }[] {
-  const settings: Record<string, string> = {
+function settingsOf(topic: TopicDefinition): TopicSettings {
+  const settings: TopicSettings = {
+    [UNCLEAN]: 'false',
     'max.message.bytes': String(MAX_MESSAGE_BYTES),
     // Records carry event time far in the past when history is loaded; age, and order between topics, count from arrival.
     'message.timestamp.type': 'LogAppendTime',
@@ -117,5 +189,5 @@ function settingsOf(topic: TopicDefinition): { name: string; value: string }[] {
     settings['retention.ms'] = String(topic.retention.ms)
     settings['retention.bytes'] = String(topic.retention.bytesPerPartition)
   }
-  return Object.entries(settings).map(([name, value]) => ({ name, value }))
+  return settings
 }

@@ -6,8 +6,8 @@
  * hold the records.
  */
 import { allTopics } from '#schemas/topics.ts'
+import { CompressionTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { CompressionTypes } from './kafkajs.ts'
 import { createTopics } from './topic-admin.ts'
 import type { ScannedRecord } from './topic-scan.ts'
 

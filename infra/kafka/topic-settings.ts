@@ -4,8 +4,8 @@
  * Reads the brokers' configuration only. Invariant: a topic that does not exist is missing in the answer.
  */
 import { allTopics } from '#schemas/topics.ts'
+import { ConfigResourceTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { ConfigResourceTypes } from './kafkajs.ts'
 
 /** The retention of a topic as the brokers have it. */
 export interface LiveRetention {

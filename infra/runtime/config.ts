@@ -6,7 +6,9 @@
  * the README's configuration table.
  */
 import type { ServerAddresses } from '#infra/stack/servers.ts'
+import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
+import { readSecret } from './secret.ts'
 
 /** An OpenID provider, and what it knows this platform by. */
 export interface SignInConfig {
@@ -21,6 +23,8 @@ export interface PlatformConfig {
   /** Prefix of topics, groups and keys; empty in production, `t7f3a.` in a test. */
   namespace: string
   servers: ServerAddresses
+  kafka: KafkaSettings
+  registry: RegistrySettings
   host: string
   /** Port of the process's HTTP host; 0 lets the system choose. */
   port: number
@@ -62,9 +66,14 @@ type Environment = Record<string, string | undefined>
 /** Reads the settings; throws an Error that names every variable at fault. */
 export function readConfig(env: Environment): PlatformConfig {
   const faults: string[] = []
+  const secret = (name: string): string | undefined => {
+    const read = readSecret(env, name, faults)
+    // A file that cannot be read is a fault that was noted.
+    return faults.some(fault => fault.startsWith(`${name}_FILE`)) ? undefined : read?.()
+  }
   const needed = (name: string): string => {
-    const value = env[name]
-    if (!value) faults.push(`${name} is not set`)
+    const value = secret(name)
+    if (value === undefined) faults.push(`${name} is not set`)
     return value ?? ''
   }
   const port = Number(env.PORT ?? 8080)
@@ -73,7 +82,8 @@ export function readConfig(env: Environment): PlatformConfig {
   if (!/^([a-z][a-z0-9-]{0,30}\.)?$/.test(namespace)) {
     faults.push('MARKETLOG_NAMESPACE must be empty or a lower-case word with a final dot')
   }
-  if (env.MARKETLOG_SECRET_KEY && !isSecretKey(env.MARKETLOG_SECRET_KEY)) {
+  const secretKey = secret('MARKETLOG_SECRET_KEY')
+  if (secretKey !== undefined && !isSecretKey(secretKey)) {
     faults.push('MARKETLOG_SECRET_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
   }
   const clickhouse = needed('CLICKHOUSE_URL')
@@ -84,9 +94,11 @@ export function readConfig(env: Environment): PlatformConfig {
       schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
       redis: needed('REDIS_URL'),
       clickhouse,
-      clickhouseReadOnly: env.CLICKHOUSE_READONLY_URL ?? clickhouse,
+      clickhouseReadOnly: secret('CLICKHOUSE_READONLY_URL') ?? clickhouse,
       postgres: needed('DATABASE_URL'),
     },
+    kafka: readKafkaSettings(env, faults),
+    registry: readRegistrySettings(env, faults),
     host: env.HOST ?? '127.0.0.1',
     port,
     baseUrl: (env.BASE_URL ?? `http://127.0.0.1:${port}`).replace(/\/+$/, ''),
@@ -96,12 +108,12 @@ export function readConfig(env: Environment): PlatformConfig {
     stateDir: env.MARKETLOG_STATE_DIR ?? '.run/state',
     logLevel: env.LOG_LEVEL ?? 'info',
     fxUrl: env.FX_URL,
-    cursorKey: env.CURSOR_KEY ?? 'marketlog-cursor',
-    secretKey: env.MARKETLOG_SECRET_KEY || undefined,
-    signIn: readSignIn(env, faults),
+    cursorKey: secret('CURSOR_KEY') ?? 'marketlog-cursor',
+    secretKey,
+    signIn: readSignIn(env, secret('MARKETLOG_OIDC_CLIENT_SECRET'), faults),
     platformSignInUrl: readSafeUrl(env, 'MARKETLOG_PLATFORM_OPENID_URL', faults),
     inventoryUrl: readSafeUrl(env, 'MARKETLOG_INVENTORY_URL', faults)?.replace(/\/+$/, ''),
-    smtpUrl: env.MARKETLOG_SMTP_URL || undefined,
+    smtpUrl: secret('MARKETLOG_SMTP_URL'),
     mailFrom: env.MARKETLOG_MAIL_FROM || 'marketlog <marketlog@localhost>',
     webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),
     webhookDns: listed(env.MARKETLOG_WEBHOOK_DNS),
@@ -114,12 +126,12 @@ export function readConfig(env: Environment): PlatformConfig {
   return config
 }
 
-function readSignIn(env: Environment, faults: string[]): SignInConfig | undefined {
+function readSignIn(env: Environment, clientSecret: string | undefined, faults: string[]): SignInConfig | undefined {
   const discoveryUrl = readSafeUrl(env, 'MARKETLOG_OIDC_URL', faults)
   if (discoveryUrl === undefined) return undefined
   const clientId = env.MARKETLOG_OIDC_CLIENT_ID ?? ''
   if (clientId === '') faults.push('MARKETLOG_OIDC_CLIENT_ID is not set, MARKETLOG_OIDC_URL is')
-  return { discoveryUrl, clientId, clientSecret: env.MARKETLOG_OIDC_CLIENT_SECRET || undefined }
+  return { discoveryUrl, clientId, clientSecret }
 }
 
 const LOOPBACK = new Set(['127.0.0.1', '[::1]', 'localhost'])

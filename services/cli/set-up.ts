@@ -37,7 +37,8 @@ export async function setUp(
     const result = await work()
     log.info({ part, ms: Math.round(performance.now() - startedAt), result }, 'set up')
   }
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const { namespace } = config
+  const url = databaseUrl(config.servers.postgres, databaseName(namespace))
   await run('migrations', () => migrate(url))
   const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
   try {
@@ -47,7 +48,9 @@ export async function setUp(
       await allEnded([
         run('jobs', () => setUpJobs(url, log)),
         run('topics', () => setUpTopics(kafka)),
-        run('schemas', () => registerSchemas({ url: config.servers.schemaRegistry, namespace: config.namespace })),
+        run('schemas', () =>
+          registerSchemas({ registry: { url: config.servers.schemaRegistry, settings: config.registry }, namespace }),
+        ),
         run('tables', () => setUpTables(config)),
       ])
       await run('catalog', () => publishCatalog(kafka))

@@ -4,7 +4,8 @@
  * Reads and writes nothing. Invariant: a variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
-import type { ServerAddresses } from '#infra/stack/servers.ts'
+import { hasSecret } from '#infra/runtime/secret.ts'
+import type { KafkaAccess, ServerAddresses } from '#infra/stack/servers.ts'
 
 /** Environment variables by name. */
 export type Environment = Record<string, string | undefined>
@@ -27,9 +28,13 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     PORT: serves ? '8080' : '0',
   }
   const settled: Environment = { ...given }
-  for (const [name, value] of Object.entries(known)) settled[name] = given[name] || value
+  for (const [name, value] of Object.entries(known)) if (!isGiven(given, name)) settled[name] = value
   return settled
 }
+
+/** Brokers that the user names are not reached with the credentials of those of this machine. */
+const isGiven = (given: Environment, name: string): boolean =>
+  hasSecret(given, name.replace(/_FILE$/, '')) || (name.startsWith('KAFKA_') && Boolean(given.KAFKA_BROKERS))
 
 /** Server addresses as the variables from which every process reads them. */
 export function addressVariables(servers: ServerAddresses): Environment {
@@ -40,5 +45,16 @@ export function addressVariables(servers: ServerAddresses): Environment {
     CLICKHOUSE_URL: servers.clickhouse,
     CLICKHOUSE_READONLY_URL: servers.clickhouseReadOnly,
     DATABASE_URL: servers.postgres,
+    ...(servers.kafkaAccess === undefined
+      ? {}
+      : { ...accessVariables(servers.kafkaAccess), KAFKA_REPLICATION_FACTOR: String(servers.kafka.length) }),
   }
 }
+
+/** What clients prove themselves with, as variables; a password stays in its file. */
+export const accessVariables = ({ ca, sasl, user, passwordFile }: KafkaAccess): Record<string, string> => ({
+  KAFKA_TLS_CA: ca,
+  KAFKA_SASL: sasl,
+  KAFKA_USER: user,
+  KAFKA_PASSWORD_FILE: passwordFile,
+})

@@ -1,0 +1,98 @@
+/**
+ * What brokers or the registry refuse for good: credentials, a certificate, a right. Trying again does not help.
+ *
+ * Told by codes and types of errors, never by their text. No line quotes a secret.
+ */
+import { openCluster } from './client/cluster.ts'
+import type { KafkaConnection } from './connection.ts'
+
+/** Codes by which Node names a certificate that it does not accept. */
+const CERTIFICATE_CODES = new Set([
+  ...['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CERT_UNTRUSTED', 'CERT_REJECTED', 'CERT_SIGNATURE_FAILURE'],
+  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
+  ...['UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'ERR_TLS_CERT_ALTNAME_INVALID'],
+])
+/** By which it says that the other side does not accept ours. */
+const ALERT_CODE = /^ERR_SSL_.*ALERT/
+const AUTHENTICATION_NAMES = new Set(['KafkaJSSASLAuthenticationError', 'KafkaJSUnsupportedSaslMechanismError'])
+const AUTHENTICATION_TYPES = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE'])
+
+/** What of an error tells a refusal. */
+interface Told {
+  name?: string
+  type?: string
+  code?: string
+  status?: number | (() => number)
+  broker?: string
+  cause?: unknown
+  originalError?: unknown
+  errors?: readonly unknown[]
+  message?: string
+}
+
+/** A cluster that cannot hold what is asked of it; its message says what to set. */
+export class UnfitCluster extends Error {}
+
+/** One line that says what is refused and what to look at; undefined for any other error. */
+export function refusalOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null) return undefined
+  if (error instanceof UnfitCluster) return error.message
+  const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as Told
+  const at = broker === undefined ? 'Kafka' : `the broker ${broker}`
+  if (CERTIFICATE_CODES.has(code))
+    return `the certificate of ${at} is not accepted (${code}); check its dates and names, and the authority in KAFKA_TLS_CA or SCHEMA_REGISTRY_CA`
+  if (ALERT_CODE.test(code))
+    return `${at} does not accept this client's certificate (${code}); check KAFKA_TLS_CERT and KAFKA_TLS_KEY`
+  if (AUTHENTICATION_NAMES.has(name) || AUTHENTICATION_TYPES.has(type))
+    return 'Kafka refuses the credentials; check KAFKA_SASL, KAFKA_USER and KAFKA_PASSWORD'
+  if (type.endsWith('_AUTHORIZATION_FAILED'))
+    return `Kafka refuses access: ${message} (${type}); \`marketlog acls\` prints what each role needs`
+  if (status === 401 || status === 403)
+    return `the schema registry refuses the credentials (${status}); check SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD, or SCHEMA_REGISTRY_TOKEN`
+  for (const inner of [cause, originalError, ...errors]) {
+    const found = refusalOf(inner)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** How long something that runs goes on while it is refused: a right or a certificate that is being replaced is there again by then. */
+const REFUSED_FOR_MS = 10_000
+
+/** Tells a refusal that stays from one that passes. */
+export interface RefusalPatience {
+  /** Whether an error says what brokers have said for {@link REFUSED_FOR_MS} without an answer in between. */
+  isAtEnd(error: unknown): boolean
+  /** Something was not refused. */
+  answered(): void
+}
+
+/** Opens the patience of one reader; `now` is a monotonic clock in milliseconds. */
+export function openRefusalPatience(now: () => number): RefusalPatience {
+  let since: number | undefined
+  return {
+    isAtEnd(error) {
+      if (refusalOf(error) === undefined) return false
+      since ??= now()
+      return now() - since >= REFUSED_FOR_MS
+    },
+    answered() {
+      since = undefined
+    },
+  }
+}
+
+/**
+ * Connects once, so that brokers which refuse this client are seen before roles begin to wait for brokers. Throws what they refuse with;
+ * brokers that do not answer are nobody's refusal.
+ */
+export async function checkAccess(kafka: KafkaConnection): Promise<void> {
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-access` })
+  try {
+    await cluster.connect()
+  } catch (error) {
+    if (refusalOf(error) !== undefined) throw error
+  } finally {
+    await cluster.disconnect()
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The rights that each role needs and no more, derived from the catalogue of topics.
+ *
+ * A role writes the topics whose writer it is and reads those that name it a reader. A role that reads in a group has its group and
+ * may write dead letters and unresolved names. `setup` makes topics, `cli` is who uses the tools.
+ */
+import type { Acl, AclOperation } from '#infra/kafka/acls.ts'
+import { allTopics } from '#schemas/topics.ts'
+import { readingGroups } from './reading-groups.ts'
+
+/** Roles whose writes are transactions, under ids that begin with their name. */
+const TRANSACTIONAL = ['accounts', 'book', 'ingest']
+/** Roles that divide what they write in a group of their own, and read nothing in it. */
+const DIVIDED = ['ingest']
+/** Written by whichever role has a record that it cannot take. */
+const RUNNER = 'runner'
+const TOOLS = 'cli'
+const SET_UP = 'setup'
+const CLUSTER = 'kafka-cluster'
+
+/** Who can be given rights: each role that reaches the log, the set-up step and the tools. */
+export const aclRoles: readonly string[] = [
+  ...new Set(allTopics.flatMap(({ writer, readers }) => [writer, ...readers])),
+].filter(role => role !== RUNNER)
+
+type Right = Omit<Acl, 'principal'>
+
+const rights = (resource: Right['resource'], name: string, ...operations: AclOperation[]): Right[] =>
+  operations.map(operation => ({ resource, name, isPrefix: false, operation }))
+
+const prefixed = (found: Right[]): Right[] => found.map(right => ({ ...right, isPrefix: true }))
+
+/** The rights of a role in a namespace, for a principal such as `User:book`. */
+export function aclsOf(role: string, namespace: string, principal: string): Acl[] {
+  const inGroup = readingGroups().some(({ group }) => group === role)
+  const found = [
+    ...allTopics.flatMap(({ name, writer, readers }) => {
+      const isWriter = writer === role || (writer === RUNNER && inGroup)
+      const isReader = readers.includes(role) || role === TOOLS || (isWriter && role === SET_UP)
+      return [
+        ...(isWriter ? rights('TOPIC', namespace + name, 'WRITE') : []),
+        ...(isReader ? rights('TOPIC', namespace + name, 'READ') : []),
+        ...(role === TOOLS ? rights('TOPIC', namespace + name, 'DESCRIBE_CONFIGS') : []),
+        ...(role === SET_UP
+          ? rights('TOPIC', namespace + name, 'CREATE', 'DESCRIBE', 'DESCRIBE_CONFIGS', 'ALTER_CONFIGS')
+          : []),
+      ]
+    }),
+    ...(inGroup || DIVIDED.includes(role) ? rights('GROUP', namespace + role, 'READ') : []),
+    ...(TRANSACTIONAL.includes(role) ? prefixed(rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE')) : []),
+    ...(role === TOOLS
+      ? [
+          ...readingGroups().flatMap(({ group }) => rights('GROUP', namespace + group, 'DESCRIBE')),
+          ...rights('CLUSTER', CLUSTER, 'DESCRIBE'),
+        ]
+      : []),
+  ]
+  const distinct = new Map(found.map(right => [JSON.stringify(right), { principal, ...right }]))
+  return [...distinct.values()]
+}
