@@ -24,7 +24,7 @@ import {
   waitUntilReady,
 } from './readiness.ts'
 import { openSecretBook } from './secrets.ts'
-import type { ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
+import type { ProcessName, ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
 
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))
 const ENGINE_LIMIT_MS = 2_000
@@ -111,7 +111,7 @@ export async function startDocker(
 }
 
 /** Docker's own processes are not ours to look after. */
-async function restartedByDocker(name: ServerName): Promise<void> {
+async function restartedByDocker(name: ProcessName): Promise<void> {
   throw new Error(`${name} runs in Docker; start its container again`)
 }
 

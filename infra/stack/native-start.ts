@@ -5,13 +5,14 @@
  * started here has ended and the error names the server, the cause and the end of its log. A server that has ended by
  * itself later may be started again, on its port and with its data.
  */
-import { readFileSync, renameSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { cacheDirectory } from './downloads.ts'
 import { type Keeper, startKeeper } from './keeper-client.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
 import { prepareKafka } from './native/kafka.ts'
+import { planCluster } from './native/kafka-cluster.ts'
 import type { NativeContext, PreparedServer, PrepareServer } from './native/native-server.ts'
 import { preparePostgres } from './native/postgres.ts'
 import { prepareRedis } from './native/redis.ts'
@@ -19,15 +20,15 @@ import { prepareSchemaRegistry } from './native/schema-registry.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { waitUntilReady } from './readiness.ts'
 import { openSecretBook } from './secrets.ts'
-import type { ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
+import { brokerCount, type ProcessName, type ProvideOptions, type ServerAddresses, type ServerName } from './servers.ts'
 
 /** Servers that were started, where they answer, and how to stop them. */
 export interface StartedServers {
   addresses: Partial<ServerAddresses>
   /** Those of now. */
-  pids: Partial<Record<ServerName, number>>
+  pids: Partial<Record<ProcessName, number>>
   /** Starts a server again that has ended by itself; rejects when it does not answer where it did. */
-  restart(name: ServerName): Promise<void>
+  restart(name: ProcessName): Promise<void>
   stop(): Promise<void>
 }
 
@@ -51,19 +52,20 @@ export async function startNative(
   const keeper = startKeeper(dataDir, environment)
   const failure = new AbortController()
   const signal = AbortSignal.any([options.signal, failure.signal])
-  const cacheDir = resolve(cacheDirectory(environment))
   const ports = openPortBook(dataDir)
   const secret = openSecretBook(dataDir)
   const addresses: Partial<ServerAddresses> = {}
-  const pids: Partial<Record<ServerName, number>> = {}
-  const afterStops = new Map<ServerName, () => void>()
+  const pids: Partial<Record<ProcessName, number>> = {}
+  const afterStops = new Map<ProcessName, () => void>()
+  let preparations = new Map<ProcessName, PrepareServer>()
 
-  const start = async (name: ServerName, port: PortBook): Promise<Partial<ServerAddresses>> => {
+  const start = async (name: ProcessName, port: PortBook): Promise<Partial<ServerAddresses>> => {
     const log = openLog(dataDir, name)
-    const say = (line: string) => options.say(`${name}: ${line}`)
+    const context = contextOf(options, { name, port, secret, signal, logFile: log.path })
     try {
-      const context = { dataDir, cacheDir, environment, say, signal, logFile: log.path, port, secret }
-      const running = await startOne(name, context, keeper)
+      const prepare = preparations.get(name)
+      if (prepare === undefined) throw new Error('it is not run here')
+      const running = await startOne(name, prepare, context, keeper)
       pids[name] = running.pid
       afterStops.set(name, () => running.afterStop?.(keeper.endOf(name)))
       return running.addresses
@@ -71,7 +73,13 @@ export async function startNative(
       throw describeFailure(name, error, log)
     }
   }
-  const starts = names.map(async name => {
+  try {
+    preparations = await preparationsOf(options, names, { port: ports, secret, signal })
+  } catch (error) {
+    await keeper.stop()
+    throw error
+  }
+  const starts = [...preparations.keys()].map(async name => {
     try {
       Object.assign(addresses, await start(name, ports))
     } catch (error) {
@@ -92,7 +100,7 @@ export async function startNative(
     await keeper.stop()
     for (const afterStop of afterStops.values()) afterStop()
   }
-  const restart = async (name: ServerName): Promise<void> => {
+  const restart = async (name: ProcessName): Promise<void> => {
     // A port book gives each port once; a new one finds those of before free again.
     const found = await start(name, openPortBook(dataDir))
     const moved = Object.entries(found).find(([key, value]) => !isDeepStrictEqual(value, Reflect.get(addresses, key)))
@@ -101,12 +109,45 @@ export async function startNative(
   return { addresses, pids, restart, stop }
 }
 
+/** What a server is given to prepare itself. */
+function contextOf(
+  options: ProvideOptions,
+  own: Pick<NativeContext, 'port' | 'secret' | 'signal' | 'logFile'> & { name: string },
+): NativeContext {
+  const { dataDir, environment } = options
+  return {
+    ...{ ...own, dataDir, environment },
+    cacheDir: resolve(cacheDirectory(environment)),
+    say: line => options.say(`${own.name}: ${line}`),
+  }
+}
+
+/** The processes that the named servers take, each with its preparation: several for Kafka where CLUSTER asks for them. */
+async function preparationsOf(
+  options: ProvideOptions,
+  names: ServerName[],
+  shared: Pick<NativeContext, 'port' | 'secret' | 'signal'>,
+): Promise<Map<ProcessName, PrepareServer>> {
+  const single = new Map<ProcessName, PrepareServer>(names.map(name => [name, PREPARE[name]]))
+  if (!names.includes('kafka')) return single
+  const { dataDir, environment } = options
+  if (brokerCount(environment) > 1) {
+    const context = contextOf(options, { ...shared, name: 'kafka', logFile: openLog(dataDir, 'kafka').path })
+    single.delete('kafka')
+    return new Map([...(await planCluster(context, options.cluster ?? {})), ...single])
+  }
+  if (existsSync(join(dataDir, 'kafka-cluster')))
+    throw new Error(`${dataDir} holds the log of several brokers; \`make clean\` removes it, CLUSTER=3 keeps it`)
+  return single
+}
+
 async function startOne(
-  name: ServerName,
+  name: ProcessName,
+  prepare: PrepareServer,
   context: NativeContext,
   keeper: Keeper,
 ): Promise<PreparedServer & { pid: number }> {
-  const prepared = await PREPARE[name](context)
+  const prepared = await prepare(context)
   context.signal.throwIfAborted()
   const pid = await keeper.launch({
     server: name,
@@ -135,7 +176,7 @@ interface ServerLog {
   from: number
 }
 
-function openLog(dataDir: string, name: ServerName): ServerLog {
+function openLog(dataDir: string, name: ProcessName): ServerLog {
   const path = join(dataDir, 'logs', `${name}.log`)
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
   if (size <= LOG_KEPT_BYTES) return { path, from: size }
@@ -143,7 +184,7 @@ function openLog(dataDir: string, name: ServerName): ServerLog {
   return { path, from: 0 }
 }
 
-function describeFailure(name: ServerName, error: unknown, log: ServerLog): Error {
+function describeFailure(name: ProcessName, error: unknown, log: ServerLog): Error {
   const why = error instanceof Error ? error.message : String(error)
   const exists = statSync(log.path, { throwIfNoEntry: false }) !== undefined
   const written = exists ? readFileSync(log.path).subarray(log.from).toString().trimEnd() : ''

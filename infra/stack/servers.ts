@@ -8,6 +8,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { removeProject, startDocker, stopProject } from './docker.ts'
+import { CLUSTER_SIZE } from './native/kafka-cluster.ts'
 import { postgresHomeElsewhere } from './native/postgres.ts'
 import { startNative } from './native-start.ts'
 import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
@@ -15,9 +16,31 @@ import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
 /** The five servers. */
 export type ServerName = 'kafka' | 'schemaRegistry' | 'redis' | 'clickhouse' | 'postgres'
 
+/** A process that is run natively: a server, or one of several brokers. */
+export type ProcessName = ServerName | `kafka-${number}`
+
+/** How clients prove themselves to brokers that ask for it. */
+export interface KafkaAccess {
+  /** File of the authority that the brokers' certificates are signed by. */
+  ca: string
+  sasl: 'scram-sha-512'
+  user: string
+  passwordFile: string
+}
+
+/** What a cluster of several brokers may be given; each is left out in daily use. */
+export interface ClusterOptions {
+  /** Ports that brokers name to clients where something stands between, by broker. */
+  advertisedPorts?: readonly number[]
+  /** Users beside the administrator, with their passwords. */
+  users?: Record<string, string>
+}
+
 /** Where the servers answer: kafka as host:port, the others as URLs including credentials. */
 export interface ServerAddresses {
   kafka: string[]
+  /** Of brokers that ask for it. */
+  kafkaAccess?: KafkaAccess
   schemaRegistry: string
   redis: string
   clickhouse: string
@@ -30,9 +53,9 @@ export interface RunningServers {
   addresses: ServerAddresses
   provided: Record<ServerName, 'address' | 'docker' | 'native'>
   /** Processes of those that run natively, as of now. */
-  readonly pids: Partial<Record<ServerName, number>>
+  readonly pids: Partial<Record<ProcessName, number>>
   /** Starts a native server again that has ended by itself; rejects when it does not answer where it did. */
-  restart(name: ServerName): Promise<void>
+  restart(name: ProcessName): Promise<void>
   stop(): Promise<void>
 }
 
@@ -42,6 +65,7 @@ export interface ProvideOptions {
   environment: Record<string, string | undefined>
   say: (line: string) => void
   signal?: AbortSignal
+  cluster?: ClusterOptions
 }
 
 /** All servers, in the order in which they are started. */
@@ -63,7 +87,9 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   const release = takeOwnership(dataDir)
   try {
     await endEverythingNoted(dataDir)
-    const inDocker = await startDocker({ ...options, dataDir, signal }, missing)
+    // Compose knows a single broker.
+    const isNative = missing.includes('kafka') && brokerCount(environment) > 1
+    const inDocker = isNative ? undefined : await startDocker({ ...options, dataDir, signal }, missing)
     const started = inDocker ?? (await startNative({ ...options, dataDir, signal }, missing))
     for (const name of missing) provided[name] = inDocker === undefined ? 'native' : 'docker'
     return {
@@ -83,7 +109,7 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
 }
 
 /** Whoever runs a server elsewhere starts it again there. */
-async function notOurs(name: ServerName): Promise<void> {
+async function notOurs(name: ProcessName): Promise<void> {
   throw new Error(`${name} is not run by this platform`)
 }
 
@@ -110,6 +136,14 @@ export async function removeServerData(dataDir: string): Promise<void> {
 async function endEverythingNoted(dataDir: string): Promise<string[]> {
   const processes = await endNotedProcesses(dataDir)
   return (await stopProject(dataDir)) ? [...processes, 'docker'] : processes
+}
+
+/** How many brokers are to be started: one unless CLUSTER names more. */
+export function brokerCount(environment: Record<string, string | undefined>): number {
+  const wanted = environment.CLUSTER || '1'
+  if (wanted !== '1' && wanted !== String(CLUSTER_SIZE))
+    throw new Error(`CLUSTER must be 1 or ${CLUSTER_SIZE}, not ${wanted}`)
+  return Number(wanted)
 }
 
 /** Addresses that the environment names. */

@@ -6,7 +6,7 @@
  */
 import { chmodSync, existsSync, linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { NativeContext } from './native/native-server.ts'
+import type { ToolContext } from './native/native-server.ts'
 import { runTool } from './one-shot.ts'
 import { waitForOwnership } from './owner.ts'
 import { sayWhile } from './progress.ts'
@@ -19,7 +19,7 @@ const INSTALL_LIMIT_MS = 5 * 60_000
  * of this machine follow one another, and an earlier one may have brought it already.
  */
 export async function installPackages<T>(
-  context: NativeContext,
+  context: ToolContext,
   packages: string[],
   problem: string,
   find: () => T | undefined | Promise<T | undefined>,
@@ -47,7 +47,7 @@ export async function installPackages<T>(
   }
 }
 
-async function install(context: NativeContext, packages: string[]): Promise<void> {
+async function install(context: ToolContext, packages: string[]): Promise<void> {
   const { environment, logFile, say } = context
   const aptGet = (signal: AbortSignal, ...args: string[]) =>
     runTool({

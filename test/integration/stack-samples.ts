@@ -6,8 +6,8 @@
  */
 import { expect } from 'chai'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { Kafka, logLevel } from '#infra/kafka/client/kafkajs.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { Kafka, logLevel } from '#infra/kafka/kafkajs.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'

@@ -109,7 +109,7 @@ describe('native servers', () => {
     const dataDir = newDataDir()
     const first = await start(dataDir, nativeEnvironment())
     await writeSamples(first.addresses)
-    for (const pid of Object.values(first.pids)) process.kill(pid, 'SIGKILL')
+    for (const pid of Object.values(first.pids as Record<string, number>)) process.kill(pid, 'SIGKILL')
     await first.stop()
 
     const startedAt = performance.now()

@@ -1,5 +1,5 @@
 /**
- * Apache Kafka as one combined broker and controller, from its Maven jars.
+ * Apache Kafka as one combined broker and controller, from its Maven jars; kafka-cluster.ts starts several.
  *
  * Reads the download cache and KAFKA_JVM_PERFORMANCE_OPTS, writes <dataDir>/kafka. Invariant: the storage is formatted
  * exactly once; the mark of a finished format is written last, so a format that was cut off is done again. Topics are
@@ -10,32 +10,74 @@ import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { useClassArchive } from '../class-archive.ts'
 import { pinnedVersion, provideArtifact } from '../downloads.ts'
-import { type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
+import { FIRST_COMPILER_ONLY, type JavaRuntime, JVM_GRACE_MS, provideJava, runMaven } from '../java.ts'
 import { runTool } from '../one-shot.ts'
 import { replaceFile } from '../processes.ts'
 import { sayWhile } from '../progress.ts'
 import { kafkaAnswers } from '../readiness.ts'
-import type { NativeContext, PrepareServer } from './native-server.ts'
+import type { NativeContext, PreparedServer, PrepareServer, ToolContext } from './native-server.ts'
 
 const LOWEST_JAVA = 17
 const FORMAT_LIMIT_MS = 60_000
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
-/** Prepares the broker: jars, formatted storage, server.properties. */
+/** Settings of a broker by name. */
+export type BrokerProperties = Record<string, string | number | boolean>
+
+/** What a broker is started with. */
+export interface BrokerPlan {
+  home: string
+  properties: BrokerProperties
+  clusterId: string
+  /** Further arguments of the format, such as users. */
+  formatArguments: string[]
+  /** A port that answers clients without credentials. */
+  probePort: number
+}
+
+/** Prepares the only broker. */
 export const prepareKafka: PrepareServer = async context => {
-  const java = await provideJava(context, LOWEST_JAVA)
-  const jars = await provideArtifact('kafka', context.cacheDir, (files, work) => fetchJars(context, java, files, work))
-  const home = join(context.dataDir, 'kafka')
   const [broker, controller] = [await context.port('kafka'), await context.port('kafka-controller')]
+  const home = join(context.dataDir, 'kafka')
+  const id = randomBytes(16)
+  // A leading dash, which a high first byte may give, would be read as an option.
+  id[0] = (id[0] as number) & 0x7f
+  const launched = await prepareBroker(context, {
+    ...{ home, clusterId: id.toString('base64url'), formatArguments: [], probePort: broker },
+    properties: {
+      'node.id': 1,
+      'controller.quorum.voters': `1@127.0.0.1:${controller}`,
+      listeners: `PLAINTEXT://127.0.0.1:${broker},CONTROLLER://127.0.0.1:${controller}`,
+      'advertised.listeners': `PLAINTEXT://127.0.0.1:${broker}`,
+      'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
+      ...replication(1, 1),
+    },
+  })
+  return { ...launched, addresses: { kafka: [`127.0.0.1:${broker}`] } }
+}
+
+/** Prepares a broker: jars, formatted storage, server.properties. */
+export async function prepareBroker(
+  context: NativeContext,
+  plan: BrokerPlan,
+): Promise<Omit<PreparedServer, 'addresses'>> {
+  const { home } = plan
+  const java = await provideJava(context, LOWEST_JAVA)
+  const jars = await provideKafkaJars(context, java)
   mkdirSync(home, { recursive: true })
   const properties = join(home, 'server.properties')
-  replaceFile(properties, serverProperties(join(home, 'log'), broker, controller))
+  const logDir = join(home, 'log').replaceAll('\\', '\\\\')
+  // Where several brokers take clients, it holds their passwords.
+  replaceFile(properties, propertiesText({ ...COMMON, 'log.dirs': logDir, ...plan.properties }), 0o600)
   const archive = useClassArchive(context.cacheDir, java, jars)
   const classPath = readdirSync(jars)
     .sort()
     .map(jar => join(jars, jar))
     .join(':')
-  await formatOnce(context, home, [java.launcher, '-cp', classPath, ...LOGGING, 'kafka.tools.StorageTool'])
+  await formatOnce(context, plan, [
+    ...[java.launcher, FIRST_COMPILER_ONLY, '-cp', classPath],
+    ...[...LOGGING, 'kafka.tools.StorageTool'],
+  ])
   return {
     launch: {
       command: java.launcher,
@@ -44,12 +86,15 @@ export const prepareKafka: PrepareServer = async context => {
       stopSignal: 'SIGTERM',
       graceMs: JVM_GRACE_MS,
     },
-    isReady: () => kafkaAnswers(broker),
+    isReady: () => kafkaAnswers(plan.probePort),
     afterStop: archive.afterStop,
-    addresses: { kafka: [`127.0.0.1:${broker}`] },
     readyLimitMs: 90_000,
   }
 }
+
+/** The folder of the broker's jars, with which Kafka's own clients run too. */
+export const provideKafkaJars = (context: ToolContext, java: JavaRuntime): Promise<string> =>
+  provideArtifact('kafka', context.cacheDir, (files, work) => fetchJars(context, java, files, work))
 
 const MEMORY = ['-Xms256m', '-Xmx768m', '-XX:+UseSerialGC']
 /** Options of the virtual machine; the environment names more by the name that Kafka's own scripts read. */
@@ -68,7 +113,7 @@ const LOGGING = [
   "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSX",
 ]
 
-async function fetchJars(context: NativeContext, java: JavaRuntime, files: string, work: string): Promise<void> {
+async function fetchJars(context: ToolContext, java: JavaRuntime, files: string, work: string): Promise<void> {
   const dependency = (group: string, artifact: string, version: string) =>
     `<dependency><groupId>${group}</groupId><artifactId>${artifact}</artifactId><version>${version}</version></dependency>`
   writeFileSync(
@@ -84,17 +129,15 @@ async function fetchJars(context: NativeContext, java: JavaRuntime, files: strin
   )
 }
 
-async function formatOnce(context: NativeContext, home: string, tool: string[]): Promise<void> {
+async function formatOnce(context: NativeContext, plan: BrokerPlan, tool: string[]): Promise<void> {
+  const { home, clusterId, formatArguments } = plan
   const mark = join(home, 'formatted')
   if (existsSync(mark)) return
   rmSync(join(home, 'log'), { recursive: true, force: true })
-  const id = randomBytes(16)
-  // A leading dash, which a high first byte may give, would be read as an option.
-  id[0] = (id[0] as number) & 0x7f
-  const clusterId = id.toString('base64url')
+  const config = ['-c', join(home, 'server.properties')]
   await runTool({
     command: tool[0] as string,
-    args: [...tool.slice(1), 'format', '-t', clusterId, '-c', join(home, 'server.properties')],
+    args: [...tool.slice(1), 'format', '-t', clusterId, ...config, ...formatArguments],
     environment: context.environment,
     limitMs: FORMAT_LIMIT_MS,
     signal: context.signal,
@@ -103,38 +146,36 @@ async function formatOnce(context: NativeContext, home: string, tool: string[]):
   replaceFile(mark, clusterId)
 }
 
-function serverProperties(logDir: string, broker: number, controller: number): string {
-  const properties: Record<string, string | number | boolean> = {
-    'process.roles': 'broker,controller',
-    'node.id': 1,
-    'controller.quorum.voters': `1@127.0.0.1:${controller}`,
-    listeners: `PLAINTEXT://127.0.0.1:${broker},CONTROLLER://127.0.0.1:${controller}`,
-    'advertised.listeners': `PLAINTEXT://127.0.0.1:${broker}`,
-    'controller.listener.names': 'CONTROLLER',
-    'listener.security.protocol.map': 'PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT',
-    'log.dirs': logDir.replaceAll('\\', '\\\\'),
-    'auto.create.topics.enable': false,
-    'num.network.threads': 2,
-    'num.io.threads': 4,
-    'num.recovery.threads.per.data.dir': 2,
-    'offsets.topic.replication.factor': 1,
-    'offsets.topic.num.partitions': 4,
-    'transaction.state.log.replication.factor': 1,
-    'transaction.state.log.min.isr': 1,
-    'transaction.state.log.num.partitions': 4,
-    'share.coordinator.state.topic.replication.factor': 1,
-    'share.coordinator.state.topic.min.isr': 1,
-    'share.coordinator.state.topic.num.partitions': 1,
-    'group.initial.rebalance.delay.ms': 0,
-    // A broker that was killed is let in again only when its old session has run out (default 9 s), so this bounds
-    // the start after kill -9; a stall of the same length costs one fencing, which heals at the next heartbeat.
-    'broker.session.timeout.ms': 5_000,
-    'broker.heartbeat.interval.ms': 500,
-    'log.segment.bytes': 128 * 1024 * 1024,
-    'message.max.bytes': MAX_MESSAGE_BYTES,
-    'replica.fetch.max.bytes': MAX_MESSAGE_BYTES,
-  }
-  return `${Object.entries(properties)
+/** Replicas of the brokers' own topics, and how many of them must hold a record. */
+export const replication = (factor: number, inSync: number): BrokerProperties => ({
+  'offsets.topic.replication.factor': factor,
+  'transaction.state.log.replication.factor': factor,
+  'transaction.state.log.min.isr': inSync,
+  'share.coordinator.state.topic.replication.factor': factor,
+  'share.coordinator.state.topic.min.isr': inSync,
+})
+
+const COMMON: BrokerProperties = {
+  'process.roles': 'broker,controller',
+  'controller.listener.names': 'CONTROLLER',
+  'auto.create.topics.enable': false,
+  'num.network.threads': 2,
+  'num.io.threads': 4,
+  'num.recovery.threads.per.data.dir': 2,
+  'offsets.topic.num.partitions': 4,
+  'transaction.state.log.num.partitions': 4,
+  'share.coordinator.state.topic.num.partitions': 1,
+  'group.initial.rebalance.delay.ms': 0,
+  // A broker that was killed is let in again only when its old session has run out (default 9 s), so this bounds
+  // the start after kill -9; a stall of the same length costs one fencing, which heals at the next heartbeat.
+  'broker.session.timeout.ms': 5_000,
+  'broker.heartbeat.interval.ms': 500,
+  'log.segment.bytes': 128 * 1024 * 1024,
+  'message.max.bytes': MAX_MESSAGE_BYTES,
+  'replica.fetch.max.bytes': MAX_MESSAGE_BYTES,
+}
+
+const propertiesText = (properties: BrokerProperties): string =>
+  `${Object.entries(properties)
     .map(([name, value]) => `${name}=${value}`)
     .join('\n')}\n`
-}

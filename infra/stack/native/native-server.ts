@@ -7,15 +7,21 @@ import type { PortBook } from '../ports.ts'
 import type { SecretBook } from '../secrets.ts'
 import type { ServerAddresses } from '../servers.ts'
 
-/** What a native server is given to prepare itself. */
-export interface NativeContext {
-  dataDir: string
+/** What installing packages and fetching artifacts needs. */
+export interface ToolContext {
   cacheDir: string
   environment: Record<string, string | undefined>
-  port: PortBook
-  secret: SecretBook
   say: (line: string) => void
   signal: AbortSignal
+  /** Output of one-shot tools; without it a failure carries the end of it. */
+  logFile?: string
+}
+
+/** What a native server is given to prepare itself. */
+export interface NativeContext extends ToolContext {
+  dataDir: string
+  port: PortBook
+  secret: SecretBook
   /** Output of one-shot tools and of the server itself. */
   logFile: string
 }
