@@ -3,12 +3,13 @@
  *
  * For the feed gateway and for compacted tables kept in memory. Reads committed records only, in
  * order per partition. Invariant: `onRecords` is awaited before the next fetch, so memory holds one
- * fetch at most; errors of the broker are retried for ten minutes and then reject `closed`.
+ * fetch at most; errors of the broker are retried for ten minutes and then reject `closed`, refusals for ten seconds (refusal.ts).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
 import { openRangeReader, type RangeReader } from './range-reader.ts'
+import { openRefusalPatience } from './refusal.ts'
 
 /** A record with its place in the log. */
 export interface FollowedRecord {
@@ -36,13 +37,16 @@ export interface Following {
   readonly from: readonly number[]
   /** Resolves when all that stood in the log at the beginning has been handed over. */
   caughtUp: Promise<void>
-  /** Resolves after the signal, rejects when the broker is lost for good. */
+  /** Resolves after the signal, rejects when the broker is lost for good or refuses this reader. */
   closed: Promise<void>
   /** Why records may be late: the last fetches failed. Undefined while all is well. */
   trouble(): string | undefined
 }
 
 const FETCH_WAIT_MS = 200
+/** Short: the topic's other partitions wait as well. */
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 500
 
 /** Begins to follow a topic. Resolves when the positions to start from are known. */
 export async function follow(kafka: KafkaConnection, topic: TopicKey, options: FollowOptions): Promise<Following> {
@@ -95,6 +99,7 @@ async function run(
   const waitMs = options.waitMs ?? FETCH_WAIT_MS
   let failures = 0
   let answeredAt = performance.now()
+  const refusals = openRefusalPatience(() => performance.now())
   try {
     afterFetch(undefined)
     while (!options.signal.aborted) {
@@ -103,12 +108,13 @@ async function run(
         fetched = await reader.fetch(name, next, waitMs)
         failures = 0
         answeredAt = performance.now()
+        refusals.answered()
       } catch (error) {
         if (options.signal.aborted) return
-        if (performance.now() - answeredAt > BROKER_PATIENCE_MS) throw error
+        if (refusals.isAtEnd(error) || performance.now() - answeredAt > BROKER_PATIENCE_MS) throw error
         failures += 1
         afterFetch(error instanceof Error ? error.message : String(error))
-        await delay(Math.min(2_000, 50 * 2 ** Math.min(failures, 6)))
+        await delay(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * failures))
         continue
       }
       const records = fetched.flatMap(({ records: found }) =>

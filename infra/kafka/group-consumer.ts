@@ -13,7 +13,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openJointCommits } from './joint-commits.ts'
 import { openLifeSigns } from './life-signs.ts'
-import { forgetMember, leaveForTheDead, rememberMember } from './membership.ts'
+import { openMembership } from './membership.ts'
 
 /** One message as it came. */
 export interface BatchMessage {
@@ -87,7 +87,7 @@ export async function joinGroup(
 ): Promise<GroupMember> {
   const group = kafka.groupName(options.group)
   const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))
-  await leaveForTheDead(kafka, group)
+  const membership = await openMembership(kafka, group)
   const { brokers, log } = kafka
   const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
   const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
@@ -115,7 +115,7 @@ export async function joinGroup(
     }
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     generation += 1
-    rememberMember(kafka, group, payload.memberId)
+    membership.remember(payload.memberId)
     const assigned = Object.entries(payload.memberAssignment).flatMap(([name, partitions]) => {
       const topic = keys.get(name)
       return topic === undefined ? [] : partitions.map(partition => ({ topic, partition }))
@@ -131,13 +131,9 @@ export async function joinGroup(
     if (payload.batchSize > 0 || topic === undefined || isLeaving) return
     handler.passed(topic, payload.partition, Number(payload.lastOffset) + 1, commit).catch(options.fail)
   })
-  await consumer.connect()
-  await consumer.subscribe({ topics: [...keys.keys()], fromBeginning: true })
-  await consumer.run({
-    autoCommit: false,
-    eachBatchAutoResolve: false,
-    partitionsConsumedConcurrently: CONCURRENT_PARTITIONS,
-    eachBatch: payload => handle(consumer, payload, keys, commit, handler),
+  await begin(consumer, keys, payload => handle(consumer, payload, keys, commit, handler)).catch(error => {
+    membership.forget()
+    throw error
   })
   return {
     trouble: signs.trouble,
@@ -145,9 +141,20 @@ export async function joinGroup(
       isLeaving = true
       signs.close()
       await consumer.disconnect()
-      forgetMember(kafka, group)
+      membership.forget()
     },
   }
+}
+
+async function begin(
+  consumer: Consumer,
+  keys: ReadonlyMap<string, TopicKey>,
+  eachBatch: (payload: EachBatchPayload) => Promise<void>,
+): Promise<void> {
+  await consumer.connect()
+  await consumer.subscribe({ topics: [...keys.keys()], fromBeginning: true })
+  const options = { autoCommit: false, eachBatchAutoResolve: false }
+  await consumer.run({ ...options, partitionsConsumedConcurrently: CONCURRENT_PARTITIONS, eachBatch })
 }
 
 function jointly(kafka: KafkaConnection, consumer: Consumer): Commit {

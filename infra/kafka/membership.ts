@@ -1,68 +1,121 @@
 /**
- * Takes the dead members of this machine out of their groups before a new one joins.
+ * Takes dead members out of their groups before a new one joins.
  *
- * A member killed with SIGKILL keeps its partitions until its session ends, 10 s during which nothing
- * is processed. Member ids are therefore kept in files `<group>.<pid>.member`; whoever starts sends
- * LeaveGroup for every file whose process is gone (0.9 s instead of 10). Invariant: a file of a living
- * process is never touched, so two processes may share the folder.
+ * A member killed with SIGKILL keeps its partitions until its session ends, 10 s during which nothing is processed. So each
+ * membership keeps the member's id in a file `<group>.<boot>.<token>.member` and listens on a socket `<token>.lock` beside it;
+ * whoever starts sends LeaveGroup for every file whose socket nobody listens on (0.9 s instead of 10). The kernel closes the socket
+ * with its process, so no pid is compared: the one of a container is 1 at every start, and means nothing in another.
+ *
+ * Invariant: a member whose process lives is never taken out, frozen processes included, also where containers of one machine
+ * share the folder. A folder shared between machines, or one whose machine was booted since, tells nothing about the other boot's
+ * files: they are left alone, and dropped after a day. Where no socket can be made (its path is too long, the file system has none)
+ * nothing is kept, and a killed member is missed by its session.
  */
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { connect, createServer, type Server } from 'node:net'
+import { hostname } from 'node:os'
+import { join, relative } from 'node:path'
 import type { KafkaConnection } from './connection.ts'
 import { openRangeReader } from './range-reader.ts'
 
-const FILE_FORM = /^(.+)\.(\d+)\.member$/
+/** A process's membership of a group, from before it joins until it has left. */
+export interface Membership {
+  /** Keeps the id of the member that has joined. */
+  remember(memberId: string): void
+  /** Forgets it: the member has left by itself. */
+  forget(): void
+}
 
-/** Sends LeaveGroup for members of the group whose processes have died. */
-export async function leaveForTheDead(kafka: KafkaConnection, group: string): Promise<void> {
-  mkdirSync(kafka.stateDir, { recursive: true })
-  const dead = readdirSync(kafka.stateDir).filter(file => {
-    const match = FILE_FORM.exec(file)
-    return match !== null && match[1] === group && !isAlive(Number(match[2]))
+const FILE_FORM = /^(.+)\.([0-9a-f]{8})\.([0-9a-f]{16})\.member$/
+const BOOT_FILE = '/proc/sys/kernel/random/boot_id'
+const OTHERS_KEPT_MS = 24 * 3_600_000
+
+/** Sends LeaveGroup for members of the group whose processes have died, and opens a membership of this one's own. */
+export async function openMembership(kafka: KafkaConnection, group: string): Promise<Membership> {
+  const { stateDir, log } = kafka
+  mkdirSync(stateDir, { recursive: true })
+  await leaveForTheDead(kafka, group)
+  const token = randomBytes(8).toString('hex')
+  const lock = await hold(lockOf(stateDir, token)).catch(error => {
+    log.debug({ error }, 'no lock can be held in the state folder; after a kill the group waits for the session to end')
   })
+  const file = join(stateDir, `${group}.${bootName()}.${token}.member`)
+  return {
+    remember(memberId) {
+      if (lock) writeFileSync(file, memberId)
+    },
+    forget() {
+      rmSync(file, { force: true })
+      lock?.close()
+    },
+  }
+}
+
+async function leaveForTheDead(kafka: KafkaConnection, group: string): Promise<void> {
+  const { stateDir } = kafka
+  const dead: { file: string; lock: string }[] = []
+  for (const name of readdirSync(stateDir)) {
+    const path = join(stateDir, name)
+    // Of a process that was killed before it had joined.
+    if (name.endsWith('.lock') && ageOf(path) > OTHERS_KEPT_MS && !(await isHeld(path))) rmSync(path, { force: true })
+    const [, of, boot, token = ''] = FILE_FORM.exec(name) ?? []
+    if (of !== group) continue
+    const [file, lock] = [join(stateDir, name), lockOf(stateDir, token)]
+    if (boot === bootName()) {
+      if (!(await isHeld(lock))) dead.push({ file, lock })
+    } else if (ageOf(file) > OTHERS_KEPT_MS) for (const path of [file, lock]) rmSync(path, { force: true })
+  }
   if (dead.length === 0) return
   const reader = await openRangeReader(kafka, [])
   try {
-    for (const file of dead) {
-      const path = join(kafka.stateDir, file)
-      const memberId = readWhenThere(path)
+    for (const { file, lock } of dead) {
+      const memberId = existsSync(file) ? readFileSync(file, 'utf8') : undefined
       // The coordinator may have dropped the member by itself meanwhile: that is as good.
       if (memberId) await reader.leaveGroup(group, memberId).catch(() => undefined)
-      rmSync(path, { force: true })
+      for (const path of [file, lock]) rmSync(path, { force: true })
     }
   } finally {
     await reader.close()
   }
 }
 
-/** Keeps the id of a member that has joined. */
-export function rememberMember(kafka: KafkaConnection, group: string, memberId: string): void {
-  mkdirSync(kafka.stateDir, { recursive: true })
-  writeFileSync(fileOf(kafka, group), memberId)
+/** The path of a socket has room for a hundred bytes: the shorter of its two names. */
+function lockOf(stateDir: string, token: string): string {
+  const path = join(stateDir, `${token}.lock`)
+  const fromHere = relative(process.cwd(), path)
+  return fromHere.length < path.length ? fromHere : path
 }
 
-/** Forgets the id of a member that has left by itself. */
-export function forgetMember(kafka: KafkaConnection, group: string): void {
-  rmSync(fileOf(kafka, group), { force: true })
+async function hold(path: string): Promise<Server> {
+  const server = createServer(socket => socket.destroy()).listen(path)
+  await once(server, 'listening')
+  return server.unref()
 }
 
-const fileOf = (kafka: KafkaConnection, group: string): string => join(kafka.stateDir, `${group}.${process.pid}.member`)
-
-/** Another process that starts at the same time may have taken the dead member out already. */
-function readWhenThere(path: string): string | undefined {
+/** Whether a process listens; whatever else keeps an answer away is no proof of its death. */
+async function isHeld(path: string): Promise<boolean> {
+  const socket = connect(path)
   try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
+    await once(socket, 'connect')
     return true
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
+    return !['ECONNREFUSED', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')
+  } finally {
+    socket.destroy()
   }
+}
+
+/** Tells one boot of a machine from another, and from other machines: sockets mean nothing beyond. */
+function bootName(): string {
+  const id = existsSync(BOOT_FILE) ? readFileSync(BOOT_FILE, 'utf8') : Buffer.from(hostname()).toString('hex')
+  return id
+    .replaceAll(/[^0-9a-f]/g, '')
+    .padEnd(8, '0')
+    .slice(0, 8)
+}
+
+function ageOf(file: string): number {
+  return Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now())
 }

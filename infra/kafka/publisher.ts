@@ -9,8 +9,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { CompressionTypes } from './client/kafkajs.ts'
 import { BROKER_PATIENCE, type KafkaConnection } from './connection.ts'
-import { CompressionTypes } from './kafkajs.ts'
 import { openLifeSigns } from './life-signs.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */

@@ -4,43 +4,25 @@
  * For state that is restored before a group's records are processed, and for readers that every
  * instance runs for itself. Built on the pinned client's own connection pool, since its consumer
  * cannot do either. Invariant: reading ends at the given end even when compaction or transactions
- * emptied the records before it; every wait has a limit.
+ * emptied the records before it; every wait has a limit. Leaders are looked up again at once when one is away or leads no more.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { type Cluster, openCluster } from './client/cluster.ts'
+import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
 import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
-import { type DecodedRecord, type FetchedRecords, type FetchingBroker, fetchRecords } from './fetch-decoding.ts'
-import { loadInternal, logLevel } from './kafkajs.ts'
-import { type PartitionBytes, readLogDirs, type WireConnection } from './log-dirs.ts'
+import { type PartitionBytes, readLogDirs } from './log-dirs.ts'
+import { refusalOf } from './refusal.ts'
 
 /** A record as the log holds it. */
 export type LogRecord = DecodedRecord
 
-interface Broker extends FetchingBroker {
-  listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
-  leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
-  connectionPool: WireConnection
-}
-
-interface Cluster {
-  connect(): Promise<void>
-  disconnect(): Promise<void>
-  addMultipleTargetTopics(topics: string[]): Promise<void>
-  refreshMetadataIfNecessary(): Promise<void>
-  refreshMetadata(): Promise<void>
-  findLeaderForPartitions(topic: string, partitions: number[]): Record<string, number[]>
-  findBroker(node: { nodeId: string }): Promise<Broker>
-  findGroupCoordinator(group: { groupId: string }): Promise<Broker>
-  brokerPool: { metadata: { brokers: { nodeId: string }[] } | null }
-}
-
-const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
-const socketFactory = loadInternal('network/socketFactory') as () => unknown
-const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
-
 const FETCH_BYTES = 4 * 2 ** 20
 const READ_LIMIT_MS = 120_000
 const CONNECT_AGAIN_MS = 500
-const LEADER_TRIES = 50
+/** While some broker answers: a cluster that is busy may take a minute to miss a broker and to elect others in its place. */
+const LEADER_LIMIT_MS = 120_000
+/** While none does. */
+const ANSWER_LIMIT_MS = 5_000
 const LEADER_PAUSE_MS = 100
 const READ_COMMITTED = 1
 const READ_UNCOMMITTED = 0
@@ -62,7 +44,10 @@ export interface RangeReader {
     onRecord: (record: LogRecord) => void | Promise<void>,
     tick?: () => Promise<void>,
   ): Promise<void>
-  /** One fetch over several partitions from their next offsets; moves `next` past what came. */
+  /**
+   * One fetch over several partitions from their next offsets; moves `next` past what came. Throws when nothing came and something
+   * failed; leaders are looked up again before that, so that the next fetch asks the new ones.
+   */
   fetch(
     topic: string,
     next: Map<number, number>,
@@ -82,19 +67,7 @@ export async function openRangeReader(
   topics: string[],
   options: { fetchBytes?: number; patienceMs?: number } = {},
 ): Promise<RangeReader> {
-  const cluster = new ClusterClass({
-    logger: createLogger({ level: logLevel.NOTHING, logCreator: () => () => undefined }),
-    socketFactory: socketFactory(),
-    brokers: [...kafka.brokers],
-    clientId: `${kafka.namespace}${kafka.role}-reader`,
-    connectionTimeout: 3_000,
-    requestTimeout: 30_000,
-    enforceRequestTimeout: true,
-    metadataMaxAge: 300_000,
-    allowAutoTopicCreation: false,
-    // Whoever reads hears soon that brokers are away, and decides.
-    retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 6 },
-  })
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-reader` })
   await connected(cluster, options.patienceMs ?? BROKER_PATIENCE_MS)
   await cluster.addMultipleTargetTopics(topics)
   return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
@@ -106,25 +79,22 @@ async function connected(cluster: Cluster, patienceMs: number): Promise<void> {
     try {
       return await cluster.connect()
     } catch (error) {
-      if (performance.now() - startedAt > patienceMs) throw error
+      if (refusalOf(error) !== undefined || performance.now() - startedAt > patienceMs) throw error
       await delay(CONNECT_AGAIN_MS)
     }
   }
 }
 
 function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
-  const leaderOf = async (topic: string, partition: number): Promise<Broker> => {
-    await cluster.refreshMetadataIfNecessary()
+  const leaderOf = (topic: string, partition: number): string => {
     const nodeId = Object.keys(cluster.findLeaderForPartitions(topic, [partition]))[0]
-    if (nodeId === undefined) {
-      await cluster.refreshMetadata()
-      throw new Error(`${topic}-${partition} has no leader`)
-    }
-    return cluster.findBroker({ nodeId })
+    if (nodeId !== undefined) return nodeId
+    throw Object.assign(new Error(`${topic}-${partition} has no leader`), { retriable: true })
   }
   const offset = async (topic: string, partition: number, isolationLevel: number, timestamp: number): Promise<number> =>
     whileLeaderMoves(cluster, async () => {
-      const broker = await leaderOf(topic, partition)
+      await cluster.refreshMetadataIfNecessary()
+      const broker = await cluster.findBroker({ nodeId: leaderOf(topic, partition) })
       const { responses } = await broker.listOffsets({
         isolationLevel,
         topics: [{ topic, partitions: [{ partition, timestamp }] }],
@@ -132,17 +102,17 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
       return Number(responses[0]?.partitions[0]?.offset)
     })
   const fetch: RangeReader['fetch'] = async (topic, next, waitMs) => {
-    const byBroker = new Map<Broker, number[]>()
-    for (const partition of next.keys()) {
-      const broker = await leaderOf(topic, partition)
-      byBroker.set(broker, [...(byBroker.get(broker) ?? []), partition])
-    }
-    const answers = await Promise.all(
-      [...byBroker].map(([broker, partitions]) =>
-        fetchRecords(broker, fetchRequest(topic, partitions, { next, waitMs, fetchBytes })),
+    await cluster.refreshMetadataIfNecessary()
+    const byLeader = Map.groupBy(next.keys(), partition => leaderOf(topic, partition))
+    const answers = await Promise.allSettled(
+      [...byLeader].map(async ([nodeId, partitions]) =>
+        fetchRecords(
+          await cluster.findBroker({ nodeId }),
+          fetchRequest(topic, partitions, { next, waitMs, fetchBytes }),
+        ),
       ),
     )
-    return answers.flat().map(fetched => advance(next, fetched))
+    return takeFetched(cluster, next, answers)
   }
   const start: RangeReader['start'] = (topic, partition) => offset(topic, partition, READ_UNCOMMITTED, -2)
   return {
@@ -164,7 +134,7 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
         if (position >= to) return
         if (Date.now() > limit)
           throw new Error(`${topic}-${partition}: ${position} of ${to} read in ${READ_LIMIT_MS} ms`)
-        const [fetched] = await fetch(topic, next, 100)
+        const [fetched] = await whileLeaderMoves(cluster, () => fetch(topic, next, 100))
         for (const record of fetched?.records ?? []) {
           const handled = record.offset < to ? onRecord(record) : undefined
           if (handled) await handled
@@ -197,17 +167,52 @@ async function diskBytesOf(cluster: Cluster): Promise<PartitionBytes[]> {
   return [...largest.values()]
 }
 
-/** Asks again while a partition has no leader that knows of it: just after its topic was created, or as it moves. */
+/** Asks again while a partition has no leader that knows of it: just after its topic was created, as it moves, or its broker ends. */
 async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
+  const startedAt = performance.now()
+  let answeredAt = startedAt
+  for (;;) {
     try {
       return await ask()
     } catch (error) {
-      if (!(error as { retriable?: boolean }).retriable || tries >= LEADER_TRIES) throw error
+      const now = performance.now()
+      const isOver = now - startedAt > LEADER_LIMIT_MS || now - answeredAt > ANSWER_LIMIT_MS
+      if (!isPassing(error) || isOver) throw error
       await delay(LEADER_PAUSE_MS)
-      await cluster.refreshMetadata()
+      if (await refreshIfAnswered(cluster)) answeredAt = performance.now()
     }
   }
+}
+
+const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
+
+/** Whether a broker told the leaders; what fails here fails again at the next request, which reports it. */
+const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
+  cluster.refreshMetadata().then(
+    () => true,
+    () => false,
+  )
+
+/**
+ * What the leaders brought. One that is away, or leads no more, keeps nothing of the others' back: its partitions are fetched from their
+ * new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
+ */
+async function takeFetched(
+  cluster: Cluster,
+  next: Map<number, number>,
+  answers: PromiseSettledResult<FetchedRecords[]>[],
+): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]> {
+  const fetched = answers.flatMap(answer => (answer.status === 'fulfilled' ? answer.value : []))
+  const errors: unknown[] = [
+    ...answers.flatMap(answer => (answer.status === 'rejected' ? [answer.reason] : [])),
+    ...fetched.flatMap(one => errorOf(one) ?? []),
+  ]
+  if (errors.length === 0) return fetched.map(one => advance(next, one))
+  await refreshIfAnswered(cluster)
+  const final = errors.find(error => !isPassing(error))
+  const brought = fetched.filter(one => one.errorCode === 0 && one.next !== undefined)
+  if (final !== undefined || brought.length === 0) throw final ?? errors[0]
+  return brought.map(one => advance(next, one))
 }
 
 function fetchRequest(

@@ -8,8 +8,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { TopicKey } from '#schemas/topics.ts'
+import { CompressionTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { CompressionTypes } from './kafkajs.ts'
+import type { LifeSigns } from './life-signs.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
 /** Where a group stands after a transaction. */
@@ -34,21 +35,33 @@ const LOCK_TRIES = 50
 /** Records of one produce request: a large refresh goes out in several, awaited one by one. */
 const RECORDS_PER_SEND = 20_000
 
-/** Opens the producer of one input partition for a writer of the catalogue. */
+/** How a producer is opened. */
+export interface TransactionalOptions {
+  transactionalId: string
+  writers: readonly string[]
+  /** How long a transaction may hold readers back when its producer says nothing more; a minute unless told. */
+  timeoutMs?: number
+  /** The first pause while the broker still ends the transaction before; 20 ms unless told. */
+  firstPauseMs?: number
+  /** Hears of answers and of lost connections. */
+  signs?: Pick<LifeSigns, 'heard' | 'lost'>
+}
+
+/** Opens the producer of one input partition, or of one feed, for a writer of the catalogue. */
 export async function openTransactionalProducer(
   kafka: KafkaConnection,
-  options: { transactionalId: string; writers: readonly string[] },
+  options: TransactionalOptions,
 ): Promise<TransactionalProducer> {
-  const client = kafka.newClient(`tx-${options.transactionalId}`, {
-    retry: { initialRetryTime: 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 },
-  })
+  const retry = { initialRetryTime: options.firstPauseMs ?? 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 }
+  const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.signs?.lost)
   const producer = client.producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
     transactionalId: `${kafka.namespace}${options.transactionalId}`,
-    transactionTimeout: TRANSACTION_TIMEOUT_MS,
+    transactionTimeout: options.timeoutMs ?? TRANSACTION_TIMEOUT_MS,
   })
+  if (options.signs) producer.on(producer.events.REQUEST, options.signs.heard)
   await producer.connect()
   return {
     async lock(tick) {
@@ -74,6 +87,17 @@ export async function openTransactionalProducer(
     },
     close: () => producer.disconnect(),
   }
+}
+
+/** By which brokers tell a producer that another has its id, or that they ended its transaction themselves. */
+const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'INVALID_TXN_STATE'])
+
+/** Whether a write failed because the producer's epoch is over. */
+export function isFenced(error: unknown): boolean {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (FENCED.has((each as { type?: string }).type ?? '')) return true
+  }
+  return false
 }
 
 const offsetsOf = (kafka: KafkaConnection, { group, topic, partition, next }: ConsumedUpTo) => ({

@@ -6,17 +6,16 @@
  * here resolves, the log holds everything.
  */
 import { existsSync, readdirSync } from 'node:fs'
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
+import type { Codec } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { publishRates } from '#services/ingest/fx/publish-rates.ts'
-import type { RateTable } from '#services/ingest/fx/rate-table.ts'
-import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
-import { ingestRecorded } from '#services/ingest/ingest-recorded.ts'
+import { publishRatesOnce } from '#services/ingest/fx/publish-rates.ts'
+import { rateSources } from '#services/ingest/fx/source.ts'
+import { FeedIsRun, ingestRecorded } from '#services/ingest/ingest-recorded.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { openProgress } from './progress.ts'
 import { listenForStop } from './stop-signals.ts'
@@ -24,11 +23,11 @@ import { listenForStop } from './stop-signals.ts'
 const WRITER = 'ingest'
 
 /** Publishes the current exchange rates once. */
-export async function publishRatesOnce(config: PlatformConfig, log: Log): Promise<void> {
+export async function publishCurrentRates(config: PlatformConfig, log: Log, signal: AbortSignal): Promise<void> {
   const kafka = connectKafka({ config, role: 'rates', log })
   const publisher = await openPublisher(kafka, WRITER)
   try {
-    await ratesOf(config, log, { codec: kafka.codec, publisher })
+    await ratesOf(config, log, signal, { codec: kafka.codec, publisher })
   } finally {
     await publisher.close()
   }
@@ -49,8 +48,8 @@ export async function ingestFolder(
   const say = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
   try {
     progress.step('publishing')
-    const rates = await ratesOf(config, log, { codec: kafka.codec, publisher })
-    const totals = await ingestRecorded({ kafka, publisher, providers, ...folder, rates, say, signal: stop.signal })
+    const rates = await ratesOf(config, log, stop.signal, { codec: kafka.codec, publisher })
+    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, say, signal: stop.signal })
     progress.note(
       `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
         (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
@@ -59,6 +58,7 @@ export async function ingestFolder(
     if (totals.failed > 0) throw new CommandFailure(`${totals.failed} files could not be read`, exitCodes.badInput)
   } catch (error) {
     if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
+    if (error instanceof FeedIsRun) throw new CommandFailure(error.message, exitCodes.inUse, error)
     throw error
   } finally {
     progress.stop()
@@ -85,23 +85,10 @@ function refuseFolder(
 }
 
 /** The current rates, after they have been published. */
-async function ratesOf(
+const ratesOf = (
   config: PlatformConfig,
   log: Log,
-  outlet: { codec: ReturnType<typeof connectKafka>['codec']; publisher: Publisher },
-): Promise<RateTable> {
-  const codes = loadCurrencies()
-  const once = new AbortController()
-  const rates = await publishRates({
-    ...outlet,
-    log,
-    metrics: openMetrics(),
-    packaged: packagedRates(codes),
-    remote: config.fxUrl === undefined ? undefined : remoteRates(config.fxUrl, codes),
-    everyMs: 1_000,
-    signal: once.signal,
-  })
-  once.abort()
-  await rates.closed
-  return rates.current()
-}
+  signal: AbortSignal,
+  outlet: { codec: Codec; publisher: Publisher },
+): ReturnType<typeof publishRatesOnce> =>
+  publishRatesOnce({ ...outlet, ...rateSources(config.fxUrl), log, metrics: openMetrics(), signal })

@@ -1,14 +1,20 @@
 /**
- * Publishes simulated history before a market goes live: all feeds' past refreshes in time order.
+ * Publishes simulated history before a market goes live: past refreshes of the feeds that the process owns, in time order.
  *
- * Writes through publish-refresh.ts. Invariant: one refresh at a time, oldest first across all
- * providers, so the log reads as if the market had been watched for days; what the log holds already is not
- * repeated, whether the last backfill ended or was killed.
+ * Writes through publish-refresh.ts. Invariant: refreshes begin oldest first across all of these feeds, a few at a time and one
+ * at a time of each feed, so the log reads as if the market had been watched for days; what the log holds already is not
+ * repeated, whether the last backfill ended, was killed, or was begun by another process.
  */
+import { openPatience } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { publishRefresh } from './publish-refresh.ts'
-import type { FeedRoom } from './run-feed.ts'
-import { planBackfill } from './schedule.ts'
+import { type FeedRoom, recover } from './run-feed.ts'
+import { type PastRefresh, planBackfill } from './schedule.ts'
+
+/** A feed of this process with what it works with. */
+export interface OwnedFeed extends OpenFeed {
+  room: FeedRoom
+}
 
 /** How far a backfill is. */
 export interface BackfillProgress {
@@ -17,30 +23,60 @@ export interface BackfillProgress {
   observations: number
 }
 
-/** Publishes the history that the log lacks, up to now; ends early when the process stops. */
+/** Some of a transaction is waiting for the broker: meanwhile the next refresh is encoded. */
+const AT_ONCE = 3
+
+/** Publishes the history that the log lacks, up to now; ends early when the process stops, and leaves out feeds that it loses. */
 export async function backfill(
-  feeds: readonly OpenFeed[],
-  options: { days: number; refreshesPerDay: number },
-  room: FeedRoom,
+  feeds: readonly OwnedFeed[],
+  options: { days: number; refreshesPerDay: number; now: number; stopping: AbortSignal },
   onProgress: (progress: BackfillProgress) => void,
 ): Promise<void> {
   const plan = planBackfill(
     feeds.filter(feed => feed.connector.refreshAt !== undefined),
-    { ...options, now: room.clock(), published: feed => room.positions.of(feed) },
+    { ...options, published: feed => feed.room.positions.of(feed) },
   )
   let observations = 0
-  for (const [done, { feed, at, after }] of plan.entries()) {
-    if (room.stopping.aborted) return
-    onProgress({ done, total: plan.length, observations })
-    const rates = room.rates()
-    const refresh = feed.connector.refreshAt?.(at, after, rates)
-    if (!refresh) continue
-    const startedAt = performance.now()
-    const published = await publishRefresh(room.outlet, feed, refresh, rates, room.cut)
-    room.meter.refresh(feed, published, performance.now() - startedAt)
-    if (published.result !== 'completed') continue
-    observations += published.observed
-    await room.positions.advance(feed, at)
+  const underWay = new Map<OwnedFeed, Promise<void>>()
+  try {
+    for (const [done, past] of plan.entries()) {
+      await underWay.get(past.feed)
+      if (underWay.size >= AT_ONCE) await Promise.race(underWay.values())
+      if (options.stopping.aborted) return
+      onProgress({ done, total: plan.length, observations })
+      const publishing = publishPast(past).then(observed => {
+        observations += observed
+        underWay.delete(past.feed)
+      })
+      // Awaited by whoever comes next; until then a failure must not count as nobody's.
+      publishing.catch(() => undefined)
+      underWay.set(past.feed, publishing)
+    }
+  } finally {
+    await Promise.all(underWay.values())
   }
   onProgress({ done: plan.length, total: plan.length, observations })
+}
+
+/** The observations that were published; a portion that could not be written begins its refresh again. */
+async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise<number> {
+  const { room } = feed
+  const { outlet, positions, meter, cut } = room
+  const patience = openPatience(() => performance.now())
+  while (!room.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
+    const rates = room.rates()
+    const refresh = feed.connector.refreshAt?.(at, after, rates)
+    if (!refresh) return 0
+    const startedAt = performance.now()
+    try {
+      const published = await publishRefresh(outlet, feed, refresh, rates, cut, positions.recordsOf(feed, at))
+      meter.refresh(feed, published, performance.now() - startedAt)
+      if (published.result !== 'completed') return 0
+      positions.advance(feed, at)
+      return published.observed
+    } catch (error) {
+      await recover(room, patience, error)
+    }
+  }
+  return 0
 }

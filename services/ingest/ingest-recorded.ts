@@ -1,23 +1,26 @@
 /**
  * Publishes a directory of recorded refreshes, for `marketlog ingest recorded`.
  *
- * Reads the files, writes market.quotes or market.bids. Invariant: resolves only when the log has
+ * Reads the files, writes market.quotes or market.bids as the feed's only writer. Invariant: resolves only when the log has
  * acknowledged everything; a file that cannot be read becomes a RefreshFailed event and a line, and
- * the others go on. What failures mean for the exit code is the caller's to decide.
+ * the others go on. What failures mean for the exit code is the caller's to decide. Nothing is written beside a process that runs the
+ * feed: it is refused while there is one, and one that comes later fences this writer.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { Publisher } from '#infra/kafka/publisher.ts'
+import { runningWork } from '#infra/kafka/ownership.ts'
+import { isFenced, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { topics } from '#schemas/topics.ts'
 import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
+import { GROUP, openFeedProducer } from './feed-writer.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import { openOutlet } from './outlet.ts'
-import { type Published, publishFailure, publishRefresh } from './publish-refresh.ts'
+import { keyOf } from './positions.ts'
+import { type Published, publishFailure, publishRefresh, TOPICS } from './publish-refresh.ts'
 
 /** What is to be published, and by what means. */
 export interface RecordedIngest {
   kafka: KafkaConnection
-  /** Opened for the writer `ingest`. */
-  publisher: Publisher
   providers: ProviderRegistry
   provider: string
   dir: string
@@ -36,11 +39,14 @@ export interface RecordedTotals {
   failed: number
 }
 
+/** A process runs the feed that was to be written. */
+export class FeedIsRun extends Error {}
+
 const SAY_EVERY_MS = 2_000
 
-/** Publishes all recorded files of a directory in time order; throws for an unknown provider or directory. */
+/** Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and FeedIsRun. */
 export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
-  const { dir, say, signal } = options
+  const { dir, kafka } = options
   const provider = options.providers.byKey.get(options.provider)
   if (!provider) {
     throw new Error(
@@ -48,9 +54,30 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
     )
   }
   const feed = { provider: provider.key, side: options.side }
-  const outlet = openOutlet(options.kafka.codec, options.publisher)
+  const what = `the ${feed.side}s of ${feed.provider}`
   const files = await listRecorded(dir)
   if (files.length === 0) throw new Error(`${dir} holds no .json.gz or .json file`)
+  if ((await runningWork(kafka, GROUP)).has(keyOf(feed)))
+    throw new FeedIsRun(`a running ingest process polls ${what}: stop it, or take the feed out of its market, first`)
+  await kafka.codec.prepare([...topics[TOPICS[feed.side]].events])
+  const producer = await openFeedProducer(kafka, keyOf(feed))
+  try {
+    return await publishFiles(options, { ...feed, currency: provider.default_currency }, files, producer)
+  } catch (error) {
+    if (!isFenced(error)) throw error
+    throw new FeedIsRun(`another process has begun to publish ${what}; the rest is left out`, { cause: error })
+  } finally {
+    await producer.close()
+  }
+}
+
+async function publishFiles(
+  { kafka, rates, say, signal }: RecordedIngest,
+  feed: { provider: string; side: 'ask' | 'bid'; currency: string },
+  files: Awaited<ReturnType<typeof listRecorded>>,
+  producer: TransactionalProducer,
+): Promise<RecordedTotals> {
+  const outlet = openOutlet(kafka.codec, { send: records => producer.commit(records) })
   const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
   let saidAt = performance.now()
   for (const [done, file] of files.entries()) {
@@ -59,11 +86,11 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
       saidAt = performance.now()
       say(`${done} of ${files.length} files, ${totals.observations} observations`)
     }
-    const read = await readRecorded(file.path, provider.default_currency, file.observedAt)
+    const read = await readRecorded(file.path, feed.currency, file.observedAt)
     const published =
       read.kind === 'failed'
         ? await publishFailure(outlet, feed, read)
-        : await publishRefresh(outlet, feed, read, options.rates, signal)
+        : await publishRefresh(outlet, feed, read, rates, signal)
     signal.throwIfAborted()
     count(totals, published, file.path, say)
   }

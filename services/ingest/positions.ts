@@ -1,61 +1,72 @@
 /**
- * How far each feed has been published, kept in market.feeds and read back at the start.
+ * How far each feed has been published, kept in market.feeds.
  *
- * Writes and reads that topic alone. Invariant: a position is stored after its refresh was
- * acknowledged, so it never leads the log.
+ * Reads that topic; the records that advance a feed go out with the end of its refresh, in one transaction. Invariant: a
+ * position neither leads the log nor lags behind it; it is sound once the feed's writer is locked, since a former owner
+ * cannot write then. One from the future, which a source with a wrong clock has left, is not remembered: no refresh would be
+ * due, and none would count as newer, until that time has come.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { follow } from '#infra/kafka/follower.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type FeedAdvanced, feedAdvanced } from '#schemas/events/feed-advanced.ts'
+import { topics } from '#schemas/topics.ts'
+import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import type { Feed } from './connector.ts'
-import type { Outlet } from './outlet.ts'
 
 type Named = Pick<Feed, 'provider' | 'side'>
 
 /** The times of the feeds' last published refreshes. */
 export interface Positions {
   of(feed: Named): number | undefined
-  /** Stores that a feed has been published up to a time; an earlier time changes nothing. */
-  advance(feed: Named, observedAt: number): Promise<void>
+  /** What stores that a feed has been published up to a time; nothing for a time that is not later, or that is in the future. */
+  recordsOf(feed: Named, observedAt: number): Outgoing[]
+  /** The log has taken a refresh and its position. */
+  advance(feed: Named, observedAt: number): void
+  /** Reads what the log holds now; takes milliseconds, since the topic holds one record per feed. */
+  refresh(): Promise<void>
 }
 
-/** Reads the positions of all feeds; takes milliseconds, since the topic holds one record per feed. */
-export async function openPositions(kafka: KafkaConnection, outlet: Outlet, signal: AbortSignal): Promise<Positions> {
-  const known = await readPositions(kafka, signal)
+/** Opens the positions of all feeds; nothing is known until they have been read. */
+export function openPositions(kafka: KafkaConnection): Positions {
+  const known = new Map<string, number>()
+  const isAdvance = (feed: Named, observedAt: number): boolean =>
+    observedAt > (known.get(keyOf(feed)) ?? Number.NEGATIVE_INFINITY) && !isFromTheFuture(observedAt, Date.now())
+  const advance = (feed: Named, observedAt: number): void => {
+    if (isAdvance(feed, observedAt)) known.set(keyOf(feed), observedAt)
+  }
   return {
     of: feed => known.get(keyOf(feed)),
-    async advance(feed, observedAt) {
-      const key = keyOf(feed)
-      if (observedAt <= (known.get(key) ?? Number.NEGATIVE_INFINITY)) return
-      known.set(key, observedAt)
-      const event = { side: feed.side, provider: feed.provider, observed_at: observedAt }
-      await outlet.publisher.send([{ topic: 'feeds', key, value: outlet.codec.encode(feedAdvanced, event) }])
+    recordsOf({ side, provider }, observedAt) {
+      if (!isAdvance({ side, provider }, observedAt)) return []
+      const value = kafka.codec.encode(feedAdvanced, { side, provider, observed_at: observedAt })
+      return [{ topic: 'feeds', key: keyOf({ side, provider }), value }]
+    },
+    advance,
+    async refresh() {
+      for (const { side, provider, observed_at } of await readPositions(kafka)) advance({ side, provider }, observed_at)
     },
   }
 }
 
-const keyOf = (feed: Named): string => `${feed.side}|${feed.provider}`
+/** The name of a feed: what its position is stored under, and what its owner is known by. */
+export const keyOf = (feed: Named): string => `${feed.side}|${feed.provider}`
 
-async function readPositions(kafka: KafkaConnection, signal: AbortSignal): Promise<Map<string, number>> {
-  const known = new Map<string, number>()
-  const done = new AbortController()
-  const following = await follow(kafka, 'feeds', {
-    from: 'start',
-    signal: AbortSignal.any([signal, done.signal]),
-    async onRecords(records) {
-      for (const { value } of records) {
-        if (!value) continue
-        const advanced: FeedAdvanced = (await decodeLearning(kafka.codec, value)).value
-        known.set(keyOf(advanced), advanced.observed_at)
-      }
-    },
-  })
+/** Read up to the very end: a position behind somebody's open transaction counts as soon as that has ended. */
+async function readPositions(kafka: KafkaConnection): Promise<FeedAdvanced[]> {
+  const topic = kafka.topicName('feeds')
+  const reader = await openRangeReader(kafka, [topic])
+  const found: FeedAdvanced[] = []
   try {
-    await Promise.race([following.caughtUp, following.closed])
+    for (let partition = 0; partition < topics.feeds.partitions; partition++) {
+      const to = await reader.end(topic, partition)
+      await reader.read({ topic, partition, from: 0, to }, async ({ value }) => {
+        if (value) found.push((await decodeLearning(kafka.codec, value)).value)
+      })
+    }
   } finally {
-    done.abort()
+    await reader.close()
   }
-  await following.closed
-  return known
+  return found
 }

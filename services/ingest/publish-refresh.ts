@@ -41,13 +41,17 @@ const OBSERVED: Record<'ask' | 'bid', EventSchema<Observation>> = { ask: askObse
 
 type Encode = (entry: RawEntry, index: number) => Buffer
 
-/** Publishes a refresh; resolves when the log holds all of it. `cut` ends it at a record's boundary. */
+/**
+ * Publishes a refresh; resolves when the log holds all of it. `cut` ends it at a record's boundary; `ending` goes in one send with
+ * its last record.
+ */
 export async function publishRefresh(
   outlet: Outlet,
   feed: Pick<Feed, 'provider' | 'side'>,
   refresh: Refresh,
   rates: RateTable,
   cut: AbortSignal,
+  ending: readonly Outgoing[] = [],
 ): Promise<Published> {
   const { currency, observedAt } = refresh
   const rate = rates.rateOf(currency)
@@ -61,17 +65,13 @@ export async function publishRefresh(
     feed.side === 'sale'
       ? saleEncoder(outlet, feed.provider, refresh, { usdRate: rate.text, priceMax }, rejected)
       : offerEncoder(outlet, { ...feed, side: feed.side }, refresh, priceMax, rejected)
+  const completion = (total: number): Outgoing => {
+    const about = { provider: feed.provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
+    const value = outlet.codec.encode(refreshCompleted, { ...about, count: total, currency, usd_rate: rate.text })
+    return { topic: TOPICS[feed.side], key: feed.provider, value }
+  }
   const count = await publishEntries(outlet, feed, refresh.entries, encode, cut, total =>
-    feed.side === 'sale'
-      ? undefined
-      : outlet.codec.encode(refreshCompleted, {
-          provider: feed.provider,
-          refresh_id: refreshId(observedAt),
-          observed_at: observedAt,
-          count: total,
-          currency,
-          usd_rate: rate.text,
-        }),
+    feed.side === 'sale' ? ending : [completion(total), ...ending],
   )
   if (count === undefined) return { result: 'cut' }
   const rejectedCount = [...rejected.values()].reduce((sum, one) => sum + one, 0)
@@ -95,6 +95,10 @@ export async function publishFailure(
   return { result: 'failed', reason, detail }
 }
 
+/** Where a feed's records go, and so whose feed it is: a partition's owner runs all feeds that it holds. */
+export const partitionOfFeed = ({ provider, side }: Pick<Feed, 'provider' | 'side'>): number =>
+  partitionOf(provider, topics[TOPICS[side]].partitions)
+
 /** Names a refresh by its time: `20260303T213430549Z`. */
 export const refreshId = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
@@ -104,11 +108,11 @@ async function publishEntries(
   entries: Iterable<RawEntry>,
   encode: Encode,
   cut: AbortSignal,
-  completion: (count: number) => Buffer | undefined,
+  ending: (count: number) => readonly Outgoing[],
 ): Promise<number | undefined> {
   const topic = TOPICS[feed.side]
   const key = feed.provider
-  const partition = partitionOf(key, topics[topic].partitions)
+  const partition = partitionOfFeed(feed)
   let portion: Outgoing[] = []
   let sent: Promise<void> = Promise.resolve()
   let index = 0
@@ -127,8 +131,7 @@ async function publishEntries(
     }
     await sent
     if (cut.aborted) return undefined
-    const value = completion(index)
-    if (value) portion.push({ topic, key, partition, value })
+    portion.push(...ending(index))
     if (portion.length > 0) await outlet.publisher.send(portion)
     return index
   } finally {

@@ -1,13 +1,16 @@
 /**
- * The life of one feed: wait until it is due, poll its source, publish what comes, note how far it is.
+ * The life of one feed in the process that owns it: wait until it is due, poll its source, publish what comes, note how far it is.
  *
- * Writes through publish-refresh.ts and positions.ts. States: waiting, polling, publishing; every exit
- * leads back to waiting, or ends when the process stops. Invariant: one refresh at a time per feed,
+ * Writes through publish-refresh.ts and positions.ts. States: waiting, polling, publishing, opening its writer again; every exit
+ * leads back to waiting, or ends when the process stops or loses the feed. Invariant: one refresh at a time per feed,
  * and no feed waits for another's source; ticks missed while one took long are left out, not
- * made up for.
+ * made up for. A refresh of which a portion could not be written begins again at index 0.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { refusalOf } from '#infra/kafka/refusal.ts'
+import { openPatience, type Patience } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
+import { WriteFailed } from './feed-writer.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import type { Meter } from './meter.ts'
 import type { Outlet } from './outlet.ts'
@@ -15,22 +18,44 @@ import type { Positions } from './positions.ts'
 import { publishFailure, publishRefresh } from './publish-refresh.ts'
 import { dueAt, tickAt } from './schedule.ts'
 
-/** What the feeds of a process share. */
+/** What an owned feed works with. */
 export interface FeedRoom {
+  /** The feed's own. */
   outlet: Outlet
+  /** Makes the outlet usable again after it could not write; returns without when the feed is lost or the process stops. */
+  reopen(failure: WriteFailed): Promise<void>
   positions: Positions
   meter: Meter
   rates(): RateTable
   /** The wall clock; only the schedule asks it. */
   clock(): number
-  /** Aborts when no new refresh may begin. */
+  /** Aborts when no new refresh may begin: the process stops, or another one has the feed. */
   stopping: AbortSignal
   /** Aborts when a refresh that is being published must end at the next record's boundary. */
   cut: AbortSignal
 }
 
-/** Runs a feed until the process stops; rejects when the log is lost. */
+/** Runs a feed until the process stops or loses it; rejects when the log is lost. */
 export async function runFeed(feed: OpenFeed, room: FeedRoom): Promise<void> {
+  const patience = openPatience(() => performance.now())
+  while (!room.stopping.aborted) {
+    try {
+      await pollWhenDue(feed, room, patience.succeeded)
+    } catch (error) {
+      await recover(room, patience, error)
+    }
+  }
+}
+
+/** Waits and opens the writer again after a portion was not written; throws what no repeat can mend, and after ten minutes. */
+export async function recover(room: FeedRoom, patience: Patience, error: unknown): Promise<void> {
+  if (!(error instanceof WriteFailed) || refusalOf(error) !== undefined) throw error
+  await room.reopen(error)
+  if (room.stopping.aborted) return
+  await delay(patience.failed(error), undefined, { signal: room.stopping }).catch(() => undefined)
+}
+
+async function pollWhenDue(feed: OpenFeed, room: FeedRoom, polled: () => void): Promise<void> {
   const published = room.positions.of(feed)
   let last = published === undefined ? Number.NEGATIVE_INFINITY : tickAt(feed, published)
   while (!room.stopping.aborted) {
@@ -39,6 +64,7 @@ export async function runFeed(feed: OpenFeed, room: FeedRoom): Promise<void> {
     if (tick > last) {
       last = tick
       await pollOnce(feed, room, dueAt(feed, tick), now)
+      polled()
     }
     const waitMs = dueAt(feed, Math.max(last, tickAt(feed, room.clock())) + 1) - room.clock()
     await delay(Math.max(1, waitMs), undefined, { signal: room.stopping }).catch(() => undefined)
@@ -54,10 +80,10 @@ async function pollOnce(feed: OpenFeed, room: FeedRoom, at: number, now: number)
     const published =
       polled.kind === 'failed'
         ? await publishFailure(outlet, feed, polled)
-        : await publishRefresh(outlet, feed, polled, rates, cut)
+        : await publishRefresh(outlet, feed, polled, rates, cut, positions.recordsOf(feed, polled.observedAt))
     meter.refresh(feed, published, performance.now() - startedAt)
     startedAt = performance.now()
-    if (published.result === 'completed') await positions.advance(feed, polled.observedAt)
+    if (published.result === 'completed') positions.advance(feed, polled.observedAt)
     if (published.result === 'cut' || stopping.aborted) return
   }
 }

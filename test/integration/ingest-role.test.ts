@@ -20,13 +20,13 @@ import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { openFeeds } from '#services/ingest/connectors/open.ts'
-import { publishRates } from '#services/ingest/fx/publish-rates.ts'
+import { keepRates, publishRates } from '#services/ingest/fx/publish-rates.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
 import { openOutlet } from '#services/ingest/outlet.ts'
-import { publishRecorded } from '#services/ingest/publish-recorded.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
+import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 interface Entry {
@@ -237,16 +237,17 @@ describe('ingest role', () => {
     put('m.json.gz', recorded('2026-03-02T00:00:00Z', noise).subarray(0, 9_000))
     put('k.json.gz', recorded('2026-03-03T00:00:00Z', { a: 1 }, 'QQQ'))
     put('a.json', Buffer.from('{"refreshed_at":"2026-03-04T00:00:00Z","prices":{"a":NaN,"b":-5,"c":7,"d":"abc","":1}}'))
-    const lines: string[] = []
-    const totals = await publishRecorded(platform.config, platform.log, {
-      provider: 'provider_10',
-      dir,
-      side: 'bid',
-      say: line => void lines.push(line),
-      signal: new AbortController().signal,
+    const environment = { PATH: process.env.PATH, ...platform.environment }
+    const words = ['ingest', 'recorded', '--provider', 'provider_13', '--dir', dir, '--side', 'bid']
+    const { code, stderr } = await runCommand(words, environment)
+    expect({ code, said: stderr.trimEnd().split('\n').slice(-2) }, stderr).to.deep.equal({
+      code: 65,
+      said: [
+        'published 2 refreshes with 3 observations, 4 entries rejected, 2 files failed',
+        'marketlog: 2 files could not be read',
+      ],
     })
-    expect(totals).to.deep.equal({ refreshes: 2, observations: 3, rejected: 4, failed: 2 })
-    const records = await recordsOf('bids', 'provider_10')
+    const records = await recordsOf('bids', 'provider_13')
     expect(records.map(({ event, value }) => [event, value.index ?? value.count ?? value.reason])).to.deep.equal([
       ...[
         ['BidObserved', 0],
@@ -271,7 +272,8 @@ describe('ingest role', () => {
     expect(records[3]?.value.observed_at).to.equal(Date.UTC(2026, 2, 2))
     const rejected = records.filter(({ event }) => event === 'ObservationRejected').map(({ value }) => value.reason)
     expect(rejected).to.deep.equal(['price_not_number', 'price_not_positive', 'price_not_number', 'name_missing'])
-    expect(lines.filter(line => /truncated|unknown_currency|4 entries rejected/.test(line))).to.have.length(3)
+    const perFile = stderr.split('\n').filter(line => /: (truncated|unknown_currency|4 entries rejected): /.test(line))
+    expect(perFile, stderr).to.have.length(3)
   })
 
   it('publishes exchange rates at the start and on a change, and keeps them while their source fails', async () => {
@@ -290,20 +292,15 @@ describe('ingest role', () => {
     const codes = ['EUR', 'USD']
     const sources = { packaged: packagedRates(codes), remote: remoteRates(`${url}/usd.json`, codes) }
     const { log } = platform
-    const options = {
-      codec: kafka.codec,
-      publisher,
-      log,
-      metrics: openMetrics(),
-      ...sources,
-      everyMs: 20,
-      signal: stop.signal,
-    }
-    const rates = await publishRates(options)
+    const options = { ...{ codec: kafka.codec, publisher, log, metrics: openMetrics() }, ...sources }
+    const rates = await keepRates({ ...options, everyMs: 20, signal: stop.signal })
+    const publishing = publishRates(rates, options, stop.signal)
     expect(rates.current().rateOf('EUR')?.text).to.equal('0.90')
     await eventually(() => rates.current().rateOf('EUR')?.text === '0.91' && asked >= 5, 10_000, 'the changed rate')
+    await eventually(async () => (await recordsOf('fx')).length >= before + 2, 10_000, 'both tables')
     stop.abort()
     await rates.closed
+    await publishing
     const published = (await recordsOf('fx')).slice(before)
     expect(published.map(({ value }) => ({ ...value, rates: { ...value.rates } }))).to.deep.equal([
       { as_of: Date.UTC(2026, 2, 1), source: `${url}/usd.json`, rates: { USD: '1', EUR: '0.90' } },

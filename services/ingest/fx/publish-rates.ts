@@ -1,7 +1,7 @@
 /**
- * Keeps the current exchange rates and publishes them to market.fx: at the start and on each change.
+ * Keeps the current exchange rates, and publishes them to market.fx: at the start and on each change.
  *
- * Writes market.fx through the publisher. Invariant: there is always a table, since the packaged one
+ * Every process keeps a table; only the owner of market.fx writes it. Invariant: there is always a table, since the packaged one
  * stands in until a configured URL has answered once; feeds read the table at the start of a refresh,
  * so one refresh never mixes two.
  */
@@ -14,46 +14,78 @@ import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isSameTable, type RateTable } from './rate-table.ts'
 import type { RateSources } from './source.ts'
 
-/** What publishing rates needs. */
-export interface RatePublishing extends RateSources {
-  codec: Codec
-  publisher: Publisher
+/** What keeping rates needs. */
+export interface RateKeeping extends RateSources {
   log: Log
   metrics: Metrics
   signal: AbortSignal
 }
 
+/** What publishing rates needs. */
+export interface RatePublishing {
+  codec: Codec
+  publisher: Pick<Publisher, 'send'>
+  log: Log
+  metrics: Metrics
+}
+
 /** The current rates, kept current until the signal. */
-export interface PublishedRates {
+export interface KeptRates {
   current(): RateTable
-  /** Resolves after the signal; rejects when the log is lost. */
+  /** Resolves when the current table is another one than that, or after the signal. */
+  changed(from: RateTable, signal: AbortSignal): Promise<void>
+  /** Resolves after the signal. */
   closed: Promise<void>
 }
 
 /** Publishes the current table once; the packaged one where the URL does not answer. */
-export async function publishRatesOnce(options: RatePublishing): Promise<RateTable> {
-  const table = (options.remote && (await tryTable(options))) ?? (await options.packaged(options.signal))
-  await publish(options, table)
+export async function publishRatesOnce(options: RateKeeping & RatePublishing): Promise<RateTable> {
+  const table = await firstTable(options)
+  await publishTable(options, table)
   return table
 }
 
-/** Publishes the current table and goes on polling its source. */
-export async function publishRates(options: RatePublishing & { everyMs: number }): Promise<PublishedRates> {
-  let table = await publishRatesOnce(options)
+/** Reads the current table and goes on polling its source. */
+export async function keepRates(options: RateKeeping & { everyMs: number }): Promise<KeptRates> {
+  const { everyMs, signal } = options
+  let table = await firstTable(options)
+  let change = Promise.withResolvers<void>()
   const poll = async (): Promise<void> => {
-    while (!options.signal.aborted) {
-      await delay(options.everyMs, undefined, { signal: options.signal }).catch(() => undefined)
-      if (options.signal.aborted) return
-      const next = await tryTable(options)
+    while (!signal.aborted) {
+      await delay(everyMs, undefined, { signal }).catch(() => undefined)
+      const next = signal.aborted ? undefined : await tryTable(options)
       if (!next || isSameTable(next, table)) continue
       table = next
-      await publish(options, table)
+      change.resolve()
+      change = Promise.withResolvers()
     }
   }
-  return { current: () => table, closed: poll() }
+  return {
+    current: () => table,
+    async changed(from, until) {
+      const ended = Promise.withResolvers<void>()
+      until.addEventListener('abort', () => ended.resolve(), { once: true })
+      if (until.aborted || table !== from) return
+      await Promise.race([change.promise, ended.promise])
+    },
+    closed: poll(),
+  }
 }
 
-async function tryTable(options: RatePublishing): Promise<RateTable | undefined> {
+/** Publishes the current table and each that follows it, until the signal; rejects when one could not be written. */
+export async function publishRates(rates: KeptRates, options: RatePublishing, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const table = rates.current()
+    await publishTable(options, table)
+    await rates.changed(table, signal)
+  }
+}
+
+async function firstTable(options: RateKeeping): Promise<RateTable> {
+  return (options.remote && (await tryTable(options))) ?? (await options.packaged(options.signal))
+}
+
+async function tryTable(options: RateKeeping): Promise<RateTable | undefined> {
   const source = options.remote ?? options.packaged
   try {
     return await source(options.signal)
@@ -65,7 +97,7 @@ async function tryTable(options: RatePublishing): Promise<RateTable | undefined>
   }
 }
 
-async function publish({ codec, publisher, log, metrics }: RatePublishing, table: RateTable): Promise<void> {
+async function publishTable({ codec, publisher, log, metrics }: RatePublishing, table: RateTable): Promise<void> {
   await publisher.send([{ topic: 'fx', key: 'USD', value: codec.encode(fxRatesPublished, table.event) }])
   metrics.gauge('marketlog_ingest_fx_as_of_seconds', 'Time of the published exchange rates.').set(table.asOf / 1_000)
   const count = Object.keys(table.event.rates).length

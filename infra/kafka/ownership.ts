@@ -1,0 +1,186 @@
+/**
+ * Which partitions this process is to write: a member of a group that is given partitions and reads none of them.
+ *
+ * Writers that share topics are to divide them among themselves, and the group does that: its sessions tell who lives, its
+ * generations who has what. Members tell each other what they run in each partition; the group's leader divides by
+ * sticky-assignment.ts. States: joining → assigned ⇄ rebalancing, and left. Invariant: while a group rebalances, nothing is taken from
+ * a member; a member that has frozen may still believe in a former generation, so being assigned permits nobody to write: only a
+ * fenced producer does.
+ */
+import type { Consumer, PartitionAssigner } from 'kafkajs'
+import pRetry from 'p-retry'
+import type { TopicKey } from '#schemas/topics.ts'
+import { AssignerProtocol } from './client/kafkajs.ts'
+import type { KafkaConnection } from './connection.ts'
+import { openLifeSigns } from './life-signs.ts'
+import { openMembership } from './membership.ts'
+import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
+
+/** Something that one process at a time runs; it goes where the partition goes that it writes. */
+export interface OwnedWork {
+  name: string
+  topic: TopicKey
+  partition: number
+}
+
+/** A member of the group of writers. */
+export interface Ownership {
+  /** Why nothing may be assigned, when brokers are away. */
+  trouble(): string | undefined
+  /** Resolves when the group has answered after this call, and so has taken from this member what is not its own any more. */
+  confirmed(signal: AbortSignal): Promise<void>
+  leave(): Promise<void>
+}
+
+/** How a group of writers is joined. */
+export interface OwnershipOptions {
+  group: string
+  /** All that this process could run; the other members can run the same. */
+  work: readonly OwnedWork[]
+  /** A generation began: the names of what this process runs from now on. */
+  assigned(names: ReadonlySet<string>): void
+  fail(error: Error): void
+}
+
+const SESSION_MS = 10_000
+const HEARTBEAT_MS = 1_500
+/** How often it is looked whether a heartbeat is due. */
+const LOOK_MS = 250
+const PROTOCOL = 'marketlog-sticky'
+const VERSION = 0
+
+const unitOf = (topic: string, partition: number): string => `${topic}/${partition}`
+
+/** Joins a group of writers; `assigned` hears of every generation. */
+export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptions): Promise<Ownership> {
+  const { work, assigned, fail } = options
+  const group = kafka.groupName(options.group)
+  const unitOfWork = ({ topic, partition }: OwnedWork): string => unitOf(kafka.topicName(topic), partition)
+  const byUnit = [...Map.groupBy(work, unitOfWork)]
+  const runs = Object.fromEntries(byUnit.map(([unit, own]) => [unit, own.map(({ name }) => name)]))
+  const own: MemberClaims & { owned: string[] } = { runs, owned: [], generation: 0 }
+  const membership = await openMembership(kafka, group)
+  const { brokers, log } = kafka
+  const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
+  const subscribed = [...new Set(work.map(({ topic }) => kafka.topicName(topic)))]
+  const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
+    groupId: group,
+    sessionTimeout: SESSION_MS,
+    rebalanceTimeout: SESSION_MS,
+    heartbeatInterval: HEARTBEAT_MS,
+    maxWaitTimeInMs: LOOK_MS,
+    allowAutoTopicCreation: false,
+    partitionAssigners: [assignerOf(() => own)],
+    retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
+  })
+  let answered = Promise.withResolvers<void>()
+  const answer = (): void => {
+    answered.resolve()
+    answered = Promise.withResolvers()
+  }
+  let isLeaving = false
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    membership.remember(payload.memberId)
+    // Nothing is read: what is written there is for others.
+    consumer.pause(subscribed.map(topic => ({ topic })))
+    own.owned = Object.entries(payload.memberAssignment).flatMap(([topic, partitions]) =>
+      partitions.map(partition => unitOf(topic, partition)),
+    )
+    assigned(new Set(work.filter(one => own.owned.includes(unitOfWork(one))).map(({ name }) => name)))
+    answer()
+  })
+  consumer.on(consumer.events.HEARTBEAT, ({ payload }) => {
+    Object.assign(own, { generation: payload.groupGenerationId })
+    answer()
+  })
+  consumer.on(consumer.events.REQUEST, signs.heard)
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    if (!payload.restart && !isLeaving) fail(payload.error)
+  })
+  await begin(consumer, subscribed).catch(error => {
+    membership.forget()
+    throw error
+  })
+  return {
+    trouble: signs.trouble,
+    async confirmed(signal) {
+      if (signal.aborted) return
+      const aborted = Promise.withResolvers<void>()
+      const end = (): void => aborted.resolve()
+      signal.addEventListener('abort', end, { once: true })
+      await Promise.race([answered.promise, aborted.promise])
+      signal.removeEventListener('abort', end)
+    },
+    async leave() {
+      isLeaving = true
+      signs.close()
+      await consumer.disconnect()
+      membership.forget()
+    },
+  }
+}
+
+async function begin(consumer: Consumer, subscribed: string[]): Promise<void> {
+  await consumer.connect()
+  await consumer.subscribe({ topics: subscribed })
+  await consumer.run({ autoCommit: false, eachBatch: async () => undefined })
+}
+
+const assignerOf =
+  (own: () => MemberClaims): PartitionAssigner =>
+  () => ({
+    name: PROTOCOL,
+    version: VERSION,
+    protocol: ({ topics: subscribed }) => ({
+      name: PROTOCOL,
+      metadata: AssignerProtocol.MemberMetadata.encode({
+        version: VERSION,
+        topics: subscribed,
+        userData: Buffer.from(JSON.stringify(own())),
+      }),
+    }),
+    assign: async ({ members }) => {
+      const claims = members.map(({ memberId, memberMetadata }) => [memberId, claimsOf(memberMetadata)] as const)
+      return [...assignUnits(new Map(claims))].map(([memberId, units]) => ({
+        memberId,
+        memberAssignment: AssignerProtocol.MemberAssignment.encode({
+          version: VERSION,
+          assignment: byTopic(units),
+          userData: Buffer.alloc(0),
+        }),
+      }))
+    },
+  })
+
+function claimsOf(metadata: Buffer): MemberClaims {
+  const userData = AssignerProtocol.MemberMetadata.decode(metadata)?.userData ?? Buffer.alloc(0)
+  return JSON.parse(userData.toString()) as MemberClaims
+}
+
+function byTopic(units: readonly string[]): Record<string, number[]> {
+  const topicOf = (unit: string): string => unit.slice(0, unit.lastIndexOf('/'))
+  const partitionOf = (unit: string): number => Number(unit.slice(unit.lastIndexOf('/') + 1))
+  return Object.fromEntries([...Map.groupBy(units, topicOf)].map(([topic, own]) => [topic, own.map(partitionOf)]))
+}
+
+/** Some fifteen seconds, in which a group is over any rebalance. */
+const ASKED_AGAIN = { retries: 30, minTimeout: 500, factor: 1 }
+
+/** The names of all that the living members of a group of writers run. */
+export async function runningWork(kafka: KafkaConnection, group: string): Promise<Set<string>> {
+  const admin = kafka.newClient(`members-${group}`).admin()
+  await admin.connect()
+  try {
+    const members = await pRetry(async () => {
+      const { groups } = await admin.describeGroups([kafka.groupName(group)])
+      const [found] = groups
+      // While members come and go, the coordinator keeps to itself what they have said.
+      if (found === undefined || found.state === 'PreparingRebalance' || found.state === 'CompletingRebalance')
+        throw new Error(`the group ${group} is rebalancing`)
+      return found.members
+    }, ASKED_AGAIN)
+    return new Set(members.flatMap(({ memberMetadata }) => Object.values(claimsOf(memberMetadata).runs).flat()))
+  } finally {
+    await admin.disconnect()
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * The only way to a feed's records: a transactional producer under an id of the feed's own.
+ *
+ * Each send is a transaction. States: closed → open (locked: a former owner is fenced, what it left open has ended) → failed →
+ * open again, and closed for good. Invariant: whoever opened a feed's writer last writes it alone, in whatever process; what a
+ * former owner still sends, frozen and woken too, is refused. After a failure nothing is sent until the group has answered that the
+ * feed is still here, and the writer has been opened again.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LifeSigns } from '#infra/kafka/life-signs.ts'
+import type { Outgoing } from '#infra/kafka/publisher.ts'
+import { refusalOf } from '#infra/kafka/refusal.ts'
+import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import { openPatience } from '#streams/runner/slots.ts'
+import type { Enter } from './outlet.ts'
+
+/** The log did not take a transaction: what has been begun must begin again. */
+export class WriteFailed extends Error {}
+
+/** Writes the records of one feed. */
+export interface FeedWriter {
+  /** Writes records in one transaction. Throws WriteFailed. */
+  send(records: readonly Outgoing[]): Promise<void>
+  /** Makes this the only writer of the feed; returns without when the feed is lost meanwhile. Throws when brokers stay away. */
+  open(): Promise<void>
+  /** The same after a failure, once the group has answered. */
+  reopen(failure: WriteFailed): Promise<void>
+  close(): Promise<void>
+}
+
+/** What the writers of a process share. */
+export interface WriterRoom {
+  kafka: KafkaConnection
+  signs: Pick<LifeSigns, 'heard' | 'lost'>
+  /** Bounds how many open at once. */
+  enter: Enter
+  /** Counts what waits for brokers. */
+  waits<T>(work: Promise<T>): Promise<T>
+  /** Resolves when the group has answered. */
+  confirmed(signal: AbortSignal): Promise<void>
+}
+
+/** The group of the processes that run feeds. */
+export const GROUP = 'ingest'
+
+/**
+ * Below a second is usual. A process that freezes within one holds readers back for as long, or until another has taken the feed
+ * over: that is when its session has ended, which takes as long.
+ */
+const TRANSACTION_TIMEOUT_MS = 10_000
+
+/** Opens the producer of a feed and makes it the only one. */
+export async function openFeedProducer(
+  kafka: KafkaConnection,
+  name: string,
+  signs?: Pick<LifeSigns, 'heard' | 'lost'>,
+): Promise<TransactionalProducer> {
+  const producer = await openTransactionalProducer(kafka, {
+    transactionalId: `ingest-${name.replace('|', '-')}`,
+    writers: ['ingest'],
+    timeoutMs: TRANSACTION_TIMEOUT_MS,
+    // The portions of a refresh follow one another at once: with 20 ms one of ten took twice as long.
+    firstPauseMs: 4,
+    ...(signs && { signs }),
+  })
+  try {
+    await producer.lock(() => Promise.resolve())
+    return producer
+  } catch (error) {
+    await producer.close()
+    throw error
+  }
+}
+
+/** The writer of a feed, closed as yet; `signal` aborts when the feed is not this process's any more. */
+export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal): FeedWriter {
+  const { kafka, waits } = room
+  let producer: TransactionalProducer | undefined
+  let sending: Promise<unknown> = Promise.resolve()
+  const drop = async (): Promise<void> => {
+    const former = producer
+    producer = undefined
+    await sending
+    await former?.close().catch(error => kafka.log.debug({ error }, `closing the writer of ${name}`))
+  }
+  const openOnce = async (): Promise<void> => {
+    const leave = await room.enter()
+    try {
+      if (signal.aborted) return
+      const opening = openFeedProducer(kafka, name, room.signs)
+      const opened = await Promise.race([opening, abortOf(signal)])
+      if (opened) producer = opened
+      else opening.then(late => late.close()).catch(() => undefined)
+    } finally {
+      leave()
+    }
+  }
+  const open = async (): Promise<void> => {
+    const patience = openPatience(() => performance.now())
+    while (!signal.aborted) {
+      try {
+        await drop()
+        return await openOnce()
+      } catch (error) {
+        if (refusalOf(error) !== undefined) throw error
+        kafka.log.debug({ error }, `the writer of ${name} could not be opened; it is tried again`)
+        await delay(patience.failed(error), undefined, { signal }).catch(() => undefined)
+      }
+    }
+  }
+  return {
+    async send(records) {
+      if (!producer) throw new WriteFailed(`the writer of ${name} is closed`)
+      const sent = waits(producer.commit(records))
+      sending = sent.catch(() => undefined)
+      try {
+        await sent
+      } catch (error) {
+        throw new WriteFailed(`${name} could not be written`, { cause: error })
+      }
+    },
+    open: () => waits(open()),
+    async reopen(failure) {
+      if (signal.aborted) return
+      if (isFenced(failure))
+        kafka.log.info(`${name}: another process has taken the feed over, or a transaction timed out`)
+      else kafka.log.warn({ error: failure.cause }, `${name} could not be written; its refresh begins again`)
+      await room.confirmed(signal)
+      await waits(open())
+    },
+    close: drop,
+  }
+}
+
+/** Resolves with nothing when the signal aborts. */
+function abortOf(signal: AbortSignal): Promise<undefined> {
+  const { promise, resolve } = Promise.withResolvers<undefined>()
+  signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  return promise
+}

@@ -1,0 +1,159 @@
+/**
+ * The feeds that the group has assigned to this process: opened when they come, cut when they go.
+ *
+ * States of a feed: elsewhere → opening → backfilling → live → elsewhere, all of them left at once when the group takes it away.
+ * Invariant: a feed that stays goes on without a break, whatever the others do; one that came back is another holding, whose
+ * writer fences the one before.
+ */
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
+import { openPatience } from '#streams/runner/slots.ts'
+import { type BackfillProgress, backfill, type OwnedFeed } from './backfill.ts'
+import type { OpenFeed } from './connectors/open.ts'
+import { type FeedWriter, feedWriter, type WriterRoom } from './feed-writer.ts'
+import { type KeptRates, publishRates } from './fx/publish-rates.ts'
+import { type Enter, openOutlet } from './outlet.ts'
+import { keyOf } from './positions.ts'
+import { type FeedRoom, recover, runFeed } from './run-feed.ts'
+
+/** The feeds of this process. */
+export interface OwnedFeeds {
+  /** Opens and cuts, so that exactly these run here. */
+  assign(names: ReadonlySet<string>): void
+  /** What is under way before all of them are live; undefined when they are. */
+  pending(): string | undefined
+  /** Resolves when all have ended, which they do once the process stops. */
+  close(): Promise<void>
+}
+
+/** What the feeds of a process work with. */
+export interface OwnedFeedsOptions extends Pick<FeedRoom, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
+  feeds: readonly OpenFeed[]
+  rates: KeptRates
+  history: { days: number; refreshes_per_day: number }
+  writers: WriterRoom
+  /** Turns of portions. */
+  enter: Enter
+  log: Log
+  metrics: Metrics
+  fail(error: Error): void
+}
+
+/** The work of publishing exchange rates, which has an owner like a feed. */
+export const RATES = 'fx'
+
+const PROGRESS_EVERY_MS = 2_000
+
+interface Holding {
+  room: FeedRoom
+  writer: FeedWriter
+  lost: AbortController
+}
+
+/** Opens an empty set of feeds. */
+export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
+  const { feeds, log, stopping, fail, positions } = options
+  const held = new Map<string, Holding>()
+  const running = new Set<Promise<unknown>>()
+  const joining = Symbol('group')
+  const batches = new Map<symbol, string>([[joining, 'joining its group']])
+  const gauge = options.metrics.gauge('marketlog_ingest_feeds', 'Feeds that this process runs.')
+  const track = (work: Promise<unknown>): void => {
+    const settled = work.catch(error => void (stopping.aborted || fail(error))).finally(() => running.delete(settled))
+    running.add(settled)
+  }
+  const hold = (name: string): Holding => {
+    const holding = openHolding(options, name)
+    held.set(name, holding)
+    return holding
+  }
+  const runFeeds = async (gained: readonly (OwnedFeed & Holding)[]): Promise<void> => {
+    const batch = Symbol('batch')
+    const say = (pending: string | undefined): void =>
+      void (pending === undefined ? batches.delete(batch) : batches.set(batch, pending))
+    say(`opening ${gained.length} feeds`)
+    await Promise.all(gained.map(({ writer }) => writer.open()))
+    await positions.refresh()
+    const isHistoric = ({ connector }: OpenFeed): boolean =>
+      options.history.days > 0 && connector.refreshAt !== undefined
+    const historic = gained.filter(isHistoric)
+    const live = gained.filter(feed => !isHistoric(feed)).map(feed => runFeed(feed, feed.room))
+    const later = async (): Promise<void> => {
+      if (historic.length > 0) await runHistory(historic, options, say)
+      say(undefined)
+      await Promise.all(historic.map(feed => runFeed(feed, feed.room)))
+    }
+    await Promise.all([...live, later()])
+  }
+  return {
+    assign(names) {
+      const lost = [...held].filter(([name]) => !names.has(name))
+      for (const [name, holding] of lost) {
+        held.delete(name)
+        holding.lost.abort()
+        track(holding.writer.close())
+      }
+      const gained = feeds
+        .filter(feed => names.has(keyOf(feed)) && !held.has(keyOf(feed)))
+        .map(feed => ({ ...feed, ...hold(keyOf(feed)) }))
+      if (gained.length > 0) track(runFeeds(gained))
+      if (names.has(RATES) && !held.has(RATES)) track(runRates(hold(RATES), options))
+      batches.delete(joining)
+      const count = held.size - Number(held.has(RATES))
+      gauge.set(count)
+      log.info({ feeds: count, gained: gained.length, lost: lost.length }, 'ingest runs its feeds')
+    },
+    pending: () => [...batches.values()][0],
+    async close() {
+      while (running.size > 0) await Promise.all(running)
+      await Promise.all([...held.values()].map(({ writer }) => writer.close()))
+    },
+  }
+}
+
+function openHolding(options: OwnedFeedsOptions, name: string): Holding {
+  const lost = new AbortController()
+  const stopping = AbortSignal.any([options.stopping, lost.signal])
+  const cut = AbortSignal.any([options.cut, lost.signal])
+  const writer = feedWriter(options.writers, name, stopping)
+  const { positions, meter, clock, rates } = options
+  const room: FeedRoom = {
+    ...{ positions, meter, clock, stopping, cut },
+    outlet: openOutlet(options.writers.kafka.codec, writer, options.enter),
+    rates: rates.current,
+    async reopen(failure) {
+      await writer.reopen(failure)
+      if (!stopping.aborted) await positions.refresh()
+    },
+  }
+  return { room, writer, lost }
+}
+
+async function runRates({ room, writer }: Holding, { rates, log, metrics }: OwnedFeedsOptions): Promise<void> {
+  const patience = openPatience(() => performance.now())
+  await writer.open()
+  while (!room.stopping.aborted) {
+    try {
+      await publishRates(rates, { ...room.outlet, log, metrics }, room.stopping)
+    } catch (error) {
+      await recover(room, patience, error)
+    }
+  }
+}
+
+function runHistory(
+  feeds: readonly OwnedFeed[],
+  { history, clock, stopping, log }: OwnedFeedsOptions,
+  say: (pending: string) => void,
+): Promise<void> {
+  let saidAt = performance.now()
+  const onProgress = ({ done, total, observations }: BackfillProgress): void => {
+    say(`backfill: ${done} of ${total} refreshes`)
+    const isDone = done === total && total > 0
+    if (!isDone && performance.now() - saidAt < PROGRESS_EVERY_MS) return
+    saidAt = performance.now()
+    log.info({ done, total, observations }, 'backfill')
+  }
+  const { days, refreshes_per_day: refreshesPerDay } = history
+  return backfill(feeds, { days, refreshesPerDay, now: clock(), stopping }, onProgress)
+}

@@ -1,0 +1,191 @@
+/**
+ * One writer per feed on a real log: what a former owner still sends, and what comes beside a process that runs the feed.
+ */
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { expect } from 'chai'
+import { loadProviders } from '#infra/config/providers.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { isFenced } from '#infra/kafka/transactional-producer.ts'
+import { topics } from '#schemas/topics.ts'
+import { type FeedWriter, feedWriter, openFeedProducer, WriteFailed } from '#services/ingest/feed-writer.ts'
+import { rateTable } from '#services/ingest/fx/rate-table.ts'
+import { FeedIsRun, ingestRecorded } from '#services/ingest/ingest-recorded.ts'
+import { openOutlet, openTurns } from '#services/ingest/outlet.ts'
+import { openPositions } from '#services/ingest/positions.ts'
+import { publishRefresh } from '#services/ingest/publish-refresh.ts'
+import { readFeedRecords } from '#test/fault/feed-records.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { runCommand } from '#test/harness/run-command.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const noRates = rateTable(0, 'test', new Map())
+const never = new AbortController().signal
+
+describe('writers of feeds', () => {
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let folder: string
+  const opened: FeedWriter[] = []
+
+  before(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'marketlog-writers-'))
+    kafka = connectKafka({ config: platform.config, role: 'ingest', log: platform.log })
+    await kafka.codec.prepare([...topics.quotes.events, ...topics.feeds.events])
+  })
+  after(async () => {
+    for (const writer of opened) await writer.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  async function openWriter(name: string): Promise<FeedWriter> {
+    const signs = { heard: () => undefined, lost: () => undefined }
+    const room = {
+      kafka,
+      signs,
+      enter: openTurns(),
+      waits: <T>(work: Promise<T>) => work,
+      confirmed: async () => undefined,
+    }
+    const writer = feedWriter(room, name, never)
+    opened.push(writer)
+    await writer.open()
+    return writer
+  }
+
+  it('refuses what a former owner still sends: its refresh stays cut, the new owner’s is whole', async () => {
+    const feed = { provider: 'provider_01', side: 'ask' as const }
+    const positions = openPositions(kafka)
+    const former = await openWriter('ask|provider_01')
+    let owner: FeedWriter | undefined
+    const entries = Array.from({ length: 9_000 }, (_, i) => ({ market_hash_name: `item ${i}`, price: 1, quantity: 1 }))
+    const publish = (writer: FeedWriter, observedAt: number) => {
+      const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
+      const ending = positions.recordsOf(feed, observedAt)
+      return publishRefresh(openOutlet(kafka.codec, writer), feed, refresh, noRates, never, ending)
+    }
+    const sent: number[] = []
+    const counted: FeedWriter = {
+      ...former,
+      async send(records) {
+        // The former owner has written two portions when it freezes; another takes the feed over and publishes.
+        if (sent.length === 2) {
+          owner = await openWriter('ask|provider_01')
+          await publish(owner, 20)
+        }
+        await former.send(records)
+        sent.push(records.length)
+      },
+    }
+    const failure = await publish(counted, 10).then(
+      () => undefined,
+      error => error,
+    )
+    expect(failure).to.be.instanceOf(WriteFailed)
+    expect(isFenced(failure), String(failure?.cause)).to.equal(true)
+    const { completed, cut, faults } = await readFeedRecords(kafka)
+    expect({ completed: completed.get('quotes provider_01'), cut, faults }).to.deep.equal({
+      completed: [20],
+      cut: 1,
+      faults: [],
+    })
+    await positions.refresh()
+    expect(positions.of(feed)).to.equal(20)
+    await former.reopen(failure)
+    await publish(former, 30)
+    expect((await readFeedRecords(kafka)).completed.get('quotes provider_01')).to.deep.equal([20, 30])
+  })
+
+  it('stores a refresh and its position together or not at all', async () => {
+    const feed = { provider: 'provider_03', side: 'sale' as const }
+    const positions = openPositions(kafka)
+    const writer = await openWriter('sale|provider_03')
+    const records = positions.recordsOf(feed, 77)
+    const tooLarge = { topic: 'feeds' as const, key: 'x', value: randomBytes(17 * 2 ** 20) }
+    const failure = await writer.send([...records, tooLarge]).then(
+      () => undefined,
+      error => error,
+    )
+    expect(failure).to.be.instanceOf(WriteFailed)
+    await writer.open()
+    await positions.refresh()
+    expect(positions.of(feed)).to.equal(undefined)
+    await writer.send(records)
+    await positions.refresh()
+    expect(positions.of(feed)).to.equal(77)
+    expect(positions.recordsOf(feed, 77)).to.deep.equal([])
+  })
+
+  it('refuses recorded files beside a process that runs the feed, in one line, and takes them when it has stopped', async () => {
+    const dir = mkdtempSync(join(folder, 'recorded-'))
+    const prices = JSON.stringify({ refreshed_at: '2026-03-01T00:00:00Z', prices: { a: 1 } })
+    writeFileSync(join(dir, 'a.json.gz'), gzipSync(prices))
+    const market = join(folder, 'market.json')
+    const options = { url: 'http://127.0.0.1:9', mapping: '$' }
+    const feeds = [{ provider: 'provider_05', side: 'ask', connector: 'http-json', interval_ms: 3_600_000, options }]
+    writeFileSync(market, JSON.stringify({ name: 'live', feeds }))
+    const roles = await platform.startRoles(['ingest'], { market })
+    await roles.ready()
+    const run = (provider: string) =>
+      runCommand(['ingest', 'recorded', '--provider', provider, '--dir', dir], {
+        PATH: process.env.PATH,
+        ...platform.environment,
+      })
+    const refused = await run('provider_05')
+    expect({ code: refused.code, said: refused.stderr.trimEnd().split('\n').at(-1) }, refused.stderr).to.deep.equal({
+      code: 75,
+      said: 'marketlog: a running ingest process polls the asks of provider_05: stop it, or take the feed out of its market, first',
+    })
+    expect((await run('provider_06')).code, 'another provider').to.equal(0)
+    await roles.stop()
+    const taken = await run('provider_05')
+    expect(taken.code, taken.stderr).to.equal(0)
+    const written = (await readTopic(kafka, 'quotes')).filter(({ key }) => key === 'provider_05')
+    expect(written.filter(({ event }) => event === 'RefreshCompleted')).to.have.length(1)
+  })
+
+  it('ends recorded files when a process begins to run the feed meanwhile', async () => {
+    const dir = mkdtempSync(join(folder, 'taken-'))
+    const paths = [0, 1, 2].map(minute => join(dir, `${minute}.json.gz`))
+    const contents = paths.map((_, minute) => {
+      const time = new Date(Date.UTC(2026, 2, 1, 0, minute)).toISOString()
+      return gzipSync(JSON.stringify({ refreshed_at: time, prices: { a: 1, b: 2 } }))
+    })
+    for (const [minute, path] of paths.entries()) writeFileSync(path, contents[minute] as Buffer)
+    /** Takes the feed while the second file is waited for, whose reader comes when the first stands in the log. */
+    const take = async (): Promise<void> => {
+      const second = paths[1] as string
+      rmSync(second)
+      execFileSync('mkfifo', [second])
+      const file = await open(second, 'w')
+      const live = await openFeedProducer(kafka, 'ask|provider_07')
+      await live.close()
+      await file.writeFile(contents[1] as Buffer)
+      await file.close()
+    }
+    let taking: Promise<void> | undefined
+    const rates = {
+      ...noRates,
+      rateOf(currency: string) {
+        taking ??= take()
+        return noRates.rateOf(currency)
+      },
+    }
+    const ingest = ingestRecorded({
+      ...{ kafka, providers: loadProviders(), provider: 'provider_07', dir, side: 'ask', rates },
+      ...{ say: () => undefined, signal: AbortSignal.timeout(30_000) },
+    })
+    const failure = await ingest.then(
+      () => undefined,
+      error => error,
+    )
+    await taking
+    expect(failure).to.be.instanceOf(FeedIsRun)
+    expect((await readFeedRecords(kafka)).faults).to.deep.equal([])
+  })
+})

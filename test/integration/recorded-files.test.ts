@@ -1,0 +1,286 @@
+/**
+ * From files to tables: what `marketlog ingest recorded` publishes is in Redis, in ClickHouse and in the answers of REST as a
+ * brute-force fold of the files has it, for every row.
+ *
+ * Commands and roles are processes of their own. The files are read a second time here, with no code of the platform; the fold is
+ * the harness's. Prices are those of the recorded refreshes, the last of those beside the checkout or of those kept in test/fixtures;
+ * their times are moved to the last hours, which every table still keeps.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { expect } from 'chai'
+import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { type LiveTables, readTables } from '#test/fixtures/live-tables.ts'
+import { packagedRate } from '#test/fixtures/packaged-rate.ts'
+import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
+import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { runCommand } from '#test/harness/run-command.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { modelCandles } from '#test/oracles/candle-model.ts'
+
+const LIMIT_MS = 15 * 60_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const STEP_MS = 25 * MINUTE_MS
+const PAGE = 1_000
+const ITEMS_OF_A_QUERY = 2_000
+const ITEMS_WITH_CANDLES = 40
+const ROLES = 'fx book live-view candles history provider-health alert-triggers api'
+
+/** The last files of those at hand. One feed in dollars, one at a rate, one of buy orders. */
+const FEEDS = [
+  { provider: 'provider_02', side: 'ask', currency: 'USD', files: 5 },
+  { provider: 'provider_05', side: 'ask', currency: 'CNY', files: 5 },
+  { provider: 'provider_02', side: 'bid', currency: 'EUR', files: 3 },
+] as const
+
+/** Half up, as the specification's minor units of a dollar. */
+const cents = (micro: number): number => Math.floor((micro + 5_000) / 10_000)
+const instant = (at: number): string => new Date(at).toISOString()
+
+describe('files of recorded refreshes', function () {
+  this.timeout(LIMIT_MS)
+  const platform = useServers()
+  const startMs = Math.floor(Date.now() / HOUR_MS) * HOUR_MS - 24 * HOUR_MS
+  let dir: string
+  let expected: Expected
+  let baseUrl: string
+  let key: string
+
+  const command = async (...words: string[]): Promise<{ stdout: string; stderr: string }> => {
+    const { code, stdout, stderr } = await runCommand(words, { PATH: process.env.PATH, ...platform.environment })
+    expect(code, `marketlog ${words.join(' ')}: ${stderr}`).to.equal(0)
+    return { stdout, stderr }
+  }
+
+  before(async () => {
+    dir = mkdtempSync(join(tmpdir(), 'marketlog-files-'))
+    const roles = await platform.spawnRole(ROLES, { MARKETLOG_TIERS: writeRoomyTiers(dir) })
+    key = JSON.parse((await command('keys', 'create', '--tier', 'quant')).stdout).key
+    baseUrl = await roles.baseUrl(60_000)
+    const refreshes = readRefreshes()
+    const given: GivenRefresh[] = []
+    for (const [rank, feed] of FEEDS.entries()) given.push(...(await publish(feed, rank, refreshes.slice(-feed.files))))
+    await command('lag', '--wait', '--timeout', '600')
+    expected = foldRefreshes(given)
+  })
+
+  after(() => rmSync(dir, { recursive: true, force: true }))
+
+  async function publish(
+    { provider, side, currency }: (typeof FEEDS)[number],
+    rank: number,
+    refreshes: readonly RecordedRefresh[],
+  ): Promise<GivenRefresh[]> {
+    const folder = join(dir, `${provider}-${side}`)
+    mkdirSync(folder)
+    const given = refreshes.map(({ file: _, ...refresh }, at): GivenRefresh => {
+      // The recorded names only ever grow in number: one in fifty is not shown, another one each time.
+      const prices = Object.entries(refresh.prices).filter((_, index) => (index + at) % 50 !== 0)
+      const observedAt = startMs + at * STEP_MS + rank * MINUTE_MS
+      const refreshed_at = instant(observedAt)
+      const name = `${refreshed_at.replaceAll(':', '-')}.json.gz`
+      writeFileSync(
+        join(folder, name),
+        gzipSync(JSON.stringify({ ...refresh, currency, refreshed_at, prices: Object.fromEntries(prices) })),
+      )
+      return {
+        ...{ side, provider, observedAt, currency, usdRate: packagedRate(currency), completed: true },
+        refreshId: refreshed_at.replace(/[-:.]/g, ''),
+        entries: prices.map(([each, price]) => ({ itemId: idOf(each), price, quantity: 1 })),
+      }
+    })
+    const { stderr } = await command('ingest', 'recorded', '--provider', provider, '--side', side, '--dir', folder)
+    const observations = given.reduce((sum, { entries }) => sum + entries.length, 0)
+    expect(stderr).to.include(
+      `published ${given.length} refreshes with ${observations.toLocaleString('en')} observations\n`,
+    )
+    return given
+  }
+
+  const asks = (): Expected['changes'] => expected.changes.filter(({ side }) => side === 'ask')
+  const books = () =>
+    FEEDS.map(({ provider, side }) => ({
+      ...{ provider, side, rows: expected.books.get(bookKey(side, provider)) ?? new Map() },
+      refreshedAt: expected.refreshedAt.get(bookKey(side, provider)) ?? 0,
+    }))
+
+  it('hold enough for a comparison: every feed is listed, and rows came, changed and went', () => {
+    for (const { provider, side, rows } of books()) expect(rows.size, `${side} ${provider}`).to.be.greaterThan(20_000)
+    for (const change of ['added', 'updated', 'removed']) {
+      expect(expected.changes.filter(each => each.change === change).length, change).to.be.greaterThan(100)
+    }
+    const applied = expected.verdicts.filter(({ verdict }) => verdict === 'applied')
+    expect(applied.length).to.equal(expected.verdicts.length)
+  })
+
+  it('are the rows of the live view in Redis, in hashes and listings, with the time of the last refresh', async () => {
+    const { config, log, namespace } = platform
+    const redis = await openRedis(config.servers.redis, { name: 'test', log })
+    let tables: LiveTables
+    try {
+      tables = await readTables(redis, namespace)
+    } finally {
+      await closeRedis(redis)
+    }
+    const withoutPartition = (text: string): string => text.slice(text.indexOf('|') + 1)
+    const found = [...tables.rows].map(([name, { price, currency, priceMicroUsd, quantity, seenAt }]) =>
+      [withoutPartition(name), price, currency, priceMicroUsd, quantity, seenAt].join(' '),
+    )
+    const wanted = books().flatMap(({ provider, side, rows }) =>
+      [...rows].map(([itemId, row]) =>
+        [`${side}|${provider}|${itemId}`, row.price, row.currency, row.price_micro_usd, row.quantity, row.seen_at].join(
+          ' ',
+        ),
+      ),
+    )
+    expectSame(found, wanted)
+    expectSame(
+      tables.listed.map(withoutPartition),
+      wanted.map(line => line.slice(0, line.indexOf(' '))),
+    )
+    const refreshed = [...tables.refreshed].map(([name, at]) => `${withoutPartition(name)} ${at}`)
+    expectSame(
+      refreshed,
+      books().flatMap(({ provider, side, refreshedAt }) =>
+        Array.from({ length: ITEM_PARTITIONS }, () => `${side}|${provider} ${refreshedAt}`),
+      ),
+    )
+  })
+
+  it('are the changes of ClickHouse, each once, and the asks on which its candles end', async () => {
+    const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
+    const items = [...changesOf.keys()].sort((a, b) => a - b)
+    const tables = openReader(platform.config.servers.clickhouse, {
+      ...{ database: databaseName(platform.namespace), name: 'test' },
+    })
+    try {
+      for (let from = 0; from < items.length; from += ITEMS_OF_A_QUERY) {
+        await compareTables(tables, items.slice(from, from + ITEMS_OF_A_QUERY), changesOf)
+      }
+      const [count] = await tables.rows<{ n: number }>(
+        `SELECT uniqExact(item_id) AS n FROM ${tables.database}.changes WHERE side = 'ask'`,
+      )
+      expect(count?.n).to.equal(items.length)
+    } finally {
+      await tables.close()
+    }
+  })
+
+  for (const { provider, side } of FEEDS) {
+    it(`are the ${side}s of ${provider} that REST lists`, async () => {
+      const book = books().find(each => each.provider === provider && each.side === side)
+      const rows: Record<string, unknown>[] = []
+      for (let offset = 0; offset === rows.length; offset += PAGE) {
+        const body = await get(side === 'ask' ? '/prices' : '/bids', { providers: provider, limit: PAGE, offset })
+        expect(body.pagination.total).to.equal(book?.rows.size)
+        rows.push(...body.items)
+      }
+      const [price, quantity] = side === 'ask' ? ['lowest_ask', 'quantity'] : ['highest_bid', 'num_bids']
+      expectSame(
+        rows.map(row => [row.item_id, row[price], row[quantity], row.timestamp, row.last_updated].join(' ')),
+        [...(book?.rows ?? [])].map(([itemId, row]) =>
+          [
+            ...[itemId, cents(row.price_micro_usd), row.quantity, instant(row.seen_at)],
+            instant(book?.refreshedAt ?? 0),
+          ].join(' '),
+        ),
+      )
+    })
+  }
+
+  it('are the hourly candles and the history of items over REST', async () => {
+    const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
+    const sample = seededRandom('items with candles')
+      .shuffle([...changesOf.keys()])
+      .slice(0, ITEMS_WITH_CANDLES)
+    for (const item_id of sample) {
+      const changes = changesOf.get(item_id) ?? []
+      const candles = await get('/prices/candles', { item_id, interval: '1h', start: instant(startMs - HOUR_MS) })
+      const wanted = modelCandles(changes as BookChanged[], HOUR_MS).map(({ t, o, h, l, c, v, q }) =>
+        [t / 1000, cents(o), cents(h), cents(l), cents(c), v, q].join(' '),
+      )
+      const found = candles.data.map((each: Record<string, number>) =>
+        ['t', 'o', 'h', 'l', 'c', 'v', 'q'].map(name => each[name]).join(' '),
+      )
+      expect(found, `candles of item ${item_id}`).to.deep.equal(wanted)
+      const history = await get('/prices/history', { item_id, limit: PAGE })
+      expectSame(
+        history.items.map((row: Record<string, unknown>) => [row.time, row.price, row.quantity].join(' ')),
+        changes
+          .filter(({ change }) => change !== 'removed')
+          .map(each => [instant(each.seen_at), cents(each.price_micro_usd ?? 0), each.quantity].join(' ')),
+      )
+    }
+  })
+
+  // biome-ignore lint/suspicious/noExplicitAny: each test narrows the answer by what it asserts.
+  async function get(path: string, query: Record<string, string | number>): Promise<any> {
+    const parameters = new URLSearchParams(
+      Object.fromEntries(Object.entries(query).map(([name, value]) => [name, String(value)])),
+    )
+    const response = await fetch(`${baseUrl}/v1${path}?${parameters}`, { headers: { authorization: `Bearer ${key}` } })
+    const body = await response.json()
+    expect(response.status, JSON.stringify(body).slice(0, 300)).to.equal(200)
+    return body
+  }
+})
+
+const itemIds = new Map(
+  loadCatalog()
+    .filter(({ phase }) => phase === null)
+    .map(item => [item.market_hash_name, item.item_id]),
+)
+const idOf = (name: string): number | undefined => itemIds.get(name)
+
+async function compareTables(
+  tables: ClickhouseReader,
+  items: readonly number[],
+  changesOf: ReadonlyMap<number, Expected['changes']>,
+): Promise<void> {
+  const lineOf = (each: Record<string, unknown> | Expected['changes'][number]): string =>
+    [
+      ...[each.item_id, each.provider, each.seen_at, each.change, each.price, each.price_micro_usd],
+      ...[each.quantity, each.previous_quantity],
+    ].join(' ')
+  const wanted = items.flatMap(item => changesOf.get(item) ?? [])
+  const stored = await tables.rows<Record<string, unknown>>(
+    `SELECT item_id, provider, toUnixTimestamp64Milli(seen_at) AS seen_at, toString(change) AS change, price,
+      price_micro_usd, quantity, previous_quantity FROM ${tables.database}.changes FINAL
+    WHERE side = 'ask' AND item_id IN {items:Array(UInt32)}`,
+    { items },
+  )
+  expectSame(stored.map(lineOf), wanted.map(lineOf))
+  const standing = await tables.rows<Record<string, unknown>>(
+    `SELECT item_id, provider, standing, micro, quantity, at FROM ${tables.database}.candle_standing FINAL
+    WHERE item_id IN {items:Array(UInt32)}`,
+    { items },
+  )
+  const last = new Map(wanted.map(each => [`${each.item_id} ${each.provider}`, each]))
+  expectSame(
+    standing.map(({ item_id, provider, standing: stands, micro, quantity, at }) =>
+      Number(stands) === 1 ? [item_id, provider, micro, quantity, at].join(' ') : `${item_id} ${provider} none`,
+    ),
+    [...last].map(([name, each]) =>
+      each.change === 'removed' ? `${name} none` : [name, each.price_micro_usd, each.quantity, each.seen_at].join(' '),
+    ),
+  )
+}
+
+/** Compares lines in any order; names the first that differs, since a diff of thousands shows nothing. */
+function expectSame(found: string[], wanted: string[]): void {
+  const [one, other] = [found.toSorted(), wanted.toSorted()]
+  const at = one.findIndex((line, index) => line !== other[index])
+  expect({ found: one[at], wanted: other[at], count: one.length }).to.deep.equal({
+    ...{ found: undefined, wanted: at === -1 ? undefined : other[at], count: other.length },
+  })
+}
