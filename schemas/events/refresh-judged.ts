@@ -10,7 +10,7 @@ import { type AvroType, defineEvent, optional } from './event.ts'
 
 /**
  * applied: the book now equals the refresh. quarantined: held back, the last good book stays.
- * incomplete: entries were lost on the way, nothing applied. failed: ingest could not fetch it.
+ * incomplete: entries were lost on the way, nothing applied. failed: ingest could not fetch it, or it cannot be applied.
  * stale: not newer than the book, nothing applied.
  */
 export type Verdict = 'applied' | 'quarantined' | 'incomplete' | 'failed' | 'stale'
@@ -20,6 +20,7 @@ export interface RefreshJudged {
   side: Side
   provider: string
   refresh_id: string | null
+  /** Of what failed in the future: when the log took it. */
   observed_at: number
   verdict: Verdict
   reason: string | null

@@ -2,12 +2,13 @@
  * The exchange rates in force, followed by every process from market.fx.
  *
  * Reads the topic without a group, writes nothing. Invariant: the table with the latest `as_of` is in force, of two
- * equal ones the later in the log; a table with a rate that is none is passed over whole, and the US dollar's own
- * rate is there also before the first table. A table that was replaced while nobody ran was never in force.
+ * equal ones the later in the log; a table from the future or with a rate that is none is passed over whole, and the US
+ * dollar's own rate is there also before the first table. A table that was replaced while nobody ran was never in force.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import { parseRate, USD_RATE } from '#schemas/values/money.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { Rates } from './step.ts'
@@ -36,11 +37,11 @@ export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) 
     signal: stop.signal,
     async onRecords(records) {
       const before = current
-      for (const { value } of records) {
+      for (const { value, timestamp } of records) {
         const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value))
         // The role `fx` puts what cannot be read to the dead letters; here it only changes nothing.
         const table = isDecoded(decoded) && decoded.event === 'FxRatesPublished' ? tableOf(decoded.value) : undefined
-        if (table && table.asOf >= current.asOf) current = table
+        if (table && !isFromTheFuture(table.asOf, timestamp) && table.asOf >= current.asOf) current = table
       }
       if (current !== before) for (const listener of listeners) listener(current)
     },

@@ -9,6 +9,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openRefusalPatience } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
@@ -60,6 +61,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
 
   const followAll = async (): Promise<void> => {
     let failures = 0
+    const refusals = openRefusalPatience(() => performance.now())
     while (!ending.signal.aborted) {
       const asked = [...readings.values()]
       if (asked.length === 0) {
@@ -68,12 +70,13 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
       }
       const fetched = await fetchAfter(follower, topic, asked).catch(async error => {
         failures += 1
-        if (failures >= FETCH_TRIES) throw error
+        if (failures >= FETCH_TRIES || refusals.isAtEnd(error)) throw error
         await pause(Math.min(RETRY_LONGEST_MS, 50 * 2 ** failures))
         return undefined
       })
       if (fetched === undefined) continue
       failures = 0
+      refusals.answered()
       for (const { partition, records, next } of fetched) {
         const reading = asked.find(one => one.partition === partition)
         if (reading === undefined || readings.get(partition) !== reading) continue

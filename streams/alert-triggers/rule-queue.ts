@@ -1,10 +1,14 @@
 /**
  * Rules that have come and wait until it is their turn to be looked at.
  *
- * State of one partition; asks for the end of market.book-changes. The log's clock orders rules and changes: a rule has its
- * turn after the changes that the log took before it and before those that it took later (of the same
- * millisecond, before all). So it fires neither by a price from before it nor misses one after it, also when changes are
- * behind or are read again after a crash. Invariant: when no change is left to be applied, nothing waits.
+ * State of one partition; asks for the end of market.book-changes. The log's clock orders rules and changes: a rule has its turn
+ * after the changes that the log took before it and before those that it took later (of the same millisecond, before all). A rule
+ * counts from when it was enabled by the clock of `accounts`, if that is earlier. Where these clocks lie up to `d` apart (an outbox that
+ * lags adds its lag), it still has one turn, after all that came longer than `d` before it and before all that came longer than
+ * `d` after it: it sees every later change, never fires by a price that was gone by then, and fires once a version; within `d` it
+ * may meet a price that came and went, or not. Whoever reads the log again finds the same turn each time; a live reader,
+ * which had the rule later than its stamp says, may have looked some changes later, within `d`, and names the same version.
+ * Invariant: when no change is left to be applied, nothing waits.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Rule } from './rule-group.ts'

@@ -76,7 +76,7 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     position,
     prepare: () => parts.rules.upToDate(partition),
     apply(record) {
-      queue.release(record.appendedAt ?? Number.POSITIVE_INFINITY)
+      queue.release(record.appendedAt)
       if (record.event === 'BookChanged') outlet.add(changeBook(state, record.value))
       position = record.offset + 1
       return OK

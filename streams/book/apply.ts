@@ -10,10 +10,11 @@ import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import { type Rate, toMicroUsd } from '#schemas/values/money.ts'
 import { dropStaged, isStaged, type ProviderBook, setRow } from './provider-book.ts'
 
-/** Where a change comes from in the input. */
+/** Where a change comes from in the input, and when the log took that. */
 export interface Source {
   partition: number
   offset: number
+  appendedAt: number
 }
 
 /** What a change is told with, whatever caused it. */

@@ -3,11 +3,13 @@
  *
  * Pure. A refresh that lost more than half of the provider's items has collapsed; one that moved more
  * than half of the prices it shares with the book by over 80 percent is a glitch (DESIGN.md, "Events
- * and time"). Either is held back once; a second one like it in a row is the new truth.
+ * and time"). Either is held back once; a second one like it in a row is the new truth. One that was observed after the log
+ * took it has failed: it would outdate every honest one that follows.
  */
 
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'
+import { FROM_THE_FUTURE, isFromTheFuture } from '#schemas/values/event-time.ts'
 import type { Rate } from '#schemas/values/money.ts'
 import { isStaged, type OpenRefresh, type ProviderBook } from './provider-book.ts'
 
@@ -31,8 +33,13 @@ export interface Judgement {
 const NOTHING: Comparison = { before: 0, now: 0, shared: 0, moved: 0 }
 
 /** Judges the open refresh at its completion. */
-export function judge(book: ProviderBook, completed: RefreshCompleted, rate: Rate | undefined): Judgement {
-  const refused = refusalOf(book, completed, rate)
+export function judge(
+  book: ProviderBook,
+  completed: RefreshCompleted,
+  rate: Rate | undefined,
+  appendedAt: number,
+): Judgement {
+  const refused = refusalOf(book, completed, rate, appendedAt)
   if (refused) return { ...refused, comparison: NOTHING }
   const open = book.open
   const comparison = compare(book, open, completed.currency, rate?.approximate ?? 1)
@@ -45,9 +52,13 @@ function refusalOf(
   book: ProviderBook,
   completed: RefreshCompleted,
   rate: Rate | undefined,
+  appendedAt: number,
 ): { verdict: Verdict; reason: string } | undefined {
-  const { open } = book
-  if (completed.observed_at <= book.lastObservedAt) return { verdict: 'stale', reason: 'not_newer' }
+  const { open, lastObservedAt } = book
+  if (isFromTheFuture(completed.observed_at, appendedAt)) return { verdict: 'failed', reason: FROM_THE_FUTURE }
+  // A book of a former version may itself have believed the future: that outdates nothing.
+  const isOutdated = completed.observed_at <= lastObservedAt && !isFromTheFuture(lastObservedAt, appendedAt)
+  if (isOutdated) return { verdict: 'stale', reason: 'not_newer' }
   if (rate === undefined) return { verdict: 'failed', reason: 'unusable_rate' }
   if (open === undefined)
     return completed.count === 0 ? undefined : { verdict: 'incomplete', reason: 'no_observations' }

@@ -36,11 +36,12 @@ export function openBook(
   return {
     restore: (key, _event, value) => restore(books, side, key, value),
     openFrom: () => openFrom(books),
-    rebuild({ partition, offset, event, value }) {
-      restage(books, side, { partition, offset }, event, value, resolve)
+    rebuild({ partition, offset, appendedAt, event, value }) {
+      restage(books, side, { partition, offset, appendedAt }, event, value, resolve)
     },
-    step({ partition, offset, event, value }, emit) {
-      const { outcome, effects } = step(books, side, { partition, offset }, event, value, resolve)
+    step({ partition, offset, appendedAt, event, value }, emit) {
+      const source = { partition, offset, appendedAt }
+      const { outcome, effects } = step(books, side, source, event, value, resolve)
       if (effects.judged) {
         note(effects.judged)
         emitEffects(codec, changelog, books, topic, effects, emit)

@@ -2,13 +2,15 @@
  * The book's decision on one record of market.quotes or market.bids.
  *
  * Pure: state, record and lookups are arguments, time is in the record. Observations are staged and
- * say nothing; RefreshCompleted judges the refresh whole and tells its changes, marker and verdict.
+ * say nothing; RefreshCompleted judges the refresh whole and tells its changes, marker and verdict. An event's time is
+ * believed up to a little after its record's append time, which is a part of the log as well.
  * Invariant: an unfinished refresh withdraws nothing, and `restage`, which reads a stretch of the input
  * a second time after its effects stand, changes nothing but what is staged.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
 import type { RefreshJudged, RefreshQuarantined, Verdict } from '#schemas/events/refresh-judged.ts'
+import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate } from '#schemas/values/money.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 import { applyPushed, applyRefresh, type Source } from './apply.ts'
@@ -31,6 +33,8 @@ export interface Effects {
 
 const NO_EFFECTS: Effects = { changes: [], marked: undefined, judged: undefined, quarantined: undefined }
 const NOT_HANDLED = { outcome: OK, effects: NO_EFFECTS }
+/** It belongs to a refresh that has no begin, or that another has replaced. */
+const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
 
 /** Largest price taken, in hundredths: beyond it no market item is believable in any currency. */
 const LARGEST_PRICE = 10 ** 13
@@ -56,7 +60,7 @@ export function step(
       forgetOverdue(books, source)
       return complete(book, value as RefreshCompleted, source)
     case 'RefreshFailed':
-      return fail(book, value as RefreshFailed)
+      return fail(book, value as RefreshFailed, source)
     default:
       return { outcome: { kind: 'skip', reason: 'other_event' }, effects: NO_EFFECTS }
   }
@@ -76,7 +80,10 @@ export function restage(
 ): void {
   const { provider, refresh_id } = value as { provider: string; refresh_id?: string | null }
   if (event === 'RefreshCompleted') forgetOverdue(books, source)
-  if (event === 'RefreshCompleted' || event === 'RefreshFailed') dropStaged(bookOf(books, side, provider))
+  const book = bookOf(books, side, provider)
+  if (event === 'RefreshCompleted') {
+    if (!isLate(book, value as RefreshCompleted)) dropStaged(book)
+  } else if (event === 'RefreshFailed') dropStaged(book)
   else if (refresh_id !== null) step(books, side, source, event, value, resolve)
 }
 
@@ -118,7 +125,7 @@ function observe(
 ): { outcome: Outcome; effects: Effects } {
   if (seen.refresh_id === null) return push(book, seen, source, resolve)
   const open = openRefresh(book, seen.refresh_id, seen, source)
-  if (open === undefined) return { outcome: { kind: 'skip', reason: 'no_refresh_open' }, effects: NO_EFFECTS }
+  if (open === undefined) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
   const fault = faultOf(seen, open.currency)
   if (fault) {
     open.rejected += 1
@@ -190,8 +197,11 @@ const unresolved = (seen: Observation): Outcome => ({
 })
 
 function reject(book: ProviderBook, entry: ObservationRejected, source: Source): Outcome {
-  const open = entry.refresh_id === null ? undefined : openRefresh(book, entry.refresh_id, entry, source)
-  if (open) open.rejected += 1
+  if (entry.refresh_id !== null) {
+    const open = openRefresh(book, entry.refresh_id, entry, source)
+    if (open === undefined) return NOT_OPEN
+    open.rejected += 1
+  }
   return { kind: 'deadLetter', reason: entry.reason, detail: entry.raw.slice(0, 200) }
 }
 
@@ -203,6 +213,8 @@ function push(
 ): { outcome: Outcome; effects: Effects } {
   const refuse = (outcome: Outcome): { outcome: Outcome; effects: Effects } => ({ outcome, effects: NO_EFFECTS })
   const isWithdrawal = seen.price === null
+  const early = timeFault(seen.observed_at, source.appendedAt)
+  if (early) return refuse({ kind: 'deadLetter', ...early })
   const currency = book.listed > 0 ? book.currency : seen.currency
   const rate = parseCached(seen.usd_rate ?? '')
   const fault = isWithdrawal ? undefined : faultOf(seen, currency)
@@ -212,7 +224,8 @@ function push(
   if (itemId === undefined) return refuse(unresolved(seen))
   // What a refresh withdrew has no row to tell its age, but is as old as the refresh at least.
   const knownAt = Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt)
-  if (seen.observed_at < knownAt) return refuse({ kind: 'skip', reason: 'stale' })
+  const isOutdated = seen.observed_at < knownAt && !isFromTheFuture(knownAt, source.appendedAt)
+  if (isOutdated) return refuse({ kind: 'skip', reason: 'stale' })
   const row = { itemId, price: seen.price ?? 0, quantity: seen.quantity, url: seen.url }
   const occasion = { currency, rate, seenAt: seen.observed_at, source }
   const changed = unlessTooLarge(() => applyPushed(book, row, occasion))
@@ -222,17 +235,22 @@ function push(
   return { outcome: OK, effects: changed ? { ...NO_EFFECTS, changes: [changed] } : NO_EFFECTS }
 }
 
+/** Whether it completes a refresh that another has replaced, as a former owner of the feed may: it says nothing of the one that is open. */
+const isLate = ({ open }: ProviderBook, { refresh_id, count }: RefreshCompleted): boolean =>
+  open !== undefined && open.id !== refresh_id && count > 0
+
 function complete(
   book: ProviderBook,
   completed: RefreshCompleted,
   source: Source,
 ): { outcome: Outcome; effects: Effects } {
-  // Another refresh began and never completed, or this one's last attempt had no entry to begin with.
-  if (book.open !== undefined && (book.open.id !== completed.refresh_id || completed.count === 0)) dropStaged(book)
+  if (isLate(book, completed)) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
+  // A refresh without entries begins here, and ends what began before it like any other.
+  if (completed.count === 0) dropStaged(book)
   const rate = parseCached(completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
   const counts = { unresolved: book.open?.unresolved ?? 0, rejected: book.open?.rejected ?? 0 }
-  const { verdict, reason, comparison } = judge(book, completed, rate)
+  const { verdict, reason, comparison } = judge(book, completed, rate, source.appendedAt)
   if (verdict === 'applied' && rate) {
     const changes = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
     if (changes === TOO_LARGE) {
@@ -248,7 +266,7 @@ function complete(
   }
   dropStaged(book)
   if (verdict === 'quarantined') remember(book, completed, reason)
-  const judged = verdictOf(book, completed, verdict, reason, [], counts)
+  const judged = verdictOf(book, believed(completed, source), verdict, reason, [], counts)
   const quarantined =
     verdict === 'quarantined' ? quarantineOf(book, completed, reason ?? '', comparison, firstOffset, source) : undefined
   return { outcome: OK, effects: { ...NO_EFFECTS, judged, quarantined } }
@@ -273,9 +291,17 @@ function remember(book: ProviderBook, completed: RefreshCompleted, suspect: stri
   if (suspect === null) book.lastAppliedAt = completed.observed_at
 }
 
-function fail(book: ProviderBook, failed: RefreshFailed): { outcome: Outcome; effects: Effects } {
+/** What failed in the future failed when the log took it: a verdict's time says when a provider was last checked. */
+function believed(
+  { refresh_id, observed_at }: { refresh_id: string | null; observed_at: number },
+  { appendedAt }: Source,
+): { refresh_id: string | null; observed_at: number } {
+  return { refresh_id, observed_at: isFromTheFuture(observed_at, appendedAt) ? appendedAt : observed_at }
+}
+
+function fail(book: ProviderBook, failed: RefreshFailed, source: Source): { outcome: Outcome; effects: Effects } {
   dropStaged(book)
-  const about = { refresh_id: null, observed_at: failed.observed_at }
+  const about = believed({ refresh_id: null, observed_at: failed.observed_at }, source)
   const judged = verdictOf(book, about, 'failed', failed.reason, [], { unresolved: 0, rejected: 0 })
   return { outcome: OK, effects: { ...NO_EFFECTS, judged } }
 }

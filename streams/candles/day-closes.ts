@@ -9,11 +9,12 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
+import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
 import { candleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { unstorable } from '#schemas/views/storable.ts'
-import { OK, type Outcome } from '#streams/runner/outcome.ts'
+import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { writePart } from './sink.ts'
 
@@ -29,19 +30,20 @@ export function openDayCandleSink(batcher: Batcher, idOf: IdOf): PartitionSink {
   return {
     position: undefined,
     apply: record =>
-      record.event === 'DayClosed' ? take(rows, record.value, idOf) : { kind: 'skip', reason: 'other_event' },
+      record.event === 'DayClosed' ? take(rows, record, idOf) : { kind: 'skip', reason: 'other_event' },
     flush: () => batcher.add([rows]),
     close: async () => undefined,
   }
 }
 
-function take(rows: RowBuffer, close: DayClosed, idOf: IdOf): Outcome {
+function take(rows: RowBuffer, record: StreamRecord, idOf: IdOf): Outcome {
+  const close: DayClosed = record.value
   const { provider, day, price, previous_price, listings, previous_listings } = close
   const itemId = idOf(close.market_hash_name, close.phase)
   if (itemId === undefined) return { kind: 'skip', reason: 'unknown_name' }
   const rate = parseRate(close.usd_rate)
   if (!rate) return { kind: 'skip', reason: 'unusable_rate' }
-  const fault = unstorable(itemId, day)
+  const fault = unstorable(itemId, day) ?? timeFault(day, record.appendedAt)
   if (fault) return { kind: 'skip', reason: fault.reason }
   const micro = toMicroUsd(price, rate)
   const before = previous_price === null ? micro : toMicroUsd(previous_price, rate)

@@ -33,7 +33,7 @@ export async function openFxSink(
     get position() {
       return reflected
     },
-    apply: ({ event, value }) => (event === 'FxRatesPublished' ? foldRates(batch, value) : OK),
+    apply: ({ event, value, appendedAt }) => (event === 'FxRatesPublished' ? foldRates(batch, value, appendedAt) : OK),
     async flush(reached) {
       for (const [day, table] of batch.days) writeDay(rows, day, table)
       batch.days.clear()

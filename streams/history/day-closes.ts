@@ -8,6 +8,7 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
+import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { historyVersion, providerDays } from '#schemas/views/clickhouse/provider-days.ts'
 import { unstorable } from '#schemas/views/storable.ts'
@@ -30,6 +31,8 @@ export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
       if (record.event !== 'DayClosed') return { kind: 'skip', reason: 'other_event' }
       const close: DayClosed = record.value
       const { market_hash_name: name, phase, provider, day } = close
+      const early = timeFault(day, record.appendedAt)
+      if (early) return { kind: 'deadLetter', ...early }
       const itemId = idOf(name, phase)
       if (itemId === undefined) return { kind: 'unresolved', name, phase, provider, observedAt: day }
       const rate = parseRate(close.usd_rate)

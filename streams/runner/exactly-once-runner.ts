@@ -167,12 +167,12 @@ async function rebuild(
 ): Promise<void> {
   const { topic, partition } = range
   const { kafka, reader } = runner
-  await reader.read({ ...range, topic: kafka.topicName(topic) }, ({ offset, key, value }) => {
+  await reader.read({ ...range, topic: kafka.topicName(topic) }, ({ offset, key, value, timestamp }) => {
     if (value === null) return
     const take = (decoded: Decoded | Outcome): void => {
       if (!isDecoded(decoded)) return
       const { event, value: decodedValue } = decoded
-      const place = { topic, partition, offset, key: key?.toString() ?? null }
+      const place = { topic, partition, offset, key: key?.toString() ?? null, appendedAt: timestamp }
       processor.rebuild({ ...place, event, value: decodedValue, raw: value })
     }
     const decoded = decodeNow(kafka.codec, value)
@@ -226,6 +226,7 @@ async function fold(
             event: decoded.event,
             value: decoded.value,
             raw: message.value ?? Buffer.alloc(0),
+            appendedAt: message.timestamp,
           },
           emit,
         )

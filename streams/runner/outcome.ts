@@ -17,8 +17,11 @@ export interface StreamRecord {
   // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape; processors narrow by it.
   value: any
   raw: Buffer
-  /** When the log took it, in milliseconds since the epoch: no event time, but an order between topics. */
-  appendedAt?: number
+  /**
+   * When the log took it, in milliseconds since the epoch: no event time, but an order between topics and the latest
+   * that an event's own time can honestly be (schemas/values/event-time.ts).
+   */
+  appendedAt: number
 }
 
 /** ok: taken. skip: not wanted, counted by reason. deadLetter: set aside with its reason. */

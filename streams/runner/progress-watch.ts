@@ -9,6 +9,7 @@
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { openRefusalPatience } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -61,6 +62,7 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
   let watched = new Map<string, Watched>()
   let lookedAt = performance.now()
   let isClosed = false
+  const refusals = openRefusalPatience(() => performance.now())
 
   async function look(): Promise<void> {
     const current = watched
@@ -87,7 +89,10 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
 
   let looking = Promise.resolve()
   const timer = setInterval(() => {
-    looking = looking.then(look).catch(error => log.debug({ error }, 'the lag could not be told'))
+    looking = looking.then(look).then(refusals.answered, error => {
+      if (refusals.isAtEnd(error) && !isClosed) return fail(error)
+      log.debug({ error }, 'the lag could not be told')
+    })
   }, everyMs)
   return {
     assigned(partitions) {

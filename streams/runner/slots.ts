@@ -8,6 +8,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { StandAt } from '#infra/kafka/group-consumer.ts'
+import { openRefusalPatience } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 
@@ -153,20 +154,22 @@ export interface Patience {
   succeeded(): void
 }
 
-/** Bounded backoff: from 0.2 s to 5 s, for ten minutes of nothing but failures. */
+/** Bounded backoff: from 0.2 s to 5 s, for ten minutes of nothing but failures, or ten seconds of refusals. */
 export function openPatience(now: () => number): Patience {
   let since: number | undefined
   let pause = FIRST_PAUSE_MS
+  const refusals = openRefusalPatience(now)
   return {
     failed(error) {
       since ??= now()
-      if (now() - since > PATIENCE_MS) throw error
+      if (refusals.isAtEnd(error) || now() - since > PATIENCE_MS) throw error
       const current = pause
       pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
       return current
     },
     succeeded() {
       since = undefined
+      refusals.answered()
       pause = FIRST_PAUSE_MS
     },
   }

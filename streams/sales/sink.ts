@@ -18,13 +18,13 @@ export function openSalesSink(batcher: Batcher, resolve: ResolveItem): Partition
   const rows = [new RowBuffer(sales), new RowBuffer(salesByTime)]
   return {
     position: undefined,
-    apply({ event, value, offset }) {
+    apply({ event, value, offset, appendedAt }) {
       if (event === 'ObservationRejected') {
         const { reason, raw }: ObservationRejected = value
         return { kind: 'deadLetter', reason, detail: raw.slice(0, 200) }
       }
       if (event !== 'SaleObserved') return { kind: 'skip', reason: 'no_sale' }
-      const row = rowOfSale(value, resolve)
+      const row = rowOfSale(value, resolve, appendedAt)
       if (!isRow(row)) return row
       for (const buffer of rows) writeSale(buffer, row, offset)
       return OK

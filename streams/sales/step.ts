@@ -5,6 +5,7 @@
  * that the sale carries, so a replay converts alike.
  */
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
+import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
 import { unstorable } from '#schemas/views/storable.ts'
@@ -13,8 +14,11 @@ import type { Outcome } from '#streams/runner/outcome.ts'
 /** Finds the item of a name and phase. */
 export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
-/** The row of a sale, or what else becomes of the record. */
-export function rowOfSale(sale: SaleObserved, resolve: ResolveItem): SaleRow | Outcome {
+/** The row of a sale, or what else becomes of the record, which the log took at `appendedAt`. */
+export function rowOfSale(sale: SaleObserved, resolve: ResolveItem, appendedAt: number): SaleRow | Outcome {
+  // Before its name: one that the catalog lacks may be taken again later, by then a record of the past.
+  const early = timeFault(Math.max(sale.sold_at, sale.observed_at), appendedAt)
+  if (early) return { kind: 'deadLetter', ...early }
   const itemId = resolve(sale.market_hash_name, sale.phase)
   if (itemId === undefined) {
     const { market_hash_name: name, phase, provider, observed_at: observedAt } = sale

@@ -6,6 +6,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { type Books, openFrom, step } from '#streams/book/step.ts'
 import {
   at,
@@ -13,6 +14,7 @@ import {
   type Entry,
   failed,
   type InputRecord,
+  LATE,
   pushed,
   type RefreshMembers,
   refresh,
@@ -43,13 +45,16 @@ const act: fc.Arbitrary<InputRecord[]> = fc
     time: fc.integer({ min: 1, max: 15 }),
     entries: fc.array(entry, { maxLength: 7 }),
     lost: fc.option(fc.integer({ min: 0, max: 6 }), { nil: undefined, freq: 4 }),
-    kind: fc.constantFrom('whole', 'whole', 'whole', 'cut', 'repeated', 'failed', 'pushed', 'withdrawn'),
+    kind: fc.constantFrom('whole', 'whole', 'whole', 'cut', 'late', 'repeated', 'failed', 'pushed', 'withdrawn'),
+    isFromTheFuture: fc.integer({ min: 0, max: 7 }).map(chance => chance === 0),
     item: fc.integer({ min: 1, max: 6 }),
   })
-  .map(({ members, time, entries, lost, kind, item }) => {
+  .map(({ members, time: past, isFromTheFuture, entries, lost, kind, item }) => {
+    const time = isFromTheFuture ? LATE + CLOCK_SLACK_MS + past : past
     const { provider = 'p', currency, rate } = members
     const lossy = lost === undefined ? members : { ...members, lost: [lost] }
     if (kind === 'cut') return begun(time, entries, members)
+    if (kind === 'late') return refresh(time, entries, members).slice(1)
     if (kind === 'repeated') return [...begun(time, entries, members), ...refresh(time, entries.slice(1), members)]
     if (kind === 'failed') return [failed(time, 'timeout', provider)]
     if (kind === 'pushed') return [pushed(time, item, 100 + time, { provider, currency, rate })]
@@ -107,7 +112,8 @@ describe('book restart', () => {
   it('used to read from a refresh that was cut for good at every restart: after a million records it is forgotten', () => {
     const books: Books = new Map()
     const feed = (offset: number, records: readonly InputRecord[]) => {
-      for (const { event, value } of records) step(books, 'ask', { partition: 0, offset }, event, value, resolveNumber)
+      for (const { event, value } of records)
+        step(books, 'ask', { partition: 0, offset, appendedAt: LATE }, event, value, resolveNumber)
     }
     feed(10, begun(1, [at(1, 100)], { provider: 'gone' }))
     feed(1_000_010, refresh(1, [at(1, 100)]))

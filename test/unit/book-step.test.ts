@@ -99,6 +99,25 @@ const claims: Claim[] = [
     verdicts: ['applied'],
   },
   {
+    name: 'used to call two interleaved refreshes incomplete: what follows of the replaced one changes nothing',
+    given: refresh(1, ten),
+    when: [
+      ...begun(2, ten.slice(0, 4)),
+      ...begun(3, ten.slice(0, 9)).slice(0, 5),
+      ...refresh(2, ten).slice(4),
+      ...refresh(3, ten.slice(0, 9)).slice(5),
+    ],
+    then: ['removed 10'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'a refresh without entries replaces one that is open',
+    given: refresh(1, []),
+    when: [...begun(2, ten), ...refresh(3, []), ...refresh(2, ten).slice(-1)],
+    then: [],
+    verdicts: ['applied', 'stale not_newer'],
+  },
+  {
     name: 'a refresh of which an entry was lost is incomplete and changes nothing',
     given: refresh(1, ten),
     when: refresh(
@@ -351,6 +370,13 @@ describe('book step sets aside', () => {
       expect(judged[0]).to.include({ verdict: 'applied', rejected: 1, unresolved: 0 })
     })
   }
+
+  it('entries of a refresh that another has replaced, rejected ones too', () => {
+    const old = refresh(1, [at(1, 1), at(2, 2), { name: 'no price' }])
+    const { setAside: aside, judged } = play([...old.slice(0, 1), ...begun(2, [at(1, 1)]), ...old.slice(1)])
+    expect(aside).to.deep.equal(Array.from({ length: 3 }, () => ({ kind: 'skip', reason: 'no_refresh_open' })))
+    expect(judged).to.deep.equal([])
+  })
 
   it('an entry of no open refresh', () => {
     const [, second] = begun(1, [at(1, 1), at(2, 2)])

@@ -14,7 +14,7 @@ import {
 } from '#schemas/views/candle.ts'
 import { type CandleBatch, foldChange, mergeParts, type Part } from '#streams/candles/step.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
-import { modelCandles } from '#test/fixtures/candle-model.ts'
+import { modelCandles } from '#test/oracles/candle-model.ts'
 
 const HOUR_MS = CANDLE_INTERVALS['1h'].ms
 const FOREVER: CandleWindow = { start: 0, end: 4_102_444_800_000, intervalMs: HOUR_MS }

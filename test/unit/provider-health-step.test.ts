@@ -2,9 +2,13 @@
  * The health of a provider follows from the verdicts on its refreshes, in their order and nothing else.
  */
 import { expect } from 'chai'
+import fc from 'fast-check'
+import { loadProviders, type Provider } from '#infra/config/providers.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
 import type { StoredHealth } from '#schemas/views/provider-health.ts'
+import { statusOf } from '#services/api/queries/provider-records.ts'
 import { step } from '#streams/provider-health/step.ts'
+import { modelHealth, modelIsDown } from '#test/oracles/provider-health.ts'
 
 let clock = 1_000
 
@@ -82,4 +86,39 @@ describe('provider health', () => {
       last_checked_at: stale.observed_at,
     })
   })
+
+  const MINUTE_MS = 60_000
+  const verdict = fc.constantFrom<Verdict>('applied', 'applied', 'failed', 'incomplete', 'quarantined', 'stale')
+  const log = fc
+    .array(
+      fc.record({
+        verdict,
+        side: fc.constantFrom('ask' as const, 'ask' as const, 'bid' as const),
+        observed_at: fc.integer({ min: 1, max: 120 }).map(minutes => minutes * MINUTE_MS),
+        reason: fc.constantFrom('glitch', 'collapsed', null),
+        unique_items: fc.nat(99),
+      }),
+      { minLength: 1, maxLength: 30 },
+    )
+    .map(given => given.map(({ verdict: what, ...rest }) => judged(what, rest)))
+
+  it('after any verdicts is what a look at all of them finds', () =>
+    fc.assert(
+      fc.property(log, verdicts => expect({ p: fold(verdicts) }).to.deep.equal(modelHealth(verdicts)) !== undefined),
+      { numRuns: 1_000 },
+    ))
+
+  it('after any verdicts says up or down as a look at all of them does, to the millisecond', () =>
+    fc.assert(
+      fc.property(log, fc.integer({ min: 1, max: 20 }), (verdicts, minutes) => {
+        const provider = { ...(loadProviders().all[0] as Provider), refresh_interval_ms: minutes * MINUTE_MS }
+        const [health, three] = [fold(verdicts), 3 * provider.refresh_interval_ms]
+        for (const later of [0, 15 * MINUTE_MS - 1, 15 * MINUTE_MS, 15 * MINUTE_MS + 1, three - 1, three, three + 1]) {
+          const now = (health.last_completed_at ?? 0) + later
+          const isDown = modelIsDown(verdicts, provider.refresh_interval_ms, now)
+          expect(statusOf(provider, health, now), `${later} ms later`).to.equal(isDown ? 'down' : 'up')
+        }
+      }),
+      { numRuns: 1_000 },
+    ))
 })

@@ -26,17 +26,38 @@ const sale: SaleObserved = {
 
 describe('a sale', () => {
   it('becomes a row of its item, in micro-dollars at its own rate', () => {
-    expect(rowOfSale(sale, () => 42)).to.include({ item_id: 42, price: 725, price_micro_usd: 1_000_000 })
+    expect(rowOfSale(sale, () => 42, sale.observed_at)).to.include({
+      item_id: 42,
+      price: 725,
+      price_micro_usd: 1_000_000,
+    })
   })
 
   it('keeps apart that a provider tells nothing of stickers and that there are none', () => {
-    expect(rowOfSale(sale, () => 42)).to.deep.include({
+    expect(rowOfSale(sale, () => 42, sale.observed_at)).to.deep.include({
       ...{ has_stickers: false, stickers: [] },
       ...{ has_charms: true, charms: [] },
     })
   })
 
   const cases: { name: string; given: Partial<SaleObserved>; itemId?: number; outcome: object }[] = [
+    {
+      name: 'from the future is set aside, whether its name is known or not',
+      given: { sold_at: sale.observed_at + 600_001 },
+      outcome: { kind: 'deadLetter', reason: 'from_the_future' },
+    },
+    {
+      name: 'seen in the future is set aside',
+      given: { observed_at: sale.observed_at + 600_001 },
+      itemId: 1,
+      outcome: { kind: 'deadLetter', reason: 'from_the_future' },
+    },
+    {
+      name: 'of a clock that is ten minutes ahead is taken',
+      given: { sold_at: sale.observed_at + 600_000 },
+      itemId: 1,
+      outcome: { item_id: 1, sold_at: sale.observed_at + 600_000 },
+    },
     {
       name: 'of an unknown name is unresolved',
       given: {},
@@ -69,6 +90,6 @@ describe('a sale', () => {
     },
   ]
   for (const { name, given, itemId, outcome } of cases) {
-    it(name, () => expect(rowOfSale({ ...sale, ...given }, () => itemId)).to.deep.include(outcome))
+    it(name, () => expect(rowOfSale({ ...sale, ...given }, () => itemId, sale.observed_at)).to.deep.include(outcome))
   }
 })

@@ -1,0 +1,136 @@
+/**
+ * Events from the future on a real log, whose append times are the broker's: refused with their reason, and what follows counts.
+ */
+
+import { writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
+import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { type FxCurrent, fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { openRateFeed } from '#streams/alert-triggers/rates.ts'
+import { recordsOf } from '#test/fault/market-records.ts'
+import type { ScriptedRefresh } from '#test/fault/scripted-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const HOUR_MS = 3_600_000
+const LIMIT_MS = 30_000
+
+describe('events from the future', () => {
+  const place = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let redis: Redis
+
+  before(async () => {
+    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    publisher = await openPublisher(kafka, 'ingest')
+    redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+  })
+  after(async () => {
+    await closeRedis(redis)
+    await publisher.close()
+  })
+
+  const lettersOf = async (group: string) =>
+    (await readTopic(kafka, 'deadLetters')).filter(({ key }) => key === group).map(({ value }) => value.reason)
+
+  it('used to freeze a provider until real time caught up, across restarts: its next honest refresh counts', async () => {
+    const now = Date.now()
+    const { market_hash_name: name = '', item_id: itemId } = loadCatalog().find(({ phase }) => phase === null) ?? {}
+    const publish = (observedAt: number, price: number): Promise<void> => {
+      const refresh: ScriptedRefresh = {
+        ...{
+          side: 'ask',
+          provider: 'provider_33',
+          refreshId: `r${observedAt}`,
+          observedAt,
+          currency: 'USD',
+          usdRate: '1',
+        },
+        ...{ ending: 'completed', entries: [{ name, itemId, price, quantity: 1, currency: 'USD', isRejected: false }] },
+      }
+      return publisher.send(recordsOf(refresh, kafka.codec))
+    }
+    const told = async () =>
+      (await readTopic(kafka, 'refreshes')).map(({ value: { verdict, reason } }) => `${verdict} ${reason}`)
+    const expected: string[] = []
+    for (const [hours, price, verdict] of [
+      [24, 7, 'failed from_the_future'],
+      [-3, 8, 'applied null'],
+      [24, 7, 'failed from_the_future'],
+      [-2, 9, 'applied null'],
+    ] as const) {
+      await publish(now + hours * HOUR_MS, price)
+      const roles = await place.startRoles(['book', 'provider-health'])
+      expected.push(verdict)
+      await eventually(async () => expect(await told()).to.deep.equal(expected), LIMIT_MS, verdict)
+      await roles.stop()
+    }
+    const changes = (await readTopic(kafka, 'bookChanges')).filter(({ event }) => event === 'BookChanged')
+    expect(changes.map(({ value }) => [value.price, value.seen_at])).to.deep.equal([
+      [8, now - 3 * HOUR_MS],
+      [9, now - 2 * HOUR_MS],
+    ])
+    for (const { value } of await readTopic(kafka, 'refreshes')) expect(value.observed_at).to.be.at.most(Date.now())
+  })
+
+  it('used to freeze the exchange rates: a table from the future is a dead letter, and the former one stays in force', async () => {
+    const now = Date.now()
+    const publish = (as_of: number, EUR: string): Promise<void> => {
+      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1', EUR } })
+      return publisher.send([{ topic: 'fx', key: 'USD', value }])
+    }
+    const inForce = async (): Promise<string | undefined> => {
+      const text = await redis.get(fxCurrentKey(place.namespace))
+      return text === null ? undefined : (JSON.parse(text) as FxCurrent).rates.EUR
+    }
+    await publish(now - 2 * HOUR_MS, '0.91')
+    const first = await place.startRoles(['fx'])
+    await eventually(async () => expect(await inForce()).to.equal('0.91'), LIMIT_MS, 'the former rates')
+    // A view that is made whole sets nothing aside: its role did, when it met the record.
+    await publish(now + 24 * HOUR_MS, '0.5')
+    await eventually(async () => expect(await lettersOf('fx')).to.deep.equal(['from_the_future']), LIMIT_MS)
+    expect(await inForce()).to.equal('0.91')
+    await first.stop()
+    await publish(now - HOUR_MS, '0.92')
+    const second = await place.startRoles(['fx'])
+    await eventually(async () => expect(await inForce()).to.equal('0.92'), LIMIT_MS, 'the next rates')
+    await second.stop()
+    const alerts = await openRateFeed(kafka, error => expect.fail(error.message))
+    expect(alerts.current().rates.get('EUR')?.text).to.equal('0.92')
+    await alerts.close()
+  })
+
+  it('used to ask a provider no more once a refresh of it came from the future: ingest does not remember that', async () => {
+    const server = createServer((_, response) => response.end(JSON.stringify([{ name: 'a', cost: 1, n: 1 }])))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    try {
+      const advanced = { side: 'ask', provider: 'provider_06', observed_at: Date.now() + 24 * HOUR_MS } as const
+      const key = 'ask|provider_06'
+      await publisher.send([{ topic: 'feeds', key, value: kafka.codec.encode(feedAdvanced, advanced) }])
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const options = { url, mapping: '$.{"market_hash_name": name, "price": cost, "quantity": n}' }
+      const feed = { provider: 'provider_06', side: 'ask', connector: 'http-json', interval_ms: 1_000, options }
+      const market = join(place.config.stateDir, 'market.json')
+      writeFileSync(market, JSON.stringify({ name: 'test', feeds: [feed] }))
+      const roles = await place.startRoles(['ingest'], { market })
+      const last = async () => (await readTopic(kafka, 'feeds')).at(-1)?.value.observed_at
+      await eventually(async () => (await last()) <= Date.now(), LIMIT_MS, 'a refresh of now')
+      await roles.stop()
+      const known = (await readTopic(kafka, 'quotes')).filter(({ value }) => value.provider === 'provider_06')
+      expect(known.length).to.be.at.least(2)
+    } finally {
+      server.closeAllConnections()
+      server.close()
+    }
+  })
+})

@@ -1,0 +1,97 @@
+/**
+ * Rules between changes when the clocks of the brokers that stamp them differ: what holds for any clocks that lie `d` apart at most.
+ */
+import { expect } from 'chai'
+import fc from 'fast-check'
+import type { Rule } from '#streams/alert-triggers/rule-group.ts'
+import { openRuleQueue } from '#streams/alert-triggers/rule-queue.ts'
+import { eventually } from '#test/harness/eventually.ts'
+
+/** The largest difference of two clocks. */
+const D = 20
+
+/** A change or a rule as it truly came, and the stamp of the broker that took it. */
+interface Came {
+  at: number
+  stamp: number
+}
+
+const ruleOf = (id: number): Rule => ({
+  ...{ id: String(id), itemId: 1, kind: 'price_below', threshold: 0n, currency: 'USD' },
+  ...{ version: 1, changedAt: 0, isLive: false },
+})
+
+/**
+ * By rule: how many changes had been applied when it was looked at. A live reader has a rule when it came; one that reads the log again
+ * has all of them before the first change.
+ */
+async function looks(
+  changes: readonly Came[],
+  rules: readonly Came[],
+  isLive: boolean,
+): Promise<Map<string, number[]>> {
+  const seen = new Map<string, number[]>()
+  let position = 0
+  const queue = openRuleQueue({
+    partition: 0,
+    changes: { end: async () => changes.length, past: async (_, reached) => reached },
+    position: () => position,
+    consider: ({ id }) => void seen.set(id, [...(seen.get(id) ?? []), position]),
+    onSettled: () => undefined,
+    fail: error => expect.fail(error.message),
+  })
+  const left = rules.map((rule, id) => ({ ...rule, id }))
+  const addUpTo = (time: number): void => {
+    while (left[0] && left[0].at <= time) {
+      const [{ id, stamp } = { id: 0, stamp: 0 }] = left.splice(0, 1)
+      queue.add(ruleOf(id), stamp)
+    }
+  }
+  if (!isLive) addUpTo(Number.POSITIVE_INFINITY)
+  queue.begin()
+  for (const { at, stamp } of changes) {
+    // Before a change is looked at, every rule that the log took before it has come.
+    if (isLive) addUpTo(at)
+    queue.release(stamp)
+    position += 1
+  }
+  addUpTo(Number.POSITIVE_INFINITY)
+  await eventually(() => queue.size() === 0, 2_000, 'the queue to settle')
+  queue.close()
+  return seen
+}
+
+/** Things in the order in which they truly came; each stamp is up to `d` ahead. */
+const coming = (most: number): fc.Arbitrary<Came[]> =>
+  fc
+    .array(fc.record({ at: fc.integer({ min: 0, max: 300 }), ahead: fc.integer({ min: 0, max: D }) }), {
+      maxLength: most,
+    })
+    .map(all => all.sort((a, b) => a.at - b.at).map(({ at, ahead }) => ({ at, stamp: at + ahead })))
+
+describe('alert rules between changes, by clocks that differ', () => {
+  for (const isLive of [true, false]) {
+    const who = isLive ? 'a live reader' : 'a reader of the log'
+    it(`${who} looks at a rule once, after all that came longer than d before it and before all that came d after it`, () =>
+      fc.assert(
+        fc.asyncProperty(coming(25), coming(8), async (changes, rules) => {
+          const seen = await looks(changes, rules, isLive)
+          for (const [id, { at }] of rules.entries()) {
+            const [place = -1, ...more] = seen.get(String(id)) ?? []
+            expect(more).to.deep.equal([])
+            expect(place).to.be.at.least(changes.filter(change => change.at < at - D).length)
+            expect(place).to.be.at.most(changes.filter(change => change.at < at + D).length)
+          }
+        }),
+        { numRuns: 300 },
+      ))
+  }
+
+  it('whoever reads the log again looks at each rule in the same place again', () =>
+    fc.assert(
+      fc.asyncProperty(coming(25), coming(8), async (changes, rules) => {
+        expect(await looks(changes, rules, false)).to.deep.equal(await looks(changes, rules, false))
+      }),
+      { numRuns: 100 },
+    ))
+})

@@ -1,0 +1,106 @@
+/**
+ * Observations from the future: refused with their reason, so that the honest ones that follow still count.
+ *
+ * The log takes everything at {@link NOW} unless a claim says otherwise; a clock may run ahead of it by ten minutes.
+ */
+import { expect } from 'chai'
+import { type Books, bookOf } from '#streams/book/step.ts'
+import {
+  appended,
+  at,
+  failed,
+  type InputRecord,
+  play,
+  pushed,
+  refresh,
+  told,
+  verdictsOf,
+} from '#test/fixtures/book-inputs.ts'
+import { runBook } from '#test/fixtures/book-processor.ts'
+
+const NOW = Date.UTC(2026, 2, 3)
+const SLACK_MS = 600_000
+const AHEAD = NOW + SLACK_MS + 1
+const YEAR_MS = 365 * 86_400_000
+
+const claims: { name: string; given: InputRecord[]; then: string[]; verdicts?: string[]; setAside?: string[] }[] = [
+  {
+    name: 'used to freeze a provider for a year: a refresh from the future fails, and the next honest one counts',
+    given: [...refresh(NOW + YEAR_MS, [at(1, 100)]), ...refresh(NOW, [at(1, 90)])],
+    then: ['added 1 90x1'],
+    verdicts: ['failed from_the_future', 'applied'],
+  },
+  {
+    name: 'it withdraws nothing, and is no suspect that a second one like it confirms',
+    given: [
+      ...refresh(NOW - 1, [at(1, 100), at(2, 200), at(3, 300)]),
+      ...refresh(AHEAD, []),
+      ...refresh(AHEAD + 1, []),
+      ...refresh(NOW, [at(1, 100), at(2, 200)]),
+    ],
+    then: ['added 1 100x1', 'added 2 200x1', 'added 3 300x1', 'removed 3'],
+    verdicts: ['applied', 'failed from_the_future', 'failed from_the_future', 'applied'],
+  },
+  {
+    name: 'a clock that is ten minutes ahead is believed',
+    given: refresh(NOW + SLACK_MS, [at(1, 100)]),
+    then: ['added 1 100x1'],
+    verdicts: ['applied'],
+  },
+  {
+    name: 'the same refresh counts once the log takes it after its time',
+    given: [...refresh(AHEAD, [at(1, 100)]), ...appended(NOW + 1, refresh(AHEAD, [at(1, 100)]))],
+    then: ['added 1 100x1'],
+    verdicts: ['failed from_the_future', 'applied'],
+  },
+  {
+    name: 'used to freeze an item: a pushed observation from the future is a dead letter, and the next honest one counts',
+    given: [pushed(AHEAD, 1, 100), pushed(AHEAD, 2, null), pushed(NOW, 1, 90), pushed(NOW, 2, 80)],
+    then: ['added 1 90x1', 'added 2 80x1'],
+    setAside: ['from_the_future', 'from_the_future'],
+  },
+]
+
+describe('book, observations from the future', () => {
+  for (const { name, given, then, verdicts = [], setAside = [] } of claims) {
+    it(name, () => {
+      const played = play(inLog(given))
+      expect(told(played.changes)).to.deep.equal(then)
+      expect(verdictsOf(played)).to.deep.equal(verdicts)
+      expect(played.setAside.map(outcome => 'reason' in outcome && outcome.reason)).to.deep.equal(setAside)
+      expect(played.quarantined).to.deep.equal([])
+    })
+  }
+
+  it('used to say that a provider was checked in a year: what fails in the future failed when the log took it', () => {
+    const { judged } = play(inLog([...refresh(NOW + YEAR_MS, [at(1, 100)]), failed(NOW + YEAR_MS), failed(NOW - 5)]))
+    expect(judged.map(({ observed_at }) => observed_at)).to.deep.equal([NOW, NOW, NOW - 5])
+  })
+
+  it('goes on with a provider whose book a former version has let into the future', () => {
+    const books: Books = new Map()
+    const book = bookOf(books, 'ask', 'p')
+    book.lastObservedAt = NOW + YEAR_MS
+    const played = play(inLog([...refresh(NOW, [at(1, 100)]), pushed(NOW + 1, 2, 50)]), 'ask', books)
+    expect(told(played.changes)).to.deep.equal(['added 1 100x1', 'added 2 50x1'])
+    expect(book.lastObservedAt).to.equal(NOW)
+  })
+
+  it('says the same of the same log when it is killed at any record, and when it reads the log again', () => {
+    const records = inLog([
+      ...refresh(NOW - 2, [at(1, 100), at(2, 200)]),
+      ...refresh(AHEAD, [at(1, 1)]),
+      pushed(AHEAD, 3, 5),
+      ...refresh(NOW - 1, [at(1, 101), at(2, 200)]),
+      ...refresh(NOW, [at(1, 102), at(2, 200)]),
+    ])
+    const unbroken = runBook(records)
+    expect(unbroken.said.filter(text => text.includes('from_the_future'))).to.have.length(2)
+    for (let place = 0; place <= records.length; place++) {
+      expect(runBook(records, [{ at: place, uncommitted: 2 }])).to.deep.equal(unbroken)
+    }
+  })
+})
+
+const inLog = (records: readonly InputRecord[]): InputRecord[] =>
+  records.map(record => ({ appendedAt: NOW, ...record }))
