@@ -10,7 +10,10 @@ import { allTopics, type TopicDefinition } from '../topics.ts'
 import { changedEvent, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from './feed.ts'
 
 const FEED_MESSAGES: Record<string, { schema: z.ZodType; summary: string }> = {
-  ready: { schema: readyEvent, summary: 'The first event of every stream.' },
+  ready: {
+    schema: readyEvent,
+    summary: 'The first event of every stream; with resume=true its id is where the stream begins.',
+  },
   'prices.changed': { schema: changedEvent, summary: 'Asks of one provider that changed.' },
   'bids.changed': { schema: changedEvent, summary: 'Buy orders of one provider that changed.' },
   resync: { schema: resyncEvent, summary: 'With resume=true: what was missed cannot be told.' },

@@ -52,7 +52,8 @@ export const feedQuery = (providers: readonly string[]) =>
     .object({
       ...filters(providers),
       resume: boolean().optional().meta({
-        description: 'Beyond the specification: events carry ids, and a reconnect with `Last-Event-ID` goes on there.',
+        description:
+          'Beyond the specification: every event carries an id, `ready` that of the position from which the stream begins, and a reconnect with `Last-Event-ID` goes on there.',
         example: true,
       }),
       snapshot: boolean().optional().meta({

@@ -5,10 +5,10 @@
  * delivered one after the other, and the log is not read further while one is; a record that cannot be
  * decoded is counted and left out. A broker or registry that is lost for good ends the role.
  */
-import { DecodeError } from '#infra/kafka/codec.ts'
+import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
+import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { LogPosition } from './log-position.ts'
@@ -119,20 +119,24 @@ function openTurns() {
   }
 }
 
-/** A record as the teller takes it; undefined, and counted, when it cannot be read. */
-export async function decodeChange(
+/** A record as the teller takes it; undefined, and counted, when it cannot be read. At once unless its schema is new. */
+export function decodeChange(
   kafka: KafkaConnection,
-  { partition, offset, value }: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,
+  record: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,
   metrics: Pick<FeedMetrics, 'undecodable'>,
-): Promise<ChangeRecord | undefined> {
-  try {
-    if (value === null) throw new DecodeError('the record has no value')
-    const decoded = await decodeLearning(kafka.codec, value)
-    return { partition, offset, event: decoded.event, value: decoded.value } as ChangeRecord
-  } catch (error) {
+): ChangeRecord | undefined | Promise<ChangeRecord | undefined> {
+  const { partition, offset, value } = record
+  const unreadable = (error: unknown): undefined => {
     if (!(error instanceof DecodeError)) throw error
     metrics.undecodable.inc()
     kafka.log.warn({ reason: error.message }, 'a record of market.book-changes cannot be read')
-    return undefined
+  }
+  const placed = (decoded: Decoded) => ({ partition, offset, ...decoded }) as ChangeRecord
+  try {
+    if (value === null) throw new DecodeError('the record has no value')
+    const known = decodeKnown(kafka.codec, value)
+    return known ? placed(known) : decodeLearning(kafka.codec, value).then(placed, unreadable)
+  } catch (error) {
+    return unreadable(error)
   }
 }

@@ -13,9 +13,10 @@ import { callerOf, type FeedAccess, issueToken, placeOf } from './feed-access.ts
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, parseFeedQuery, tokenOf } from './feed-query.ts'
 import type { Gateway } from './gateway.ts'
-import { jsonHeaders, Refusal, refuse, unavailable } from './refusal.ts'
-import { parseReplayRange, replayOf } from './replay.ts'
-import { type Begin, prepareStart, type StreamStartOptions } from './stream-start.ts'
+import { jsonHeaders, Refusal, refuse, tooManyAtOnce, unavailable } from './refusal.ts'
+import { parseReplayRange, type ReplayOptions, replayOf } from './replay.ts'
+import type { Seats } from './seats.ts'
+import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
 
 /** What the handler needs. */
 export interface FeedHandlerOptions {
@@ -26,6 +27,7 @@ export interface FeedHandlerOptions {
   /** What `ready` lists when no provider was named. */
   providersOf: Record<Side, readonly string[]>
   starts: StreamStartOptions
+  replays: ReplayOptions & { seats: Seats }
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
@@ -94,32 +96,37 @@ type StartOf = (
   feed: FeedRequest,
   providers: readonly string[],
   options: FeedHandlerOptions,
-) => Promise<Begin | undefined>
+) => Promise<Started | undefined>
 
 async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions, start: StartOf = liveStart) {
   const { request, response, query, requestId } = asked
   const caller = await callerOf(request, response, tokenOf(query), options.access)
   const place = await placeOf(caller, options.access)
+  let started: Started | undefined
+  const release = (): void => {
+    place.release()
+    started?.release()
+  }
   try {
     const feed = requested(side, query, options.providerKeys)
     if (options.unavailable() !== undefined) throw unavailable()
     const providers = feed.providers ?? options.providersOf[side]
-    const begin = await start(asked, feed, providers, options)
+    started = await start(asked, feed, providers, options)
     await untilItsTurn(asked)
     // The client may be gone while its key was looked up; there is nobody to release the place for it then.
-    if (response.destroyed) return place.release()
+    if (response.destroyed) return release()
     const { keyId } = caller.credential
     options.gateway.connect(request, response, {
       feed,
       providers,
       keyId,
       recheck: caller.recheck,
-      place,
+      place: { release },
       requestId,
-      begin,
+      begin: started?.begin,
     })
   } catch (error) {
-    place.release()
+    release()
     throw error
   }
 }
@@ -138,15 +145,18 @@ async function untilItsTurn({ request, response }: Asked): Promise<void> {
 const liveStart: StartOf = async ({ request, requestId }, feed, providers, { starts, access }) => {
   const id = request.headers['last-event-id']
   return await prepareStart(feed, providers, typeof id === 'string' ? id : undefined, starts).catch(error => {
+    if (error instanceof Refusal) throw error
     access.log.warn({ err: error, request_id: requestId }, 'a stream cannot be begun')
     throw unavailable()
   })
 }
 
-const replayStart: StartOf = async ({ query }, _feed, _providers, { starts }) => {
+const replayStart: StartOf = async ({ query }, _feed, _providers, { replays }) => {
   const range = parseReplayRange(new URLSearchParams(query), Date.now())
   if (Array.isArray(range)) throw new Refusal('VALIDATION_ERROR', range)
-  return replayOf(range, starts)
+  const release = replays.seats.take()
+  if (!release) throw tooManyAtOnce()
+  return { begin: replayOf(range, replays), release }
 }
 
 async function answerToken({ request, response, requestId }: Asked, { access }: FeedHandlerOptions): Promise<void> {

@@ -19,6 +19,8 @@ export type FeedMetrics = ReturnType<typeof openFeedMetrics>
 export function openFeedMetrics(metrics: Metrics) {
   return {
     connections: metrics.gauge('feed_connections', 'Open streams', ['feed']),
+    catchingUp: metrics.gauge('feed_catching_up', 'Open streams that are not live yet'),
+    readings: metrics.counter('feed_readings_total', 'Readings of the log that streams shared to catch up'),
     ended: metrics.counter('feed_ended_total', 'Streams that ended', ['feed', 'reason']),
     refused: metrics.counter('feed_refused_total', 'Requests for a stream that were refused', ['code']),
     events: metrics.counter('feed_events_total', 'Events queued for subscribers', ['feed']),

@@ -132,8 +132,7 @@ export function openGateway(options: GatewayOptions): Gateway {
       if (!stream) return place.release()
       const subscriber = openSubscriber(stream, admitted, { ...options, capBytes })
       roll.enter(subscriber)
-      if (begin) void bring(subscriber, begin, { hub, roll, capBytes, log, leave, dismiss })
-      else hub.add(subscriber)
+      void bring(subscriber, readyOf(admitted), begin, { hub, roll, capBytes, log, leave, dismiss })
       const feed = FEED_NAMES[subscriber.side]
       metrics.connections.inc({ feed })
       log.info({ feed, key_id: keyId, request_id: requestId }, 'stream opened')
@@ -195,13 +194,15 @@ function openRoll(): Roll {
 
 const jitter = (): number => Math.round(RETRY_MS.shortest + Math.random() * (RETRY_MS.longest - RETRY_MS.shortest))
 
-/** Says `ready` on the stream of an admitted request. */
+const readyOf = ({ feed, providers }: AdmittedRequest): Buffer =>
+  readyFrame({ providers, itemIds: feed.itemIdsCount, names: feed.namesCount })
+
+/** What is kept of an admitted request while its stream is open. */
 function openSubscriber(
   stream: EventStream,
-  { feed, providers, keyId, recheck, place, requestId }: AdmittedRequest,
+  { feed, keyId, recheck, place, requestId }: AdmittedRequest,
   { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
 ): Subscriber {
-  stream.send(readyFrame({ providers, itemIds: feed.itemIdsCount, names: feed.namesCount }))
   const { side } = feed.subscription
   const outlet = feed.options.conflate
     ? conflatingOutlet(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
@@ -225,10 +226,18 @@ interface Bringing {
   dismiss(subscriber: Subscriber, reason: EndReason, words: string, retryMs?: number): void
 }
 
-/** Brings a subscriber to the live stream by its own way. */
-async function bring(subscriber: Subscriber, begin: Begin, parts: Bringing): Promise<void> {
-  const { hub, roll, capBytes, log, leave, dismiss } = parts
+/** Brings a subscriber to the live stream, at once or by its own way, with `ready` first. */
+async function bring(
+  subscriber: Subscriber,
+  ready: Buffer,
+  begin: Begin | undefined,
+  { hub, roll, capBytes, log, leave, dismiss }: Bringing,
+): Promise<void> {
   const { stream } = subscriber
+  if (!begin) {
+    stream.send(ready)
+    return hub.add(subscriber)
+  }
   const ending = new AbortController()
   stream.onClose(() => ending.abort())
   const sluice = openSluice(stream, subscriber.outlet, capBytes)
@@ -239,7 +248,7 @@ async function bring(subscriber: Subscriber, begin: Begin, parts: Bringing): Pro
   const join = () => {
     if (roll.all.has(subscriber)) hub.add(subscriber)
   }
-  await begin({ stream, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
+  await begin({ stream, ready, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
     if (!roll.all.has(subscriber)) return
     log.warn({ err: error, request_id: subscriber.requestId }, 'a stream could not be begun')
     dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())

@@ -1,123 +1,165 @@
 /**
  * Reads what the log recorded between two places, for streams that resume and for replays.
  *
- * Reads market.book-changes without a group, committed records only. Invariant: records of all partitions come in the
- * order of their stamps and, within a partition, of the log, so the same range is told alike each time; a queue
- * per partition holds one fetch at most, nothing is read ahead of who listens, and few read at a time.
+ * Reads market.book-changes without a group, committed records only, through one reader for all. Invariant: records of all
+ * partitions come in the order of their stamps and, within a partition, of the log, so the same range is told alike each time;
+ * a queue per partition holds one fetch at most, and nothing is read ahead of who listens. First and last offsets are
+ * known for a second: a position is judged without a request in most cases, and a log that has moved on by then shows when it is read.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { decodeChange, HELD_MAX } from './change-reader.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
 import { openRefreshTeller, type ToldBatch } from './refresh-teller.ts'
+import { openSharedReader, type SharedReader } from './shared-reader.ts'
 
 /** The log's past. */
 export interface LogHistory {
   /** Whether all that follows a position can be told; `unknown` when it is no place in this log. */
   judge(position: LogPosition): Promise<'kept' | 'expired' | 'unknown'>
+  /** Lets the next judgement ask the log: a reading has found that it moved on. */
+  forget(): void
   /** The changes after a position and before another, as whole refreshes where they are whole. */
   tell(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<ToldBatch, void, void>
   /** The positions at which the log stood at a time, and stands now. */
   since(timestamp: number): Promise<{ from: LogPosition; to: LogPosition }>
+  close(): Promise<void>
 }
 
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
-const READERS_MAX = 4
-const READER_LIMIT_MS = 30_000
+/** Of a partition; a fetch brings twice as much at most. */
+const FETCH_BYTES = 2 ** 20
 /** Fetches that bring nothing although more must be there. */
 const EMPTY_FETCHES_MAX = 100
 const FETCH_WAIT_MS = 100
 /** A client waits for the answer. */
 const CONNECT_LIMIT_MS = 3_000
+/** A leader that is away is replaced within this time in most cases. */
+const FETCH_LIMIT_MS = 10_000
+const BOUNDS_KEPT_MS = 1_000
 
-/** Opens the history of the topic. */
+/** Opens the history of the topic; connects when it is first asked. */
 export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): LogHistory {
   const topic = kafka.topicName('bookChanges')
-  const seats = openSeats(READERS_MAX)
-
-  async function withReader<T>(work: (reader: RangeReader) => Promise<T>): Promise<T> {
-    const reader = await openRangeReader(kafka, [topic], { patienceMs: CONNECT_LIMIT_MS })
-    try {
-      return await work(reader)
-    } finally {
-      await reader.close()
-    }
-  }
+  const shared = openSharedReader(() =>
+    openRangeReader(kafka, [topic], { patienceMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
+  )
+  const bounds = openBounds(shared, topic)
   return {
-    judge: position =>
-      withReader(async reader => {
-        const from = readFrom(position)
-        for (const partition of PARTITIONS) {
-          const offset = from[partition] ?? 0
-          if ((position.next[partition] ?? 0) > (await reader.stableEnd(topic, partition))) return 'unknown'
-          if (offset < (await reader.start(topic, partition))) return 'expired'
-        }
-        return 'kept'
-      }),
+    async judge(position) {
+      const arrivedAt = performance.now()
+      const isBeyond = ({ ends }: Bounds) => position.next.some((offset, partition) => offset > (ends[partition] ?? 0))
+      let known = await bounds.ask(arrivedAt - BOUNDS_KEPT_MS)
+      // What a client was told since the end was last asked for lies beyond it.
+      if (isBeyond(known)) known = await bounds.ask(arrivedAt)
+      if (isBeyond(known)) return 'unknown'
+      return readFrom(position).some((offset, partition) => offset < (known.starts[partition] ?? 0))
+        ? 'expired'
+        : 'kept'
+    },
+    forget: bounds.forget,
     since: timestamp =>
-      withReader(async reader => {
+      shared.use(async reader => {
         const ask = (of: (partition: number) => Promise<number>) => Promise.all(PARTITIONS.map(of))
         const from = await ask(partition => reader.atTime(topic, partition, timestamp))
         const to = await ask(partition => reader.stableEnd(topic, partition))
         return { from: { next: from, behind: new Map() }, to: { next: to, behind: new Map() } }
-      }),
+      }, CONNECT_LIMIT_MS),
     async *tell(from, to, signal) {
-      const leave = await seats.take()
-      const reader = await openRangeReader(kafka, [topic], { patienceMs: CONNECT_LIMIT_MS }).catch(error => {
-        leave()
-        throw error
-      })
-      try {
-        const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
-        const teller = openRefreshTeller(limits, from, to)
-        for await (const { partition, record } of recordsOf(reader, topic, readFrom(from), to.next, signal)) {
-          const decoded = await decodeChange(kafka, { ...record, partition }, metrics)
-          if (decoded) yield* teller.take(decoded, 0)
-          else teller.skip(partition, record.offset)
-          if (decoded?.event === 'BookChanged' && decoded.value.refresh_id === null) yield* teller.release(0)
+      const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
+      const teller = openRefreshTeller(limits, from, to)
+      for await (const { partition, records } of runsOf({ shared, topic, signal }, readFrom(from), to.next)) {
+        for (const record of records) {
+          const decoding = decodeChange(kafka, record, metrics)
+          const decoded = decoding instanceof Promise ? await decoding : decoding
+          if (!decoded) {
+            teller.skip(partition, record.offset)
+            continue
+          }
+          // Not `yield*`: it would wait at every record, also where nothing leaves.
+          for (const batch of teller.take(decoded, 0)) yield batch
+          if (decoded.event === 'BookChanged' && decoded.value.refresh_id === null) yield* teller.release(0)
         }
-        yield* teller.drain()
-      } finally {
-        leave()
-        await reader.close()
       }
+      yield* teller.drain()
+    },
+    close: shared.close,
+  }
+}
+
+/** First offsets and stable ends by partition. */
+interface Bounds {
+  starts: readonly number[]
+  ends: readonly number[]
+  askedAt: number
+}
+
+/** The log's bounds, asked for by one request at a time for all who wait. */
+function openBounds(shared: SharedReader, topic: string) {
+  let known: Bounds | undefined
+  let asking: Promise<Bounds> | undefined
+  async function request(): Promise<Bounds> {
+    const askedAt = performance.now()
+    const [starts, ends] = await shared.use(
+      reader =>
+        Promise.all([
+          Promise.all(PARTITIONS.map(partition => reader.start(topic, partition))),
+          Promise.all(PARTITIONS.map(partition => reader.stableEnd(topic, partition))),
+        ]),
+      CONNECT_LIMIT_MS,
+    )
+    known = { starts, ends, askedAt }
+    return known
+  }
+  return {
+    /** Those that were asked for at a time or later. */
+    async ask(since: number): Promise<Bounds> {
+      for (;;) {
+        if (known && known.askedAt >= since) return known
+        asking ??= request().finally(() => {
+          asking = undefined
+        })
+        await asking
+      }
+    },
+    forget() {
+      known = undefined
     },
   }
 }
 
-/** The records of all partitions from offset to offset, merged by their stamps. */
-async function* recordsOf(
-  reader: RangeReader,
-  topic: string,
+/** The records of all partitions from offset to offset, merged by their stamps, in runs of one partition. */
+async function* runsOf(
+  { shared, topic, signal }: { shared: SharedReader; topic: string; signal: AbortSignal },
   from: readonly number[],
   to: readonly number[],
-  signal: AbortSignal,
-): AsyncGenerator<{ partition: number; record: LogRecord }, void, void> {
+): AsyncGenerator<{ partition: number; records: LogRecord[] }, void, void> {
   const next = [...from]
   const queues: LogRecord[][] = PARTITIONS.map(() => [])
   const at = PARTITIONS.map(() => 0)
   const head = (partition: number) => queues[partition]?.[at[partition] ?? 0]
+  const stampOf = (partition: number) => head(partition)?.timestamp ?? Number.POSITIVE_INFINITY
   for (;;) {
     signal.throwIfAborted()
     const wanted = PARTITIONS.filter(one => !head(one) && (next[one] ?? 0) < (to[one] ?? 0))
     if (wanted.length > 0) await fill(wanted)
-    const [partition] = PARTITIONS.filter(head).sort((a, b) => stampOf(a) - stampOf(b) || a - b)
+    const [partition, other] = PARTITIONS.filter(head).sort((a, b) => stampOf(a) - stampOf(b) || a - b)
     if (partition === undefined) return
-    // The partition of the smallest stamp goes on for as long as no other has a smaller one.
-    const others = PARTITIONS.filter(one => one !== partition && head(one))
-    const until = Math.min(...others.map(stampOf))
-    for (let record = head(partition); record; record = head(partition)) {
-      yield { partition, record }
-      at[partition] = (at[partition] ?? 0) + 1
-      if ((head(partition)?.timestamp ?? Number.POSITIVE_INFINITY) >= until) break
+    const queue = queues[partition] as LogRecord[]
+    const begin = at[partition] as number
+    // The partition of the smallest stamp goes on until another one has a smaller; of two with the same the first comes first.
+    const until = other === undefined ? Number.POSITIVE_INFINITY : stampOf(other)
+    const isFirst = other === undefined || partition < other
+    let end = begin + 1
+    for (let stamp = queue[end]?.timestamp; stamp !== undefined; stamp = queue[++end]?.timestamp) {
+      if (stamp > until || (stamp === until && !isFirst)) break
     }
+    at[partition] = end
+    yield { partition, records: queue.slice(begin, end) }
   }
 
-  function stampOf(partition: number): number {
-    return head(partition)?.timestamp ?? Number.POSITIVE_INFINITY
-  }
   async function fill(wanted: readonly number[]): Promise<void> {
     for (let tries = 0; ; tries++) {
       const lacking = wanted.filter(one => !head(one) && (next[one] ?? 0) < (to[one] ?? 0))
@@ -125,39 +167,14 @@ async function* recordsOf(
       if (tries > EMPTY_FETCHES_MAX) throw new Error('the log does not bring what it holds')
       signal.throwIfAborted()
       const asked = new Map(lacking.map(one => [one, next[one] ?? 0]))
-      for (const { partition, records } of await reader.fetch(topic, asked, FETCH_WAIT_MS)) {
+      for (const { partition, records } of await shared.use(
+        reader => reader.fetch(topic, asked, FETCH_WAIT_MS),
+        FETCH_LIMIT_MS,
+      )) {
         queues[partition] = records.filter(({ offset }) => offset < (to[partition] ?? 0))
         at[partition] = 0
         next[partition] = asked.get(partition) ?? 0
       }
     }
-  }
-}
-
-/** So many at a time; who waits too long is refused. */
-function openSeats(count: number) {
-  let free = count
-  const waiting: (() => void)[] = []
-  const leave = (): void => {
-    const next = waiting.shift()
-    if (next) next()
-    else free += 1
-  }
-  return {
-    async take(): Promise<() => void> {
-      if (free > 0) {
-        free -= 1
-        return leave
-      }
-      const { promise, resolve, reject } = Promise.withResolvers<void>()
-      waiting.push(resolve)
-      const limit = setTimeout(() => {
-        const place = waiting.indexOf(resolve)
-        if (place >= 0) waiting.splice(place, 1)
-        reject(new Error('too many streams read the past at the moment'))
-      }, READER_LIMIT_MS)
-      await promise.finally(() => clearTimeout(limit))
-      return leave
-    },
   }
 }

@@ -44,6 +44,22 @@ export function covers(one: LogPosition, other: LogPosition): boolean {
   )
 }
 
+/** The position that has told what either of two has. */
+export const unionOf = (one: LogPosition, other: LogPosition): LogPosition => merged(one, other, Math.max)
+
+/** The position that has told what both of two have: from there a reading finds all that either lacks. */
+export const intersectionOf = (one: LogPosition, other: LogPosition): LogPosition => merged(one, other, Math.min)
+
+function merged(one: LogPosition, other: LogPosition, pick: (a: number, b: number) => number): LogPosition {
+  const next = one.next.map((offset, partition) => pick(offset, other.next[partition] ?? 0))
+  const behind = new Map<string, readonly number[]>()
+  for (const lane of new Set([...one.behind.keys(), ...other.behind.keys()])) {
+    const own = next.map((_, partition) => pick(firstUntold(one, lane, partition), firstUntold(other, lane, partition)))
+    if (own.some((offset, partition) => offset !== next[partition])) behind.set(lane, own)
+  }
+  return { next, behind }
+}
+
 /** Records to read to get from a position to a later one. */
 export const distance = (from: LogPosition, to: LogPosition): number =>
   readFrom(from).reduce((sum, offset, partition) => sum + Math.max(0, (to.next[partition] ?? 0) - offset), 0)

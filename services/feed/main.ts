@@ -18,7 +18,8 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { StartRole } from '#infra/runtime/role.ts'
+import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import { openCatchUps } from './catch-up.ts'
 import { openChangeReader } from './change-reader.ts'
 import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
@@ -28,13 +29,25 @@ import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
 import { openLogHistory } from './log-history.ts'
 import { openFeedLimits } from './request-limits.ts'
+import { openSeats } from './seats.ts'
 
 const KEY_CONNECTIONS = 2
 /** Source: decisions.md, "Feeds". */
 const TOKEN_MS = 5 * 60_000
 
+/** Streams that may be told the past at once. */
+export interface StreamLimits {
+  /** Each may have some hundred kilobytes unread, and live events that wait until it has caught up. */
+  catchUps: number
+  /** Each keeps one fetch in memory, for as long as it lasts. */
+  replays: number
+}
+
 /** Starts the feed. */
-export const start: StartRole = async context => {
+export const start: StartRole = context => startWithin({ catchUps: 1_000, replays: 16 }, context)
+
+/** Starts the feed within limits of its own. */
+export async function startWithin(limits: StreamLimits, context: RoleContext): Promise<RunningRole> {
   const { config, log } = context
   const registry = loadProviders(config.providersFile)
   const tiers = loadTiers(config.tiersFile)
@@ -56,17 +69,18 @@ export const start: StartRole = async context => {
   })
   const kafka = connectKafka({ config, role: 'feed', log })
   const reader = await openChangeReader({ kafka, deliver: gateway.deliver, metrics, fail: context.fail })
+  const history = openLogHistory(kafka, metrics)
+  const catchUps = openCatchUps({ live: reader, history, itemOf: catalog.byId, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
     access: { ...accessBy({ redis, config, tiers, log }), keys, places, noteUse: id => keyUse.note(id, Date.now()) },
     gateway,
     starts: {
-      live: reader,
-      history: openLogHistory(kafka, metrics),
+      ...{ live: reader, history, catchUps, scopeOf },
+      seats: openSeats(limits.catchUps, taken => metrics.catchingUp.set(taken)),
       state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, itemOf: catalog.byId }),
-      itemOf: catalog.byId,
-      scopeOf,
     },
+    replays: { history, itemOf: catalog.byId, seats: openSeats(limits.replays) },
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
     unavailable,
@@ -78,6 +92,8 @@ export const start: StartRole = async context => {
     ready: async () => unavailable(),
     async stop() {
       await gateway.stop()
+      catchUps.close()
+      await history.close()
       await reader.stop()
       await places.close()
       await closeRedis(redis)

@@ -27,6 +27,15 @@ export const unavailable = (): Refusal =>
     'retry-after': String(RETRY_UNAVAILABLE_SECONDS),
   })
 
+/** Clients that are sent away together must not come back together. */
+const SPREAD_SECONDS = 10
+
+/** As many streams as may be told the past at once are; each client gets a time of its own to come back. */
+export const tooManyAtOnce = (): Refusal =>
+  new Refusal('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
+    'retry-after': String(1 + Math.floor(Math.random() * SPREAD_SECONDS)),
+  })
+
 /** A limit on requests is reached. */
 export const tooMany = (waitSeconds: number): Refusal =>
   new Refusal('RATE_LIMIT_EXCEEDED', 'Too many requests; wait as Retry-After says.', {

@@ -1,14 +1,15 @@
 /**
  * GET /feed/replay/prices: recorded changes in the feed's own events, at the speed that is asked for.
  *
- * `from` and `to` are event time, as `seen_at` tells it. A change is recorded after it was seen, so the log is read
- * from `from` on; it may be recorded long after (a backfill), so it is read to its end as of the request. Order: of
- * recording. Invariant: the same range of the same log is told alike each time; nothing is read ahead of the
- * client but one fetch, and a stream that waits for its time is kept open by pings.
+ * `from` and `to` are event time, as `seen_at` tells it. A change is recorded after it was seen, or little before where its
+ * provider's clock is ahead, so the log is read from a little before `from` on; it may be recorded long after (a backfill), so
+ * it is read to its end as of the request. Order: of recording. Invariant: the same range of the same log is told alike each
+ * time; nothing is read ahead of the client but one fetch, and a stream that waits for its time is kept open by pings.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Violation } from '#schemas/api/error.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { replayEndFrame } from './frames.ts'
 import { openHub, type Subscription } from './hub.ts'
@@ -27,8 +28,6 @@ export interface ReplayRange {
 
 const SPEED_MAX = 10_000
 const SPEED_FORM = /^(\d{1,5}(?:\.\d{1,3})?)x?$/
-/** Providers' clocks may run ahead of the log's. */
-const CLOCK_SLACK_MS = 10 * 60_000
 const WAIT_MAX_MS = 60_000
 
 /** Reads `from`, `to` and `speed`; `now` ends a range that names no end. */
@@ -57,13 +56,17 @@ export function parseReplayRange(query: URLSearchParams, now: number): ReplayRan
   return violations.length > 0 ? violations : { from, to, speed }
 }
 
+/** What replays are made of. */
+export interface ReplayOptions {
+  history: Pick<LogHistory, 'since' | 'tell'>
+  itemOf(itemId: number): CatalogItem | undefined
+}
+
 /** Makes the stream that replays a range. */
-export function replayOf(
-  range: ReplayRange,
-  { history, itemOf }: { history: LogHistory; itemOf(itemId: number): CatalogItem | undefined },
-): Begin {
+export function replayOf(range: ReplayRange, { history, itemOf }: ReplayOptions): Begin {
   return async beginner => {
-    const { stream, subscription, signal } = beginner
+    const { stream, ready, subscription, signal } = beginner
+    stream.send(ready)
     const hub = openHub<Subscription>(itemOf)
     hub.add(subscription)
     const places = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))

@@ -1,27 +1,29 @@
 /**
  * How a stream begins that asks for more than the specification: with the current state, or where one left off.
  *
- * State or log first, then live, without gap or repeat: what lies between the beginning and the live stream's position
- * is told from the log, in rounds while it is much; then the subscriber joins between two live batches, which are
- * held back for it while the last round is told up to exactly that point. Invariant: the subscriber has been
- * told a position exactly whenever an event with its id has gone out.
+ * State or log first, then live, without gap or repeat: what lies between the beginning and the live stream is told by
+ * catch-up.ts. Invariant: the subscriber has been told a position exactly whenever an event with its id has gone out. `ready` has
+ * the id of the position from which the stream begins, so that a client cut off before its first event misses nothing; where
+ * the state comes first, that id is of a scope of its own: it leads to the state again, and never behind it.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { CatchUps } from './catch-up.ts'
 import type { ChangeReader } from './change-reader.ts'
 import type { EventStream } from './event-stream.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, resyncFrame, snapshotEndFrame } from './frames.ts'
-import { type ChangeBatch, openHub, type Subscription } from './hub.ts'
+import type { Subscription } from './hub.ts'
 import type { LiveState, PinnedState } from './live-state.ts'
 import type { LogHistory } from './log-history.ts'
-import { covers, decodePosition, distance, encodePosition, type LogPosition, ofSide } from './log-position.ts'
-import type { ToldBatch } from './refresh-teller.ts'
+import { decodePosition, encodePosition, type LogPosition, ofSide } from './log-position.ts'
+import { tooManyAtOnce } from './refusal.ts'
+import type { Seats } from './seats.ts'
 
 /** A subscriber that is not live yet. */
 export interface Beginner {
   stream: EventStream
+  /** The frame of `ready`, which goes out first. */
+  ready: Buffer
   subscription: Subscription
   /** Adds it to the live stream, whose events are held back for it. */
   join(): void
@@ -34,12 +36,20 @@ export interface Beginner {
 /** Brings a subscriber to the live stream. */
 export type Begin = (beginner: Beginner) => Promise<void>
 
+/** A beginning, and the seat that it holds until its stream is live or over. */
+export interface Started {
+  begin: Begin
+  release(): void
+}
+
 /** What beginnings are made of. */
 export interface StreamStartOptions {
   live: Pick<ChangeReader, 'between'>
-  history: LogHistory
+  history: Pick<LogHistory, 'judge'>
+  catchUps: Pick<CatchUps, 'bring'>
+  /** Of streams that are not live yet. */
+  seats: Seats
   state: LiveState
-  itemOf(itemId: number): CatalogItem | undefined
   /** Of the ids of a feed. */
   scopeOf(subscription: Subscription): string
 }
@@ -49,57 +59,85 @@ interface Start {
   resync?: 'expired' | 'unknown'
   state?: PinnedState
   /** What its client has. */
-  position?: LogPosition
+  position?: LogPosition | undefined
 }
 
-/** Records that a subscriber may lack when it joins. */
-const NEAR = 5_000
-const ROUNDS_MAX = 100
-const COVER_LIMIT_MS = 10_000
-const COVER_CHECK_MS = 20
+/** What a client asks for. */
+interface Wanted {
+  isResumable: boolean
+  /** Pins the current state; undefined where none was asked for. */
+  pin: (() => Promise<PinnedState>) | undefined
+}
 
-/** Makes ready how a stream begins; undefined for one that just listens. Rejects when the state is not there. */
+/**
+ * Makes ready how a stream begins; undefined for one that just listens. Rejects when the state is not there, and refuses
+ * when too many streams are not live yet.
+ */
 export async function prepareStart(
-  { subscription, options: wanted }: FeedRequest,
+  { subscription, options: { resume, snapshot } }: FeedRequest,
   providers: readonly string[],
   lastEventId: string | undefined,
   options: StreamStartOptions,
-): Promise<Begin | undefined> {
-  if (!wanted.resume && !wanted.snapshot) return undefined
+): Promise<Started | undefined> {
+  if (!resume && !snapshot) return undefined
   const start: Start = {}
-  if (wanted.resume && lastEventId !== undefined) {
-    const position = decodePosition(lastEventId, options.scopeOf(subscription), ITEM_PARTITIONS)
-    const judged = position ? await options.history.judge(position) : 'unknown'
-    if (position && judged === 'kept') start.position = position
-    else start.resync = judged === 'expired' ? 'expired' : 'unknown'
+  if (resume && lastEventId !== undefined) {
+    const scope = options.scopeOf(subscription)
+    // A client that has a part of the state gets all of it again, from a later position, or must fetch it: `unknown`.
+    const isIncomplete = decodePosition(lastEventId, beforeState(scope), ITEM_PARTITIONS) !== undefined
+    if (!isIncomplete || !snapshot) {
+      Object.assign(start, await judge(decodePosition(lastEventId, scope, ITEM_PARTITIONS), options))
+    }
   }
-  if (!start.position && wanted.snapshot) start.state = await options.state.pin(subscription, providers)
-  return beginner => begin(beginner, start, wanted.resume, options)
+  const pin = snapshot ? () => options.state.pin(subscription, providers) : undefined
+  const wanted: Wanted = { isResumable: resume, pin }
+  if (!start.position && !pin) return { begin: beginner => begin(beginner, start, wanted, options), release: () => {} }
+  const release = options.seats.take()
+  if (!release) throw tooManyAtOnce()
+  try {
+    if (!start.position && pin) start.state = await pin()
+  } catch (error) {
+    release()
+    throw error
+  }
+  return { begin: beginner => begin(beginner, start, wanted, options).finally(release), release }
 }
 
-async function begin(beginner: Beginner, start: Start, isResumable: boolean, options: StreamStartOptions) {
-  const { stream, subscription } = beginner
-  const identified = (frame: Buffer, position: LogPosition): Buffer =>
-    isResumable
-      ? identifiedFrame(frame, encodePosition(ofSide(position, subscription.side), options.scopeOf(subscription)))
-      : frame
-  const { position = start.state?.position } = start
-  if (start.resync && position) stream.send(resyncFrame(start.resync))
-  if (start.resync && !position) {
-    // With the id of the live position: whoever breaks off right here is not told to begin anew again.
-    const now = await options.live.between(told => joinAt(beginner, told))
-    stream.send(identified(resyncFrame(start.resync), now))
-    return beginner.open()
+/** The scope of ids that go out before the state that belongs to their position is complete. */
+const beforeState = (scope: string): string => `${scope}|state`
+
+async function judge(position: LogPosition | undefined, { history }: StreamStartOptions): Promise<Start> {
+  const judged = position ? await history.judge(position) : 'unknown'
+  return judged === 'kept' ? { position } : { resync: judged }
+}
+
+async function begin(beginner: Beginner, start: Start, { isResumable, pin }: Wanted, options: StreamStartOptions) {
+  const { stream, subscription, ready } = beginner
+  const scope = options.scopeOf(subscription)
+  const inScope = (frame: Buffer, position: LogPosition, within: string): Buffer =>
+    isResumable ? identifiedFrame(frame, encodePosition(ofSide(position, subscription.side), within)) : frame
+  const identified = (frame: Buffer, position: LogPosition): Buffer => inScope(frame, position, scope)
+  const bring = (from: LogPosition) =>
+    options.catchUps.bring({ ...beginner, scope: isResumable ? scope : undefined }, from)
+  let { state, resync } = start
+  if (start.position) {
+    stream.send(identified(ready, start.position))
+    if ((await bring(start.position)) === 'live') return
+    // The log moved on while the stream waited for what it lacks.
+    resync = 'expired'
+    state = await pin?.()
+  } else if (state) stream.send(inScope(ready, state.position, beforeState(scope)))
+  if (state) {
+    if (resync) stream.send(resyncFrame(resync))
+    const items = await sendState(beginner, state)
+    stream.send(identified(snapshotEndFrame(items), state.position))
+    if ((await bring(state.position)) === 'live') return
+    throw new Error('the log does not reach back to the state')
   }
-  if (!position) {
-    await options.live.between(told => joinAt(beginner, told))
-    return beginner.open()
-  }
-  if (start.state) {
-    const items = await sendState(beginner, start.state)
-    stream.send(identified(snapshotEndFrame(items), position))
-  }
-  await catchUp(beginner, position, identified, options)
+  const now = await options.live.between(told => joinAt(beginner, told))
+  if (!start.position) stream.send(identified(ready, now))
+  if (resync) stream.send(identified(resyncFrame(resync), now))
+  beginner.open()
 }
 
 function joinAt(beginner: Beginner, told: LogPosition): LogPosition {
@@ -116,46 +154,4 @@ async function sendState({ stream, signal }: Beginner, state: PinnedState): Prom
     signal.throwIfAborted()
   }
   return sent
-}
-
-type Identified = (frame: Buffer, position: LogPosition) => Buffer
-
-/** Tells what lies between a position and the live stream, and joins it. */
-async function catchUp(beginner: Beginner, from: LogPosition, identified: Identified, options: StreamStartOptions) {
-  const { live, history } = options
-  const { side } = beginner.subscription
-  const now = () => live.between(told => ofSide(told, side))
-  let at = from
-  const limit = performance.now() + COVER_LIMIT_MS
-  // Whoever left off at another gateway may be a moment ahead of this one.
-  while (!covers(await now(), at)) {
-    if (performance.now() > limit) throw new Error('the live stream does not reach the place to resume from')
-    await delay(COVER_CHECK_MS, undefined, { signal: beginner.signal })
-  }
-  for (let round = 0; round < ROUNDS_MAX; round++) {
-    const to = await now()
-    if (distance(at, to) <= NEAR) break
-    await tell(beginner, history.tell(at, to, beginner.signal), identified, options)
-    at = to
-  }
-  const joined = await live.between(told => joinAt(beginner, ofSide(told, side)))
-  if (distance(at, joined) > 0) await tell(beginner, history.tell(at, joined, beginner.signal), identified, options)
-  beginner.open()
-}
-
-async function tell(
-  { stream, subscription, signal }: Beginner,
-  batches: AsyncIterable<ToldBatch>,
-  identified: Identified,
-  { itemOf }: StreamStartOptions,
-): Promise<void> {
-  const hub = openHub<Subscription>(itemOf)
-  hub.add(subscription)
-  for await (const batch of batches) {
-    for (const { frame, through } of hub.deliver(batch satisfies ChangeBatch)) {
-      stream.send(identified(frame, batch.positionAfter(through)))
-      await stream.drained()
-      signal.throwIfAborted()
-    }
-  }
 }

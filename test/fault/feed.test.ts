@@ -96,7 +96,11 @@ describe('feeds that resume', function () {
     const { random } = market
     const paths = ['/feed/prices?resume=true', `/feed/prices?resume=true&${market.someFilter()}`]
     const pieces: SseClient[][] = []
-    for (const path of paths) pieces.push([await listen(steady, `${path}&snapshot=true`)])
+    for (const path of paths) {
+      const first = await listen(steady, `${path}&snapshot=true`)
+      await first.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+      pieces.push([first])
+    }
     const stop = new AbortController()
     stopping.push(stop)
     const moving = (async () => {

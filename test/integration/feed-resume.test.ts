@@ -1,5 +1,5 @@
 /**
- * A stream that resumes where the log no longer reaches: its start is moved past what the client has.
+ * A stream that resumes before its first event, and one that resumes where the log no longer reaches.
  *
  * What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter.
  */
@@ -13,12 +13,13 @@ import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-liste
 import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
-import type { SseClient } from '#test/harness/sse-client.ts'
+import type { SseClient, SseEvent } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const ARRIVES_MS = 15_000
+const DROPS = 30
 
-describe('a feed that resumes where the log has expired', function () {
+describe('a feed that resumes', function () {
   this.timeout(60_000)
   const place = useServers()
   let kafka: KafkaConnection
@@ -54,7 +55,7 @@ describe('a feed that resumes where the log has expired', function () {
     (await client.event(({ event, id }) => event === 'prices.changed' && id !== undefined, ARRIVES_MS)).id ?? ''
 
   /** What was told of rows; a replay may tell the rows of a refresh in another order. */
-  const rowsOf = ({ events }: SseClient) =>
+  const rowsOf = ({ events }: Pick<SseClient, 'events'>) =>
     events.flatMap(({ data }) => (data as { items?: { item_id: number }[] }).items ?? []).sort(byItem)
   const byItem = (a: { item_id: number }, b: { item_id: number }) => a.item_id - b.item_id
 
@@ -85,6 +86,67 @@ describe('a feed that resumes where the log has expired', function () {
       await admin.disconnect()
     }
   }
+
+  it('loses nothing and repeats nothing when clients are cut off between `ready` and the first event', async () => {
+    // A refresh in such a gap was lost for good: `ready` had no id to come back with.
+    const witness = await listen('/feed/prices?resume=true')
+    const heard: SseEvent[] = []
+    let id: string | undefined
+    let unheard = 0
+    for (let drop = 0; drop < DROPS; drop++) {
+      const client = await listen('/feed/prices?resume=true', id)
+      const ready = await client.event(({ event }) => event === 'ready', ARRIVES_MS)
+      expect(ready.id, 'an id of ready').to.match(/^[\w-]{10,}$/)
+      // By turns before, during and after the refresh. Before: the client has read `ready` and nothing that came after it.
+      if (drop % 3 === 1) await Promise.all([market.refresh('ask'), client.close()])
+      else if (drop % 3 === 2) {
+        await market.refresh('ask')
+        await changedId(client)
+      }
+      client.close()
+      const read = drop % 3 === 0 ? [ready] : client.events
+      heard.push(...read)
+      if (!read.some(({ event }) => event === 'prices.changed')) unheard += 1
+      id = read.at(-1)?.id
+      if (drop % 3 === 0) await market.refresh('ask')
+    }
+    const last = await listen('/feed/prices?resume=true', id)
+    const all = () => ({ events: [...heard, ...last.events] })
+    await eventually(() => rowsOf(all()).length >= rowsOf(witness).length, ARRIVES_MS, 'all that was missed')
+    await eventually(() => market.isUpToDate(witness, '/feed/prices'), ARRIVES_MS, 'the witness')
+    expect(rowsOf(all())).to.deep.equal(rowsOf(witness))
+    market.expectChain(all().events, { from: 'nothing' })
+    expect(unheard, 'connections that ended before their first event').to.be.at.least(DROPS / 3)
+    console.log(`      ${DROPS} drops, ${unheard} before the first event, ${market.changesOf('ask')} changes`)
+  })
+
+  it('sends the state again to a client that was cut off within it, and only then resumes behind it', async () => {
+    await market.refreshes(5)
+    const path = '/feed/prices?resume=true&snapshot=true'
+    const plain = await listen('/feed/prices?snapshot=true')
+    await plain.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    expect(
+      plain.events.every(({ id }) => id === undefined),
+      'ids without resume',
+    ).to.equal(true)
+    const first = await listen(path)
+    const { id: readyId } = await first.event(({ event }) => event === 'ready', ARRIVES_MS)
+    first.close()
+    await market.refreshes(5)
+    const client = await listen(path, readyId)
+    const { id: endId } = await client.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    expect(namesOf(client)).not.to.include('resync')
+    await market.refreshes(5)
+    await eventually(() => market.isUpToDate(client, path), ARRIVES_MS, 'the state of the market')
+    market.expectChain(client.events, { from: 'state' })
+    const behind = await listen(path, endId)
+    await eventually(() => behind.events.length > 1, ARRIVES_MS, 'what followed the state')
+    expect(namesOf(behind)).not.to.include('snapshot.end')
+    // A client that asks for no state would miss what it was not sent.
+    const changes = await listen('/feed/prices?resume=true', readyId)
+    const { data } = await changes.event(({ event }) => event === 'resync', ARRIVES_MS)
+    expect(data).to.deep.equal({ reason: 'unknown' })
+  })
 
   it('hears resync with the reason and then live events, from a place that it can resume from again', async () => {
     const first = await listen('/feed/prices?resume=true')

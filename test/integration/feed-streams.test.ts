@@ -14,10 +14,10 @@ import type { HeldPlaces } from '#infra/redis/held-places.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { openFeedHandler } from '#services/feed/feed-handler.ts'
+import { type FeedHandlerOptions, openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { type Gateway, type GatewayOptions, openGateway } from '#services/feed/gateway.ts'
-import type { StreamStartOptions } from '#services/feed/stream-start.ts'
+import { openSeats } from '#services/feed/seats.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/feed-events.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -47,10 +47,14 @@ function countHere(): Pick<HeldPlaces, 'take'> {
 const scopeOf = () => 'test'
 
 /** There is no log here: what begins in it is the matter of feed-resume.test.ts and test/fault/feed.test.ts. */
-function noStarts(itemOf: StreamStartOptions['itemOf']): StreamStartOptions {
-  const reject = () => Promise.reject(new Error('there is no log'))
-  const history = { judge: reject, since: reject, tell: () => Promise.reject(new Error('there is no log')) as never }
-  return { itemOf, scopeOf, history, live: { between: reject }, state: { pin: reject } }
+function noStarts(itemOf: GatewayOptions['itemOf']): Pick<FeedHandlerOptions, 'starts' | 'replays'> {
+  const none = (): Promise<never> => Promise.reject(new Error('there is no log'))
+  const seats = openSeats(1)
+  const starts = { live: { between: none }, history: { judge: none }, catchUps: { bring: none }, state: { pin: none } }
+  return {
+    starts: { ...starts, seats, scopeOf },
+    replays: { history: { since: none, tell: none as never }, itemOf, seats },
+  }
 }
 
 const connections = (server: Server) => promisify(server.getConnections.bind(server))()
@@ -115,7 +119,7 @@ describe('feed streams', () => {
     const providersOf = { ask: KEYS, bid: ['q'] }
     server = createServer(
       openFeedHandler({
-        ...{ gateway, providerKeys: KEYS, providersOf, metrics, starts: noStarts(itemOf) },
+        ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
         access: {
           ...{ connectionsOf, places: countHere(), log },
           keys: { judge, judgeHash },

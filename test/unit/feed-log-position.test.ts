@@ -3,24 +3,8 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import {
-  covers,
-  decodePosition,
-  distance,
-  encodePosition,
-  type LogPosition,
-  readFrom,
-} from '#services/feed/log-position.ts'
-import {
-  type ChangeRecord,
-  openRefreshTeller,
-  type RefreshTeller,
-  type ToldBatch,
-} from '#services/feed/refresh-teller.ts'
-import { changed, marked } from '#test/harness/feed-events.ts'
-
-const PARTITIONS = 3
-const START: LogPosition = { next: [0, 0, 0], behind: new Map() }
+import { covers, decodePosition, distance, encodePosition, type LogPosition } from '#services/feed/log-position.ts'
+import { expectEachOnce, logs, PARTITIONS, START, tellAll } from '#test/fixtures/feed-logs.ts'
 
 const positions = fc
   .record({
@@ -64,65 +48,6 @@ describe('a position in the log', () => {
     expect(encodePosition({ next, behind: new Map() }, 's').length).to.be.below(64)
   })
 })
-
-/** The log of some refreshes of two providers that lie mixed in the partitions; item i lives in partition i % 3. */
-const logs = fc
-  .array(fc.record({ provider: fc.constantFrom('p', 'q'), items: fc.uniqueArray(fc.nat(8), { maxLength: 9 }) }), {
-    maxLength: 8,
-  })
-  .chain(refreshes =>
-    fc.infiniteStream(fc.boolean()).map(choices => {
-      const queues = (['p', 'q'] as const).map(provider =>
-        refreshes.flatMap((refresh, at) => (refresh.provider === provider ? [{ ...refresh, at }] : [])),
-      )
-      return Array.from({ length: PARTITIONS }, (_, partition) => {
-        const own = queues.map(queue =>
-          queue.flatMap(({ provider, items, at }) => [
-            ...items
-              .filter(item => item % PARTITIONS === partition)
-              .map(item_id => ({
-                event: 'BookChanged' as const,
-                value: changed({ provider, item_id, refresh_id: `r${at}`, seen_at: at }),
-              })),
-            { event: 'RefreshMarked' as const, value: marked({ provider, refresh_id: `r${at}`, last_updated: at }) },
-          ]),
-        )
-        const mixed: ChangeRecord[] = []
-        while (own.some(queue => queue.length > 0)) {
-          const record = own[choices.next().value ? 0 : 1]?.shift() ?? own.find(queue => queue.length > 0)?.shift()
-          if (record) mixed.push({ partition, offset: mixed.length, ...record } as ChangeRecord)
-        }
-        return mixed
-      })
-    }),
-  )
-
-/** Reads a log from where a position says, in any order of partitions, and tells change by change. */
-function* tellAll(
-  log: readonly ChangeRecord[][],
-  choices: Iterator<number>,
-  from: LogPosition,
-  to?: LogPosition,
-): Generator<{ text: string; position: () => LogPosition }, RefreshTeller> {
-  const teller = openRefreshTeller({ partitions: PARTITIONS, waitMs: 5, changesMax: 6 }, from, to)
-  const next = readFrom(from)
-  const tell = function* (batches: readonly ToldBatch[]) {
-    for (const batch of batches)
-      for (const [at, { provider, item_id, refresh_id }] of batch.changes.entries())
-        yield { text: `${provider} ${item_id} ${refresh_id}`, position: () => batch.positionAfter(at + 1) }
-  }
-  const end = (partition: number) => Math.min(log[partition]?.length ?? 0, to?.next[partition] ?? Number.MAX_VALUE)
-  for (let step = 0; next.some((offset, partition) => offset < end(partition)); step++) {
-    const partition = choices.next().value as number
-    const record = log[partition]?.[next[partition] ?? 0]
-    if (!record || record.offset >= end(partition)) continue
-    next[partition] = record.offset + 1
-    yield* tell(teller.take(record, step))
-    if (step % 7 === 0) yield* tell(teller.release(step))
-  }
-  yield* tell(teller.drain())
-  return teller
-}
 
 describe('telling from a position', () => {
   const choices = fc.infiniteStream(fc.nat(PARTITIONS - 1))
@@ -170,15 +95,3 @@ describe('telling from a position', () => {
     )
   })
 })
-
-function expectEachOnce(log: readonly ChangeRecord[][], told: readonly string[]): void {
-  const expected = log.flat().flatMap(({ event, value }) => {
-    if (event !== 'BookChanged') return []
-    return [`${value.provider} ${value.item_id} ${value.refresh_id}`]
-  })
-  expect([...told].sort()).to.deep.equal([...expected].sort())
-  for (const own of Map.groupBy(told, text => text.split(' ').slice(0, 2).join(' ')).values()) {
-    const turns = own.map(text => Number(text.split(' r')[1]))
-    expect(turns).to.deep.equal([...turns].sort((a, b) => a - b))
-  }
-}

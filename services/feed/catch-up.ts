@@ -1,0 +1,372 @@
+/**
+ * Brings streams from where their clients left off to the live stream, by readings of the log that many share.
+ *
+ * States of a stream: waiting (for a reading) -> reading (told what it lacks, with all whose positions are similar) -> live; or out
+ * of the reading, because it reads slower than most there: draining, then waiting again, among the slow. Invariant: a stream has been
+ * told exactly what lies before its position at every change of state; it joins the live stream between two live batches,
+ * which are held back for it while its last round is told up to exactly that point. Readings, streams and waits are bounded:
+ * a reading gives way after its turn when others wait, nobody waits beyond WAIT_LIMIT_MS, and one that has nobody left ends.
+ */
+import { setImmediate as breathe, setTimeout as delay } from 'node:timers/promises'
+import type { Side } from '#schemas/events/book-changed.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { ChangeReader } from './change-reader.ts'
+import type { EventStream } from './event-stream.ts'
+import type { FeedMetrics } from './feed-metrics.ts'
+import { identifiedFrame } from './frames.ts'
+import type { Subscription } from './hub.ts'
+import type { LogHistory } from './log-history.ts'
+import { covers, distance, encodePosition, intersectionOf, type LogPosition, ofSide } from './log-position.ts'
+import { type GroupDelivery, openReadingGroup, type ReadingGroup } from './reading-group.ts'
+import { isOutOfRange } from './shared-reader.ts'
+
+/** A stream that is to be brought to the live stream. */
+export interface Latecomer {
+  stream: Pick<EventStream, 'send' | 'waiting' | 'drained'>
+  subscription: Subscription
+  /** Adds it to the live stream, whose events are held back for it. */
+  join(): void
+  /** Lets go what is held back; live from now on. */
+  open(): void
+  /** Aborts when its stream is over. */
+  signal: AbortSignal
+  /** Of the ids of its events; undefined where they have none. */
+  scope: string | undefined
+}
+
+/** Brings streams to the live one. */
+export interface CatchUps {
+  /** Resolves when the stream is live, or when the log no longer holds what it lacks. Rejects when neither can be, or it is over. */
+  bring(latecomer: Latecomer, from: LogPosition): Promise<'live' | 'expired'>
+  close(): void
+}
+
+/** What catching up needs. */
+export interface CatchUpOptions {
+  live: Pick<ChangeReader, 'between'>
+  history: Pick<LogHistory, 'judge' | 'forget' | 'tell'>
+  itemOf(itemId: number): CatalogItem | undefined
+  metrics: Pick<FeedMetrics, 'readings'>
+}
+
+interface Member extends Subscription, Omit<Latecomer, 'subscription'> {
+  /** What it has, while it is in no reading. */
+  at: LogPosition
+  /** How often it was slower than most. */
+  level: number
+  reading: Reading | undefined
+  waitsSince: number
+  failures: number
+  done: PromiseWithResolvers<'live' | 'expired'>
+}
+
+interface Reading {
+  side: Side
+  level: number
+  group: ReadingGroup<Member>
+  members: Set<Member>
+  at: LogPosition
+  /** Where its round ends. */
+  to: LogPosition
+  startedAt: number
+  lookedAt: number
+  /** Its members have joined the live stream: nobody else can come along, and nobody leaves for being slow. */
+  isLast: boolean
+  ending: AbortController
+}
+
+const READINGS_MAX = 4
+/** Clients of a gateway that ended come within a moment: the first of them waits for some more. */
+const GATHER_MS = 20
+/** Of the records that two lack: in one reading the nearer one waits for what the farther one lacks. */
+const SIMILAR = 4
+const TURN_MS = 5_000
+const WAIT_LIMIT_MS = 60_000
+const SWEEP_EVERY_MS = 1_000
+const LOOK_EVERY_MS = 20
+/** Records that a stream may lack when it joins. */
+const NEAR = 5_000
+const ROUNDS_MAX = 100
+const COVER_LIMIT_MS = 10_000
+const FAILURES_MAX = 3
+const SLICE_BYTES = 2 ** 20
+/** Unread bytes from which on a stream is waited for, and below which it no longer is. */
+const PLENTY_BYTES = 256 * 1024
+const FEW_BYTES = 64 * 1024
+const DRAIN_LOOK_MS = 5
+/** Who is slower than the fastest quarter by this much leaves: three times its time and a moment. */
+const SLOWER = { times: 3, moreMs: 100 }
+const LEVEL_MAX = 4
+
+/** Opens it without streams. */
+export function openCatchUps(options: CatchUpOptions): CatchUps {
+  const waiting = new Set<Member>()
+  const readings = new Set<Reading>()
+  const context: Context = { ...options, waiting, wait }
+  let seats = READINGS_MAX
+  let gathering: NodeJS.Timeout | undefined
+  const sweeping = setInterval(() => {
+    for (const member of waiting) {
+      if (performance.now() - member.waitsSince > WAIT_LIMIT_MS) fail(member, new Error('no reading began in time'))
+    }
+  }, SWEEP_EVERY_MS)
+  sweeping.unref()
+
+  function wait(member: Member): void {
+    if (member.signal.aborted) return
+    member.waitsSince = performance.now()
+    waiting.add(member)
+    schedule()
+  }
+  function schedule(): void {
+    if (gathering || seats === 0 || waiting.size === 0) return
+    gathering = setTimeout(() => {
+      gathering = undefined
+      seats -= 1
+      void work().finally(() => {
+        seats += 1
+        schedule()
+      })
+      schedule()
+    }, GATHER_MS)
+  }
+  async function work(): Promise<void> {
+    const asked = [...waiting]
+    const reading = await form(context).catch(error => {
+      for (const member of asked) if (waiting.has(member)) fail(member, error)
+    })
+    if (!reading) return
+    readings.add(reading)
+    options.metrics.readings.inc()
+    await follow(context, reading).catch(error => recover(context, reading, error))
+    readings.delete(reading)
+  }
+  function fail(member: Member, error: unknown): void {
+    waiting.delete(member)
+    member.done.reject(error)
+  }
+  return {
+    async bring({ subscription, ...latecomer }, from) {
+      const member = memberOf(subscription, latecomer, from)
+      const abort = () => {
+        waiting.delete(member)
+        if (member.reading) leave(member.reading, member)
+        member.done.reject(member.signal.reason)
+      }
+      if (member.signal.aborted) abort()
+      else member.signal.addEventListener('abort', abort, { once: true })
+      wait(member)
+      // A live stream must not keep what it was brought by.
+      return await member.done.promise.finally(() => member.signal.removeEventListener('abort', abort))
+    },
+    close() {
+      clearInterval(sweeping)
+      clearTimeout(gathering)
+      const error = new Error('the feed is stopping')
+      for (const reading of readings) reading.ending.abort(error)
+      for (const member of [...waiting]) fail(member, error)
+    },
+  }
+}
+
+function memberOf(subscription: Subscription, latecomer: Omit<Latecomer, 'subscription'>, at: LogPosition): Member {
+  const { side, providers, itemIds, names, isFiltered } = subscription
+  return {
+    ...{ ...latecomer, side, providers, itemIds, names, isFiltered },
+    ...{ at, level: 0, reading: undefined, waitsSince: 0, failures: 0, done: Promise.withResolvers() },
+  }
+}
+
+interface Context extends CatchUpOptions {
+  waiting: Set<Member>
+  /** Lets a member wait for a reading. */
+  wait(member: Member): void
+}
+
+/** A reading for who waits longest and those like it; undefined when nobody can be told anything yet. */
+async function form(context: Context): Promise<Reading | undefined> {
+  const { waiting, history, live } = context
+  const judged = [...waiting].map(async member => ({ member, verdict: await history.judge(member.at) }))
+  for (const { member, verdict } of await Promise.all(judged)) {
+    if (verdict !== 'kept' && waiting.delete(member)) member.done.resolve('expired')
+  }
+  const now = await live.between(told => told)
+  const toOf = (side: Side) => ofSide(now, side)
+  for (const leader of waiting) {
+    const { side, level, at } = leader
+    const to = toOf(side)
+    // A client that left off at another gateway may be a moment ahead of this one.
+    if (!covers(to, at)) {
+      if (performance.now() - leader.waitsSince < COVER_LIMIT_MS) continue
+      waiting.delete(leader)
+      leader.done.reject(new Error('the live stream does not reach the place to resume from'))
+      continue
+    }
+    const far = distance(at, to)
+    const isLike = (one: Member): boolean =>
+      one.side === side && one.level === level && covers(to, one.at) && isSimilar(distance(one.at, to), far)
+    return startReading(context, [...waiting].filter(isLike), to)
+  }
+  return undefined
+}
+
+const isSimilar = (one: number, other: number): boolean =>
+  Math.max(one, other, NEAR) <= SIMILAR * Math.max(Math.min(one, other), NEAR)
+
+function startReading(context: Context, members: readonly Member[], to: LogPosition): Reading {
+  const { side, level } = members[0] as Member
+  const now = performance.now()
+  const reading: Reading = {
+    ...{ side, level, to, group: openReadingGroup<Member>(side, context.itemOf), members: new Set() },
+    ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, lookedAt: now },
+    ...{ isLast: false, ending: new AbortController() },
+  }
+  for (const member of members) enter(context, reading, member)
+  return reading
+}
+
+function enter({ waiting }: Context, reading: Reading, member: Member): void {
+  waiting.delete(member)
+  member.reading = reading
+  reading.members.add(member)
+  reading.group.add(member, member.at, reading.at)
+}
+
+function leave(reading: Reading, member: Member): void {
+  member.reading = undefined
+  reading.group.remove(member)
+  reading.members.delete(member)
+  if (reading.members.size === 0) reading.ending.abort()
+}
+
+/** Reads until its members are live or have left. */
+async function follow(context: Context, reading: Reading): Promise<void> {
+  for (let round = 0; ; round++) {
+    if (!(await tellRound(context, reading))) return
+    await context.live.between(told => {
+      const to = ofSide(told, reading.side)
+      reading.to = to
+      const lag = to.next.reduce((sum, offset, at) => sum + Math.max(0, offset - (reading.at.next[at] ?? 0)), 0)
+      reading.isLast = lag <= NEAR || round >= ROUNDS_MAX
+      if (reading.isLast) for (const member of reading.members) member.join()
+    })
+    if (!reading.isLast) continue
+    if (!(await tellRound(context, reading))) return
+    for (const member of [...reading.members]) {
+      member.open()
+      member.done.resolve('live')
+      member.reading = undefined
+    }
+    return
+  }
+}
+
+/** Tells what lies between where a reading is and where its round ends; false when there is nobody left to tell. */
+async function tellRound(context: Context, reading: Reading): Promise<boolean> {
+  const { group, members, ending, to } = reading
+  let unsent = 0
+  for await (const batch of context.history.tell(reading.at, to, ending.signal)) {
+    let hasSent = false
+    for (const delivery of group.deliver(batch)) {
+      hasSent = true
+      const full = send(reading, delivery)
+      unsent += delivery.frame.length * delivery.to.length
+      if (unsent >= SLICE_BYTES || full.length > 0) {
+        unsent = 0
+        await breathe()
+        if (!reading.isLast) await untilRead(context, reading, full)
+      }
+    }
+    if (members.size === 0) return false
+    const now = performance.now()
+    const looks = now - reading.lookedAt >= LOOK_EVERY_MS
+    // Behind the last frame that anybody got it would be told again.
+    if (!hasSent && !looks && !group.isMixed()) continue
+    reading.at = batch.positionAfter(batch.changes.length)
+    group.advance(reading.at)
+    if (!looks || reading.isLast) continue
+    reading.lookedAt = now
+    takeAlong(context, reading)
+    if (context.waiting.size > 0 && now - reading.startedAt > TURN_MS) {
+      for (const member of [...members]) waitAgain(context, reading, member)
+      return false
+    }
+  }
+  reading.at = to
+  group.advance(to)
+  return members.size > 0
+}
+
+/** Takes those along who wait where the reading has yet to come. */
+function takeAlong(context: Context, reading: Reading): void {
+  const { side, level, at, to } = reading
+  const far = distance(at, to)
+  for (const member of context.waiting) {
+    if (member.side !== side || member.level !== level || !covers(member.at, at) || !covers(to, member.at)) continue
+    if (isSimilar(distance(member.at, to), far)) enter(context, reading, member)
+  }
+}
+
+function waitAgain(context: Context, reading: Reading, member: Member): void {
+  member.at = reading.group.positionOf(member, reading.at)
+  leave(reading, member)
+  context.wait(member)
+}
+
+/** Sends a frame; returns those who have plenty unread now, with their positions noted. */
+function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>): Member[] {
+  const full: Member[] = []
+  const frames = new Map<string | undefined, Buffer>([[undefined, frame]])
+  const identified = (scope: string | undefined): Buffer => {
+    const id = () => encodePosition(ofSide(position(), reading.side), scope ?? '')
+    const made = frames.get(scope) ?? identifiedFrame(frame, id())
+    frames.set(scope, made)
+    return made
+  }
+  for (const member of to) {
+    // One that left while its batch was told.
+    if (member.reading !== reading) continue
+    member.stream.send(identified(member.scope))
+    if (reading.isLast || member.stream.waiting() < PLENTY_BYTES) continue
+    member.at = position()
+    full.push(member)
+  }
+  return full
+}
+
+/** Waits until they have read, but for the slow ones no longer than in proportion to the others. */
+async function untilRead(context: Context, reading: Reading, full: readonly Member[]): Promise<void> {
+  const { members, ending } = reading
+  const startedAt = performance.now()
+  let pending = full
+  let quarterMs: number | undefined
+  for (;;) {
+    pending = pending.filter(one => one.reading === reading && one.stream.waiting() > FEW_BYTES)
+    if (pending.length === 0) return
+    const elapsed = performance.now() - startedAt
+    if ((members.size - pending.length) * 4 >= members.size) quarterMs ??= elapsed
+    const isOver = quarterMs !== undefined && elapsed > quarterMs * SLOWER.times + SLOWER.moreMs
+    if (elapsed > TURN_MS || (isOver && reading.level < LEVEL_MAX)) break
+    await delay(DRAIN_LOOK_MS, undefined, { signal: ending.signal })
+  }
+  for (const member of pending) {
+    leave(reading, member)
+    member.level = Math.min(member.level + 1, LEVEL_MAX)
+    // One that reads nothing is ended by its stream.
+    void member.stream.drained().then(isOpen => isOpen && context.wait(member))
+  }
+}
+
+/** After a reading that failed: its members wait for another one where the log has moved on, else they come back by themselves. */
+function recover(context: Context, reading: Reading, error: unknown): void {
+  const { members, isLast } = reading
+  if (isOutOfRange(error)) context.history.forget()
+  for (const member of [...members]) {
+    member.failures += 1
+    if (isOutOfRange(error) && !isLast && member.failures <= FAILURES_MAX) waitAgain(context, reading, member)
+    else {
+      leave(reading, member)
+      member.done.reject(error)
+    }
+  }
+}

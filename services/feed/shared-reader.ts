@@ -1,0 +1,54 @@
+/**
+ * One connection to the log for all that reads its past in this process: resuming streams and replays.
+ *
+ * States: closed -> open (at the first use) -> dropped (after a failure that the reader does not mend by itself) -> open.
+ * Who uses it while it is dropped tries again with the next one. Invariant: at most one reader is open or being opened, and
+ * every use ends within its limit.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { RangeReader } from '#infra/kafka/range-reader.ts'
+
+/** A reader that is shared. */
+export interface SharedReader {
+  /** Runs work with the reader, again with another one while that fails, for `limitMs`. */
+  use<T>(work: (reader: RangeReader) => Promise<T>, limitMs: number): Promise<T>
+  close(): Promise<void>
+}
+
+const AGAIN_MS = 100
+
+/** The log has moved beyond an offset: an answer, not a failure. */
+export const isOutOfRange = (error: unknown): boolean => (error as { type?: string }).type === 'OFFSET_OUT_OF_RANGE'
+
+/** Shares what `open` opens; opens nothing until it is used. */
+export function openSharedReader(open: () => Promise<RangeReader>): SharedReader {
+  let current: Promise<RangeReader> | undefined
+  let isClosed = false
+  const drop = async (failed: Promise<RangeReader>): Promise<void> => {
+    if (current === failed) current = undefined
+    await failed.then(reader => reader.close()).catch(() => undefined)
+  }
+  return {
+    async use(work, limitMs) {
+      const limit = performance.now() + limitMs
+      for (;;) {
+        if (isClosed) throw new Error('the reader of the log is closed')
+        current ??= open()
+        const used = current
+        try {
+          return await work(await used)
+        } catch (error) {
+          if (isOutOfRange(error)) throw error
+          // The reader looks leaders up again by itself.
+          if ((error as { retriable?: boolean }).retriable !== true && current === used) void drop(used)
+          if (performance.now() > limit) throw error
+          await delay(AGAIN_MS)
+        }
+      }
+    },
+    async close() {
+      isClosed = true
+      if (current !== undefined) await drop(current)
+    },
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * Many clients that lose their gateway at once and come back at another one, on a moving market.
+ *
+ * All of them share one connection to the log there: its sockets are counted in /proc. Where more come than may be told
+ * the past at once, the rest are told when to come back, and come through in the end.
+ */
+import { expect } from 'chai'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { startWithin } from '#services/feed/main.ts'
+import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { watchConnections } from '#test/harness/open-sockets.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { openSse, type SseClient, type SseEvent } from '#test/harness/sse-client.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const CLIENTS = process.env.FAULT === 'long' ? 1_000 : 100
+const KILLS = process.env.FAULT === 'long' ? 10 : 2
+const LIMIT_MS = 60_000
+/** What the bound lets in at once, and how many come. */
+const [SEATS, CROWD] = [3, 40]
+/** One to each broker and one that asks for leaders; the reader of what is live holds as many, and opens none for a client. */
+const CONNECTIONS_MORE = 2
+
+interface Client {
+  key: string
+  path: string
+  pieces: SseClient[]
+}
+
+describe('a crowd of clients that resume', function () {
+  this.timeout(process.env.FAULT === 'long' ? 1_800_000 : 180_000)
+  const place = useServers()
+  let publisher: Publisher
+  let database: Database
+  let openMarket: () => MovingMarket
+  let market: MovingMarket
+  const clients: Client[] = []
+
+  before(async () => {
+    const { config, log } = place
+    const kafka = connectKafka({ config, role: 'test', log })
+    publisher = await openPublisher(kafka, 'book')
+    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    const catalog = await openCatalogReader(kafka)
+    const items = catalog.items().slice(0, 600)
+    await catalog.close()
+    openMarket = () => openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('a crowd'), items })
+  })
+  // Its clients connect before it moves: what they are told begins with it.
+  beforeEach(() => {
+    market = openMarket()
+  })
+  afterEach(() => {
+    for (const { pieces } of clients.splice(0)) for (const piece of pieces) piece.close()
+  })
+  after(async () => {
+    await publisher?.close()
+    await database?.close()
+  })
+
+  async function newClient(): Promise<Client> {
+    const { random } = market
+    const filter = random.chance(0.3) ? '' : `&${market.someFilter()}`
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const client = { key, path: `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?resume=true${filter}`, pieces: [] }
+    clients.push(client)
+    return client
+  }
+  const idOf = ({ pieces }: Client) =>
+    pieces.flatMap(({ events }) => events.map(({ id }) => id)).findLast(id => id !== undefined)
+
+  /** Lets a client go on where it left off; returns the refusals that it met. */
+  async function connect(client: Client, base: string): Promise<SseClient[]> {
+    const id = idOf(client)
+    const headers: Record<string, string> = id === undefined ? {} : { 'last-event-id': id }
+    const refused: SseClient[] = []
+    const isOpen = async () => {
+      const answer = await openSse(base + client.path, { key: client.key, headers })
+      if (answer.status !== 200) refused.push(answer)
+      else client.pieces.push(answer)
+      return answer.status === 200
+    }
+    await eventually(isOpen, LIMIT_MS, 'a stream')
+    return refused
+  }
+  /** The first event of a client's stream: an id to come back with. */
+  const hasBegun = ({ pieces }: Client) => pieces.at(-1)?.event(({ event }) => event === 'ready', LIMIT_MS)
+
+  const toldTo = ({ pieces }: Client): SseEvent[] =>
+    pieces.flatMap(piece => market.upToLastId(piece, piece === pieces.at(-1)))
+
+  async function expectAllTold(): Promise<void> {
+    for (const client of clients) {
+      const isUpToDate = () => market.isUpToDate({ events: toldTo(client) }, client.path)
+      await eventually(isUpToDate, LIMIT_MS, `the state of the market at ${client.path}`)
+      const events = toldTo(client)
+      market.expectChain(events, { from: 'nothing' })
+      expect(events.map(({ event }) => event)).not.to.include('resync')
+    }
+  }
+
+  it('goes on at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
+    let gateway = await place.spawnRole('feed')
+    let base = await gateway.baseUrl(LIMIT_MS)
+    for (let at = 0; at < CLIENTS; at++) await newClient()
+    await Promise.all(clients.map(client => connect(client, base)))
+    await Promise.all(clients.map(hasBegun))
+    for (let kill = 0; kill < KILLS; kill++) {
+      await market.refreshes(5)
+      const next = await place.spawnRole('feed')
+      base = await next.baseUrl(LIMIT_MS)
+      const moving = market.refreshes(20)
+      await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), LIMIT_MS, 'events')
+      gateway.kill('SIGKILL')
+      await gateway.ended
+      const lost = () => clients.every(({ pieces }) => pieces.at(-1)?.hasEnded())
+      await eventually(lost, LIMIT_MS, 'the end of all streams')
+      const watch = watchConnections(next.pid, place.config.servers.kafka)
+      const before = watch.seen()
+      await Promise.all(clients.map(client => connect(client, base)))
+      await moving
+      await market.refreshes(3)
+      await Promise.all(clients.map(hasBegun))
+      await expectAllTold()
+      watch.stop()
+      expect(before, 'connections of a gateway').to.be.at.least(1)
+      expect(watch.seen() - before, 'connections that the clients cost').to.be.at.most(CONNECTIONS_MORE)
+      console.log(`      ${CLIENTS} clients, ${before} connections before they came, ${watch.seen()} in all`)
+      gateway = next
+    }
+  })
+
+  it('is told when to come back beyond the bound, each client at a time of its own, and comes through', async () => {
+    const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+    await roles.ready()
+    for (let at = 0; at < CROWD; at++) {
+      const client = await newClient()
+      await connect(client, roles.baseUrl)
+      await hasBegun(client)
+    }
+    for (const { pieces } of clients) pieces.at(-1)?.close()
+    await market.refreshes(5)
+    const refused = (await Promise.all(clients.map(client => connect(client, roles.baseUrl)))).flat()
+    expect(refused.length, 'refused').to.be.at.least(CROWD / 4)
+    for (const { status, body } of refused) {
+      expect([status, ((await body()) as { code: string }).code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    }
+    const waits = refused.map(({ headers }) => Number(headers['retry-after']))
+    for (const seconds of waits) expect(seconds).to.be.within(1, 10)
+    expect(new Set(waits).size, 'times to come back').to.be.above(2)
+    await expectAllTold()
+    const gauge = () => roles.metrics.registry.getSingleMetricAsString('feed_catching_up')
+    await eventually(async () => (await gauge()).includes('feed_catching_up 0'), LIMIT_MS, 'all to be live')
+    console.log(`      ${refused.length} refused`)
+  })
+
+  it('lets so many replays run and tells others when to come back', async () => {
+    const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+    await roles.ready()
+    await market.refreshes(20)
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const replay = (speed: number) =>
+      openSse(`${roles.baseUrl}/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=${speed}`, { key })
+    const slow = await replay(1)
+    expect(slow.status).to.equal(200)
+    const refused = await replay(0)
+    expect([refused.status, ((await refused.body()) as { code: string }).code]).to.deep.equal([
+      503,
+      'SERVICE_UNAVAILABLE',
+    ])
+    expect(Number(refused.headers['retry-after'])).to.be.within(1, 10)
+    slow.close()
+    const next = async () => {
+      const answer = await replay(0)
+      return answer.status === 200 ? answer : undefined
+    }
+    const whole = await eventually(next, LIMIT_MS, 'a replay')
+    await whole.event(({ event }) => event === 'replay.end', LIMIT_MS)
+  })
+})
