@@ -9,9 +9,12 @@ export const exitCodes = {
   failed: 1,
   usage: 64,
   badInput: 65,
+  /** It does not answer, or refuses this client. */
   serverUnavailable: 69,
   bug: 70,
   cannotCreate: 73,
+  /** Somebody else works on it: try again when that has ended. */
+  inUse: 75,
   stoppedBySignal: 130,
 } as const
 

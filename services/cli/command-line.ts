@@ -8,11 +8,13 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
+import { addCompletion } from './completion.ts'
 import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
 import { type Environment, settleEnvironment } from './settle-environment.ts'
+import { versionText } from './version.ts'
 
 const environment: Environment = process.env
 const directory = runDirectory(environment)
@@ -41,6 +43,11 @@ function connect({ lives = false, serves = false } = {}): { config: PlatformConf
 
 const program = new Command('marketlog')
   .description("Event-sourced streaming platform for the market of one game's tradable items.")
+  .option('-V, --version', 'show the version, and the commit of a checkout')
+  .on('option:version', () => {
+    process.stdout.write(`${versionText(environment)}\n`)
+    process.exit()
+  })
   .showHelpAfterError('(marketlog --help shows the commands)')
   .exitOverride()
 
@@ -107,11 +114,12 @@ program
   .description('how far each consumer group is behind the log')
   .option('--wait', "wait until every view reflects the log's end of now; exit code 1 when the limit is reached")
   .option('--timeout <seconds>', 'limit of --wait', positiveNumber, 300)
-  .action(async (options: { wait?: boolean; timeout: number }) => {
+  .option('--json', 'JSON lines on a terminal too')
+  .action(async (options: { wait?: boolean; timeout: number; json?: boolean }) => {
     const { config, log } = connect()
     const { showLag, waitForLag } = await import('./lag.ts')
     if (options.wait) await waitForLag(config, log, options.timeout)
-    else await showLag(config, log, process.stdout)
+    else await showLag(config, log, process.stdout, options)
   })
 
 program
@@ -156,18 +164,36 @@ ingest
     await ingestHistoryFile(config, log, options)
   })
 
+program
+  .command('acls')
+  .argument('[role...]', 'roles, `setup` (makes topics) or `cli` (the tools); all of them when none is named')
+  .description('the rights that each role needs on Kafka, a JSON line each')
+  .option('--principal <principal>', 'who gets them; {role} stands for the role', 'User:marketlog-{role}')
+  .option('--apply', 'give them; needs the right to alter the cluster', false)
+  .action(async (roles: string[], options: { principal: string; apply: boolean }) => {
+    const { config, log } = connect()
+    const { showAcls } = await import('./acls.ts')
+    await showAcls(config, log, { roles, ...options }, process.stdout)
+  })
+
 addLogTools(program, connect)
+addCompletion(program)
 
 async function runCommand(roles: readonly RoleName[], config: PlatformConfig, log: Log, setUpDone: boolean) {
   const { listenForStop } = await import('./stop-signals.ts')
   const stop = listenForStop()
   process.once('disconnect', () => stop.abort(new Error('the supervisor is gone')))
+  // A process that is refused before its roles run must end: the channel to its supervisor would keep it.
+  process.channel?.unref()
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.on(event, error => {
       log.fatal({ err: error }, 'a bug; the process ends')
       process.exit(exitCodes.bug)
     })
   }
+  const { connectKafka } = await import('#infra/kafka/connection.ts')
+  const { checkAccess } = await import('#infra/kafka/refusal.ts')
+  await checkAccess(connectKafka({ config, role: roles.join('-'), log }))
   if (!setUpDone) {
     const { setUp } = await import('./set-up.ts')
     await setUp(config, log)
@@ -191,6 +217,18 @@ function positiveNumber(text: string): number {
   return value
 }
 
+/** What a server refuses; loaded when something has failed, since most commands need none of it. */
+async function refused(error: unknown): Promise<string | undefined> {
+  const { refusalOf } = await import('#infra/kafka/refusal.ts')
+  return refusalOf(error)
+}
+
+/** What a server that is away leaves undone. */
+const unanswered = (error: unknown): string | undefined =>
+  isUnreachable(error)
+    ? `a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`
+    : undefined
+
 async function withProgress<T>(text: string, work: () => Promise<T>): Promise<T> {
   const { openProgress } = await import('./progress.ts')
   const progress = openProgress(process.stderr)
@@ -209,13 +247,9 @@ try {
   else if (error instanceof CommandFailure) {
     console.error(`marketlog: ${error.message}`)
     process.exitCode = error.exitCode
-  } else if (isUnreachable(error)) {
-    console.error(
-      `marketlog: a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`,
-    )
-    process.exitCode = exitCodes.serverUnavailable
   } else {
-    console.error(error)
-    process.exitCode = exitCodes.bug
+    const complaint = (await refused(error)) ?? unanswered(error)
+    console.error(complaint === undefined ? error : `marketlog: ${complaint}`)
+    process.exitCode = complaint === undefined ? exitCodes.bug : exitCodes.serverUnavailable
   }
 }

@@ -1,30 +1,34 @@
 /**
  * `marketlog lag`: how far each consumer group is behind the log; with --wait, until none is.
  *
- * Writes a table on a terminal and JSON in a pipe. Exit code 1 says that the wait's limit was reached.
+ * Writes a table on a terminal and JSON lines in a pipe. Exit code 1 says that the wait's limit was reached.
  */
-import Table from 'cli-table3'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { describeLag, type PartitionLag, sumByGroup } from './group-lag.ts'
+import { type Output, write, writeJson } from './log-tools/output.ts'
 import { openProgress } from './progress.ts'
 import { readingGroups } from './reading-groups.ts'
+import { tableText, wantsTable } from './table.ts'
 import { openLagLook, waitForViews } from './wait-for-views.ts'
 
+const COLUMNS = [{ head: 'group' }, { head: 'topic' }, { head: 'partitions' }, { head: 'behind' }, { head: 'records' }]
+
 /** Prints the lag of every group. */
-export async function showLag(config: PlatformConfig, log: Log, output: NodeJS.WriteStream): Promise<void> {
-  const lags = await lookOnce(config, log)
-  const groups = sumByGroup(lags)
-  if (!output.isTTY) {
-    output.write(`${JSON.stringify(groups, null, 2)}\n`)
+export async function showLag(
+  config: PlatformConfig,
+  log: Log,
+  output: Output,
+  options: { json?: boolean },
+): Promise<void> {
+  const groups = sumByGroup(await lookOnce(config, log))
+  if (!wantsTable(output, options)) {
+    for (const group of groups) await writeJson(output, group)
     return
   }
-  const table = new Table({ head: ['group', 'topic', 'partitions', 'behind', 'records'] })
-  for (const { group, topic, partitions, behind, lag } of groups) {
-    table.push([group, topic, partitions, behind, lag.toLocaleString('en')])
-  }
-  output.write(`${table.toString()}\n`)
+  const rows = groups.map(each => [each.group, each.topic, each.partitions, each.behind, each.lag.toLocaleString('en')])
+  await write(output, tableText(output, COLUMNS, rows))
 }
 
 /** Waits until every view reflects what the log holds now; fails when that takes longer than the limit. */

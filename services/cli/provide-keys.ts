@@ -54,7 +54,7 @@ export async function createKey(
   output: NodeJS.WriteStream,
 ): Promise<void> {
   const created = await withDatabase(config, log, database => createAccountWithKey(database, options))
-  if (!output.isTTY) output.write(`${JSON.stringify({ ...created, tier: options.tier }, null, 2)}\n`)
+  if (!output.isTTY) output.write(`${JSON.stringify({ ...created, tier: options.tier })}\n`)
   else
     output.write(`${created.key}\n\nA ${options.tier} key of account ${created.account_id}. It is shown this once.\n`)
 }

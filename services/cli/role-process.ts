@@ -2,7 +2,9 @@
  * One child process of the supervisor: a group of roles, restarted when it ends by itself.
  *
  * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Invariant: restarts wait longer
- * each time and are bounded; a child that stayed up long enough starts from a clean count. The channel to the child is its
+ * each time and are bounded; a child that stayed up long enough starts from a clean count. One that Kafka or the registry refuses (exit
+ * code 69) before it ever ran is given up at once; later, when a right or a certificate has been withdrawn, it is tried again every half a
+ * minute without end, which is said once: the other groups go on, and it comes back when the operator has mended that. The channel to the child is its
  * life line: it stops by itself when this process is gone. The child leads a group of its own, so that Ctrl-C in a
  * terminal reaches the supervisor alone and the order of the stop is kept.
  */
@@ -12,6 +14,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
 import type { RoleGroup } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 import type { Environment } from './settle-environment.ts'
@@ -50,6 +53,7 @@ const FIRST_BACKOFF_MS = 500
 const LONGEST_BACKOFF_MS = 15_000
 const ATTEMPTS = 6
 const STEADY_AFTER_MS = 60_000
+const REFUSED_PAUSE_MS = 30_000
 const LOG_KEPT_BYTES = 20 * 1024 * 1024
 const LOG_TAIL_LINES = 6
 const LINE_LENGTH = 400
@@ -63,20 +67,34 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
   let port: number | undefined
   let restarts = 0
-  let current: { identity: ProcessIdentity | undefined; ended: Promise<string>; pid: number | undefined } | undefined
+  let hasListened = false
+  let isRefused = false
+  let current: Launched | undefined
 
   async function keep(): Promise<void> {
     for (let failures = 0; !stopping.signal.aborted; restarts++) {
       const startedAt = performance.now()
       current = launch(options, { logFile, identityFile }, heard => {
         port = heard.port
+        hasListened = true
         options.onListening()
       })
-      const how = await current.ended
+      const { how, code } = await current.ended
       port = undefined
       rmSync(identityFile, { force: true })
       if (stopping.signal.aborted) return
-      failures = performance.now() - startedAt > STEADY_AFTER_MS ? 1 : failures + 1
+      const wasSteady = performance.now() - startedAt > STEADY_AFTER_MS
+      if (code === exitCodes.serverUnavailable) {
+        const refused = `${group.name} is refused (${how}).${endOfLog(logFile, logStart)}`
+        if (!hasListened) return options.onGivenUp(new CommandFailure(refused, code))
+        if (!isRefused || wasSteady)
+          options.say(`${refused}\n${group.name} is tried again every ${REFUSED_PAUSE_MS / 1000} s`)
+        isRefused = true
+        await pause(REFUSED_PAUSE_MS, undefined, { signal: stopping.signal }).catch(() => {})
+        continue
+      }
+      isRefused = false
+      failures = wasSteady ? 1 : failures + 1
       if (failures >= ATTEMPTS) {
         options.onGivenUp(
           new Error(`${group.name} ended ${failures} times (last: ${how}).${endOfLog(logFile, logStart)}`),
@@ -103,11 +121,17 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   }
 }
 
+interface Launched {
+  identity: ProcessIdentity | undefined
+  ended: Promise<{ how: string; code: number | null }>
+  pid: number | undefined
+}
+
 function launch(
   options: RoleProcessOptions,
   files: { logFile: string; identityFile: string },
   onReport: (report: ChildReport) => void,
-): { identity: ProcessIdentity | undefined; ended: Promise<string>; pid: number | undefined } {
+): Launched {
   const log = openGroupLog(files.logFile)
   const child: ChildProcess = spawn(process.execPath, [MAIN, 'run', '--set-up-done', ...options.group.roles], {
     env: options.environment,
@@ -120,9 +144,9 @@ function launch(
     replaceFile(files.identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: GRACE_MS }))
   }
   child.on('message', message => onReport(message as ChildReport))
-  const ended = new Promise<string>(resolve => {
-    child.once('error', error => resolve(error.message))
-    child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`))
+  const ended = new Promise<{ how: string; code: number | null }>(resolve => {
+    child.once('error', error => resolve({ how: error.message, code: null }))
+    child.once('exit', (code, signal) => resolve({ how: signal ?? `exit code ${code}`, code }))
   })
   return { identity, ended, pid: child.pid }
 }

@@ -2,12 +2,13 @@
  * Runs roles in this process until it is told to stop: the composition root of the platform.
  *
  * States: starting -> running -> stopping -> ended. A role that fails, now or later, ends the process at once with
- * exit code 70 after a log line; uncommitted work makes that safe, and whoever supervises the process starts it
+ * exit code 70 after a log line, or 69 where a server refuses it; uncommitted work makes that safe, and the supervisor of the process starts it
  * again. A stop ends new requests first, then the roles in reverse order of their start, all within one limit.
  */
 import { flushCompileCache } from 'node:module'
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { refusalOf } from '#infra/kafka/refusal.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { collectGarbage, countBuffersWithHeap, keepHeapSmall } from '#infra/runtime/heap.ts'
 import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
@@ -36,6 +37,11 @@ const STOP_LIMIT_MS = 20_000
 export async function runRoles(options: RunOptions): Promise<void> {
   const { config, log, roles } = options
   const fail = (role: string, error: unknown): never => {
+    const refusal = refusalOf(error)
+    if (refusal !== undefined) {
+      log.fatal({ role }, `${role} cannot go on: ${refusal}`)
+      return options.exit(exitCodes.serverUnavailable)
+    }
     log.fatal({ role, err: error }, `${role} cannot go on; the process ends`)
     return options.exit(exitCodes.bug)
   }
@@ -49,7 +55,7 @@ export async function runRoles(options: RunOptions): Promise<void> {
   if (isAnswering) countBuffersWithHeap()
   const metrics = openMetrics()
   const http = openHttpHost({ host: config.host, port: config.port, metrics })
-  const catalog = sharedCatalog(options)
+  const catalog = sharedCatalog(options, error => fail('catalog', error))
   const started: RunningRole[] = []
   const contextOf = (role: string): RoleContext => ({
     config,
@@ -98,11 +104,14 @@ async function stopAll(http: HttpHost, started: readonly RunningRole[], log: Log
 }
 
 /** The catalog is read when the first role asks for it, and then shared by all of this process. */
-function sharedCatalog(options: RunOptions): { open: () => Promise<CatalogReader>; close: () => Promise<void> } {
+function sharedCatalog(
+  options: RunOptions,
+  onLost: (error: Error) => void,
+): { open: () => Promise<CatalogReader>; close: () => Promise<void> } {
   let opened: Promise<CatalogReader> | undefined
   return {
     open: () => {
-      opened ??= openCatalogReader(connectKafka({ config: options.config, role: 'catalog', log: options.log }))
+      opened ??= openCatalogReader(connectKafka({ config: options.config, role: 'catalog', log: options.log }), onLost)
       return opened
     },
     close: async () => {

@@ -7,14 +7,14 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { identify } from '#infra/stack/processes.ts'
-import type { RunningServers, ServerName } from '#infra/stack/servers.ts'
+import type { ProcessName, RunningServers } from '#infra/stack/servers.ts'
 
 /** What a watch works with. */
 export interface ServerWatchOptions {
   servers: Pick<RunningServers, 'pids' | 'restart'>
   say(line: string): void
   /** Told when a server does not come back. */
-  onGivenUp(name: ServerName, error: Error): void
+  onGivenUp(name: ProcessName, error: Error): void
   signal: AbortSignal
   /** How often it looks, and how long the first pause is. */
   everyMs?: number
@@ -31,9 +31,9 @@ export function watchServers(options: ServerWatchOptions): () => Promise<void> {
   const { servers, say, onGivenUp, everyMs = LOOK_EVERY_MS, patienceMs = PATIENCE_MS } = options
   const stop = new AbortController()
   const signal = AbortSignal.any([options.signal, stop.signal])
-  const starting = new Map<ServerName, Promise<void>>()
+  const starting = new Map<ProcessName, Promise<void>>()
 
-  const startAgain = async (name: ServerName): Promise<void> => {
+  const startAgain = async (name: ProcessName): Promise<void> => {
     const endedAt = performance.now()
     say(`${name} has ended; starting it again`)
     for (let pauseMs = everyMs; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
@@ -50,7 +50,7 @@ export function watchServers(options: ServerWatchOptions): () => Promise<void> {
     }
   }
   const timer = setInterval(() => {
-    for (const [name, pid] of Object.entries(servers.pids) as [ServerName, number][]) {
+    for (const [name, pid] of Object.entries(servers.pids) as [ProcessName, number][]) {
       if (starting.has(name) || identify(pid) !== undefined) continue
       // What was given up stays in the map: it is not started again.
       starting.set(

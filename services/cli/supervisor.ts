@@ -15,7 +15,7 @@ import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
 import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import { publishRatesOnce } from './ingest-from-outside.ts'
+import { publishCurrentRates } from './ingest-from-outside.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
 import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
@@ -120,7 +120,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'marketlog' })
   await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
-  if (config.market === EMPTY_MARKET) await publishRatesOnce(config, log)
+  if (config.market === EMPTY_MARKET) await publishCurrentRates(config, log, signal)
   signal.throwIfAborted()
   const keys = await provideKeys(config, log, directory)
   if (config.market !== EMPTY_MARKET) await linkStandIn(config, log, keys.quant)

@@ -1,8 +1,7 @@
 /**
  * The tools that read the log, and what asks for a second try of what was set aside: on a real log, with the real `sales`.
  */
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
@@ -19,9 +18,9 @@ import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
 import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { runCommand, runOnTerminal } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const SALES = 40
 const UNKNOWN_NAME = 'Sticker | A name to come'
 const LIMIT_S = 60
@@ -56,6 +55,9 @@ describe('log tools', function () {
     publisher.send(
       some.map(sale => ({ topic: 'sales', key: sale.provider, value: kafka.codec.encode(saleObserved, sale) })),
     )
+
+  const environment = () => ({ PATH: process.env.PATH, ...platform.environment })
+  const call = (...args: string[]) => runCommand(args, environment())
 
   const run = async (command: (output: CollectedOutput['stream']) => Promise<void>) => {
     const output = collectOutput()
@@ -118,21 +120,86 @@ describe('log tools', function () {
   })
 
   it('answer with exit codes and JSON lines in a pipe', async () => {
-    const call = (...args: string[]) =>
-      new Promise<{ code: number; out: string; err: string }>(resolve => {
-        const env = { PATH: process.env.PATH ?? '', ...platform.environment }
-        execFile(process.execPath, [MAIN, ...args], { env }, (error, out, err) =>
-          resolve({ code: Number(error?.code ?? 0), out, err }),
-        )
-      })
     const good = await call('tail', 'market.sales', '--from', '-2', '--no-follow')
-    expect({ code: good.code, lines: good.out.trim().split('\n').length }, good.err).to.deep.equal({
+    expect({ code: good.code, lines: good.stdout.trim().split('\n').length }, good.stderr).to.deep.equal({
       code: 0,
       lines: 2,
     })
-    expect(await call('tail', 'no.such')).to.include({ code: 64, out: '' })
-    expect(await call('tail', 'market.sales', '--filter', 'value.(')).to.include({ code: 64, out: '' })
-    expect(await call('dead-letters', 'show', '4711')).to.include({ code: 1, out: '' })
+    expect(await call('tail', 'no.such')).to.include({ code: 64, stdout: '' })
+    expect(await call('dead-letters', 'show', '4711')).to.include({ code: 1, stdout: '' })
+  })
+
+  // It printed `--filter is no JSONata: [object Object]`.
+  it('say what is wrong with a filter, and where', async () => {
+    const broken = await call('tail', 'market.sales', '--no-follow', '--filter', 'value.price > 1 and ) or')
+    expect(broken).to.include({ code: 64, stdout: '' })
+    expect(broken.stderr).to.match(
+      /^marketlog: --filter is no JSONata: .+ \(S\d+\) at character \d+, after ".*and \)"\n$/,
+    )
+    expect(broken.stderr).not.to.include('[object')
+    const failing = await call('tail', 'market.sales', '--from', '0', '--no-follow', '--filter', '"a" - value.price')
+    expect(failing).to.include({ code: 65, stdout: '' })
+    expect(failing.stderr).to.match(
+      /--filter fails on \d+@\d+: The left side .+ \(T2001\) at character 5, after "\\"a\\" -"/,
+    )
+  })
+
+  // It printed one indented array where the README promises JSON lines.
+  it('list the lag of each group as a JSON line in a pipe', async () => {
+    const { code, stdout, stderr } = await call('lag')
+    expect(code, stderr).to.equal(0)
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines.length).to.be.greaterThan(5)
+    for (const line of lines) expect(JSON.parse(line)).to.have.all.keys('group', 'topic', 'partitions', 'behind', 'lag')
+    expect(lines.map(line => JSON.parse(line)).find(({ group }) => group === 'sales')).to.include({
+      topic: 'market.sales',
+      lag: 0,
+    })
+  })
+
+  // `topics` was 175 columns wide and red on every terminal.
+  for (const [command, width] of [
+    ['topics', 80],
+    ['topics', 140],
+    ['lag', 80],
+    ['dead-letters list', 80],
+    ['unresolved list', 80],
+  ] as const) {
+    it(`fit ${command} into ${width} columns, without colours under NO_COLOR`, async () => {
+      const plain = await runOnTerminal(command.split(' '), { ...environment(), NO_COLOR: '1' }, width)
+      expect(plain.code, plain.stdout).to.equal(0)
+      const lines = plain.stdout.trimEnd().split(/\r?\n/)
+      expect(lines.length).to.be.greaterThan(4)
+      expect(lines.filter(line => line.length > width)).to.deep.equal([])
+      expect(plain.stdout).not.to.include('\u001b[')
+      const coloured = await runOnTerminal(command.split(' '), environment(), width)
+      expect(coloured.stdout).to.include('\u001b[1m')
+    })
+  }
+
+  // `--from 2h` was refused.
+  it('show records since so long ago, and name the forms that a position has', async () => {
+    const all = await tailed({ from: '0' })
+    expect(await tailed({ from: '2h' })).to.have.deep.members(all)
+    const replayed = await call('replay', 'market.sales', '--from', '15m')
+    expect({ code: replayed.code, lines: replayed.stdout.trim().split('\n').length }).to.deep.equal({
+      code: 0,
+      lines: all.length,
+    })
+    expect(await call('replay', 'market.sales', '--from', '7d', '--to', '1h')).to.include({ code: 0, stdout: '' })
+    const refused = await call('tail', 'market.sales', '--from', '2 hours')
+    expect(refused).to.include({ code: 64, stdout: '' })
+    expect(refused.stderr).to.match(/offset \(1200\).*-100.*30s, 15m, 2h, 7d.*2026-11-21T14:00:00Z/)
+  })
+
+  it('tell the version of the package and the commit that is checked out', async () => {
+    const { code, stdout } = await call('--version')
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+    const [text, commit] = stdout.trim().split(' ')
+    expect({ code, text }).to.deep.equal({ code: 0, text: version })
+    const isCheckout = existsSync(new URL('../../.git', import.meta.url))
+    if (isCheckout) expect(commit).to.match(/^\([0-9a-f]{7,}\)$/)
+    else expect(commit).to.equal(undefined)
   })
 
   it('retry a name once the catalog knows it: the sale stands in the view, once', async () => {

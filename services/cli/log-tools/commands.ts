@@ -39,7 +39,7 @@ function addReading(program: Command, connect: Connect): void {
     .command('tail')
     .argument('<topic>', 'name of the catalogue, for example market.book-changes')
     .description('records of a topic as they come; Ctrl-C ends it')
-    .option('--from <place>', 'offset of each partition, time, or -N for the last N records')
+    .option('--from <place>', 'offset of each partition, time, age such as 2h, or -N for the last N records')
     .option('--key <key>', 'records of one key')
     .option(
       '--filter <jsonata>',

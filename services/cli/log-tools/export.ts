@@ -53,7 +53,8 @@ export async function exportTopic(
     throw new CommandFailure('name one of --parquet FILE and --ndjson FILE', exitCodes.usage)
   }
   const key = topicOf(topicText)
-  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text)))
+  const nowMs = Date.now()
+  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text, nowMs)))
   const access = await openLogAccess(config, log, [key])
   const progress = openProgress(process.stderr)
   let target: Target | undefined

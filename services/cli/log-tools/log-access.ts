@@ -70,13 +70,24 @@ export function topicOf(text: string): TopicKey {
   throw new CommandFailure(`no topic is called ${text}. There are ${names}`, exitCodes.usage)
 }
 
-/** Reads `1200`, `-100` or a time such as `2026-11-21T14:00:00Z`. */
-export function placeOf(text: string): Place {
+const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** Reads `1200`, `-100`, `2h` (ago) or a time such as `2026-11-21T14:00:00Z`. */
+export function placeOf(text: string, nowMs: number): Place {
   if (/^\d+$/.test(text)) return { offset: Number(text) }
   if (/^-\d+$/.test(text)) return { last: -Number(text) }
+  const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  if (count !== undefined && unit !== undefined) {
+    // Below 0 the brokers take a time for the log's start or end.
+    return { time: Math.max(0, nowMs - Number(count) * (UNIT_MS[unit] ?? Number.NaN)) }
+  }
   const time = parseInstant(text)
   if (time !== undefined) return { time }
-  throw new CommandFailure(`${text} is no offset, no time like 2026-11-21T14:00:00Z and no -N`, exitCodes.usage)
+  throw new CommandFailure(
+    `${text} is no position: give an offset (1200), the last N records (-100), how long ago (30s, 15m, 2h, 7d) ` +
+      'or a time (2026-11-21 or 2026-11-21T14:00:00Z)',
+    exitCodes.usage,
+  )
 }
 
 /** From a place to a place; without one from the start, or to the stable end of now. */

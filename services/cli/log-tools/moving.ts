@@ -12,7 +12,7 @@ import { endWithReader } from './output.ts'
 export function addMoving(program: Command, connect: Connect): void {
   const stretch = (command: Command): Command =>
     command
-      .option('--from <place>', 'offset of each partition, time, or -N; the start when left out')
+      .option('--from <place>', 'offset of each partition, time, age such as 2h, or -N; the start when left out')
       .option('--to <place>', "the same; the log's end of now when left out")
 
   stretch(program.command('replay').argument('<topic>', 'name of the catalogue'))

@@ -5,14 +5,18 @@
  * quietly.
  */
 import { once } from 'node:events'
+import type { TableStream } from '../table.ts'
 
 /** A stream of results. */
-export type Output = NodeJS.WritableStream & { isTTY?: boolean; columns?: number }
+export type Output = NodeJS.WritableStream & TableStream
 
 /** Writes and waits while the reader is slow. */
 export async function write(output: Output, text: string | Buffer): Promise<void> {
   if (!output.write(text)) await once(output, 'drain')
 }
+
+/** Writes a result as a JSON line. */
+export const writeJson = (output: Output, line: object): Promise<void> => write(output, `${JSON.stringify(line)}\n`)
 
 /** Ends the process without complaint when the reader of its output has left. */
 export function endWithReader(output: NodeJS.WriteStream): void {

@@ -37,7 +37,8 @@ export async function replay(
   options: ReplayOptions,
 ): Promise<void> {
   const key = topicOf(topicText)
-  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text)))
+  const nowMs = Date.now()
+  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text, nowMs)))
   const access = await openLogAccess(config, log, [key])
   const progress = openProgress(process.stderr)
   try {

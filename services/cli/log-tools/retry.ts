@@ -12,6 +12,7 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type RetryAsked, retryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicDefinition, topics } from '#schemas/topics.ts'
+import { FROM_THE_FUTURE } from '#schemas/values/event-time.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { type LogAccess, openLogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
@@ -73,9 +74,9 @@ function numbered(all: readonly Candidate[], numbers: readonly number[]): Candid
 
 async function ofLetters(access: LogAccess, choice: Choice): Promise<Candidate[]> {
   return chosen(await readDeadLetters(access), choice).map(({ number, value: letter }) => {
-    const { group, topic, partition, offset, key, value } = letter
+    const { group, topic, partition, offset, key, value, reason } = letter
     const asked = value === null ? undefined : { group, topic, partition, offset, key, value }
-    const refusal = asked ? refusalOf(group) : 'the record has no value'
+    const refusal = asked ? (refusalOf(group) ?? refusalBy(reason)) : 'the record has no value'
     return { number, group, asked, refusal }
   })
 }
@@ -105,6 +106,10 @@ function refusalOf(group: string): string | undefined {
   if (group === 'book') return 'its provider tells it again at the next refresh'
   return `its view depends on the order of the log; \`marketlog rebuild ${group}\` makes it whole`
 }
+
+/** Taken again it would be a record of the past, but a rebuild, which reads the log itself, would refuse it again. */
+const refusalBy = (reason: string): string | undefined =>
+  reason === FROM_THE_FUTURE ? 'its time lies after that at which the log took it' : undefined
 
 async function publish({ kafka }: LogAccess, asked: readonly RetryAsked[]): Promise<void> {
   if (asked.length === 0) return

@@ -5,7 +5,6 @@
  * crash between writing and committing writes a letter twice: repeats have the same group and place and are told once, by
  * the last. Writes tables on a terminal and JSON lines in a pipe.
  */
-import Table from 'cli-table3'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
@@ -15,8 +14,9 @@ import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import type { DeadLettered, NameUnresolved } from '#schemas/events/set-aside.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import { CommandFailure } from '../command-failure.ts'
+import { type Column, tableText, wantsTable } from '../table.ts'
 import { type LogAccess, openLogAccess, rangesOf } from './log-access.ts'
-import { type Output, write } from './output.ts'
+import { type Output, write, writeJson } from './output.ts'
 import { showBytes } from './shown-record.ts'
 
 /** A record that was set aside, with its number and the time at which the log took it. */
@@ -37,6 +37,21 @@ interface ListOptions extends Choice {
 }
 
 const SHOWN_DETAIL = 60
+const LETTER_COLUMNS: readonly Column[] = [
+  ...[{ head: 'no' }, { head: 'group' }, { head: 'record' }, { head: 'reason' }, { head: 'at', spare: true }],
+  ...[
+    { head: 'retry asked', spare: true },
+    { head: 'detail', spare: true },
+  ],
+]
+const NAME_COLUMNS: readonly Column[] = [
+  ...[{ head: 'name' }, { head: 'phase' }, { head: 'records' }, { head: 'known now' }, { head: 'groups' }],
+  ...[
+    { head: 'providers', spare: true },
+    { head: 'retried', spare: true },
+    { head: 'last', spare: true },
+  ],
+]
 
 /** Prints the dead letters. */
 export async function listDeadLetters(
@@ -49,19 +64,19 @@ export async function listDeadLetters(
   try {
     const letters = chosen(await readDeadLetters(access), options)
     const asked = await retriedAt(access)
-    const table = new Table({ head: ['no', 'at', 'group', 'record', 'reason', 'detail', 'retry asked'] })
+    const rows: (string | number)[][] = []
     for (const { number, at, value } of letters) {
       const { group, topic, partition, offset, reason, detail } = value
       const retriedAt = asked.get(placeOf(value)) ?? null
-      if (isPlain(output, options)) {
+      if (!wantsTable(output, options)) {
         const place = { topic, partition, offset }
         await writeJson(output, { number, at: iso(at), group, ...place, reason, detail, retried_at: retriedAt })
       } else {
         const text = detail.length > SHOWN_DETAIL ? `${detail.slice(0, SHOWN_DETAIL)}…` : detail
-        table.push([number, iso(at), group, `${topic} ${partition}@${offset}`, reason, text, retriedAt ?? ''])
+        rows.push([number, group, `${topic} ${partition}@${offset}`, reason, iso(at), retriedAt ?? '', text])
       }
     }
-    if (!isPlain(output, options)) await write(output, `${table.toString()}\n`)
+    if (wantsTable(output, options)) await write(output, tableText(output, LETTER_COLUMNS, rows))
   } finally {
     await access.close()
   }
@@ -76,7 +91,8 @@ export async function showDeadLetter(config: PlatformConfig, log: Log, output: O
     const { key, value, ...about } = letter.value
     const record = { key: key?.toString() ?? null, ...(await showBytes(access.kafka.codec, value)) }
     const bytes = { value_base64: value?.toString('base64') ?? null, value_bytes: value?.length ?? 0 }
-    await write(output, `${JSON.stringify({ number, at: iso(letter.at), ...about, record, ...bytes }, null, 2)}\n`)
+    const whole = { number, at: iso(letter.at), ...about, record, ...bytes }
+    await write(output, `${JSON.stringify(whole, null, output.isTTY ? 2 : 0)}\n`)
   } finally {
     await access.close()
   }
@@ -97,9 +113,7 @@ export async function listUnresolved(
       await readUnresolved(access),
       ({ value }) => `${value.market_hash_name}\0${value.phase ?? ''}`,
     )
-    const table = new Table({
-      head: ['name', 'phase', 'records', 'groups', 'providers', 'last', 'known now', 'retried'],
-    })
+    const rows: (string | number)[][] = []
     for (const each of names.values()) {
       const value = (each[0] as Aside<NameUnresolved>).value
       const line = {
@@ -112,15 +126,15 @@ export async function listUnresolved(
         item_id: catalog.idOf(value.market_hash_name, value.phase) ?? null,
         retried: each.filter(one => asked.has(placeOf(one.value))).length,
       }
-      if (isPlain(output, options)) await writeJson(output, line)
+      if (!wantsTable(output, options)) await writeJson(output, line)
       else {
-        table.push([
-          ...[line.name, line.phase ?? '', each.length, line.groups.join('\n'), line.providers.join('\n')],
-          ...[line.last_at, line.item_id === null ? 'no' : `item ${line.item_id}`, line.retried || ''],
+        rows.push([
+          ...[line.name, line.phase ?? '', each.length, line.item_id === null ? 'no' : `item ${line.item_id}`],
+          ...[line.groups.join('\n'), line.providers.join('\n'), line.retried || '', line.last_at],
         ])
       }
     }
-    if (!isPlain(output, options)) await write(output, `${table.toString()}\n`)
+    if (wantsTable(output, options)) await write(output, tableText(output, NAME_COLUMNS, rows))
   } finally {
     await catalog.close()
     await access.close()
@@ -172,7 +186,3 @@ const placeOf = ({ topic, partition, offset }: { topic: string; partition: numbe
 const unique = (texts: string[]): string[] => [...new Set(texts)].sort()
 
 const iso = (at: number): string => new Date(at).toISOString()
-
-const isPlain = (output: Output, { json }: ListOptions): boolean => output.isTTY !== true || json === true
-
-const writeJson = (output: Output, line: object): Promise<void> => write(output, `${JSON.stringify(line)}\n`)

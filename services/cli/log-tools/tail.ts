@@ -13,6 +13,7 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
+import { wantsTable } from '../table.ts'
 import {
   type LogAccess,
   openLogAccess,
@@ -52,7 +53,7 @@ export async function tail(
   options: TailOptions,
 ): Promise<void> {
   const key = topicOf(topicText)
-  const place = options.from === undefined ? { last: 0 } : placeOf(options.from)
+  const place = options.from === undefined ? { last: 0 } : placeOf(options.from, Date.now())
   const wanted = filterOf(options.filter)
   const access = await openLogAccess(config, log, [key])
   let left = options.limit ?? Number.POSITIVE_INFINITY
@@ -63,7 +64,7 @@ export async function tail(
       const shown = await showRecord(access.kafka.codec, topics[key].name, record)
       if (!(await wanted(shown))) continue
       left -= 1
-      const text = output.isTTY === true && options.json !== true ? lineOf(shown) : JSON.stringify(shown)
+      const text = wantsTable(output, options) ? lineOf(shown) : JSON.stringify(shown)
       await write(output, `${text}\n`)
     }
   }
@@ -116,16 +117,29 @@ export function filterOf(text: string | undefined): Wanted {
   if (text === undefined) return async () => true
   let expression: jsonata.Expression
   try {
-    expression = jsonata(`$boolean(${text}\n)`)
+    expression = jsonata(text)
   } catch (error) {
-    throw new CommandFailure(`--filter is no JSONata: ${messageOf(error)}`, exitCodes.usage)
+    throw new CommandFailure(`--filter is no JSONata: ${faultOf(error, text)}`, exitCodes.usage)
   }
+  const isTrue = jsonata('$boolean($)')
   return async record => {
     try {
-      return (await expression.evaluate(record)) === true
+      return (await isTrue.evaluate(await expression.evaluate(record))) === true
     } catch (error) {
       const { partition, offset } = record
-      throw new CommandFailure(`--filter fails on ${partition}@${offset}: ${messageOf(error)}`, exitCodes.badInput)
+      throw new CommandFailure(`--filter fails on ${partition}@${offset}: ${faultOf(error, text)}`, exitCodes.badInput)
     }
   }
+}
+
+const SHOWN_BEFORE = 20
+
+/** What JSONata throws is a plain object; its position counts the characters up to the end of the faulty token. */
+function faultOf(error: unknown, text: string): string {
+  const { message, code, position } = error as { message?: unknown; code?: unknown; position?: unknown }
+  if (typeof message !== 'string' || typeof code !== 'string') return messageOf(error)
+  const fault = `${message} (${code})`
+  if (typeof position !== 'number') return fault
+  const before = text.slice(Math.max(0, position - SHOWN_BEFORE), position)
+  return `${fault} at character ${position}, after ${JSON.stringify(before)}`
 }

@@ -4,16 +4,16 @@
  * Reads the brokers only. Writes a table on a terminal and JSON lines in a pipe. Sizes are compressed bytes on disk;
  * offsets count transaction markers too, so they bound the records from above.
  */
-import Table from 'cli-table3'
 import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { sumByGroup } from '../group-lag.ts'
 import { readingGroups } from '../reading-groups.ts'
+import { type Column, tableText, wantsTable } from '../table.ts'
 import { openLagLook } from '../wait-for-views.ts'
 import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from './log-access.ts'
-import { bytesText, type Output, write } from './output.ts'
+import { bytesText, type Output, write, writeJson } from './output.ts'
 
 /** A topic as the catalogue and the brokers tell of it. */
 export interface TopicFacts {
@@ -30,6 +30,11 @@ export interface TopicFacts {
 }
 
 const DAY_MS = 86_400_000
+const COLUMNS: readonly Column[] = [
+  ...[{ head: 'topic' }, { head: 'parts' }, { head: 'offsets' }, { head: 'on disk' }, { head: 'kept' }],
+  ...[{ head: 'readers (behind)' }, { head: 'writer', spare: true }, { head: 'key', spare: true }],
+  { head: 'events', spare: true },
+]
 
 /** Prints every topic. */
 export async function showTopics(
@@ -39,22 +44,20 @@ export async function showTopics(
   options: { json?: boolean },
 ): Promise<void> {
   const facts = await readTopics(config, log)
-  if (output.isTTY !== true || options.json === true) {
-    for (const one of facts) await write(output, `${JSON.stringify(one)}\n`)
+  if (!wantsTable(output, options)) {
+    for (const one of facts) await writeJson(output, one)
     return
   }
-  const head = ['topic', 'key', 'events', 'parts', 'offsets', 'on disk', 'kept', 'writer', 'readers (behind)']
-  const table = new Table({ head, wordWrap: true })
-  for (const one of facts) {
-    const readers = one.readers.map(({ reader, lag }) => (lag ? `${reader} (${lag.toLocaleString('en')})` : reader))
-    table.push([
-      ...[one.topic, one.key.replaceAll(', ', '\n'), one.events.join('\n'), one.partitions.length],
-      ...[one.offsets.toLocaleString('en'), bytesText(one.bytes), keptText(one.retention)],
-      ...[one.writer, readers.join('\n')],
-    ])
-  }
-  await write(output, `${table.toString()}\n`)
+  const rows = facts.map(one => [
+    ...[one.topic, one.partitions.length, one.offsets.toLocaleString('en'), bytesText(one.bytes)],
+    ...[keptText(one.retention), one.readers.map(readerText).join('\n'), one.writer],
+    ...[one.key.replaceAll(', ', '\n'), one.events.join('\n')],
+  ])
+  await write(output, tableText(output, COLUMNS, rows))
 }
+
+const readerText = ({ reader, lag }: TopicFacts['readers'][number]): string =>
+  lag ? `${reader} (${lag.toLocaleString('en')})` : reader
 
 /** Reads what the brokers hold of every topic. */
 export async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {

@@ -15,6 +15,7 @@ import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
+import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
 import { decodeUnlessPoison, type LogAccess, rangesOf } from './log-access.ts'
@@ -183,13 +184,13 @@ async function scan(
   access: LogAccess,
   key: TopicKey,
   // biome-ignore lint/suspicious/noExplicitAny: the topic tells the shape.
-  take: (record: { partition: number; key: string; value: any }) => void,
+  take: (record: { partition: number; timestamp: number; key: string; value: any }) => void,
 ): Promise<{ isWhole: boolean }> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
   for await (const page of scanTopic(access.reader, topic, ranges)) {
-    for (const { partition, key: name, value } of page) {
+    for (const { partition, timestamp, key: name, value } of page) {
       const decoded = value && (await decodeUnlessPoison(access.kafka.codec, value))
-      if (decoded !== undefined) take({ partition, key: String(name), value: decoded?.value ?? null })
+      if (decoded !== undefined) take({ partition, timestamp, key: String(name), value: decoded?.value ?? null })
     }
   }
   return { isWhole: [...ranges.values()].every(({ from }) => from === 0) }
@@ -234,10 +235,14 @@ async function readBest(access: LogAccess): Promise<Map<number, BestPrices>> {
   return best
 }
 
-/** The table with the latest time, of two equal ones the later in the log; one that holds a rate that is none counts nowhere. */
+/**
+ * The table with the latest time, of two equal ones the later in the log; one that holds a rate that is none, or
+ * whose time lies after that at which the log took it counts nowhere.
+ */
 async function readRates(access: LogAccess): Promise<Map<string, Rate>> {
   let inForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
-  await scan(access, 'fx', ({ value }) => {
+  await scan(access, 'fx', ({ value, timestamp }) => {
+    if (value.as_of - timestamp > CLOCK_SLACK_MS) return
     const rates = new Map<string, Rate>()
     for (const [code, text] of Object.entries<string>(value.rates)) {
       const rate = parseRate(text)

@@ -7,6 +7,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
+import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
 import { unstorable } from '#schemas/views/storable.ts'
@@ -32,14 +33,15 @@ export async function verifySales(
   const { topic, ranges } = await rangesOf(access, 'sales', undefined)
   const expected = new Map<string, Expected>()
   for await (const page of scanTopic(access.reader, topic, ranges)) {
-    for (const { partition, offset, value } of page) {
+    for (const { partition, offset, timestamp, value } of page) {
       if (value === null || offset >= (committed[partition] ?? 0)) continue
       const decoded = await decodeUnlessPoison(access.kafka.codec, value)
       if (decoded?.event !== 'SaleObserved') continue
       const sale: SaleObserved = decoded.value
       const itemId = idOf(sale.market_hash_name, sale.phase)
       const micro = microOf(sale)
-      if (itemId === undefined || micro === undefined || unstorable(itemId, sale.sold_at)) {
+      const isEarly = Math.max(sale.sold_at, sale.observed_at) - timestamp > CLOCK_SLACK_MS
+      if (itemId === undefined || micro === undefined || isEarly || unstorable(itemId, sale.sold_at)) {
         leaveOut(findings, 'have no row: name, price or time')
         continue
       }
