@@ -9,7 +9,7 @@ const GENERATED = '2026-03-03T21:41:00.000Z'
 const cached = {
   generated_at: GENERATED,
   data_source: 'cache',
-  freshness_sec: 4.2,
+  freshness_sec: 4,
   window: { timeframe: '24h' },
 }
 
@@ -39,8 +39,8 @@ const arbitrage = {
 }
 
 const group = {
-  ...{ group: 'Rifle', marketcap_usd: '91244110.02', item_count: 4_102 },
-  ...{ included_count: 2_980, excluded_count: 1_122 },
+  ...{ group: 'Weapon', marketcap_usd: '91244110.02', item_count: 16_112 },
+  ...{ included_count: 12_980, excluded_count: 3_132 },
 }
 
 const indicators = {

@@ -86,8 +86,8 @@ const count = z.int().min(0)
 const meta = {
   generated_at: instant,
   data_source: z.enum(['cache', 'live', 'mixed']),
-  /** Seconds between the moment that the figures speak of and the answer. */
-  freshness_sec: z.number().min(0),
+  /** Whole seconds between the moment that the figures speak of and the answer, rounded down. */
+  freshness_sec: count,
   window: z.strictObject({ timeframe: z.string() }),
 }
 

@@ -162,7 +162,8 @@ function catalogOperations({ askKeys }: OperationScope): Operation[] {
       ...get('listItems', '/items', 'Catalog'),
       tiers: ALL,
       summary: 'The catalog, filtered',
-      description: 'Without `limit` all matches come in one answer.',
+      description:
+        'Without `limit` all matches come in one answer. Categories go from class to kind: `item_type` (Weapon), `item_subtype` (Rifles), `weapon_type` (Assault Rifle), `base_name` (AK-47).',
       query: itemsQuery,
       reply: json('ItemsReply', itemsReply, 'Items by ascending id.'),
       errors: [],

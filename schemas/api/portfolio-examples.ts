@@ -46,7 +46,7 @@ export const PORTFOLIO_EXAMPLES: Record<string, unknown> = {
   ImportReply: {
     imported: 41,
     skipped: 2,
-    unresolved: [{ assetid: '31204567999', market_hash_name: '2021 Service Medal' }],
+    unresolved: ['2021 Service Medal'],
   },
   CsvReply: { imported: 210, skipped: 1, unresolved: [], errors: [] },
   PortfolioFile:
@@ -57,7 +57,7 @@ export const PORTFOLIO_EXAMPLES: Record<string, unknown> = {
       line_items: [
         {
           ...{ ...item, quantity: 2, best_ask: 2931, best_bid: 2710, item_value: 5862 },
-          ...{ image_url: null, rarity_name: 'Classified', rarity_color: '#d32ce6' },
+          ...{ image_url: null, rarity_name: 'Classified', rarity_color: 'd32ce6' },
           providers: [{ provider: 'provider_02', lowest_ask: 2931, quantity: 14 }],
         },
       ],

@@ -183,7 +183,7 @@ function files(): Operation[] {
       ...{ ...post('importInventory', '/portfolio/:id/import', GROUP), ...OWN, isCreate: true, isBodyOptional: true },
       summary: 'Import the linked inventory',
       description:
-        'All of it, or the assets that `asset_ids` lists. Assets that the portfolio has already are skipped; those that match no catalog item are listed as unresolved.',
+        'All of it, or the assets that `asset_ids` lists. Assets that the portfolio has already are skipped; those that match no catalog item are listed in `unresolved`, by name, or by asset id where they have none.',
       body: importBody,
       reply: json('ImportReply', importReply, 'What was done.'),
       errors: [

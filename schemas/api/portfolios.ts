@@ -211,8 +211,8 @@ export const importBody = z.strictObject({
 export const importReply = z.strictObject({
   imported: z.int().min(0),
   skipped: z.int().min(0),
-  /** Assets that match no catalog item, and asked ones that the inventory lacks. */
-  unresolved: z.array(z.strictObject({ assetid: z.string(), market_hash_name: z.string().nullable() })),
+  /** Assets that match no catalog item, by name, and asked ones that the inventory lacks, by asset id. */
+  unresolved: z.array(z.string()),
 })
 
 /** Members of an answer to a CSV import, whether it was stored or refused. */

@@ -36,9 +36,13 @@ export class ApiError extends Error {
   }
 }
 
-/** The item that a request names is not in the catalog. */
-export const itemNotFound = (): ApiError =>
-  new ApiError('ITEM_NOT_FOUND', 'No catalog item has this id, or this name and phase.')
+/** The item that a request names is not in the catalog; `nearest` is the name that may have been meant. */
+export function itemNotFound(nearest?: string): ApiError {
+  if (nearest === undefined) {
+    return new ApiError('ITEM_NOT_FOUND', 'No catalog item has this id, or this name and phase.')
+  }
+  return new ApiError('ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${nearest}".`)
+}
 
 /** Runs a read of a dependency; its failure becomes a 503 that names no cause to the client. */
 export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail: string): Promise<T> {

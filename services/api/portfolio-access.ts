@@ -13,6 +13,7 @@ import { openTurns } from '#services/portfolios/turns.ts'
 import { ApiError, itemNotFound } from './errors.ts'
 import { credentialOf } from './guard.ts'
 import type { ApiParts } from './parts.ts'
+import { nearestName } from './queries/near-names.ts'
 
 /** The tiers that may have portfolios. */
 export const EVERYBODY = ['free', 'starter', 'pro', 'quant'] as const
@@ -64,9 +65,14 @@ export function itemOfBody(
   { catalog }: ApiParts,
   body: { item_id?: number | undefined; market_hash_name?: string | undefined; phase?: string | undefined },
 ): CatalogItem {
-  const id = body.item_id ?? catalog.idOf(body.market_hash_name ?? '', body.phase ?? null)
-  const item = id === undefined ? undefined : catalog.byId(id)
-  if (!item) throw itemNotFound()
+  if (body.item_id !== undefined) {
+    const item = catalog.byId(body.item_id)
+    if (!item) throw itemNotFound()
+    return item
+  }
+  const name = body.market_hash_name ?? ''
+  const item = catalog.byId(catalog.idOf(name, body.phase ?? null) ?? -1)
+  if (!item) throw itemNotFound(nearestName(catalog, name))
   return item
 }
 

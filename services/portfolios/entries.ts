@@ -107,7 +107,7 @@ export interface InventoryImport {
   /** Assets that the portfolio had under the same asset id. */
   skipped: number
   /** Assets that match no item, and asked ones that the inventory lacks. */
-  unresolved: { assetid: string; market_hash_name: string | null }[]
+  unresolved: string[]
 }
 
 /** Adds assets of an inventory; those that the portfolio has under the same asset id are left as they are. */

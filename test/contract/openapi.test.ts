@@ -17,6 +17,7 @@ import type { ApiParts } from '#services/api/parts.ts'
 import { feedRoutes } from '#services/feed/feed-handler.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
 import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import { noteAbsence } from '#test/harness/absences.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const TABLE = new URL('../fixtures/operations.csv', import.meta.url)
@@ -85,7 +86,7 @@ const described = (): string[] =>
 
 describe('the description of the API', () => {
   it('stands on the same table as the specification', () => {
-    if (!existsSync(SPECIFICATION)) return console.log('      (the specification is not beside the checkout)')
+    if (!existsSync(SPECIFICATION)) return noteAbsence('the specification', 'its operations are compared with nothing')
     expect(readFileSync(TABLE, 'utf8')).to.equal(readFileSync(SPECIFICATION, 'utf8'))
   })
 

@@ -2,15 +2,16 @@
  * GET /prices and /bids against a plain model of the market: filters, phases, paging, currencies, moments.
  */
 import { expect } from 'chai'
-import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
+import type { Provider } from '#infra/config/providers.ts'
 import { bidsReply, pricesReply } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { headKey, itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import { type ApiWorld, type ModelRow, openApiWorld, uriOf } from '#test/fixtures/api-world.ts'
-import { adaptive, hundredths, majorUnits } from '#test/fixtures/exact-amounts.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { adaptive, hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
+import { modelUrl } from '#test/oracles/marketplace-url.ts'
 
 const iso = (instant: number): string => new Date(instant).toISOString()
 const query = (parameters: Record<string, string | number | string[]>): string =>
@@ -62,7 +63,7 @@ describe('GET /prices and /bids', () => {
             lowest_ask_decimal: price[1],
             quantity: row.quantity,
             link: `${world.roles.baseUrl}/r/${row.provider}/${row.itemId}`,
-            ...(withUrl && { url: row.url ? uriOf(row.url) : marketplaceUrl(provider, item) }),
+            ...(withUrl && { url: row.url ? uriOf(row.url) : modelUrl(provider.link_template, item) }),
           }
         : { highest_bid: price[0], highest_bid_decimal: price[1], num_bids: row.quantity }),
       timestamp: iso(row.seenAt),

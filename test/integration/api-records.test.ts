@@ -14,9 +14,9 @@ import {
   storeRates,
 } from '#test/fixtures/api-records.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
-import { modelCandles } from '#test/fixtures/candle-model.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { modelCandles } from '#test/oracles/candle-model.ts'
 
 const DAY = 86_400_000
 const INTERVALS = { '5m': 300_000, '1h': 3_600_000, '1d': DAY }

@@ -16,7 +16,6 @@ import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
-import { bruteForcePairs, MarketModel, type ModelQuote, modelScores } from '#test/fixtures/market-model.ts'
 import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -24,6 +23,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { bruteForcePairs, MarketModel, type ModelQuote, modelScores } from '#test/oracles/market-model.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -352,7 +352,8 @@ describe('market analytics on real refreshes', function () {
       })
 
     it('of one item comes with its providers as they are now', async () => {
-      const chosen = random.shuffle(model.itemIds).slice(0, 60)
+      const anomalous = model.itemIds.filter(itemId => model.hasBidAboveAsk(itemId)).slice(0, 3)
+      const chosen = new Set([...anomalous, ...random.shuffle(model.itemIds).slice(0, 60)])
       let anomalies = 0
       for (const itemId of chosen) {
         const before = Date.now()

@@ -1,5 +1,6 @@
 /**
- * Daily values and performance of fifty random portfolios on recorded prices, against a recomputation day by day.
+ * Daily values of portfolios on recorded prices, against a recomputation day by day: one made to hold an item before its first
+ * price, and fifty random ones, which must hold nothing in particular.
  */
 import { expect } from 'chai'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
@@ -7,21 +8,26 @@ import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import {
+  type Close,
   type Closes,
   DAYS,
   dayBeside,
   makeCloses,
-  priceOn,
+  pricesOf,
   type Rates,
   storeCloses,
   worthOn,
 } from '#test/fixtures/daily-closes.ts'
-import { loadPriceHistory } from '#test/fixtures/price-history.ts'
+import { loadPriceHistory, type PriceHistory } from '#test/fixtures/price-history.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const PORTFOLIOS = 50
 const FIRST = '2021-08-01'
+const END = dayBeside(FIRST, 1_000)
+/** The first item of the market has a price of more than a dime before this day. */
+const PRICED_BY = '2022-05-01'
+const LATE = '9999-12-31'
 const PROVIDERS = ['provider_02', 'provider_05', 'provider_33']
 const CHOICES = [
   { currency: 'USD', providers: PROVIDERS },
@@ -48,11 +54,17 @@ describe('daily values', function () {
   let rates: Rates
   let itemIds: number[]
   let key: string
+  const prices = new Map<string, (Close | undefined)[]>()
   const worths = new Map<string, bigint | undefined>()
 
   before('recorded prices behind the API', async () => {
     random = seededRandom('portfolios on recorded prices')
-    const chosen = random.shuffle(loadPriceHistory()).slice(0, 40)
+    const histories = loadPriceHistory()
+    const isPricedInTime = ({ prices }: PriceHistory) =>
+      (prices[0]?.day ?? LATE) < PRICED_BY && prices.every(({ price }) => price > 100)
+    const priced = histories.find(isPricedInTime)
+    if (priced === undefined) throw new Error(`no recorded item has a price before ${PRICED_BY}`)
+    const chosen = [priced, ...random.shuffle(histories.filter(one => one !== priced)).slice(0, 39)]
     itemIds = chosen.map(({ itemId }) => itemId)
     closes = makeCloses(random, chosen)
     rates = new Map(
@@ -103,7 +115,9 @@ describe('daily values', function () {
   function worthOf(itemId: number, day: string, { currency, providers }: (typeof CHOICES)[number]): bigint | undefined {
     const name = `${itemId} ${day} ${currency} ${providers}`
     if (!worths.has(name)) {
-      const close = priceOn(closes, itemId, DAYS.indexOf(day), providers)
+      const series = `${itemId} ${providers}`
+      if (!prices.has(series)) prices.set(series, pricesOf(closes, itemId, providers))
+      const close = prices.get(series)?.[DAYS.indexOf(day)]
       worths.set(name, close && worthOn(close, currency, day, rates))
     }
     return worths.get(name)
@@ -150,25 +164,40 @@ describe('daily values', function () {
   const queryOf = ({ currency, providers }: (typeof CHOICES)[number]): string =>
     `currency=${currency}${providers.map(one => `&providers=${one}`).join('')}`
 
+  /** Compares every day from the first trade on; answers them. */
+  async function compare(trades: readonly Trade[], choice: (typeof CHOICES)[number], limit: number) {
+    const days = await readAll(await store(trades), `${queryOf(choice)}&end_date=${END}`, limit)
+    const wanted: ReturnType<typeof valueOn>[] = []
+    const sorted = trades.map(({ date }) => date).sort()
+    for (let day = sorted[0] as string; day <= END; day = dayBeside(day, 1)) wanted.push(valueOn(trades, day, choice))
+    expect(days, JSON.stringify(trades)).to.deep.equal(wanted)
+    return days
+  }
+
+  it('count an item as missing until its first price, and its price from then on', async () => {
+    const [itemId = 0] = itemIds
+    const firstDay = DAYS.find(day => closes.get(itemId)?.get('provider_02')?.has(day)) as string
+    const bought = dayBeside(firstDay, -3)
+    const trades: Trade[] = [{ date: bought, type: 'buy', itemId, quantity: 2 }]
+    const days = await compare(trades, { currency: 'USD', providers: ['provider_02'] }, 400)
+    expect(days.slice(0, 4).map(({ date, items_missing_price }) => [date, items_missing_price])).to.deep.equal([
+      ...[0, 1, 2].map(later => [dayBeside(bought, later), 1]),
+      [firstDay, 0],
+    ])
+    expect(days[2]?.total_value).to.equal(0)
+    expect(days[3]?.total_value).to.be.greaterThan(20)
+  })
+
   it(`of ${PORTFOLIOS} random portfolios are those of every day recomputed, to the hundredth`, async () => {
     let compared = 0
-    let missing = 0
     for (let i = 0; i < PORTFOLIOS; i++) {
       const choice = CHOICES[i % CHOICES.length] as (typeof CHOICES)[number]
-      const trades = makeTrades()
-      const id = await store(trades)
-      const end = dayBeside(FIRST, 1_000)
-      const days = await readAll(id, `${queryOf(choice)}&end_date=${end}`, random.integer(50, 400))
-      const wanted: ReturnType<typeof valueOn>[] = []
-      const sorted = trades.map(({ date }) => date).sort()
-      for (let day = sorted[0] as string; day <= end; day = dayBeside(day, 1)) wanted.push(valueOn(trades, day, choice))
-      expect(days, `portfolio ${i}`).to.deep.equal(wanted)
+      const days = await compare(makeTrades(), choice, random.integer(50, 400))
       compared += days.length
-      missing += days.filter(day => day.items_missing_price > 0).length
     }
-    console.log(`      ${compared} days compared, ${missing} of them with an item that had no price yet`)
+    console.log(`      ${compared} days compared`)
+    // The last trade of each lies a hundred days before the end at least.
     expect(compared).to.be.greaterThan(PORTFOLIOS * 100)
-    expect(missing).to.be.greaterThan(0)
   })
 
   it('come in the window that is asked for', async () => {
@@ -203,8 +232,7 @@ describe('daily values', function () {
   })
 
   it('follow a change of the ledger at once', async () => {
-    const itemId =
-      itemIds.find(one => worthOf(one, '2022-05-01', CHOICES[0] as (typeof CHOICES)[number]) !== undefined) ?? 0
+    const [itemId = 0] = itemIds
     const id = await store([{ date: '2022-03-05', type: 'buy', itemId, quantity: 1 }])
     const query = 'start_date=2022-06-01&end_date=2022-06-01'
     const before = await readAll(id, query, 10)

@@ -5,9 +5,9 @@ import { expect } from 'chai'
 import { entriesReply, portfoliosReply, transactionReply } from '#schemas/api/portfolios.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
-import { hundredths, majorUnits } from '#test/fixtures/exact-amounts.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
 
 const MISSING = '00000000-0000-4000-8000-000000000000'
 

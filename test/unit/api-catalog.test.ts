@@ -63,25 +63,48 @@ describe('GET /items', () => {
     )
   })
 
-  it('looks at names, finishes and collections without regard to case, and at other texts with', () => {
+  it('looks at categories, names, finishes and collections without regard to case, and at other texts with', () => {
     fc.assert(
-      fc.property(sample, fc.constantFrom('base_name', 'skin_name', 'collection' as const), (item, field) => {
-        const value = item[field as 'base_name']
-        if (value === null) return
-        expect(answer({ [field]: value.toUpperCase() }).pagination.total).to.equal(
-          answer({ [field]: value }).pagination.total,
-        )
-      }),
+      fc.property(
+        sample,
+        fc.constantFrom('item_type', 'item_subtype', 'weapon_type', 'base_name', 'skin_name', 'collection' as const),
+        (item, field) => {
+          const value = item[field as 'base_name']
+          if (value === null) return
+          expect(answer({ [field]: value.toUpperCase() }).pagination.total).to.equal(
+            answer({ [field]: value }).pagination.total,
+          )
+        },
+      ),
       { numRuns: 30 },
     )
-    expect(answer({ item_type: 'KNIFE' }).items).to.deep.equal([])
-    expect(answer({ item_type: 'Knife' }).items).not.to.deep.equal([])
+    expect(answer({ wear_name: 'FIELD-TESTED' }).items).to.deep.equal([])
+    expect(answer({ wear_name: 'Field-Tested' }).items).not.to.deep.equal([])
   })
 
   it('searches names by a part in any case', () => {
     const found = answer({ q: 'rEdLiNe' }).items.map((item: CatalogItem) => item.item_id)
     expect(found).to.deep.equal(items.filter(item => /redline/i.test(item.market_hash_name)).map(item => item.item_id))
     expect(found.length).to.be.greaterThan(5)
+  })
+
+  it('searches words in any order only where no name holds the text as it is', () => {
+    const namesFor = (q: string): string[] => answer({ q }).items.map((item: CatalogItem) => item.market_hash_name)
+    const redline = items.map(item => item.market_hash_name).filter(name => /^(?=.*ak-47)(?=.*redline)/i.test(name))
+    expect(redline.length).to.be.greaterThan(0)
+    expect(namesFor('redline AK-47')).to.deep.equal(redline)
+    expect(namesFor('  redline   AK-47 ')).to.deep.equal(redline)
+    expect(namesFor('AK-47 | Redline')).to.deep.equal(redline.filter(name => name.includes('AK-47 | Redline')))
+    expect(namesFor('redline AK-47 nothing')).to.deep.equal([])
+    // A filter that leaves out what holds the text does not turn the search into one for words.
+    expect(answer({ q: 'AK-47 | Redline', item_type: 'sticker' }).items).to.deep.equal([])
+  })
+
+  it('finds weapons by class and model, which found nothing when the class was the kind', () => {
+    const found: CatalogItem[] = answer({ item_type: 'weapon', item_subtype: 'RIFLES', q: 'AK-47' }).items
+    expect(found.length).to.be.greaterThan(0)
+    expect(found).to.deep.equal(items.filter(item => item.base_name === 'AK-47'))
+    for (const item of found) expect(item).to.include({ item_type: 'Weapon', weapon_type: 'Assault Rifle' })
   })
 
   it('takes several crates as alternatives', () => {
@@ -91,7 +114,7 @@ describe('GET /items', () => {
   })
 
   it('takes a colour by its hexadecimal digits, with or without #, or by its name', () => {
-    const reds = items.filter(item => item.rarity_color?.toLowerCase() === '#eb4b4b').map(item => item.item_id)
+    const reds = items.filter(item => item.rarity_color === 'eb4b4b').map(item => item.item_id)
     expect(reds.length).to.be.greaterThan(0)
     for (const rarity_color of ['#eb4b4b', '#EB4B4B', 'eb4b4b', 'red', 'Red']) {
       expect(

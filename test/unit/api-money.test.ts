@@ -13,7 +13,7 @@ import {
   toMinor,
   toUsdText,
 } from '#schemas/values/money.ts'
-import { expand, fractionOf, withPoint } from '#test/fixtures/exact-amounts.ts'
+import { expand, fractionOf, withPoint } from '#test/oracles/exact-amounts.ts'
 
 const rateOf = (text: string): Rate => {
   const rate = parseRate(text)

@@ -50,7 +50,7 @@ describe('arbitrage', () => {
           })
           if (keys.includes(one.provider)) standing.set(`${one.side}|${one.provider}|${one.item}`, one)
         }
-        const fresh = [...standing.values()].filter(({ ageMs }) => ageMs <= ARBITRAGE_AGE_LIMIT_MS)
+        const fresh = [...standing.values()].filter(({ ageMs }) => ageMs <= 60 * 60_000)
         const pairs = fresh.flatMap(buy =>
           fresh.flatMap(sell => {
             if (buy.side !== 'ask' || sell.side !== 'bid' || buy.item !== sell.item || buy.provider === sell.provider)

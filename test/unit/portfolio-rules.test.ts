@@ -6,9 +6,9 @@ import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { addItem, noValues } from '#services/portfolios/daily-values.ts'
 import { rowAtFault } from '#services/portfolios/ledger.ts'
 import { type ItemPerformance, performanceOf, type Trade } from '#services/portfolios/performance.ts'
-import { type Fraction, fractionOf } from '#test/fixtures/exact-amounts.ts'
-import { MODEL_DAYS } from '#test/fixtures/ledger-model.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { type Fraction, fractionOf } from '#test/oracles/exact-amounts.ts'
+import { MODEL_DAYS } from '#test/oracles/ledger-model.ts'
 
 describe('the row at fault', () => {
   const row = (number: number, type: 'buy' | 'sell', quantity: number, date: string) => ({

@@ -8,7 +8,6 @@
  * day before it. Closes of history files have versions far below, so that whatever the book saw wins; a quantity of -1
  * is one that is not known. Kept for ever (the history chart reaches back years).
  */
-import type { Side } from '../../events/book-changed.ts'
 import type { Table } from './table.ts'
 
 /** The table's definition. */
@@ -36,38 +35,6 @@ export const UNPRICED = -1
 
 /** Version of a close from a history file; higher for a later record, and below every version of the book's own. */
 export const historyVersion = (offset: number): number => offset - 2 ** 52
-
-/** A row that {@link selectProviderDays} answers. */
-export interface ProviderDayRow {
-  item_id: number
-  side: Side
-  provider: string
-  /** YYYY-MM-DD. */
-  day: string
-  /** Null on a day that set no price: the last close before it counts. */
-  price: number | null
-  price_micro_usd: number | null
-  currency: string | null
-  quantity: number
-  listed: boolean
-}
-
-/**
- * Reads closes, one per item, side, provider and day, where `condition` holds (over the key's columns).
- *
- * Not by FINAL: it does not merge what is read of a column by its parts (`priced.version`).
- */
-export function selectProviderDays(database: string, condition: string): string {
-  return `SELECT item_id, side, provider, day,
-  if(last_priced.version = ${UNPRICED}, NULL, last_priced.price) AS price,
-  if(last_priced.version = ${UNPRICED}, NULL, last_priced.price_micro_usd) AS price_micro_usd,
-  if(last_priced.version = ${UNPRICED}, NULL, last_priced.currency) AS currency,
-  last_closing.quantity AS quantity, last_closing.listed AS listed
-  FROM (
-    SELECT item_id, side, provider, day, max(priced) AS last_priced, max(closing) AS last_closing
-    FROM ${database}.provider_days WHERE ${condition} GROUP BY item_id, side, provider, day
-  )`
-}
 
 /** What {@link selectDayColumns} answers, a row per stored row. */
 export const DAY_SHAPE = {

@@ -85,7 +85,7 @@ function serialise(items: readonly CatalogItem[]): Serialised {
 }
 
 function pageOfItems(items: readonly CatalogItem[], { whole, starts, ends }: Serialised, query: ItemsQuery): Buffer {
-  const fits = itemPredicate(query)
+  const fits = itemPredicate(query, items)
   const { offset } = query
   if (!fits && query.limit === undefined && offset === 0) return whole
   const found: number[] = []

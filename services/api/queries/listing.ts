@@ -14,6 +14,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { itemNotFound } from '../errors.ts'
 import type { LiveEntry } from './live-rows.ts'
 import type { ListingPage, LiveView } from './live-view.ts'
+import { nearestName } from './near-names.ts'
 
 /** What a listing is read from. */
 export interface ListingSource {
@@ -99,7 +100,7 @@ export function chosenItems(
   if (name !== undefined) {
     const id = phase === undefined ? undefined : catalog.idOf(name, phase)
     const ids = phase === undefined ? catalog.idsOfName(name) : id === undefined ? [] : [id]
-    if (ids.length === 0) throw itemNotFound()
+    if (ids.length === 0) throw itemNotFound(nearestName(catalog, name))
     return ids
   }
   return phase === undefined ? undefined : itemsOfPhase(catalog, phase)

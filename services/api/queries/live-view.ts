@@ -62,7 +62,7 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
  * An item has 41 rows and one or two bodies, about 40 kB: 10,000 items stay below 400 MB. With 4,000 the requests for
  * 8,000 items were answered at 0.24 of bare Express, and at 0.60 with all of them kept.
  */
-const ITEMS_KEPT = 10_000
+export const ITEMS_KEPT = 10_000
 /** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
 const MOMENT_MS = 5
 /**

@@ -8,6 +8,7 @@ import { imagesQuery, itemsQuery } from '#schemas/api/catalog.ts'
 import type { Allow } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'
 import { openCatalogPages } from '../queries/catalog-pages.ts'
+import { indexNames } from '../queries/near-names.ts'
 import { send } from '../reply.ts'
 import { parse } from '../request.ts'
 
@@ -15,6 +16,7 @@ import { parse } from '../request.ts'
 export function addCatalogRoutes(router: Router, allow: Allow, parts: ApiParts): void {
   const pages = openCatalogPages(parts.catalog)
   pages.warm()
+  indexNames(parts.catalog)
   const everyone = allow('free', 'starter', 'pro', 'quant')
 
   router.get('/items', everyone, (request, response) => {

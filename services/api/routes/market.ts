@@ -46,7 +46,7 @@ export function addMarketRoutes(router: Router, allow: Allow, parts: ApiParts): 
 export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, now: number, timeframe: string) => ({
   generated_at: formatInstant(asOf),
   data_source: source,
-  freshness_sec: Math.max(0, Math.round((now - asOf) / 100) / 10),
+  freshness_sec: Math.max(0, Math.floor((now - asOf) / 1000)),
   window: { timeframe },
 })
 

@@ -103,7 +103,7 @@ function chooseAssets(
   for (const assetid of new Set(assetIds ?? byId.keys())) {
     const asset = byId.get(assetid)
     const item = asset && matchAsset(catalog, asset)
-    if (!asset || !item) chosen.unresolved.push({ assetid, market_hash_name: asset?.marketHashName ?? null })
+    if (!asset || !item) chosen.unresolved.push(asset?.marketHashName || assetid)
     else {
       chosen.entries.push({
         ...{ item_id: item.item_id, quantity: asset.quantity, source: 'gamestore', gamestore_assetid: assetid },
