@@ -35,10 +35,10 @@ test: $(INSTALLED) ## all tests: unit, contract, integration, e2e, fault
 check: $(INSTALLED) ## types, lint, boundaries, tidiness, compatibility of event schemas
 	@exec npm run --silent check
 
-bench: $(INSTALLED) ## measure against limits in the same run; writes .run/bench.json
-	@exec npm run --silent bench
+bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,prices some of it, COMPARE=commit what moved since
+	@exec npm run --silent bench -- $(ONLY:%=--only=%) $(COMPARE:%=--compare=%)
 
-fault: $(INSTALLED) ## the long fault tests: fifty kills, ten frozen processes
+fault: $(INSTALLED) ## the long fault tests: kills, freezes, brokers that break; FAULTS=20 MINUTES=5 shortens the last
 	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
 
 full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes

@@ -12,7 +12,7 @@ import { percentile } from './statistics.ts'
 /** What is asked, and whom. */
 export interface HttpTarget {
   baseUrl: string
-  /** Asked in turn; every connection begins at another place. */
+  /** Asked one after the other by whichever connection is free, and from the first again after the last. */
   questions: readonly HttpQuestion[]
   headers: Readonly<Record<string, string>>
 }
@@ -34,20 +34,21 @@ export interface LoadResult {
 const CONNECTIONS = 64
 const HEAD_END = Buffer.from('\r\n\r\n')
 
-/** Loads a server for a time over 64 connections. */
-export async function loadFor(target: HttpTarget, ms: number): Promise<LoadResult> {
+/** Loads a server for a time over 64 connections, from a question on: one load after the other reaches all of many. */
+export async function loadFor(target: HttpTarget, ms: number, first = 0): Promise<LoadResult> {
   const { hostname, port } = new URL(target.baseUrl)
   const requests = target.questions.map(question => requestText(question, hostname, target.headers))
   const latencies: number[] = []
   const startedAt = performance.now()
   const until = startedAt + ms
+  let asked = first
+  const nextRequest = (): Buffer => requests[asked++ % requests.length] as Buffer
   await Promise.all(
-    Array.from({ length: CONNECTIONS }, async (_, connection) => {
+    Array.from({ length: CONNECTIONS }, async () => {
       const socket = connect(Number(port), hostname)
       socket.setNoDelay(true)
-      const first = Math.floor((connection * requests.length) / CONNECTIONS)
       try {
-        await askUntil(socket, requests, { first, until, latencies })
+        await askUntil(socket, nextRequest, { until, latencies })
       } finally {
         socket.destroy()
       }
@@ -71,11 +72,10 @@ function requestText({ path, body }: HttpQuestion, host: string, headers: Readon
 
 function askUntil(
   socket: Socket,
-  requests: readonly Buffer[],
-  { first, until, latencies }: { first: number; until: number; latencies: number[] },
+  nextRequest: () => Buffer,
+  { until, latencies }: { until: number; latencies: number[] },
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  let at = first
   let askedAt = 0
   /** Bytes of the body still to come; undefined while the head is not whole. */
   let missing: number | undefined
@@ -88,7 +88,7 @@ function askUntil(
     missing = undefined
     head = Buffer.alloc(0)
     askedAt = performance.now()
-    socket.write(requests[at++ % requests.length] as Buffer)
+    socket.write(nextRequest())
   }
   socket.on('data', bytes => {
     if (missing === undefined) {

@@ -1,7 +1,7 @@
 /**
  * Loads a route of the platform and a bare Express route that sends the same bytes, in turns.
  *
- * Invariant: both get the same requests in the same order from the same client.
+ * Invariant: both get the same requests in the same order from the same client, each turn from where its last one ended.
  */
 import type { BenchContext } from './bench.ts'
 import type { Turn } from './entry.ts'
@@ -23,8 +23,8 @@ export interface HttpTurns {
 }
 
 /** Short ones in close succession: a shared machine's state changes within seconds, for both alike. */
-const TURNS = 15
-const TURN_MS = 1_000
+const TURNS = 20
+const TURN_MS = 600
 /** The engine works for that long on what it has not run before: after 2 s a request still took twice the CPU. */
 const WARM_UP_MS = 8_000
 const EXPRESS = new URL('./yardsticks/bare-express.ts', import.meta.url)
@@ -35,11 +35,13 @@ type Slice = LoadResult & { cpuUs: number }
 /** A route of the platform, and the process that serves it. */
 export interface RouteUnderLoad extends ServeRequest {
   process: RoleProcess
+  /** Runs the turns beside something else. */
+  beside?(turns: () => Promise<void>): Promise<void>
 }
 
-/** Measures a route by some questions, each of which it answers the same every time. */
+/** Measures a route by some questions, each of which it answers the same every time but for what changes beside it. */
 export async function measureRoute(context: BenchContext, measured: RouteUnderLoad): Promise<HttpTurns> {
-  const { process, ...route } = measured
+  const { process, beside = (turns: () => Promise<void>) => turns(), ...route } = measured
   const express = startYardstick(EXPRESS)
   try {
     context.say(`keeping ${route.questions.length} answers`)
@@ -52,16 +54,28 @@ export async function measureRoute(context: BenchContext, measured: RouteUnderLo
     const bare: HttpTarget = { ...ours, baseUrl: serving.baseUrl }
     const count = context.isQuick ? 2 : TURNS
     context.say('warming up')
-    for (const target of [ours, bare]) await loadFor(target, WARM_UP_MS)
+    const asked = new Map<HttpTarget, number>()
+    for (const target of [ours, bare]) asked.set(target, (await loadFor(target, WARM_UP_MS)).requests)
+    const load = async (target: HttpTarget, cpuSeconds: () => Promise<number>): Promise<Slice> => {
+      const first = asked.get(target) ?? 0
+      const measured = await slice(target, cpuSeconds, first)
+      asked.set(target, first + measured.requests)
+      return measured
+    }
     const ourCpu = async (): Promise<number> => (await process.figures()).cpuSeconds
     const bareCpu = (): Promise<number> => express.ask<number>('cpuSeconds', null)
     const pairs: [Slice, Slice][] = []
-    for (let turn = 0; turn < count; turn++) {
-      context.signal.throwIfAborted()
-      context.say(`turn ${turn + 1} of ${count}`)
-      pairs.push([await slice(ours, ourCpu), await slice(bare, bareCpu)])
-      context.log.info({ turn, pair: pairs.at(-1) }, 'route')
-    }
+    await beside(async () => {
+      for (let turn = 0; turn < count; turn++) {
+        context.signal.throwIfAborted()
+        context.say(`turn ${turn + 1} of ${count}`)
+        // Each comes first as often: a machine that warms up or tires does so for both.
+        const early = turn % 2 === 0 ? undefined : await load(bare, bareCpu)
+        const own = await load(ours, ourCpu)
+        pairs.push([own, early ?? (await load(bare, bareCpu))])
+      }
+    })
+    context.log.info({ pairs }, 'route')
     const turnsOf = (figure: keyof Slice): Turn[] =>
       pairs.map(([value, against]) => ({ value: value[figure], against: against[figure] }))
     return {
@@ -76,9 +90,9 @@ export async function measureRoute(context: BenchContext, measured: RouteUnderLo
   }
 }
 
-async function slice(target: HttpTarget, cpuSeconds: () => Promise<number>): Promise<Slice> {
+async function slice(target: HttpTarget, cpuSeconds: () => Promise<number>, first: number): Promise<Slice> {
   const before = await cpuSeconds()
-  const load = await loadFor(target, TURN_MS)
+  const load = await loadFor(target, TURN_MS, first)
   const cpuUs = (((await cpuSeconds()) - before) / load.requests) * 1e6
   return { ...load, cpuUs }
 }

@@ -79,13 +79,31 @@ export async function publishYear(stage: Stage, itemIds: readonly number[], days
   return count
 }
 
-/** Refreshes one provider after the other until the signal; resolves with the number of refreshes. */
-export async function refreshOn(stage: Stage, signal: AbortSignal): Promise<number> {
+/** Refreshes that went on beside something: what was published, and how many were due in that time. */
+export interface RefreshesBeside {
+  published: string[]
+  offered: number
+}
+
+/** Refreshes one provider after the other at a set pace until the signal. */
+export async function refreshOn(stage: Stage, signal: AbortSignal): Promise<RefreshesBeside> {
   const { listings } = stage.market
-  for (let count = 0; ; count++) {
+  const published: string[] = []
+  const startedAt = performance.now()
+  const elapsedMs = (): number => performance.now() - startedAt
+  let stoppedAtMs = 0
+  signal.addEventListener(
+    'abort',
+    () => {
+      stoppedAtMs = elapsedMs()
+    },
+    { once: true },
+  )
+  for (let count = 0; !signal.aborted; count++) {
     const listing = listings[count % listings.length]
-    if (signal.aborted || !listing) return count
-    await stage.market.publish([listing], REFRESH_SHARE)
-    await pause(REFRESH_EVERY_MS, undefined, { signal }).catch(() => undefined)
+    if (listing) published.push(...(await stage.market.publish([listing], REFRESH_SHARE)).refreshes)
+    const dueMs = (count + 1) * REFRESH_EVERY_MS
+    await pause(Math.max(0, dueMs - elapsedMs()), undefined, { signal }).catch(() => undefined)
   }
+  return { published, offered: Math.floor(stoppedAtMs / REFRESH_EVERY_MS) }
 }

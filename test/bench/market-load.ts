@@ -2,8 +2,9 @@
  * A market of given size that publishes refreshes through ingest's own path.
  *
  * Names and prices are those of a recorded refresh; every provider lists all of them in its own currency.
- * Writes market.quotes. Invariant: a refresh moves exactly the asked share of its prices (rounded), each by so
- * little that it is never held back as a glitch, and refreshes of a provider are in time order.
+ * Writes market.quotes. Invariant: a refresh moves exactly the asked share of its prices (rounded); every price is
+ * its first one or one hundredth more, whatever was moved before, so no refresh is ever held back as a glitch; and refreshes
+ * of a provider are in time order.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadCurrencies } from '#infra/config/currencies.ts'
@@ -25,6 +26,8 @@ export interface Listing {
   readonly names: readonly string[]
   /** Hundredths of `currency`, in the order of the names. */
   readonly prices: number[]
+  /** What the prices were at first. */
+  readonly firstPrices: readonly number[]
   refreshes: number
   observedAt: number
 }
@@ -79,14 +82,13 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
   const rates = await packagedRates(loadCurrencies())(never)
   const entries = await recordedEntries(size.items)
   const names = entries.map(([name]) => name)
-  const list = (provider: string, currency: string, order: number, items: number): Listing => ({
-    provider,
-    currency,
-    names: items < names.length ? names.slice(0, items) : names,
-    prices: entries.slice(0, items).map(([, price], item) => price + 2 + ((item * 7 + order) % 5)),
-    refreshes: 0,
-    observedAt: 0,
-  })
+  const list = (provider: string, currency: string, order: number, items: number): Listing => {
+    const firstPrices = entries.slice(0, items).map(([, price], item) => price + 2 + ((item * 7 + order) % 5))
+    return {
+      ...{ provider, currency, names: items < names.length ? names.slice(0, items) : names },
+      ...{ prices: [...firstPrices], firstPrices, refreshes: 0, observedAt: 0 },
+    }
+  }
   const listings = loadProviders()
     .all.slice(0, size.providers)
     .map(({ key, default_currency }, order) => list(key, default_currency, order, names.length))
@@ -131,16 +133,15 @@ function itemIdsOf(names: readonly string[]): number[] {
   return names.map(name => ids.get(name)).filter(id => id !== undefined)
 }
 
-/** Moves a share of a listing's prices by one hundredth, another stretch of them each time; returns how many. */
-export function move(listing: Pick<Listing, 'prices' | 'refreshes'>, share: number): number {
-  const { prices } = listing
+/** Moves a share of a listing's prices up by one hundredth or back, another stretch of them each time; returns how many. */
+export function move(listing: Pick<Listing, 'prices' | 'firstPrices' | 'refreshes'>, share: number): number {
+  const { prices, firstPrices } = listing
   const moved = listing.refreshes === 0 ? 0 : Math.round(prices.length * share)
   const start = (listing.refreshes * moved) % Math.max(1, prices.length)
-  // Up in even refreshes and down in odd ones, so that prices neither vanish nor run away.
-  const step = listing.refreshes % 2 === 0 ? 1 : -1
   for (let done = 0; done < moved; done++) {
     const item = (start + done) % prices.length
-    prices[item] = (prices[item] ?? 0) + step
+    const first = firstPrices[item] ?? 0
+    prices[item] = prices[item] === first ? first + 1 : first
   }
   listing.refreshes += 1
   return moved

@@ -12,9 +12,16 @@ export type CommandPrefix = readonly string[]
 const SEND_BUFFERS = '4096 16384 262144'
 const SETTING_UP = `ip link set lo up && echo '${SEND_BUFFERS}' > /proc/sys/net/ipv4/tcp_wmem && exec "$@"`
 
-/** Whether this machine lets one be made. */
-export const canHaveOwnNetwork = (): boolean =>
-  spawnSync(newNetwork[0] as string, [...newNetwork.slice(1), 'true'], { timeout: 5_000 }).status === 0
+/** Throws where this machine lets none be made: what is measured without one is another thing. */
+export function requireOwnNetwork(bench: string): void {
+  const { status, error, stderr } = spawnSync(newNetwork[0] as string, [...newNetwork.slice(1), 'true'], {
+    timeout: 5_000,
+    encoding: 'utf8',
+  })
+  if (status === 0) return
+  const reason = error?.message ?? stderr.trim()
+  throw new Error(`${bench}: no network namespace can be made, and it means nothing without one: ${reason}`)
+}
 
 /** For the first process, which keeps it. */
 export const newNetwork: CommandPrefix = ['unshare', '--map-root-user', '--net', 'sh', '-c', SETTING_UP, 'sh']

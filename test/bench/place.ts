@@ -25,7 +25,7 @@ export interface Place {
   readonly environment: Readonly<Record<string, string>>
   readonly log: Log
   /** The running process of a role alone, started when there is none; resolves when it listens. */
-  role(name: RoleName): Promise<RoleProcess>
+  role(name: RoleName, env?: Record<string, string>): Promise<RoleProcess>
   /** Starts a process of one or more roles, as the first or in the place of one that has ended. */
   start(name: string, roles: readonly RoleName[], env?: Record<string, string>): Promise<RoleProcess>
   /** Stops the process of a name, if it runs. */
@@ -76,7 +76,7 @@ export async function openPlace({ addresses, log, logs }: PlaceOptions): Promise
   }
   return {
     ...{ config, environment, log, start, stop, stopAll },
-    role: async name => running.get(name) ?? start(name, [name]),
+    role: async (name, env) => running.get(name) ?? start(name, [name], env),
     async close() {
       await stopAll()
       await removeNamespace(config, log)

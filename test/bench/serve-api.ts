@@ -9,13 +9,17 @@ import type { Stage } from './stage.ts'
 const CATCH_UP_LIMIT_MS = 240_000
 const READY_LIMIT_MS = 60_000
 
-/** Starts the query service, or hands over the one that runs. */
-export async function serveApi(stage: Stage, say: (text: string) => void): Promise<RoleProcess> {
+/** Starts the query service, or hands over the one that runs; `env` is for one that starts. */
+export async function serveApi(
+  stage: Stage,
+  say: (text: string) => void,
+  env: Record<string, string> = {},
+): Promise<RoleProcess> {
   await stage.role('fx')
   await stage.role('live-view')
   say('the live view is catching up')
   await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
-  const api = await stage.role('api')
+  const api = await stage.role('api', env)
   await api.ready(READY_LIMIT_MS)
   return api
 }

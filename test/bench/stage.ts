@@ -1,8 +1,8 @@
 /**
  * The market at full size: 41 providers x 30,000 items (1.2 million asks), loaded once for all benchmarks of a run.
  *
- * The book runs from the beginning and stays; every other role is started by the benchmark that needs it
- * and may stay for the next. Invariant: when `stage` resolves the book holds the whole market and has nothing to do.
+ * The book runs from the beginning; every other role is started by the benchmark that needs it and ends with it. Invariant:
+ * when `openStage` or `comeToRest` resolves the book holds the whole market, has nothing to do, and no other role runs.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
@@ -23,6 +23,8 @@ export interface Stage extends Place {
   readonly market: MarketLoad
   readonly judged: JudgedWatch
   readonly reader: RangeReader
+  /** Ends every role, and starts a book that has worked for a moment: each benchmark begins with processes of one age. */
+  comeToRest(): Promise<void>
   /** The book's process of now. */
   book(): Promise<RoleProcess>
   /** Some listings, counted around the end: a turn that takes the next ones reaches all of them in time. */
@@ -43,6 +45,7 @@ export const QUICK_SIZE: MarketSize = { providers: 8, items: 5_000 }
 /** Short, since it is part of what is measured; a look costs the broker one request. */
 const LAG_POLL_MS = 25
 const LOAD_LIMIT_MS = 300_000
+const WARM_UP = { providers: 4, share: 0.2, limitMs: 120_000 }
 
 /** How a stage is set. */
 export interface StageOptions extends PlaceOptions {
@@ -79,16 +82,22 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     const { refreshes } = await market.publish(market.listings, 1)
     say('waiting for the book')
     await judged.applied(refreshes, LOAD_LIMIT_MS)
+    const someListings = (from: number, count: number): Listing[] => {
+      const { listings } = market
+      return Array.from({ length: Math.min(count, listings.length) }, (_, each) => (from + each) % listings.length)
+        .map(at => listings[at])
+        .filter(listing => listing !== undefined)
+    }
     return {
       ...place,
-      ...{ size, kafka, market, judged, reader, close },
-      book: () => place.role('book'),
-      someListings: (from, count) => {
-        const { listings } = market
-        return Array.from({ length: Math.min(count, listings.length) }, (_, each) => (from + each) % listings.length)
-          .map(at => listings[at])
-          .filter(listing => listing !== undefined)
+      ...{ size, kafka, market, judged, reader, close, someListings },
+      async comeToRest() {
+        await place.stopAll()
+        await place.role('book')
+        const warmUp = await market.publish(someListings(0, WARM_UP.providers), WARM_UP.share)
+        await judged.applied(warmUp.refreshes, WARM_UP.limitMs)
       },
+      book: () => place.role('book'),
       ends: topic =>
         Promise.all(
           Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),

@@ -17,3 +17,7 @@ export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
 }
+
+/** The largest of some values, for times that have a limit each; NaN of none. */
+export const worst = (values: readonly number[]): number =>
+  values.length === 0 ? Number.NaN : values.reduce((most, value) => Math.max(most, value))

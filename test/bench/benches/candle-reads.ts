@@ -2,22 +2,26 @@
  * GET /prices/candles over a month of hours, with 20 million stored changes, beside the bare query that it rests on.
  *
  * The parts are made by ClickHouse itself, as many for an item as it is popular: 200 for most, over 5,000 for a few. Each
- * stands for at least one change. One request after the other, items of all kinds, a month of hours each.
+ * stands for at least one change. One request after the other, items of all kinds, a month of hours each. A place of its own,
+ * since the live market has no part in it.
  */
 import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { loadCatalog } from '#infra/config/catalog.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
 import { PART_SHAPES, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
-import { figureEntry } from '../entry.ts'
-import { serveApi } from '../serve-api.ts'
+import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
+import type { Place } from '../place.ts'
+import { requireSome } from '../requirements.ts'
 import { settled } from '../settled.ts'
-import type { Stage } from '../stage.ts'
-import { percentile } from '../statistics.ts'
+import { median, percentile } from '../statistics.ts'
 
-const BAR_MS = 50
+const ITEMS = 30_000
+const READY_LIMIT_MS = 60_000
 const READS = 400
+const READS_IN_A_TURN = 40
 const WARM_UPS = 20
 const DAYS = 29
 const HOURS = DAYS * 24
@@ -31,70 +35,99 @@ export const candleReads: Bench = {
   name: 'candle-reads',
   about: 'a month of 1h candles over 20 million stored changes, beside the bare query',
   async run(context) {
-    const stage = await context.stage()
-    const process = await serveApi(stage, text => context.say(text))
-    const parts = await fill(context, stage)
-    const headers = { authorization: `Bearer ${await newKey(stage)}` }
-    const ids = spread(stage.market.itemIds, context.isQuick ? READS / 10 : READS)
-    const ask = async (itemId: number): Promise<void> => {
-      const url = `${process.baseUrl}/v1/prices/candles?item_id=${itemId}&interval=1h&lookback=30d`
-      const answer = await fetch(url, { headers })
-      const text = await answer.text()
-      if (!answer.ok) throw new Error(`candles answered ${answer.status}: ${text}`)
-    }
-    const reader = openReader(stage.config.servers.clickhouseReadOnly, {
-      database: databaseName(stage.config.namespace),
-      name: 'bench',
-    })
-    const end_s = Math.floor(Date.now() / 1000 / HOUR_S) * HOUR_S
-    const bare = async (item_id: number): Promise<void> => {
-      const params = { interval_s: HOUR_S, item_id, start_s: end_s - HOURS * HOUR_S, end_s, fresh_s: end_s }
-      await reader.columns(selectCandleParts(reader.database, 'each'), PART_SHAPES.each, params)
-    }
+    context.say('setting a namespace up')
+    const place = await context.place()
     try {
-      // The first reads load what both keep: the table's index, the compiled query, the process's own code.
-      for (const itemId of ids.slice(0, WARM_UPS)) await ask(itemId).then(() => bare(itemId))
-      const [ours, plain] = [await timesOf(context, ids, ask), await timesOf(context, ids, bare)]
-      const over = `${(parts / 1e6).toFixed(1)} million stored changes`
-      return [
-        figureEntry({ name: `a month of 1h candles over ${over}: p99`, unit: 'ms' }, percentile(ours, 0.99), BAR_MS),
-        ...[
-          { name: 'a month of 1h candles: p50', times: ours, share: 0.5 },
-          { name: 'the bare query of the same parts: p99', times: plain, share: 0.99 },
-          { name: 'the bare query of the same parts: p50', times: plain, share: 0.5 },
-        ].map(({ name, times, share }): Entry => figureEntry({ name, unit: 'ms' }, percentile(times, share))),
-      ]
+      return await measure(context, place)
     } finally {
-      await reader.close()
+      await place.close()
     }
   },
+}
+
+async function measure(context: BenchContext, place: Place): Promise<Entry[]> {
+  const itemIds = loadCatalog()
+    .filter(({ phase }) => phase === null)
+    .slice(0, context.isQuick ? ITEMS / 30 : ITEMS)
+    .map(({ item_id }) => item_id)
+  const process = await place.role('api')
+  await process.ready(READY_LIMIT_MS)
+  const parts = await fill(context, place, itemIds)
+  const headers = { authorization: `Bearer ${await newKey(place)}` }
+  const ids = spread(itemIds, context.isQuick ? READS / 10 : READS)
+  let candles = 0
+  const ask = async (itemId: number): Promise<void> => {
+    const url = `${process.baseUrl}/v1/prices/candles?item_id=${itemId}&interval=1h&lookback=30d`
+    const answer = await fetch(url, { headers })
+    const text = await answer.text()
+    if (!answer.ok) throw new Error(`candles answered ${answer.status}: ${text}`)
+    candles += text.split('"t":').length - 1
+  }
+  const reader = openReader(place.config.servers.clickhouseReadOnly, {
+    database: databaseName(place.config.namespace),
+    name: 'bench',
+  })
+  const end_s = Math.floor(Date.now() / 1000 / HOUR_S) * HOUR_S
+  const bare = async (item_id: number): Promise<void> => {
+    const params = { interval_s: HOUR_S, item_id, start_s: end_s - HOURS * HOUR_S, end_s, fresh_s: end_s }
+    await reader.columns(selectCandleParts(reader.database, 'each'), PART_SHAPES.each, params)
+  }
+  try {
+    // The first reads load what both keep: the table's index, the compiled query, the process's own code.
+    for (const itemId of ids.slice(0, WARM_UPS)) await ask(itemId).then(() => bare(itemId))
+    requireSome('candles of the items that are read', candles)
+    const { ours, plain, turns } = await timesOf(context, ids, ask, bare)
+    return [
+      ...[
+        { name: 'a month of 1h candles over 20 million stored changes: p99', times: ours, share: 0.99 },
+        { name: 'the bare query of the same parts: p99', times: plain, share: 0.99 },
+      ].map(
+        ({ name, times, share }): Entry => figureEntry({ name, unit: 'ms', better: 'lower' }, percentile(times, share)),
+      ),
+      ratioEntry({ name: 'a month of 1h candles: p50, beside the bare query', unit: 'ms', better: 'lower' }, turns),
+      figureEntry({ name: 'a month of 1h candles: stored changes', unit: 'millions', better: null }, parts / 1e6),
+    ]
+  } finally {
+    await reader.close()
+  }
 }
 
 /** Some of the items, popular ones and others alike. */
 const spread = (itemIds: readonly number[], count: number): number[] =>
   itemIds.filter((_, at) => at % Math.ceil(itemIds.length / count) === 0)
 
+/** Milliseconds of the platform's answers and of the bare query, in turns; who comes first differs from item to item. */
 async function timesOf(
   context: BenchContext,
   itemIds: readonly number[],
-  read: (itemId: number) => Promise<void>,
-): Promise<number[]> {
-  const times: number[] = []
-  for (const itemId of itemIds) {
+  ask: (itemId: number) => Promise<void>,
+  bare: (itemId: number) => Promise<void>,
+): Promise<{ ours: number[]; plain: number[]; turns: Turn[] }> {
+  const ours: number[] = []
+  const plain: number[] = []
+  const turns: Turn[] = []
+  for (const [each, itemId] of itemIds.entries()) {
     context.signal.throwIfAborted()
-    context.say(`read ${times.length} of ${itemIds.length}`)
-    const startedAt = performance.now()
-    await read(itemId)
-    times.push(performance.now() - startedAt)
+    context.say(`read ${each} of ${itemIds.length}`)
+    const reads = [async () => ours.push(await timed(ask, itemId)), async () => plain.push(await timed(bare, itemId))]
+    for (const read of each % 2 === 0 ? reads : reads.toReversed()) await read()
+    if ((each + 1) % READS_IN_A_TURN > 0) continue
+    const [value, against] = [ours, plain].map(times => median(times.slice(-READS_IN_A_TURN))) as [number, number]
+    turns.push({ value, against })
   }
-  return times
+  return { ours, plain, turns }
+}
+
+async function timed(read: (itemId: number) => Promise<void>, itemId: number): Promise<number> {
+  const startedAt = performance.now()
+  await read(itemId)
+  return performance.now() - startedAt
 }
 
 /** Fills the table with parts of the last month; returns how many there are. */
-async function fill(context: BenchContext, { config, market }: Stage): Promise<number> {
+async function fill(context: BenchContext, { config }: Place, ids: readonly number[]): Promise<number> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
   try {
-    const ids = market.itemIds
     for (let from = 0; from < ids.length; from += ITEMS_IN_AN_INSERT) {
       context.signal.throwIfAborted()
       context.say(`storing parts: items ${from} of ${ids.length}`)

@@ -1,12 +1,14 @@
 /**
  * The ClickHouse sinks working off a backlog, against direct inserts of the same rows.
  *
- * A change makes two rows in history and up to four in candles; the rate counts rows, since that is what the
- * server takes.
+ * A change makes two rows in history and four in candles; the rate counts rows that are in the tables afterwards.
  */
+
+import { databaseName } from '#infra/runtime/config.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import { measureSink } from '../sink-turns.ts'
+import { ROWS_OF_A_CHANGE, type StoredSink, storedRows } from '../stored-rows.ts'
 import { type Measured, startYardstick } from '../yardstick.ts'
 import type { InsertRequest } from '../yardsticks/direct-insert.ts'
 
@@ -26,23 +28,24 @@ export const candles: Bench = {
   run: context => measureInserts(context, 'candles'),
 }
 
-async function measureInserts(context: BenchContext, role: 'history' | 'candles'): Promise<Entry[]> {
+async function measureInserts(context: BenchContext, role: StoredSink): Promise<Entry[]> {
   const stage = await context.stage()
   const { config } = stage
   const direct = startYardstick(INSERT)
   try {
     const turns = await measureSink(context, stage, {
       role,
-      written: process => process.metric('marketlog_clickhouse_rows_total'),
-      yardstick: stretch => direct.ask<Measured>('write', { ...stretch, config, sink: role } satisfies InsertRequest),
+      rowsOfAChange: ROWS_OF_A_CHANGE[role],
+      rows: round => storedRows(config.servers.clickhouse, databaseName(config.namespace), role, round),
+      yardstick: round => direct.ask<Measured>('write', { ...round, config, sink: role } satisfies InsertRequest),
     })
     return [
       ratioEntry(
-        { name: `${role}: rows inserted, against direct inserts of them`, unit: 'rows/s' },
+        { name: `${role}: rows inserted, against direct inserts of them`, unit: 'rows/s', better: 'higher' },
         turns.map(({ rate }) => rate),
       ),
       ratioEntry(
-        { name: `${role}: CPU of a row, against inserting it as bytes`, unit: 'us' },
+        { name: `${role}: CPU of a row, against inserting it as bytes`, unit: 'us', better: 'lower' },
         turns.map(({ cpu }) => cpu),
       ),
     ]

@@ -24,6 +24,7 @@ const INGEST_LIMIT_MS = 240_000
 /** Mebibytes by role. */
 export const memory: Bench = {
   name: 'memory',
+  ownStage: true,
   about: 'resident memory of each role alone with the whole market',
   async run(context) {
     const stage = await context.stage()
@@ -54,5 +55,5 @@ export const memory: Bench = {
 
 async function entryOf(stage: Stage, role: RoleName): Promise<Entry> {
   const { residentMib } = await (await stage.role(role)).figures()
-  return figureEntry({ name: `memory of ${role}`, unit: 'MiB' }, residentMib)
+  return figureEntry({ name: `memory of ${role}`, unit: 'MiB', better: 'lower' }, residentMib)
 }

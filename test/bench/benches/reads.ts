@@ -35,9 +35,9 @@ export const reads: Bench = {
         questions,
       })
       entries.push(
-        ratioEntry({ name: `${name}: against bare Express`, unit: 'requests/s' }, turns.rate),
-        ratioEntry({ name: `${name}: CPU of a request, beside bare Express`, unit: 'us' }, turns.cpu),
-        ratioEntry({ name: `${name}: p99, beside bare Express`, unit: 'ms' }, turns.p99Ms),
+        ratioEntry({ name: `${name}: against bare Express`, unit: 'requests/s', better: 'higher' }, turns.rate),
+        ratioEntry({ name: `${name}: CPU of a request, beside bare Express`, unit: 'us', better: 'lower' }, turns.cpu),
+        ratioEntry({ name: `${name}: p99, beside bare Express`, unit: 'ms', better: 'lower' }, turns.p99Ms),
       )
     }
     return entries

@@ -8,8 +8,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Bench } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
+import { worst } from '../statistics.ts'
 
-const BAR_S = 60
 const TIMES = 2
 const LIMIT_MS = 180_000
 const MAIN = fileURLToPath(new URL('../../../services/cli/main.ts', import.meta.url))
@@ -23,15 +23,15 @@ export const rebuild: Bench = {
     const stage = await context.stage()
     await stage.role('live-view')
     await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), LIMIT_MS)
-    let worst = 0
+    const seconds: number[] = []
     for (let time = 1; time <= (context.isQuick ? 1 : TIMES); time++) {
       context.signal.throwIfAborted()
       context.say(`rebuild ${time}`)
       const startedAt = performance.now()
       const env = { PATH: process.env.PATH ?? '', ...stage.environment }
       await run(process.execPath, [MAIN, 'rebuild', 'live-view'], { env, timeout: LIMIT_MS })
-      worst = Math.max(worst, (performance.now() - startedAt) / 1000)
+      seconds.push((performance.now() - startedAt) / 1000)
     }
-    return [figureEntry({ name: 'rebuild live-view while it runs', unit: 's' }, worst, BAR_S)]
+    return [figureEntry({ name: 'rebuild live-view while it runs', unit: 's', better: 'lower' }, seconds, worst)]
   },
 }

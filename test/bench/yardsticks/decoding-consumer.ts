@@ -1,8 +1,9 @@
 /**
  * The limit of the book: a member of a group that decodes market.quotes and does nothing else.
  *
- * Uses the platform's own consumer and codec. Each question is a stretch of the log: it joins, reads from where it
- * stopped before to the given ends, commits and leaves.
+ * Uses the platform's own consumer and codec, as the book does. Each question is a stretch of the log: it joins, reads from
+ * where it stopped before to the given ends, commits and leaves. Time and CPU count from the assignment to the last
+ * record: the book has joined long before, so a join, the metadata and the leaving are no part of what is compared.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { joinGroup } from '#infra/kafka/group-consumer.ts'
@@ -18,7 +19,7 @@ export interface Stretch {
   ends: number[]
 }
 
-/** Where the group stands: the next offset of each partition. */
+/** The next offset of each partition. */
 const positions = new Map<number, number>()
 
 async function consume({ config, ends }: Stretch): Promise<Measured> {
@@ -27,6 +28,7 @@ async function consume({ config, ends }: Stretch): Promise<Measured> {
   await kafka.codec.prepare([...topics.quotes.events])
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let startedAt = 0
+  let cpu = process.cpuUsage()
   let count = 0
   const isAtEnd = (): boolean => ends.every((end, partition) => (positions.get(partition) ?? 0) >= end)
   if (isAtEnd()) return { count, ms: 0, cpuSeconds: 0 }
@@ -34,13 +36,13 @@ async function consume({ config, ends }: Stretch): Promise<Measured> {
     positions.set(partition, next)
     if (isAtEnd()) resolve()
   }
-  const cpu = process.cpuUsage()
   const member = await joinGroup(
     kafka,
     { group: 'decoder', topics: ['quotes'], fail: reject },
     {
       assigned: () => {
         startedAt = performance.now()
+        cpu = process.cpuUsage()
       },
       async batch(batch, _tick, commit) {
         for (const { value } of batch.messages) if (value !== null) kafka.codec.decode(value)

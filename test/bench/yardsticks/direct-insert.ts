@@ -13,6 +13,8 @@ import { dropClickhouse, setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
+import type { SinkRound } from '../sink-turns.ts'
+import { type StoredSink, storedRows } from '../stored-rows.ts'
 import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
 import { type PlacedChange, readChanges, type WriteRequest } from './read-changes.ts'
 
@@ -22,8 +24,8 @@ const ROWS_IN_AN_INSERT = 100_000
 const CHANGES_IN_A_FLUSH = 8_000
 
 /** What to write, and which sink's rows. */
-export interface InsertRequest extends WriteRequest {
-  sink: keyof typeof SINKS
+export interface InsertRequest extends WriteRequest, SinkRound {
+  sink: StoredSink
 }
 
 interface TableRows {
@@ -38,11 +40,11 @@ async function write(request: InsertRequest): Promise<Measured> {
   try {
     await setUpClickhouse(writer)
     const tables = await rowsOf(sink, await readChanges(request))
-    return await measured(async () => {
-      let rows = 0
-      for (const [table, { columns, blocks }] of tables) rows += await insert(writer, table, columns, blocks)
-      return rows
+    const inserted = await measured(async () => {
+      for (const [table, { columns, blocks }] of tables) await insert(writer, table, columns, blocks)
+      return 0
     })
+    return { ...inserted, count: await storedRows(config.servers.clickhouse, database, sink, request) }
   } finally {
     await writer.close()
   }
@@ -53,25 +55,22 @@ async function insert(
   table: string,
   columns: readonly string[],
   blocks: readonly RowBlock[],
-): Promise<number> {
+): Promise<void> {
   let chunks: Buffer[] = []
   let waiting = 0
-  let rows = 0
   for (const [at, block] of blocks.entries()) {
     chunks.push(block.bytes)
     waiting += block.rows
-    rows += block.rows
     const following = blocks[at + 1]
     if (following !== undefined && waiting + following.rows <= ROWS_IN_AN_INSERT) continue
     await writer.insert({ table, columns, chunks, token: randomUUID() })
     chunks = []
     waiting = 0
   }
-  return rows
 }
 
 /** The rows that a sink makes of changes, by table. */
-async function rowsOf(sink: keyof typeof SINKS, changes: readonly PlacedChange[]): Promise<Map<string, TableRows>> {
+async function rowsOf(sink: StoredSink, changes: readonly PlacedChange[]): Promise<Map<string, TableRows>> {
   const tables = new Map<string, TableRows>()
   const keep: Batcher = {
     async add(buffers) {
@@ -87,7 +86,7 @@ async function rowsOf(sink: keyof typeof SINKS, changes: readonly PlacedChange[]
   const open = SINKS[sink](keep)
   for (const [at, { partition, offset, change }] of changes.entries()) {
     const place = { topic: 'bookChanges' as const, partition, offset, key: String(change.item_id) }
-    open.apply({ ...place, event: 'BookChanged', value: change, raw: Buffer.alloc(0) })
+    open.apply({ ...place, event: 'BookChanged', value: change, raw: Buffer.alloc(0), appendedAt: change.seen_at })
     if (at % CHANGES_IN_A_FLUSH === CHANGES_IN_A_FLUSH - 1) await open.flush(offset + 1)
   }
   await open.flush((changes.at(-1)?.offset ?? 0) + 1)

@@ -8,6 +8,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
+import { percentile } from '../statistics.ts'
 import { answerAsYardstick } from '../yardstick.ts'
 
 /** How a client reads: all, nothing, or so many bytes a second. */
@@ -31,6 +32,8 @@ export interface FeedSeen {
   deliveries: number
   p50Ms: number
   p99Ms: number
+  /** The same of each whole window of five seconds, from the first event on. */
+  windowsP99Ms: number[]
   /** Streams that the server ended. */
   ended: number
 }
@@ -41,6 +44,7 @@ const MADE = /"qty":(\d{8,})[,}]/
 const MADE_WITHIN = 300
 const LOOKS = 20
 const TOGETHER = 200
+const WINDOW_MS = 5_000
 const QUIET_MS = 300
 const QUIET_LIMIT_MS = 20_000
 /** A stalled client reads nothing, so it learns by writing that its connection is gone. */
@@ -52,6 +56,9 @@ const sockets = new Set<Socket>()
 let deliveries = 0
 let ended = 0
 let ages: number[] = []
+/** Ages by window. */
+let windows: number[][] = []
+let firstAt = 0
 
 const nowMicros = (): number => Number(process.hrtime.bigint() / 1_000n)
 
@@ -61,8 +68,18 @@ function take(chunk: Buffer, looks: boolean): void {
     if (!looks) continue
     // One that the end of a chunk cuts is not looked at.
     const made = MADE.exec(chunk.toString('latin1', at, at + MADE_WITHIN))?.[1]
-    if (made !== undefined) ages.push((nowMicros() - Number(made)) / 1_000)
+    if (made !== undefined) note((nowMicros() - Number(made)) / 1_000)
   }
+}
+
+function note(age: number): void {
+  const now = performance.now()
+  if (ages.length === 0) firstAt = now
+  ages.push(age)
+  const window = Math.floor((now - firstAt) / WINDOW_MS)
+  const some = windows[window]
+  if (some) some.push(age)
+  else windows[window] = [age]
 }
 
 /**
@@ -131,12 +148,13 @@ answerAsYardstick({
       before = deliveries
       await delay(QUIET_MS)
     }
-    const sorted = ages.sort((a, b) => a - b)
-    const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
-    const seen = { deliveries, p50Ms: at(0.5), p99Ms: at(0.99), ended }
+    // The last one is cut off by the end of the events.
+    const windowsP99Ms = windows.slice(0, -1).map(some => percentile(some, 0.99))
+    const seen = { deliveries, p50Ms: percentile(ages, 0.5), p99Ms: percentile(ages, 0.99), windowsP99Ms, ended }
     deliveries = 0
     ended = 0
     ages = []
+    windows = []
     return seen
   },
   async disconnect() {

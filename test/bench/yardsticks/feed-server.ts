@@ -19,6 +19,7 @@ import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { changedFrame, itemText, rowOf } from '#services/feed/frames.ts'
 import { openGateway } from '#services/feed/gateway.ts'
+import { openSeats } from '#services/feed/seats.ts'
 import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { changed } from '#test/harness/feed-events.ts'
 import { answerAsYardstick, measured } from '../yardstick.ts'
@@ -93,15 +94,15 @@ function gatewayServer(capBytes?: number): RequestListener {
   }
   const judge = (authorization: string | undefined) => judgeHash(hashOfKey(bearerOf(authorization) ?? ''))
   const none = () => Promise.reject(new Error('there is no log'))
+  const seats = openSeats(1)
   const starts: StreamStartOptions = {
-    ...{ itemOf, scopeOf },
-    live: { between: none },
-    history: { judge: none, since: none, tell: none as never },
-    state: { pin: none },
+    ...{ scopeOf, seats, live: { between: none }, history: { judge: none } },
+    ...{ catchUps: { bring: none }, state: { pin: none } },
   }
+  const replays = { history: { since: none, tell: none as never }, itemOf, seats }
   tell = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
-    ...{ gateway, metrics, starts, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
+    ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
     unavailable: () => undefined,
     access: {
       keys: { judge, judgeHash },

@@ -1,24 +1,23 @@
 /**
- * nchan, nginx's module for event streams, as a server of the same events at the same pace; where it is installed.
+ * nchan, nginx's module for event streams, as a server of the same events at the same pace.
  *
  * One worker, memory store, nothing kept, no log. This process publishes over HTTP; what counts is the worker's CPU time.
  * Invariant: nginx runs in a folder of its own and ends with this process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
+import type { NchanPrograms } from '../nchan.ts'
+import { cpuSecondsOf } from '../process-figures.ts'
 import { answerAsYardstick, type Measured } from '../yardstick.ts'
 import type { FeedPace } from './feed-server.ts'
 
-const PROGRAMS = ['/usr/sbin/nginx', '/usr/local/sbin/nginx', '/usr/bin/nginx']
-const MODULES = ['/usr/lib/nginx/modules/ngx_nchan_module.so', '/usr/lib64/nginx/modules/ngx_nchan_module.so']
-const TICKS_PER_SECOND = 100
 const START_LIMIT_MS = 5_000
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 
@@ -54,10 +53,7 @@ async function freePort(): Promise<number> {
 function workerSeconds(): number {
   const master = nginx?.pid
   const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ')
-  const text = readFileSync(`/proc/${worker}/stat`, 'utf8')
-  // Behind the name, which may hold anything: state is the third field, user and system time the 14th and 15th.
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+  return cpuSecondsOf(Number(worker))
 }
 
 async function publish(body: string): Promise<void> {
@@ -76,10 +72,8 @@ const dataNow = (): string => {
 }
 
 answerAsYardstick({
-  /** The port; null where nginx or the module is not there. */
-  async open(): Promise<number | null> {
-    const [program, module] = [PROGRAMS.find(existsSync), MODULES.find(existsSync)]
-    if (!program || !module) return null
+  /** The port. */
+  async open({ program, module }: NchanPrograms): Promise<number> {
     port = await freePort()
     const folder = mkdtempSync(join(tmpdir(), 'marketlog-nchan-'))
     writeFileSync(join(folder, 'nginx.conf'), configOf(folder, module))

@@ -1,10 +1,11 @@
 /**
  * The limit of the live view: plain pipelined HSETs of the same rows into the same keys by the same client.
  *
- * The rows stand there already with the same values, so writing them again changes nothing; what is left out is
- * the log, the folding, the listings, and the guarded transaction that keeps rows and position together.
+ * The rows are there already with the same values, so writing them again changes nothing; what is left out is
+ * the log, the folding, the listings, and the guarded transaction that keeps rows and position together. Also tells how
+ * many of the rows are there, which is asked before it has written them.
  */
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { encodeRow, headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
@@ -14,7 +15,14 @@ import { readChanges, type WriteRequest } from './read-changes.ts'
 /** The fastest of 500, 2,000, 5,000 and 20,000. */
 const ROWS_IN_A_PIPELINE = 2_000
 
-async function write(request: WriteRequest): Promise<Measured> {
+interface Field {
+  key: string
+  provider: string
+  text: string
+}
+
+/** Runs with the fields of a stretch as the live view must hold them. */
+async function withFields<T>(request: WriteRequest, use: (redis: Redis, fields: Field[]) => Promise<T>): Promise<T> {
   const { config } = request
   const prefix = config.namespace
   const redis = await openRedis(config.servers.redis, {
@@ -24,24 +32,45 @@ async function write(request: WriteRequest): Promise<Measured> {
   try {
     const heads = await Promise.all(request.to.map((_, partition) => redis.get(headKey(partition, prefix))))
     const generations = heads.map(head => (JSON.parse(head ?? '{}') as LiveHead).generation)
-    const rows = (await readChanges(request)).map(({ partition, change }) => ({
+    const fields = (await readChanges(request)).map(({ partition, change }) => ({
       key: itemKey(partition, generations[partition] ?? 0, change.side, change.item_id, prefix),
       provider: change.provider,
       text: rowOf(change),
     }))
-    return await measured(async () => {
-      for (let from = 0; from < rows.length; from += ROWS_IN_A_PIPELINE) {
+    return await use(redis, fields)
+  } finally {
+    await closeRedis(redis)
+  }
+}
+
+const write = (request: WriteRequest): Promise<Measured> =>
+  withFields(request, async (redis, fields) => {
+    const written = await measured(async () => {
+      for (let from = 0; from < fields.length; from += ROWS_IN_A_PIPELINE) {
         const pipeline = redis.pipeline()
-        for (const { key, provider, text } of rows.slice(from, from + ROWS_IN_A_PIPELINE)) {
+        for (const { key, provider, text } of fields.slice(from, from + ROWS_IN_A_PIPELINE)) {
           pipeline.hset(key, provider, text)
         }
         for (const [error] of (await pipeline.exec()) ?? []) if (error) throw error
       }
-      return rows.length
+      return 0
     })
-  } finally {
-    await closeRedis(redis)
+    return { ...written, count: await countPresent(redis, fields) }
+  })
+
+const present = (request: WriteRequest): Promise<number> => withFields(request, countPresent)
+
+/** Fields that hold exactly the text of their change. */
+async function countPresent(redis: Redis, fields: readonly Field[]): Promise<number> {
+  let count = 0
+  for (let from = 0; from < fields.length; from += ROWS_IN_A_PIPELINE) {
+    const asked = fields.slice(from, from + ROWS_IN_A_PIPELINE)
+    const pipeline = redis.pipeline()
+    for (const { key, provider } of asked) pipeline.hget(key, provider)
+    const answers = (await pipeline.exec()) ?? []
+    count += asked.filter(({ text }, at) => answers[at]?.[1] === text).length
   }
+  return count
 }
 
 function rowOf(change: BookChanged): string {
@@ -55,4 +84,4 @@ function rowOf(change: BookChanged): string {
   })
 }
 
-answerAsYardstick({ write })
+answerAsYardstick({ write, present })

@@ -9,10 +9,10 @@ import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import type { ChangeStretch } from '../sink-turns.ts'
+import type { OffsetStretch } from '../read-stretch.ts'
 
 /** What a yardstick of a sink is asked to write. */
-export interface WriteRequest extends ChangeStretch {
+export interface WriteRequest extends OffsetStretch {
   config: PlatformConfig
 }
 

@@ -1,0 +1,48 @@
+/**
+ * The benchmarks in the order of a whole run.
+ *
+ * Those that share a loaded market come first, then those that load one each, then those that need none: any other order
+ * measures the same and only loads more often.
+ */
+import type { Bench } from './bench.ts'
+import { alerts } from './benches/alerts.ts'
+import { book } from './benches/book.ts'
+import { candleReads } from './benches/candle-reads.ts'
+import { candles, history } from './benches/clickhouse.ts'
+import { feed } from './benches/feed.ts'
+import { feedIdle } from './benches/feed-idle.ts'
+import { feedSlow } from './benches/feed-slow.ts'
+import { liveView } from './benches/live-view.ts'
+import { market, marketReads } from './benches/market.ts'
+import { memory } from './benches/memory.ts'
+import { portfolio } from './benches/portfolio.ts'
+import { prices } from './benches/prices.ts'
+import { reads } from './benches/reads.ts'
+import { rebuild } from './benches/rebuild.ts'
+import { replay } from './benches/replay.ts'
+import { restart } from './benches/restart.ts'
+import { snapshots } from './benches/snapshots.ts'
+import { visibility } from './benches/visibility.ts'
+
+export const BENCHES: readonly Bench[] = [
+  book,
+  liveView,
+  prices,
+  reads,
+  snapshots,
+  history,
+  candles,
+  rebuild,
+  visibility,
+  replay,
+  restart,
+  memory,
+  alerts,
+  market,
+  marketReads,
+  candleReads,
+  feed,
+  feedIdle,
+  feedSlow,
+  portfolio,
+]

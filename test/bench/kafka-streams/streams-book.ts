@@ -1,0 +1,154 @@
+/**
+ * The Kafka Streams program on a stage's log: reads the stage's market.quotes, writes topics of its own.
+ *
+ * Creates `<namespace>streams.<name>` for each output, which goes with the namespace; the program makes its changelog
+ * itself. Invariant: the process ends when its standard input closes, so it never outlives the run; while paused it
+ * processes nothing.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { createTopics } from '#infra/kafka/topic-admin.ts'
+import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { within } from '#test/harness/eventually.ts'
+import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
+import { cpuSecondsOf, residentMibOf } from '../process-figures.ts'
+import type { Stage } from '../stage.ts'
+import type { BuiltProgram } from './build.ts'
+
+/** The program, running. */
+export interface StreamsBook {
+  /** Where its outputs are: the same topics under a prefix of their own. */
+  readonly kafka: KafkaConnection
+  readonly judged: JudgedWatch
+  cpuSeconds(): number
+  residentMib(): number
+  pause(): Promise<void>
+  resume(): Promise<void>
+  stop(): Promise<void>
+}
+
+const OUTPUTS = { changes: 'bookChanges', refreshes: 'refreshes', quarantine: 'quarantine' } as const
+const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refreshes', 'quarantine', 'book']
+const THREADS = 2
+const MEMORY = ['-Xms512m', '-Xmx512m', '-XX:+UseSerialGC']
+const MAX_MESSAGE_BYTES = '16777216'
+const START_LIMIT_MS = 60_000
+const COMMAND_LIMIT_MS = 10_000
+const REGISTRY_LIMIT_MS = 5_000
+const COMPLAINT_CHARACTERS = 4_000
+
+/** Starts the program at the beginning of market.quotes; resolves when it runs. */
+export async function startStreamsBook({ launcher, classPath }: BuiltProgram, stage: Stage): Promise<StreamsBook> {
+  const prefix = `${stage.kafka.namespace}streams.`
+  const kafka = { ...stage.kafka, namespace: prefix, topicName: (key: TopicKey) => prefix + topics[key].name }
+  await createOutputs(kafka)
+  const folder = mkdtempSync(join(tmpdir(), 'marketlog-streams-'))
+  const settings = join(folder, 'settings.json')
+  writeFileSync(settings, JSON.stringify(await settingsOf(stage, kafka, folder)))
+  const child = spawn(
+    launcher,
+    [...MEMORY, '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn', '-cp', classPath, 'marketlog.StreamsBook', settings],
+    { stdio: ['pipe', 'pipe', 'pipe'] },
+  )
+  let complaint = ''
+  child.stderr.on('data', (chunk: Buffer) => {
+    complaint = (complaint + chunk.toString()).slice(-COMPLAINT_CHARACTERS)
+  })
+  const ended = Promise.withResolvers<never>()
+  ended.promise.catch(() => undefined)
+  const exit = new Promise<void>(resolve => void child.once('close', () => resolve()))
+  void exit.then(() => ended.reject(new Error(`book: the Kafka Streams program ended:\n${complaint}`)))
+  child.once('error', ended.reject)
+  child.stdin.on('error', () => undefined)
+  const answers = createInterface({ input: child.stdout })
+  const heard = (word: string) =>
+    new Promise<void>(resolve => {
+      const listen = (line: string): void => {
+        if (line !== word) return
+        answers.off('line', listen)
+        resolve()
+      }
+      answers.on('line', listen)
+    })
+  const command = async (word: string): Promise<void> => {
+    const answered = heard(word)
+    child.stdin.write(`${word}\n`)
+    await within(Promise.race([answered, ended.promise]), COMMAND_LIMIT_MS, `Kafka Streams to ${word}`)
+  }
+  const running = heard('running')
+  const watch = await watchJudged(kafka)
+  const stop = async (): Promise<void> => {
+    await watch.close()
+    child.stdin.end()
+    await within(exit, START_LIMIT_MS, 'Kafka Streams to end').catch(() => child.kill('SIGKILL'))
+    await exit
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    await within(Promise.race([running, ended.promise]), START_LIMIT_MS, 'Kafka Streams to run')
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const pid = child.pid as number
+  return {
+    kafka,
+    judged: { ...watch, applied: (...asked) => Promise.race([watch.applied(...asked), ended.promise]) },
+    cpuSeconds: () => cpuSecondsOf(pid),
+    residentMib: () => residentMibOf(pid),
+    pause: () => command('pause'),
+    resume: () => command('resume'),
+    stop,
+  }
+}
+
+async function createOutputs(kafka: KafkaConnection): Promise<void> {
+  const admin = kafka.newClient('streams').admin()
+  await admin.connect()
+  try {
+    await createTopics(
+      admin,
+      Object.values(OUTPUTS).map(key => ({
+        topic: kafka.topicName(key),
+        numPartitions: topics[key].partitions,
+        replicationFactor: 1,
+        configEntries: [{ name: 'max.message.bytes', value: MAX_MESSAGE_BYTES }],
+      })),
+    )
+  } finally {
+    await admin.disconnect()
+  }
+}
+
+async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder: string): Promise<object> {
+  const catalog = join(folder, 'catalog.tsv')
+  const lines = loadCatalog().map(item => `${item.item_id}\t${item.phase ?? ''}\t${item.market_hash_name}`)
+  writeFileSync(catalog, lines.join('\n'))
+  const events: readonly EventSchema<object>[] = READ_AND_WRITTEN.flatMap(key => [...topics[key].events])
+  const schemas: Record<string, object> = {}
+  for (const event of new Set(events)) {
+    const subject = encodeURIComponent(kafka.namespace + subjectOf(event))
+    const url = `${config.servers.schemaRegistry}/subjects/${subject}/versions/latest`
+    const answer = await fetch(url, { signal: AbortSignal.timeout(REGISTRY_LIMIT_MS) })
+    if (!answer.ok) throw new Error(`the registry answered ${answer.status} for ${event.name}`)
+    const { id } = (await answer.json()) as { id: number }
+    schemas[event.name] = { id, avro: event.avro }
+  }
+  return {
+    brokers: kafka.brokers.join(','),
+    applicationId: `${own.namespace}book`,
+    input: kafka.topicName('quotes'),
+    inputName: topics.quotes.name,
+    outputs: Object.fromEntries(Object.entries(OUTPUTS).map(([name, key]) => [name, own.topicName(key)])),
+    stateDir: folder,
+    threads: THREADS,
+    compression: 'zstd',
+    ...{ catalog, schemas },
+  }
+}
