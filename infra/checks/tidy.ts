@@ -10,6 +10,7 @@ import { basename, join } from 'node:path'
 import { findDeadFiles } from './dead-files.ts'
 import type { Finding } from './finding.ts'
 import { longFunctions } from './function-length.ts'
+import { findSharedOracles } from './oracles.ts'
 import { isSource, listFiles, ROOMS, type SourceFile, topLevel } from './source-tree.ts'
 
 const FILE_LINES = 400
@@ -27,7 +28,7 @@ const FORBIDDEN_NAMES = new Set(['utils', 'util', 'helpers', 'helper', 'common',
 const SOURCE_NAME = /^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.(ts|js|mjs|cjs)$/
 const TEXT_NAME = /(\.(ts|js|mjs|cjs|json|md|yaml|yml|sh|sql|xml|toml|env)|Makefile|Dockerfile)$/
 
-/** Folders whose JSON is data: large, generated, and no text of ours. */
+/** Folders of data: large, generated, and no text of ours. Of their code only imports are looked at. */
 const DATA = /^(infra\/config\/catalog|test\/fixtures)\//
 
 /** Lines that must not stand in code; the brackets keep the patterns from finding themselves. */
@@ -54,20 +55,24 @@ const IMPURE = /\b(Date\.now\(|new Date\(\)|performance\.now|Math\.random|proces
 export function checkTidiness(root: string): Finding[] {
   const paths = listFiles(root)
   const texts = [...paths, ...topLevel(root).filter(name => name !== 'package-lock.json')]
-    .filter(path => TEXT_NAME.test(path) && !DATA.test(path))
+    .filter(path => TEXT_NAME.test(path) && (isSource(path) || !DATA.test(path)))
     .map(path => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+  const judged = texts.filter(({ path }) => !DATA.test(path))
   const sources = texts.filter(({ path }) => isSource(path))
   return [
     ...topLevel(root).flatMap(checkPlace),
     ...paths.flatMap(checkName),
-    ...texts.flatMap(checkLeftovers),
-    ...sources.flatMap(source => [
-      ...checkHeader(source),
-      ...checkLength(source),
-      ...checkFunctions(source),
-      ...checkPurity(source),
-    ]),
+    ...judged.flatMap(checkLeftovers),
+    ...judged
+      .filter(({ path }) => isSource(path))
+      .flatMap(source => [
+        ...checkHeader(source),
+        ...checkLength(source),
+        ...checkFunctions(source),
+        ...checkPurity(source),
+      ]),
     ...findDeadFiles(root, sources),
+    ...findSharedOracles(sources),
   ]
 }
 

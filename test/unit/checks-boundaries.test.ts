@@ -74,6 +74,19 @@ describe('import rules', () => {
       broken: ['services-know-no-service services/feed/b.ts'],
     },
     {
+      name: 'infra that touches the insides of kafkajs',
+      files: {
+        'infra/kafka/a.ts': "import 'kafkajs/src/cluster.js'",
+        'infra/kafka/b.ts': "import './client/internals.ts'",
+        'infra/kafka/client/internals.ts': "import 'kafkajs/src/cluster.js'",
+        'node_modules/kafkajs/src/cluster.js': '',
+      },
+      broken: [
+        'kafkajs-insides-stay-with-its-corrections infra/kafka/a.ts',
+        'kafkajs-insides-stay-with-its-corrections infra/kafka/b.ts',
+      ],
+    },
+    {
       name: 'a service that reads with a group by the runner',
       files: { 'services/accounts/main.ts': "import '#streams/runner/run.ts'", 'streams/runner/run.ts': '' },
       broken: [],

@@ -34,6 +34,30 @@ describe('tidiness', () => {
       },
       broken: [],
     },
+    ...[
+      { name: 'a type', statement: "import type { Step } from '#streams/book/step.ts'", isShared: false },
+      { name: 'types by name', statement: "import { type A, type B } from '#streams/book/step.ts'", isShared: false },
+      { name: 'another oracle', statement: "import { b } from './b.ts'", isShared: false },
+      { name: 'a package', statement: "import { b } from 'chai'", isShared: false },
+      { name: 'a value of a stream', statement: "import { step } from '#streams/book/step.ts'", isShared: true },
+      {
+        name: 'a value beside a type',
+        statement: "import {\n  type Step,\n  step,\n} from '../../streams/book/step.ts'",
+        isShared: true,
+      },
+      { name: 'a value at run time', statement: "await import('#streams/book/step.ts')", isShared: true },
+      { name: 'a value by way of a fixture', statement: "export * from '../fixtures/a.ts'", isShared: true },
+    ].map(({ name, statement, isShared }) => ({
+      name: `an oracle that imports ${name}`,
+      files: {
+        'test/unit/a.test.ts': "/**\n * Claims.\n */\nimport '#test/oracles/a.ts'\n",
+        'test/oracles/a.ts': `${HEADER}${statement}\n`,
+        'test/oracles/b.ts': HEADER,
+        'test/fixtures/a.ts': HEADER,
+        'test/unit/b.test.ts': "/**\n * Claims.\n */\nimport '../oracles/b.ts'\nimport '../fixtures/a.ts'\n",
+      },
+      broken: isShared ? ['oracle-shares-code test/oracles/a.ts'] : [],
+    })),
     {
       name: 'a file that is started by its name',
       files: { ...started("spawn(new URL('./child.ts', import.meta.url))\n"), 'infra/kafka/child.ts': HEADER },
