@@ -1,17 +1,22 @@
 /**
  * Kafka's own client as a second reader of topics: what it reads is what the log holds.
  *
- * Runs test/fault/ground-truth/ReadTopic.java from source, with the jars that infra/stack keeps in its
- * cache. Needs a JDK of 17 or newer; where there is none, or no jars, it says so and tests go by their own
- * books alone. Invariant: what it returns is a whole reading; a reading that was cut short throws.
+ * Runs test/fault/ground-truth/ReadTopic.java from source, with the jars that infra/stack keeps in its cache. Needs a JDK
+ * of 17 or newer; continuous integration installs one, elsewhere its absence is noted. Invariant: what it returns is a
+ * whole reading; a reading that was cut short throws.
  */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { KafkaSettings } from '#infra/runtime/kafka-settings.ts'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
-import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
+import { FIRST_COMPILER_ONLY, provideJava } from '#infra/stack/java.ts'
+import { provideKafkaJars } from '#infra/stack/native/kafka.ts'
+import type { ToolContext } from '#infra/stack/native/native-server.ts'
 import { runTool } from '#infra/stack/one-shot.ts'
+import { installPackages } from '#infra/stack/system-packages.ts'
+import { isContinuousIntegration, noteAbsence } from './absences.ts'
 
 /** A record as the Java client reads it; key and value as bytes. */
 export interface JavaRecord {
@@ -26,28 +31,53 @@ export type Isolation = 'read_committed' | 'read_uncommitted'
 
 /** Reads whole topics. */
 export interface JavaReader {
-  read(brokers: readonly string[], topic: string, isolation?: Isolation): Promise<JavaRecord[]>
+  read(brokers: readonly string[], topic: string, isolation?: Isolation, access?: KafkaSettings): Promise<JavaRecord[]>
 }
 
 const SOURCE = fileURLToPath(new URL('../fault/ground-truth/ReadTopic.java', import.meta.url))
+const SYSTEM_RUNTIMES = '/usr/lib/jvm'
 const READ_LIMIT_MS = 240_000
+const INSTALL_LIMIT_MS = 300_000
+const LOWEST = 17
 const MEMORY = ['-Xmx512m', '-XX:+UseSerialGC', FIRST_COMPILER_ONLY]
 
-/** The reader, or undefined where this machine cannot run it, which a line on the console tells. */
-export function findJavaReader(environment: NodeJS.ProcessEnv = process.env): JavaReader | undefined {
-  const launcher = findJdk(environment)
-  const jars = findJars(cacheDirectory(environment))
-  if (launcher === undefined || jars === undefined) {
-    const missing = launcher === undefined ? 'no JDK was found (javac)' : 'no Kafka jars are in the download cache'
-    console.log(`      (${missing}: the Java client does not check these readings; the tests' own books alone do)`)
-    return undefined
+/** The reader, or undefined where this machine has no JDK. */
+export async function findJavaReader(
+  environment: NodeJS.ProcessEnv = process.env,
+  installedIn = SYSTEM_RUNTIMES,
+): Promise<JavaReader | undefined> {
+  const folder = mkdtempSync(join(tmpdir(), 'marketlog-jdk-'))
+  const find = () => findJdk(environment, installedIn)
+  const context: ToolContext = {
+    ...{ cacheDir: cacheDirectory(environment), environment, logFile: join(folder, 'log') },
+    say: line => console.error(`  [java] ${line}`),
+    signal: AbortSignal.timeout(INSTALL_LIMIT_MS),
   }
+  try {
+    const launcher = find() ?? (isContinuousIntegration(environment) ? await installJdk(context, find) : undefined)
+    if (launcher !== undefined)
+      return javaReader(launcher, await provideKafkaJars(context, await provideJava(context, LOWEST)), environment)
+    noteAbsence('a JDK (javac)', "Kafka's own client does not read the topics a second time", environment)
+    return undefined
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+const installJdk = (context: ToolContext, find: () => string | undefined): Promise<string> =>
+  installPackages(context, ['default-jdk-headless'], "A JDK is needed to run Kafka's own client", find)
+
+function javaReader(launcher: string, jars: string, environment: NodeJS.ProcessEnv): JavaReader {
   return {
-    async read(brokers, topic, isolation = 'read_committed') {
+    async read(brokers, topic, isolation = 'read_committed', access = undefined) {
       const folder = mkdtempSync(join(tmpdir(), 'marketlog-java-'))
       const file = join(folder, 'records.tsv')
       try {
         const args = [...MEMORY, '-cp', join(jars, '*'), SOURCE, brokers.join(','), topic, isolation, file]
+        if (access !== undefined) {
+          args.push(join(folder, 'client.properties'))
+          writeFileSync(join(folder, 'client.properties'), propertiesOf(access), { mode: 0o600 })
+        }
         const signal = AbortSignal.timeout(READ_LIMIT_MS)
         await runTool({ command: launcher, args, limitMs: READ_LIMIT_MS, signal, environment })
         return readFileSync(file, 'latin1').split('\n').filter(Boolean).map(recordOf)
@@ -58,6 +88,20 @@ export function findJavaReader(environment: NodeJS.ProcessEnv = process.env): Ja
   }
 }
 
+/** The client's settings by Kafka's own names. */
+function propertiesOf({ tls, sasl }: KafkaSettings): string {
+  const protocol = `${sasl ? 'SASL_' : ''}${tls ? 'SSL' : 'PLAINTEXT'}`
+  const login = sasl?.mechanism === 'plain' ? 'plain.PlainLoginModule' : 'scram.ScramLoginModule'
+  const lines = [`security.protocol=${protocol}`]
+  if (tls?.ca !== undefined) lines.push('ssl.truststore.type=PEM', `ssl.truststore.location=${tls.ca}`)
+  if (sasl !== undefined) {
+    const credentials = `username="${sasl.user}" password="${sasl.password()}"`
+    const module = `org.apache.kafka.common.security.${login} required ${credentials};`
+    lines.push(`sasl.mechanism=${sasl.mechanism.toUpperCase()}`, `sasl.jaas.config=${module}`)
+  }
+  return `${lines.join('\n')}\n`
+}
+
 function recordOf(line: string): JavaRecord {
   const [partition, offset, key, value] = line.split('\t')
   const bytes = (text = '-') => (text === '-' ? null : Buffer.from(text, 'base64'))
@@ -65,18 +109,14 @@ function recordOf(line: string): JavaRecord {
 }
 
 /** A `java` with the compiler beside it: JAVA_HOME, PATH, then /usr/lib/jvm. */
-function findJdk({ JAVA_HOME, PATH = '' }: NodeJS.ProcessEnv): string | undefined {
-  const system = '/usr/lib/jvm'
-  const installed = existsSync(system) ? readdirSync(system).map(name => join(system, name, 'bin')) : []
+export function findJdk(
+  { JAVA_HOME, PATH = '' }: ToolContext['environment'],
+  installedIn = SYSTEM_RUNTIMES,
+): string | undefined {
+  const installed = existsSync(installedIn) ? readdirSync(installedIn).map(name => join(installedIn, name, 'bin')) : []
   return [...(JAVA_HOME ? [join(JAVA_HOME, 'bin')] : []), ...PATH.split(delimiter), ...installed]
     .map(directory => join(directory, 'javac'))
     .filter(compiler => existsSync(compiler))
     .map(compiler => join(dirname(realpathSync(compiler)), 'java'))
     .find(launcher => existsSync(launcher))
-}
-
-function findJars(cache: string): string | undefined {
-  const kept = existsSync(cache) ? readdirSync(cache).filter(name => /^kafka-[\d.]+-[0-9a-f]+$/.test(name)) : []
-  const newest = kept.sort().at(-1)
-  return newest === undefined ? undefined : join(cache, newest)
 }

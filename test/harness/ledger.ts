@@ -3,7 +3,8 @@
  *
  * Compares two lists of entries, key by key. Invariant: every entry of either list is accounted for
  * once: it agrees, is lost (expected, never came), doubled (came more often than expected), phantom
- * (came, never expected) or out of order (came, but not in the order that its key expects).
+ * (came, never expected) or out of order (came, but not in the order that its key expects). A ledger states how
+ * many entries its scenario promises; one with fewer expects too little to prove anything and does not balance.
  */
 
 /** One thing that happened to a key; equal texts are the same thing. */
@@ -12,8 +13,12 @@ export interface LedgerEntry {
   what: string
 }
 
+/** How many entries a scenario promises at least, or that it promises none at all. */
+export type Least = number | 'none'
+
 /** The counts, with a few examples of each fault. */
 export interface Ledger {
+  least: Least
   keys: number
   expected: number
   actual: number
@@ -26,13 +31,14 @@ export interface Ledger {
 
 const EXAMPLES_KEPT = 5
 
-/** Compares what was expected with what came; both in the order of their keys' histories. */
-export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<LedgerEntry>): Ledger {
+/** Compares what was expected, at least so many entries, with what came; both in the order of their keys' histories. */
+export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<LedgerEntry>, least: Least): Ledger {
+  if (least !== 'none' && !(least >= 1)) throw new RangeError(`a ledger of at least ${least} entries proves nothing`)
   const wanted = byKey(expected)
   const came = byKey(actual)
   const ledger: Ledger = {
-    keys: 0,
-    ...{ expected: 0, actual: 0, lost: 0, doubled: 0, phantom: 0, outOfOrder: 0 },
+    ...{ least, keys: 0, expected: 0, actual: 0 },
+    ...{ lost: 0, doubled: 0, phantom: 0, outOfOrder: 0 },
     examples: [],
   }
   for (const key of new Set([...wanted.keys(), ...came.keys()])) {
@@ -42,15 +48,16 @@ export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<Led
   return ledger
 }
 
-/** Whether nothing is lost, doubled, phantom or out of order. */
-export function isBalanced({ lost, doubled, phantom, outOfOrder }: Ledger): boolean {
-  return lost + doubled + phantom + outOfOrder === 0
+/** Whether nothing is lost, doubled, phantom or out of order, among as many entries as were promised. */
+export function isBalanced({ least, expected, lost, doubled, phantom, outOfOrder }: Ledger): boolean {
+  const isFilled = least === 'none' ? expected === 0 : expected >= least
+  return isFilled && lost + doubled + phantom + outOfOrder === 0
 }
 
 /** The ledgers of several views as one table, faults' examples below it. */
 export function ledgerTable(ledgers: Record<string, Ledger>): string {
-  const columns = ['keys', 'expected', 'actual', 'lost', 'doubled', 'phantom', 'outOfOrder'] as const
-  const names = ['keys', 'expected', 'actual', 'lost', 'doubled', 'phantom', 'out of order']
+  const columns = ['least', 'keys', 'expected', 'actual', 'lost', 'doubled', 'phantom', 'outOfOrder'] as const
+  const names = ['least', 'keys', 'expected', 'actual', 'lost', 'doubled', 'phantom', 'out of order']
   const rows = [
     ['', ...names],
     ...Object.entries(ledgers).map(([view, ledger]) => [view, ...columns.map(column => String(ledger[column]))]),
@@ -66,9 +73,12 @@ export function ledgerTable(ledgers: Record<string, Ledger>): string {
 export function expectBalanced(ledgers: Record<string, Ledger>, say: (table: string) => void = console.log): void {
   const table = ledgerTable(ledgers)
   say(table)
+  if (Object.keys(ledgers).length === 0) throw new Error('nothing is held against the reference')
   const broken = Object.entries(ledgers).filter(([, ledger]) => !isBalanced(ledger))
   if (broken.length > 0)
-    throw new Error(`${broken.map(([view]) => view).join(', ')} differ from the reference:\n${table}`)
+    throw new Error(
+      `${broken.map(([view]) => view).join(', ')} differ from the reference or hold less than promised:\n${table}`,
+    )
 }
 
 function byKey(entries: Iterable<LedgerEntry>): Map<string, string[]> {

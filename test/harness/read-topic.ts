@@ -59,8 +59,8 @@ export async function readByJava(
   topic: TopicKey,
 ): Promise<{ entries: LedgerEntry[]; aborted: number }> {
   const name = kafka.topicName(topic)
-  const committed = await java.read(kafka.brokers, name)
-  const all = await java.read(kafka.brokers, name, 'read_uncommitted')
+  const committed = await java.read(kafka.brokers, name, 'read_committed', kafka.settings)
+  const all = await java.read(kafka.brokers, name, 'read_uncommitted', kafka.settings)
   // One client's partitions come interleaved; within each the order is the log's.
   committed.sort((a, b) => a.partition - b.partition || a.offset - b.offset)
   return {

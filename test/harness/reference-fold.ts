@@ -22,6 +22,8 @@ export interface GivenRefresh {
   provider: string
   refreshId: string
   observedAt: number
+  /** When the log took its last record, about; left out where its time lies in the past for sure. */
+  appendedAt?: number
   currency: string
   usdRate: string
   entries: readonly GivenEntry[]
@@ -113,6 +115,7 @@ function judged(
   staged: ReadonlyMap<number, ExpectedRow>,
 ): { verdict: Verdict; reason: string | null } {
   if (!refresh.completed) return { verdict: 'incomplete', reason: 'count_mismatch' }
+  if (minutesAhead(refresh) > 10) return { verdict: 'failed', reason: 'from_the_future' }
   if (refresh.observedAt <= judgedAt) return { verdict: 'stale', reason: 'not_newer' }
   const shared = [...rows].filter(([itemId]) => staged.has(itemId))
   const lost = rows.size - shared.length
@@ -121,6 +124,10 @@ function judged(
   if (looksLike === null || looksLike === suspect) return { verdict: 'applied', reason: looksLike }
   return { verdict: 'quarantined', reason: looksLike }
 }
+
+/** How far its time lies after the one at which the log took it. */
+const minutesAhead = ({ observedAt, appendedAt = observedAt }: GivenRefresh): number =>
+  (observedAt - appendedAt) / 60_000
 
 /** By over 80 percent, in the provider's currency or, when that changed, in dollars. */
 function hasMoved(before: ExpectedRow, now: ExpectedRow): boolean {

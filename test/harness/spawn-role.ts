@@ -3,7 +3,8 @@
  *
  * Starts `marketlog run <role>` on servers that are set up, with exactly the given environment, and keeps
  * what it logs.
- * Invariant: the child never outlives the test process's own cleaning up, and a kill is a real signal.
+ * States: running -> ended by a signal of the test, by `stop`, or by itself. Invariant: the child never outlives the test
+ * process's own cleaning up, a kill is a real signal, and `stop` rejects after an end by itself that was not announced.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,7 +12,8 @@ import { fileURLToPath } from 'node:url'
 import { eventually, within } from './eventually.ts'
 
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
-const STOP_LIMIT_MS = 20_000
+/** Longer than the 20 s after which a process that does not stop says so itself. */
+const STOP_LIMIT_MS = 25_000
 const LINES_KEPT = 20_000
 
 /** How a process ended. */
@@ -34,9 +36,19 @@ export interface SpawnedRole {
   kill(signal: NodeJS.Signals): void
   /** Resolves when the process has ended, however. */
   readonly ended: Promise<Ending>
-  /** SIGTERM, then SIGKILL after the limit; resolves when the process has ended. */
+  /** Announces that the process ends by itself, after a line that the pattern matches. */
+  expectEnd(reason: RegExp): void
+  /** Announces that it may do so. */
+  allowEnd(reason: RegExp): void
+  /** SIGTERM; resolves when the process has ended. Rejects when it ended otherwise than was announced, or not in time. */
   stop(): Promise<void>
 }
+
+/** Processes to be killed where the test process ends before it could stop them. */
+const living = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of living) child.kill('SIGKILL')
+})
 
 /** Starts a role, or several named with blanks between, as a process; resolves when it exists, not when it is ready. */
 export async function spawnRole(role: string, environment: Record<string, string>): Promise<SpawnedRole> {
@@ -48,12 +60,18 @@ export async function spawnRole(role: string, environment: Record<string, string
   const ended = once(child, 'exit').then(([code, signal]) => ({ code, signal }) as Ending)
   let isSilent = false
   // Unlike its exit, this comes after its last line.
-  child.once('close', () => {
+  const closed = once(child, 'close').then(() => {
     isSilent = true
   })
   await Promise.race([once(child, 'spawn'), ended])
+  living.add(child)
+  void ended.then(() => living.delete(child))
   if (child.pid === undefined) throw new Error(`${role} could not be started as a process`)
-  const hasEnded = () => child.exitCode !== null || child.signalCode !== null
+  const announced: AnnouncedEnd[] = []
+  const sent = new Set<NodeJS.Signals>()
+  const kill = (signal: NodeJS.Signals): void => {
+    if (child.kill(signal)) sent.add(signal)
+  }
   const line: SpawnedRole['line'] = async (pattern, limitMs) => {
     const seen = () => lines.find(one => pattern.test(one)) ?? (isSilent ? null : undefined)
     const found = await eventually(seen, limitMs, `a line of ${role} like ${pattern}`)
@@ -61,24 +79,52 @@ export async function spawnRole(role: string, environment: Record<string, string
     return found
   }
   return {
-    role,
-    pid: child.pid,
+    ...{ role, pid: child.pid, line, kill, ended },
     lines: () => lines,
-    line,
     baseUrl: async limitMs => {
       const { port } = JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number }
       return `http://127.0.0.1:${port}`
     },
-    kill: signal => void child.kill(signal),
-    ended,
+    expectEnd: reason => void announced.push({ reason, isCertain: true }),
+    allowEnd: reason => void announced.push({ reason, isCertain: false }),
     async stop() {
-      if (hasEnded()) return
-      child.kill('SIGCONT')
-      child.kill('SIGTERM')
-      await within(ended, STOP_LIMIT_MS, `${role} to stop`).catch(() => child.kill('SIGKILL'))
-      await ended
+      if (child.exitCode === null && child.signalCode === null) {
+        kill('SIGCONT')
+        kill('SIGTERM')
+        // A signal that this does not count as sent: the process did not end as it was told to.
+        await within(ended, STOP_LIMIT_MS, `${role} to stop`).catch(() => child.kill('SIGKILL'))
+      }
+      const ending = await ended
+      await closed
+      judgeEnd({ role, lines, ending, sent, announced })
     },
   }
+}
+
+interface AnnouncedEnd {
+  reason: RegExp
+  /** Whether it must happen, rather than may. */
+  isCertain: boolean
+}
+
+/** Throws when a process ended otherwise than was announced; a signal of the test announces its own end. */
+function judgeEnd(run: {
+  role: string
+  lines: readonly string[]
+  ending: Ending
+  sent: ReadonlySet<NodeJS.Signals>
+  announced: readonly AnnouncedEnd[]
+}): void {
+  const { role, lines, ending, sent, announced } = run
+  const isOrdered = ending.signal === null ? sent.has('SIGTERM') && ending.code === 0 : sent.has(ending.signal)
+  const wasSaid = ({ reason }: AnnouncedEnd): boolean => !isOrdered && lines.some(line => reason.test(line))
+  const missing = announced.find(one => one.isCertain && !wasSaid(one))
+  if (missing) throw new Error(`${role} did not end by itself for ${missing.reason}, which was announced`)
+  if (isOrdered || announced.some(wasSaid)) return
+  const last = lines.slice(-20).join('\n')
+  throw new Error(
+    `${role} ended by itself unannounced (${ending.signal ?? `code ${ending.code}`}); its last lines:\n${last}`,
+  )
 }
 
 function collectLines(child: ChildProcess): string[] {

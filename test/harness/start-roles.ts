@@ -1,8 +1,9 @@
 /**
  * Roles inside the test's process, behind one HTTP host, as `marketlog run` starts them.
  *
- * Invariant: a role that calls `fail` fails the test that waits for it; `stop` stops the roles in
- * reverse order, then the host, and may be called twice.
+ * `stop` stops the roles in reverse order, then the host, and may be called twice.
+ * Invariant: a role that calls `fail` fails the test that waits for it to be ready, and every `stop`, unless the failure
+ * was announced; so does an announced failure that did not happen.
  */
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -14,7 +15,7 @@ import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts
 import { loadRole, type RoleName } from '#services/cli/roles.ts'
 import { eventually } from './eventually.ts'
 
-const READY_LIMIT_MS = 60_000
+const READY_LIMIT_MS = 30_000
 
 /** Roles that run in the test's process. */
 export interface StartedRoles {
@@ -25,6 +26,9 @@ export interface StartedRoles {
   readonly failures: readonly Error[]
   /** Resolves when every role says that it is ready. */
   ready(limitMs?: number): Promise<void>
+  /** Announces a failure; `reason` matches its message. */
+  expectFailure(reason: RegExp): void
+  /** Rejects when a failure was not announced, or an announced one did not happen. */
   stop(): Promise<void>
 }
 
@@ -40,6 +44,7 @@ export async function startRoles(
   const baseUrl = `http://127.0.0.1:${port}`
   const ending = new AbortController()
   const failures: Error[] = []
+  const announced: RegExp[] = []
   const running: RunningRole[] = []
   let catalog: Promise<CatalogReader> | undefined
   let stopped: Promise<void> | undefined
@@ -62,6 +67,7 @@ export async function startRoles(
     const reader = await catalog?.catch(() => undefined)
     await reader?.close()
     await http.close()
+    judgeFailures(failures, announced)
   }
   const stop = () => {
     stopped ??= stopAll()
@@ -73,7 +79,7 @@ export async function startRoles(
       running.push(await start(context))
     }
   } catch (error) {
-    await stop()
+    await stop().catch(() => undefined)
     throw error
   }
   for (const role of running) http.watch(role.name, () => role.ready())
@@ -87,6 +93,15 @@ export async function startRoles(
         if (failures[0]) throw failures[0]
       }
     },
+    expectFailure: reason => void announced.push(reason),
     stop,
   }
+}
+
+/** Throws when failures are not those that were announced. */
+function judgeFailures(failures: readonly Error[], announced: readonly RegExp[]): void {
+  const unannounced = failures.find(({ message }) => !announced.some(reason => reason.test(message)))
+  if (unannounced) throw new Error(`a role failed unannounced: ${unannounced.message}`, { cause: unannounced })
+  const missing = announced.find(reason => !failures.some(({ message }) => reason.test(message)))
+  if (missing) throw new Error(`no role failed for ${missing}, which was announced`)
 }

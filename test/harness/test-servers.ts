@@ -2,7 +2,7 @@
  * The servers of a test run: started once, when the first test needs them, and stopped at its end.
  *
  * With MARKETLOG_TEST_SERVERS naming a servers.json (as `infra/stack/main.ts up` writes it) the run
- * uses those servers and stops nothing. Otherwise the order is the platform's own: addresses in the
+ * uses those servers and stops nothing; with `none` a test that asks for a server fails. Otherwise the order is the platform's own: addresses in the
  * environment, containers where a Docker engine answers, native servers with their data in a folder of
  * its own under the system's temporary folder, wiped at the end. Invariant: one set per run, and none is left
  * running; every namespace on them belongs to one test file.
@@ -13,6 +13,7 @@ import { dirname, join } from 'node:path'
 import { dockerAnswers } from '#infra/stack/docker.ts'
 import { provideServers, removeServerData, type ServerAddresses } from '#infra/stack/servers.ts'
 import { startContainers } from './containers.ts'
+import { untracked } from './open-handles.ts'
 
 interface TestServers {
   addresses: ServerAddresses
@@ -26,13 +27,16 @@ interface SharedServers extends ServerAddresses {
   endWithRun?: boolean
 }
 
+/** What MARKETLOG_TEST_SERVERS says where no test may ask for one. */
+const NO_SERVERS = 'none'
+
 const ADDRESS_VARIABLES = ['KAFKA_BROKERS', 'SCHEMA_REGISTRY_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'DATABASE_URL']
 
 let started: Promise<TestServers> | undefined
 
 /** The addresses of the run's servers; starts them at the first call. */
 export async function testServers(): Promise<ServerAddresses> {
-  started ??= startTestServers(process.env)
+  started ??= untracked(() => startTestServers(process.env))
   return (await started).addresses
 }
 
@@ -61,6 +65,7 @@ export async function stopTestServers(): Promise<void> {
 
 async function startTestServers(env: NodeJS.ProcessEnv): Promise<TestServers> {
   const shared = env.MARKETLOG_TEST_SERVERS
+  if (shared === NO_SERVERS) throw new Error('a unit test asked for a server: it belongs in test/integration')
   if (shared !== undefined) {
     const { endWithRun = false, ...addresses } = JSON.parse(readFileSync(shared, 'utf8')) as SharedServers
     return { addresses, endWithRun, stop: async () => {} }

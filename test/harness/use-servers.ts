@@ -3,7 +3,8 @@
  *
  * Creates topics, schemas, tables and catalog through the platform's own set-up step, and removes the
  * namespace after the file's last test. Invariant: two test files never see each other's topics, groups,
- * keys, databases or subjects, so they may share servers, also with other runs.
+ * keys, databases or subjects, so they may share servers, also with other runs; a role that ended unannounced fails
+ * the file, whether a test looked at it or not.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -15,6 +16,7 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import type { ServerAddresses, ServerName } from '#infra/stack/servers.ts'
 import type { RoleName } from '#services/cli/roles.ts'
+import { addressVariables } from '#services/cli/settle-environment.ts'
 import { type OwnServer, type OwnServerOptions, openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
 import { type SpawnedRole, spawnRole } from './spawn-role.ts'
@@ -23,19 +25,23 @@ import { serversEndWithRun, testServers } from './test-servers.ts'
 
 const START_LIMIT_MS = 300_000
 
-/** A test file's place on the servers; its members may be read from the first `before` hook on. */
-export interface TestPlatform {
+/** A test file's place on servers, those of the run or a cluster of its own; its members may be read from the first `before` hook on. */
+export interface TestPlace {
   readonly namespace: string
   readonly config: PlatformConfig
   /** The environment that gives a child process the same configuration. */
   readonly environment: Record<string, string>
   readonly log: Log
+  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
+  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
+}
+
+/** A test file's place on the servers of the run. */
+export interface TestPlatform extends TestPlace {
   /** A server that is this file's alone. */
   own(name: ServerName): OwnServer
   /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
   startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
-  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
-  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
 }
 
 /**
@@ -73,14 +79,14 @@ export function useServers(
 
   async function end(): Promise<void> {
     // In reverse, as a process would stop them; a role that a test has stopped already stops at once.
-    for (const one of started.reverse()) await one.stop()
+    const problems: unknown[] = []
+    for (const one of started.reverse()) await one.stop().catch(problem => problems.push(problem))
     try {
-      if (place === undefined) return
-      await removeNamespace(place.config, place.log, { keepSubjects: await serversEndWithRun() })
-      rmSync(place.config.stateDir, { recursive: true, force: true })
+      if (place !== undefined) await removePlace(place)
     } finally {
       for (const server of own.values()) await server.close()
     }
+    if (problems.length > 0) throw problems[0]
   }
 
   const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
@@ -112,18 +118,18 @@ export function useServers(
   }
 }
 
+async function removePlace({ config, log }: Pick<TestPlatform, 'config' | 'log'>): Promise<void> {
+  await removeNamespace(config, log, { keepSubjects: await serversEndWithRun() })
+  rmSync(config.stateDir, { recursive: true, force: true })
+}
+
 function describePlace(addresses: ServerAddresses, stateDir: string) {
   const namespace = `t${randomBytes(4).toString('hex')}.`
   const environment: Record<string, string> = {
     MARKETLOG_NAMESPACE: namespace,
     MARKETLOG_STATE_DIR: stateDir,
     MARKETLOG_RUN_DIR: join(stateDir, 'run'),
-    KAFKA_BROKERS: addresses.kafka.join(','),
-    SCHEMA_REGISTRY_URL: addresses.schemaRegistry,
-    REDIS_URL: addresses.redis,
-    CLICKHOUSE_URL: addresses.clickhouse,
-    CLICKHOUSE_READONLY_URL: addresses.clickhouseReadOnly,
-    DATABASE_URL: addresses.postgres,
+    ...(addressVariables(addresses) as Record<string, string>),
     HOST: '127.0.0.1',
     PORT: '0',
     MARKET: 'empty',

@@ -11,6 +11,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { allTopics } from '#schemas/topics.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { removeNamespace } from '#test/harness/remove-namespace.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -19,6 +20,8 @@ const topicNames = async (kafka: KafkaConnection): Promise<string[]> => {
   await admin.connect()
   return admin.listTopics().finally(() => admin.disconnect())
 }
+
+const LISTED_LIMIT_MS = 10_000
 
 describe('a namespace that is set up', () => {
   const platform = useServers()
@@ -53,6 +56,7 @@ describe('a role as a process', () => {
 
   it('is told apart from a role that cannot start', async () => {
     const role = await platform.spawnRole('feed', { KAFKA_BROKERS: '' })
+    role.expectEnd(/KAFKA_BROKERS/)
     let reason: unknown
     await role.baseUrl(30_000).catch(error => {
       reason = error
@@ -78,8 +82,15 @@ describe('a namespace that is removed', () => {
     }
     await removeNamespace(other, log)
 
-    const names = await topicNames(connected(config))
-    expect(names.filter(name => name.startsWith(other.namespace))).to.deep.equal([])
+    // The controller has deleted them; a busy broker hears of it later.
+    const names = await eventually(
+      async () => {
+        const all = await topicNames(connected(config))
+        return all.some(name => name.startsWith(other.namespace)) ? undefined : all
+      },
+      LISTED_LIMIT_MS,
+      'its topics to be gone',
+    )
     expect(names.filter(name => name.startsWith(config.namespace))).to.have.length(allTopics.length)
     expect(await redis.exists(`${other.namespace}key`, `${config.namespace}key`)).to.equal(1)
     const databases = await clickhouse.rows<{ name: string }>('SHOW DATABASES')

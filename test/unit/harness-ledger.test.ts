@@ -3,7 +3,14 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { expectBalanced, isBalanced, type LedgerEntry, ledgerTable, openLedger } from '#test/harness/ledger.ts'
+import {
+  expectBalanced,
+  isBalanced,
+  type Least,
+  type LedgerEntry,
+  ledgerTable,
+  openLedger,
+} from '#test/harness/ledger.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
 
 const entries = (key: string, ...whats: string[]): LedgerEntry[] => whats.map(what => ({ key, what }))
@@ -21,14 +28,14 @@ describe('ledger', () => {
   ]
   for (const { name, wanted, came, faults } of cases)
     it(`counts ${name}`, () => {
-      const { lost, doubled, phantom, outOfOrder } = openLedger(entries('k', ...wanted), entries('k', ...came))
+      const { lost, doubled, phantom, outOfOrder } = openLedger(entries('k', ...wanted), entries('k', ...came), 1)
       expect([lost, doubled, phantom, outOfOrder]).to.deep.equal(faults)
     })
 
   it('does not care how the histories of different keys interleave', () => {
     const wanted = [...entries('a', '1', '2'), ...entries('b', '1', '2')]
     const came = [...entries('b', '1'), ...entries('a', '1'), ...entries('b', '2'), ...entries('a', '2')]
-    expect(isBalanced(openLedger(wanted, came))).to.equal(true)
+    expect(isBalanced(openLedger(wanted, came, 4))).to.equal(true)
   })
 
   it('accounts for every entry of a random damage', () => {
@@ -36,7 +43,7 @@ describe('ledger', () => {
       fc.property(fc.array(fc.string({ maxLength: 2 })), fc.integer({ min: 0 }), (whats, seed) => {
         const random = randomOf(seed)
         const came = random.shuffle(whats).filter(() => random.chance(0.8))
-        const ledger = openLedger(entries('k', ...whats), entries('k', ...came))
+        const ledger = openLedger(entries('k', ...whats), entries('k', ...came), 1)
         expect(ledger.expected - ledger.lost).to.equal(ledger.actual - ledger.doubled - ledger.phantom)
         expect(ledger.lost).to.equal(whats.length - came.length)
       }),
@@ -44,8 +51,22 @@ describe('ledger', () => {
   })
 
   it('prints one table and throws when something is missing', () => {
-    const ledger = openLedger(entries('k', 'a', 'b'), entries('k', 'a'))
-    expect(ledgerTable({ topic: ledger })).to.match(/keys +expected +actual +lost[\s\S]*topic +1 +2 +1 +1 +0/)
+    const ledger = openLedger(entries('k', 'a', 'b'), entries('k', 'a'), 2)
+    expect(ledgerTable({ topic: ledger })).to.match(/least +keys +expected +actual +lost[\s\S]*topic +2 +1 +2 +1 +1 +0/)
     expect(() => expectBalanced({ topic: ledger }, () => {})).to.throw('topic differ from the reference')
+  })
+
+  it('does not balance with fewer entries than its scenario promises, least of all with none', () => {
+    const balances = (count: number, least: Least): boolean => {
+      const same = entries('k', ...Array.from({ length: count }, (_, at) => String(at)))
+      return isBalanced(openLedger(same, same, least))
+    }
+    expect([balances(0, 1), balances(2, 3), balances(3, 3), balances(4, 3)]).to.deep.equal([false, false, true, true])
+    expect([balances(0, 'none'), balances(1, 'none')]).to.deep.equal([true, false])
+    expect(() => balances(0, 0)).to.throw('proves nothing')
+    expect(() => balances(0, Number.NaN)).to.throw('proves nothing')
+    const empty = openLedger([], [], 1)
+    expect(() => expectBalanced({ topic: empty }, () => {})).to.throw('hold less than promised')
+    expect(() => expectBalanced({}, () => {})).to.throw('nothing is held against the reference')
   })
 })

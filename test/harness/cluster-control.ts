@@ -1,0 +1,105 @@
+/**
+ * Sees and moves the leaders of a test's own cluster, by the listeners that no proxy harms.
+ *
+ * Changes only the order of replicas and who leads. Invariant: whole means that each broker, asked by itself, sees every partition
+ * with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
+ */
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { electPreferredLeaders } from './elect-leaders.ts'
+import { eventually } from './eventually.ts'
+import type { ClusterPlace } from './use-cluster.ts'
+
+/** A partition as a broker sees it. */
+export interface SeenPartition {
+  topic: string
+  partition: number
+  leader: number
+  replicas: number[]
+  inSync: number[]
+}
+
+/** A cluster's leaders in a test's hands. */
+export interface ClusterControl {
+  /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
+  look(broker?: number): Promise<SeenPartition[]>
+  /** Resolves when the cluster is whole; what is missing is the reason when the limit is over. */
+  whole(limitMs: number): Promise<void>
+  /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
+  moveLeaders(topics: readonly string[], next: (leader: number) => number, limitMs: number): Promise<number>
+}
+
+const ASK_LIMIT_MS = 2_000
+
+/** Opens the control of a file's cluster. */
+export function openClusterControl(place: ClusterPlace): ClusterControl {
+  const connect = (brokers: string[]): KafkaConnection => {
+    const { config, log } = place
+    const kafka = { ...config.kafka, tls: undefined, sasl: undefined }
+    const servers = { ...config.servers, kafka: brokers }
+    return connectKafka({ config: { ...config, kafka, servers }, role: 'test', log })
+  }
+  const all = connect(place.cluster.plain)
+
+  async function ask<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
+    const admin = kafka.newClient('control', { requestTimeout: ASK_LIMIT_MS, retry: { retries: 1 } }).admin()
+    await admin.connect()
+    return work(admin).finally(() => admin.disconnect())
+  }
+  /** A new client asks the one broker that it was given. */
+  const lookAt = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
+    ask(kafka, async admin => {
+      const { topics } = await admin.fetchTopicMetadata()
+      return topics.flatMap(({ name: topic, partitions }) =>
+        partitions.map(({ partitionId: partition, leader, replicas, isr: inSync }) => ({
+          ...{ topic, partition, leader, replicas, inSync },
+        })),
+      )
+    })
+  const look: ClusterControl['look'] = broker =>
+    lookAt(broker === undefined ? all : connect([place.cluster.plain[broker - 1] as string]))
+
+  return {
+    look,
+    async whole(limitMs) {
+      const isWhole = async (): Promise<boolean> => {
+        const counts = new Set<number>()
+        for (const { id } of place.cluster.brokers) {
+          const seen = await look(id)
+          const broken = seen.filter(({ leader, replicas, inSync }) => leader < 0 || inSync.length < replicas.length)
+          const [first] = broken
+          if (first) throw new Error(`broker ${id} sees ${broken.length} partitions short, ${JSON.stringify(first)}`)
+          counts.add(seen.length)
+        }
+        // One that is starting may know of none yet.
+        return counts.size === 1 && !counts.has(0)
+      }
+      await eventually(isWhole, limitMs, 'all replicas to be in sync')
+    },
+    async moveLeaders(topics, next, limitMs) {
+      const before = (await look()).filter(({ topic }) => topics.includes(topic))
+      const wanted = before.map(one => ({ ...one, to: next(one.leader) }))
+      const byTopic = [...Map.groupBy(wanted, ({ topic }) => topic)]
+      await ask(all, admin =>
+        admin.alterPartitionReassignments({
+          topics: byTopic.map(([topic, own]) => ({
+            topic,
+            partitionAssignment: own.map(({ partition, replicas, to }) => ({
+              ...{ partition, replicas: [to, ...replicas.filter(replica => replica !== to)] },
+            })),
+          })),
+        }),
+      )
+      await electPreferredLeaders(all, new Map(byTopic.map(([topic, own]) => [topic, own.map(one => one.partition)])))
+      const isMoved = async (): Promise<boolean> => {
+        const now = new Map((await look()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
+        const late = wanted.find(({ topic, partition, to }) => now.get(`${topic}-${partition}`) !== to)
+        if (late) throw new Error(`${late.topic}-${late.partition} is not led by ${late.to}`)
+        return true
+      }
+      await eventually(isMoved, limitMs, 'the leaders to move')
+      return wanted.filter(({ leader, to }) => leader !== to).length
+    },
+  }
+}
+
+type Admin = ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>

@@ -1,0 +1,117 @@
+/**
+ * Three brokers of a test file's own, which it may stop, kill, freeze and start again, each behind a proxy that harms its network.
+ *
+ * Runs natively, through infra/stack, in a data folder of its own under the system's temporary folder. Clients come by SASL_SSL
+ * through the proxies, whose ports the brokers advertise; what judges a test reads by the plain listeners, which no proxy
+ * harms. Invariant: a broker that is started again has its data and its address; a closed cluster has left no process and no file.
+ */
+import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
+import { type StartedServers, startNative } from '#infra/stack/native-start.ts'
+import { identify, isAlive, type ProcessIdentity, readJson, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
+import { type KafkaAccess, removeServerData } from '#infra/stack/servers.ts'
+import { openWireProxy, type WireProxy } from './wire-proxy.ts'
+
+/** A broker of the cluster. */
+export interface OwnBroker {
+  readonly id: number
+  /** What stands between it and its clients. */
+  readonly network: WireProxy
+  /** Controlled: leaders move away before it ends. */
+  stop(): Promise<void>
+  /** SIGKILL; resolves when the process is gone. */
+  kill(): Promise<void>
+  freeze(): void
+  thaw(): void
+  isRunning(): boolean
+  /** Starts it again; resolves when it answers. */
+  start(): Promise<void>
+  log(): string
+}
+
+/** A cluster of a test's own. */
+export interface OwnCluster {
+  readonly brokers: readonly OwnBroker[]
+  /** Of the proxies, for clients. */
+  readonly addresses: string[]
+  /** Of the plain listeners: no proxy, no credentials, every right. */
+  readonly plain: string[]
+  /** The administrator's. */
+  readonly access: KafkaAccess
+  /** Folder with the authority that may sign further certificates. */
+  readonly tlsDir: string
+  close(): Promise<void>
+}
+
+const IDS = [1, 2, 3]
+const END_LIMIT_MS = 30_000
+
+/** Starts a cluster; `users` come beside the administrator, without any right. */
+export async function openOwnCluster(options: { users?: Record<string, string> } = {}): Promise<OwnCluster> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-own-cluster-'))
+  for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
+  const proxies = await Promise.all(IDS.map(openWireProxy))
+  let started: StartedServers | undefined
+  const close = async (): Promise<void> => {
+    for (const id of IDS) signal(started, id, 'SIGCONT')
+    await started?.stop()
+    await Promise.all(proxies.map(proxy => proxy.close()))
+    await removeServerData(dataDir)
+  }
+  try {
+    started = await startNative(
+      {
+        ...{ dataDir, say: () => undefined, signal: new AbortController().signal },
+        environment: { ...process.env, CLUSTER: String(IDS.length), KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY },
+        cluster: { advertisedPorts: proxies.map(({ port }) => port), users: options.users ?? {} },
+      },
+      ['kafka'],
+    )
+    const ports = readJson<Record<string, number>>(join(dataDir, 'ports.json')) ?? {}
+    for (const [index, proxy] of proxies.entries()) proxy.forwardTo(ports[`kafka-${index + 1}`] as number)
+    const { kafka: addresses, kafkaAccess: access } = started.addresses
+    if (addresses === undefined || access === undefined) throw new Error('the cluster tells no addresses')
+    return {
+      brokers: proxies.map((proxy, index) => brokerOf(started as StartedServers, index + 1, proxy, dataDir)),
+      ...{ addresses, access, close },
+      plain: IDS.map(id => `127.0.0.1:${ports[`kafka-${id}-internal`]}`),
+      tlsDir: join(dataDir, 'kafka-cluster', 'tls'),
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+const identityOf = (started: StartedServers | undefined, id: number): ProcessIdentity | undefined =>
+  identify(started?.pids[`kafka-${id}`] ?? 0)
+
+function signal(started: StartedServers | undefined, id: number, sent: NodeJS.Signals): ProcessIdentity | undefined {
+  const identity = identityOf(started, id)
+  if (identity) signalGroup(identity, sent)
+  return identity
+}
+
+function brokerOf(started: StartedServers, id: number, network: WireProxy, dataDir: string): OwnBroker {
+  const name = `kafka-${id}` as const
+  const end = async (sent: NodeJS.Signals): Promise<void> => {
+    const identity = signal(started, id, sent)
+    if (identity && !(await waitForEnd(identity, END_LIMIT_MS)))
+      throw new Error(`${name} runs on ${END_LIMIT_MS} ms after ${sent}`)
+  }
+  return {
+    ...{ id, network },
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
+    freeze: () => void signal(started, id, 'SIGSTOP'),
+    thaw: () => void signal(started, id, 'SIGCONT'),
+    isRunning: () => {
+      const identity = identityOf(started, id)
+      return identity !== undefined && isAlive(identity)
+    },
+    start: () => started.restart(name),
+    log: () => readFileSync(join(dataDir, 'logs', `${name}.log`), 'utf8'),
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * A TCP proxy on loopback that harms what passes: delays it, cuts it, lets it vanish, in one direction or both.
+ *
+ * States of its line: open ⇄ slow, stalled (bytes vanish while connections stay: a half-open connection), cut (connections
+ * end and new ones are refused). Bytes keep their order; what vanished is never sent later, since a stream with a gap would be
+ * nobody's protocol: a connection that has lost bytes ends when its line heals.
+ */
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as after } from 'node:timers/promises'
+
+/** Which way bytes go. */
+export type Direction = 'to-server' | 'to-client'
+
+/** A line between clients and one server. */
+export interface WireProxy {
+  readonly port: number
+  /** Names the server's port; until then connections are refused. */
+  forwardTo(port: number): void
+  /** Holds every chunk back for so long. */
+  delay(ms: number): void
+  /** Ends every connection and refuses new ones. */
+  cut(): void
+  /** Keeps connections and lets what goes that way, or either way, vanish. */
+  stall(direction?: Direction): void
+  /** Ends all of the above; connections that have lost bytes end. */
+  heal(): void
+  /** Open connections. */
+  connections(): number
+  /** How often it has done harm so far: chunks held back or vanished, connections ended or refused. */
+  harmed(): number
+  close(): Promise<void>
+}
+
+interface Line {
+  harmed: number
+  delayMs: number
+  isCut: boolean
+  stalled: ReadonlySet<Direction>
+  target: number | undefined
+}
+
+interface Pair {
+  client: Socket
+  server: Socket
+  /** Directions in which bytes have vanished. */
+  lost: Set<Direction>
+}
+
+const EITHER: readonly Direction[] = ['to-server', 'to-client']
+
+/** Opens a proxy on a free port. */
+export async function openWireProxy(): Promise<WireProxy> {
+  const line: Line = { harmed: 0, delayMs: 0, isCut: false, stalled: new Set(), target: undefined }
+  const pairs = new Set<Pair>()
+  const end = (pair: Pair): void => {
+    pairs.delete(pair)
+    pair.client.destroy()
+    pair.server.destroy()
+  }
+  const server: Server = createServer(client => {
+    if (line.isCut || line.target === undefined) {
+      line.harmed += 1
+      return void client.resetAndDestroy()
+    }
+    const pair: Pair = { client, server: connect(line.target, '127.0.0.1'), lost: new Set() }
+    pairs.add(pair)
+    for (const socket of [pair.client, pair.server]) {
+      socket.setNoDelay(true)
+      socket.on('error', () => end(pair))
+      socket.on('close', () => end(pair))
+    }
+    pass(pair, line, 'to-server')
+    pass(pair, line, 'to-client')
+  })
+  server.listen({ port: 0, host: '127.0.0.1' })
+  await once(server, 'listening')
+  return {
+    port: (server.address() as { port: number }).port,
+    forwardTo(port) {
+      line.target = port
+    },
+    delay(ms) {
+      line.delayMs = ms
+    },
+    cut() {
+      line.isCut = true
+      line.harmed += pairs.size
+      for (const pair of pairs) end(pair)
+    },
+    stall(direction) {
+      line.stalled = new Set(direction === undefined ? EITHER : [direction])
+    },
+    heal() {
+      Object.assign(line, { delayMs: 0, isCut: false, stalled: new Set() })
+      for (const pair of pairs) if (pair.lost.size > 0) end(pair)
+    },
+    connections: () => pairs.size,
+    harmed: () => line.harmed,
+    async close() {
+      for (const pair of pairs) end(pair)
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** Hands the bytes of one direction on, one chunk after the other. */
+function pass(pair: Pair, line: Line, direction: Direction): void {
+  const [from, to] = direction === 'to-server' ? [pair.client, pair.server] : [pair.server, pair.client]
+  let last: Promise<unknown> = Promise.resolve()
+  from.on('data', chunk => {
+    if (line.stalled.has(direction)) pair.lost.add(direction)
+    if (line.delayMs > 0 || pair.lost.has(direction)) line.harmed += 1
+    if (pair.lost.has(direction)) return
+    const due = line.delayMs === 0 ? undefined : after(line.delayMs)
+    last = last
+      .then(() => due)
+      .then(() => {
+        if (to.destroyed || to.write(chunk)) return
+        from.pause()
+        to.once('drain', () => from.resume())
+      })
+  })
+  from.on('end', () => {
+    if (!line.stalled.has(direction)) last = last.then(() => void to.end())
+  })
+}

@@ -1,0 +1,53 @@
+/**
+ * What is absent fails continuous integration unless it is on the list, and is printed everywhere.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { ALLOWED_ABSENCES, isContinuousIntegration, noteAbsence, notedAbsences } from '#test/harness/absences.ts'
+import { findJavaReader } from '#test/harness/java-reader.ts'
+
+describe('an absence', () => {
+  let folder: string
+  let place: NodeJS.ProcessEnv
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'marketlog-absences-test-'))
+    place = { MARKETLOG_TEST_NOTES: folder }
+  })
+  afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+  it('fails continuous integration unless it is listed', () => {
+    const note = (name: string, CI?: string) => noteAbsence(name, 'less is checked', { ...place, CI })
+    expect(() => note('a JDK', 'true')).to.throw('a JDK is absent, which continuous integration does not allow')
+    expect(() => note('a JDK', '1')).to.throw('less is checked')
+    note('a JDK')
+    for (const name of Object.keys(ALLOWED_ABSENCES)) note(name, 'true')
+  })
+
+  it('is told once for all workers of a run, with the reason where it is listed', () => {
+    const [name = '', reason] = Object.entries(ALLOWED_ABSENCES)[0] ?? []
+    for (let worker = 0; worker < 3; worker++) noteAbsence(name, 'less is checked', place)
+    noteAbsence('a JDK', 'less is checked', place)
+    expect(notedAbsences(place)).to.deep.equal([
+      'a JDK is absent: less is checked',
+      `${name} is absent: less is checked (${reason})`,
+    ])
+    expect(notedAbsences({})).to.deep.equal([])
+  })
+
+  it('of continuous integration itself is told by CI', () => {
+    const values = [undefined, '', 'false', 'true', '1']
+    expect(values.map(CI => isContinuousIntegration({ CI }))).to.deep.equal([false, false, false, true, true])
+  })
+
+  it('of a JDK is noted, and where it must not be installed fails continuous integration', async () => {
+    const bare = { ...place, PATH: '', MARKETLOG_INSTALL: 'never', MARKETLOG_CACHE: folder }
+    expect(await findJavaReader(bare, folder)).to.equal(undefined)
+    expect(notedAbsences(place)).to.deep.equal([
+      "a JDK (javac) is absent: Kafka's own client does not read the topics a second time",
+    ])
+    const refused = await findJavaReader({ ...bare, CI: 'true' }, folder).then(() => 'found', String)
+    expect(refused).to.include('A JDK is needed').and.include('MARKETLOG_INSTALL=never forbids it')
+  })
+})
