@@ -11,6 +11,7 @@ import { changeAlert, createAlerts, type NewAlert } from '#services/accounts/ale
 import type { AlertMarket, Move } from '#test/fixtures/alert-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import type { MarketItem } from './scripted-market.ts'
 
 /** What a load works with. */
 export interface AlertLoadOptions {
@@ -85,7 +86,7 @@ async function runWave(
     itemId,
     micro: usd * USD,
   })
-  const accountId = random.pick(accountIds)
+  const accountId = accountIds[itemId % accountIds.length] as string
   const isAgain = random.chance(AGAIN_CHANCE)
   const wanted = Array.from({ length: random.integer(...ALERTS_PER_WAVE) }, () => newAlert(random, itemId))
   await market.move([price('ask', 'provider_a', 100), price('ask', 'provider_b', 101), price('bid', 'provider_c', 90)])
@@ -153,4 +154,16 @@ async function eventsOf(database: Database, itemId: number): Promise<number> {
     [itemId],
   )
   return row?.count ?? 0
+}
+
+/** An alert with a threshold near an item's prices. */
+export function alertNear(random: SeededRandom, { itemId, name, prices }: MarketItem): NewAlert {
+  const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
+  const about = (random.pick(prices) * random.integer(70, 130)) / 10_000
+  const threshold = kind === 'spread_exceeds' ? random.integer(100, 3_000) / 100 : Math.max(0.01, about)
+  return {
+    ...{ itemId, kind, marketHashName: name, phase: null, isEnabled: true },
+    thresholdValue: threshold.toFixed(2),
+    thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
+  }
 }

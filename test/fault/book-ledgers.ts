@@ -14,7 +14,7 @@ import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.
 import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { givenOf, setAsideOf, urlOf, verdictsOf } from './market-records.ts'
-import type { ScriptedRefresh } from './scripted-market.ts'
+import type { LeastOfMarket, ScriptedRefresh } from './scripted-market.ts'
 
 /** What the ledgers of a run show beside themselves. */
 export interface BookLedgers {
@@ -23,34 +23,41 @@ export interface BookLedgers {
   aborted: number | undefined
 }
 
-/** Holds all that the book wrote against the refreshes that it was given. */
+/** Holds all that the book wrote against the refreshes that it was given, of a market that shows at least so much. */
 export async function bookLedgers(
   kafka: KafkaConnection,
   refreshes: readonly ScriptedRefresh[],
   java: JavaReader | undefined,
+  least: LeastOfMarket,
 ): Promise<BookLedgers> {
   const expected = foldRefreshes(refreshes.map(givenOf))
   const changes = await readTopic(kafka, 'bookChanges')
   const changelog = await readTopic(kafka, 'book')
   const aside = setAsideOf(refreshes)
+  const rows = least.asks + least.bids
   const ledgers: Record<string, Ledger> = {
     'changes by item': openLedger(
       expected.changes.map(entryOfChange),
       changes.filter(({ event }) => event === 'BookChanged').map(({ value }) => entryOfChange(value)),
+      rows,
     ),
-    'changes and markers by partition': openLedger(expectedSequence(expected), changes.map(sequenceEntry)),
-    'sources of changes': openLedger(...sourcesOnce(changes)),
-    verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka)),
-    quarantine: openLedger(quarantined(expected), await quarantineRead(kafka)),
-    'final book': openLedger(expectedRows(expected), rowsOf(changelog)),
-    unresolved: openLedger(aside.unresolved, await unresolvedRead(kafka)),
-    'dead letters': openLedger(aside.letters, await lettersRead(kafka)),
+    'changes and markers by partition': openLedger(
+      expectedSequence(expected),
+      changes.map(sequenceEntry),
+      rows + least.feeds * ITEM_PARTITIONS,
+    ),
+    'sources of changes': openLedger(...sourcesOnce(changes), rows),
+    verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka), least.feeds),
+    quarantine: openLedger(quarantined(expected), await quarantineRead(kafka), least.quarantined),
+    'final book': openLedger(expectedRows(expected), rowsOf(changelog), rows),
+    unresolved: openLedger(aside.unresolved, await unresolvedRead(kafka), least.unresolved),
+    'dead letters': openLedger(aside.letters, await lettersRead(kafka), least.deadLetters),
   }
   if (java === undefined) return { ledgers, aborted: undefined }
   const truth = await readByJava(java, kafka, 'bookChanges')
   const truthOfBook = await readByJava(java, kafka, 'book')
-  ledgers['changes read by the Java client'] = openLedger(truth.entries, entriesOfReading(changes))
-  ledgers['changelog read by the Java client'] = openLedger(truthOfBook.entries, entriesOfReading(changelog))
+  ledgers['changes read by the Java client'] = openLedger(truth.entries, entriesOfReading(changes), rows)
+  ledgers['changelog read by the Java client'] = openLedger(truthOfBook.entries, entriesOfReading(changelog), rows)
   return { ledgers, aborted: truth.aborted + truthOfBook.aborted }
 }
 

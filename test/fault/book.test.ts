@@ -10,6 +10,7 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
@@ -18,10 +19,10 @@ import { bookLedgers } from './book-ledgers.ts'
 import { lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
 import { faultScale } from './scale.ts'
-import { openScriptedMarket } from './scripted-market.ts'
+import { leastOf, openScriptedMarket } from './scripted-market.ts'
 import { torment } from './torment.ts'
 
-const DRAIN_LIMIT_MS = 240_000
+const DRAIN_LIMIT_MS = 60_000
 
 describe('book under kill', function () {
   const scale = faultScale()
@@ -66,10 +67,14 @@ describe('book under kill', function () {
     })
     const report = await pack.done
     const refreshes = await load.end()
+    const endedAt = performance.now()
     await eventually(async () => (await backlog()) === 0, DRAIN_LIMIT_MS, 'the book to reach the end of its input')
+    const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
+    const value = (performance.now() - endedAt) / 1_000
+    expectFigure({ test: 'book under kill', what: 'until the end of the input', value, unit: 's', limit })
     await pack.stop()
 
-    const { ledgers, aborted } = await bookLedgers(kafka, refreshes, findJavaReader())
+    const { ledgers, aborted } = await bookLedgers(kafka, refreshes, await findJavaReader(), leastOf(feeds))
     const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(
       ([ending, of]) => `${of.length} ${ending}`,
     )
@@ -80,6 +85,7 @@ describe('book under kill', function () {
     console.log(`      ${load.published()} records in ${refreshes.length} refreshes: ${kinds.join(', ')}`)
     expectBalanced(ledgers)
     expect(report).to.include({ kills: scale.kills, zombies: scale.zombies })
+    expect(report.endedByThemselves, 'ends without a blow').to.be.at.most(scale.kills + scale.zombies)
     expect(report.underLoad, 'blows while records waited').to.be.greaterThan(0)
   })
 })

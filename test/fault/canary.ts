@@ -2,14 +2,15 @@
  * A price that changes several times a second, and how long each of its values takes to be answered and to be told.
  *
  * One provider with one item, published by the test itself as refreshes of the log. Invariant: the next value is
- * published only when REST and feed have shown the one before, or after {@link PATIENCE_MS}, so a path that stands still
- * shows as that time at least.
+ * published only when the paths that are watched have shown the one before; a value that is still awaited counts with its
+ * age so far, and one that is not there after {@link COMES_WITHIN_MS} is an error of whatever is asked of the canary next.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
+import { type Freshness, type FreshPath, openFreshnessMeter } from './freshness-meter.ts'
 import { recordsOf } from './market-records.ts'
 import type { ScriptedRefresh } from './scripted-market.ts'
 
@@ -25,24 +26,24 @@ export interface CanaryOptions {
   from: number
 }
 
-/** The longest times from the log's acknowledgement until a value was there, in milliseconds. */
-export interface Freshness {
-  values: number
-  restMs: number
-  feedMs: number
-}
-
 /** A canary that sings until it is stopped. */
 export interface Canary {
   /** What it has published, for the reference. */
   readonly refreshes: readonly ScriptedRefresh[]
-  /** What was measured since the last call. */
-  taken(): Freshness
+  /** Which paths show values from now on; others are not waited for. */
+  watch(paths: readonly FreshPath[]): void
+  /** What was measured since the last call; throws when that are fewer values than promised, or one never came. */
+  taken(least: number): Freshness
+  /** Forgets what was measured so far. */
+  discard(): void
+  /** Rejects when a value never came. */
   stop(): Promise<void>
 }
 
-const EVERY_MS = 150
-const PATIENCE_MS = 10_000
+/** Pause between a value's arrival and the next value. */
+export const EVERY_MS = 150
+/** Twice what the tests allow for a value. */
+const COMES_WITHIN_MS = 10_000
 const FIRST_PRICE = 1_000
 const MINUTE_MS = 60_000
 
@@ -53,7 +54,7 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
   const ending = new AbortController()
   const stream = await openSse(`${baseUrl}/feed/prices?providers=${provider}`, { key })
   if (stream.status !== 200) throw new Error(`the feed answered ${stream.status}`)
-  let freshness: Freshness = { values: 0, restMs: 0, feedMs: 0 }
+  const meter = openFreshnessMeter(() => performance.now())
 
   const answered = async (price: number): Promise<boolean> => {
     const url = `${baseUrl}/v1/prices?item_id=${item.itemId}&providers=${provider}&currency=USD`
@@ -62,36 +63,33 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
     return items?.[0]?.lowest_ask === price
   }
   const told = (price: number): boolean => pricesOf(stream).includes(price)
-  /** How long it takes until something holds; what never does counts as patience. */
-  const timeUntil = async (holds: () => boolean | Promise<boolean>): Promise<number> => {
-    const startedAt = performance.now()
-    await eventually(holds, PATIENCE_MS).catch(() => undefined)
-    return performance.now() - startedAt
+  const untilSeen = async (path: FreshPath, price: number, holds: () => boolean | Promise<boolean>): Promise<void> => {
+    const isOver = async (): Promise<boolean> => !meter.isAwaited(path) || (await holds())
+    await eventually(isOver, COMES_WITHIN_MS, `the price ${price} (${path})`)
+    meter.seen(path)
   }
   const sing = async (): Promise<void> => {
     for (let value = 0; !ending.signal.aborted; value++) {
       const price = FIRST_PRICE + value
       const refresh = refreshOf(options, price, from + value * MINUTE_MS)
       refreshes.push(refresh)
+      meter.published()
       await publisher.send(recordsOf(refresh, codec))
-      const [restMs, feedMs] = await Promise.all([timeUntil(() => answered(price)), timeUntil(() => told(price))])
-      freshness = {
-        values: freshness.values + 1,
-        restMs: Math.max(freshness.restMs, restMs),
-        feedMs: Math.max(freshness.feedMs, feedMs),
-      }
+      meter.acknowledged()
+      await Promise.all([
+        untilSeen('restMs', price, () => answered(price)),
+        untilSeen('feedMs', price, () => told(price)),
+      ])
       await pause(EVERY_MS, undefined, { signal: ending.signal }).catch(() => undefined)
     }
   }
   const singing = sing()
-  singing.catch(() => undefined)
+  singing.catch(meter.fail)
   return {
     refreshes,
-    taken() {
-      const taken = freshness
-      freshness = { values: 0, restMs: 0, feedMs: 0 }
-      return taken
-    },
+    watch: meter.watch,
+    taken: meter.taken,
+    discard: meter.discard,
     async stop() {
       ending.abort()
       await singing
@@ -99,10 +97,6 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
     },
   }
 }
-
-/** `12 values, 0.1 s to REST, 0.2 s to the feed at most` */
-export const describeFreshness = ({ values, restMs, feedMs }: Freshness): string =>
-  `${values} values, ${(restMs / 1000).toFixed(1)} s to REST and ${(feedMs / 1000).toFixed(1)} s to the feed at most`
 
 function refreshOf({ provider, item }: CanaryOptions, price: number, observedAt: number): ScriptedRefresh {
   return {

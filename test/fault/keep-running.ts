@@ -2,7 +2,8 @@
  * Keeps one process of some roles running, as a supervisor would: whatever ends it, it is started again.
  *
  * States: running -> ended (by a kill or by itself) -> waiting -> running, until `stop`. Invariant: the pauses before
- * restarts follow from the seed; a process that ended by itself, and not by SIGKILL, is counted and its last line shown.
+ * restarts follow from the seed; a process that ended by itself, and not by SIGKILL, is counted and its last line shown, and
+ * fails the file unless such ends were announced.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
@@ -15,6 +16,10 @@ export interface KeepOptions {
   name: string
   random: SeededRandom
   start(): Promise<SpawnedRole>
+  /** What a process may end by itself for; without it none may. */
+  mayEnd?: RegExp
+  /** {@link READY_LIMIT_MS} when left out. */
+  readyLimitMs?: number
 }
 
 /** A process that is kept running. */
@@ -30,12 +35,15 @@ export interface Kept {
   stop(): Promise<void>
 }
 
+/** The last word of a process that has lost what it needs; what ends without it has crashed. */
+export const SAYS_WHY = /"level":"fatal".*cannot go on; the process ends/
+
 /** The longest time that a process may take to be ready. */
-export const READY_LIMIT_MS = 120_000
+export const READY_LIMIT_MS = 60_000
 const RESTART_MS = [0, 2_500] as const
 
 /** Starts a process and keeps it running. */
-export function keepRunning({ name, random, start }: KeepOptions): Kept {
+export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_LIMIT_MS }: KeepOptions): Kept {
   const ending = new AbortController()
   let role: SpawnedRole | undefined
   let isReady = false
@@ -43,9 +51,10 @@ export function keepRunning({ name, random, start }: KeepOptions): Kept {
   const keep = async (): Promise<void> => {
     while (!ending.signal.aborted) {
       const started = await start()
+      if (mayEnd) started.allowEnd(mayEnd)
       if (ending.signal.aborted) return started.stop()
       role = started
-      void isSoonReady(started, () => role === started).then(ready => {
+      void isSoonReady(started, readyLimitMs, () => role === started).then(ready => {
         if (role === started) isReady = ready
       })
       const { signal } = await started.ended
@@ -74,12 +83,12 @@ export function keepRunning({ name, random, start }: KeepOptions): Kept {
 }
 
 /** Resolves with whether a process says that it is ready before it ends. */
-async function isSoonReady(role: SpawnedRole, isCurrent: () => boolean): Promise<boolean> {
+async function isSoonReady(role: SpawnedRole, limitMs: number, isCurrent: () => boolean): Promise<boolean> {
   const answers = async (): Promise<boolean> => {
     if (!isCurrent()) return true
-    const answer = await fetch(`${await role.baseUrl(READY_LIMIT_MS)}/readyz`, { signal: AbortSignal.timeout(5_000) })
+    const answer = await fetch(`${await role.baseUrl(limitMs)}/readyz`, { signal: AbortSignal.timeout(5_000) })
     await answer.body?.cancel()
     return answer.ok
   }
-  return eventually(answers, READY_LIMIT_MS, `${role.role} to be ready`).then(isCurrent, () => false)
+  return eventually(answers, limitMs, `${role.role} to be ready`).then(isCurrent, () => false)
 }

@@ -43,7 +43,7 @@ interface Telling {
 
 const RECORDS_PER_SEND = [50, 1_200] as const
 const BACKLOG_MOST = 80_000
-const BACKLOG_LIMIT_MS = 180_000
+const BACKLOG_LIMIT_MS = 60_000
 const LOOK_EVERY_MS = 500
 const WAVE_MS = 4_000
 

@@ -61,12 +61,15 @@ const isUsable = (entry: ScriptedEntry, { currency }: ScriptedRefresh): boolean 
 
 /** A refresh as the reference fold takes it. */
 export function givenOf(refresh: ScriptedRefresh): GivenRefresh {
-  const { side, provider, refreshId, observedAt, currency, usdRate, ending } = refresh
+  const { side, provider, refreshId, observedAt, appendedAt, currency, usdRate, ending } = refresh
   const entries = arriving(refresh)
     .filter(({ entry }) => isUsable(entry, refresh))
     .map(({ entry: { itemId, price, quantity } }) => ({ itemId, price, quantity }))
   const completed = ending === 'completed'
-  return { side, provider, refreshId, observedAt, currency, usdRate, entries, completed }
+  return {
+    ...{ side, provider, refreshId, observedAt, currency, usdRate, entries, completed },
+    ...(appendedAt !== undefined && { appendedAt }),
+  }
 }
 
 /** What the book must set aside of the refreshes, one entry a record. */

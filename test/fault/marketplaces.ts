@@ -16,6 +16,8 @@ import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import { urlOf } from './market-records.ts'
 import {
   type Feed,
+  type LeastOfMarket,
+  leastOf,
   type MarketItem,
   type MarketSize,
   openScriptedMarket,
@@ -37,6 +39,7 @@ export interface ToldSale {
   itemId: number
   name: string
   price: number
+  currency: string
   sold_at: number
 }
 
@@ -45,6 +48,8 @@ export interface Marketplaces {
   /** The market file by which ingest polls all of them, as text. */
   marketFile(intervalMs: number): string
   readonly items: readonly MarketItem[]
+  /** What the views hold of them at least. */
+  readonly least: LeastOfMarket
   readonly told: readonly ToldEdition[]
   readonly sales: readonly ToldSale[]
   /** How long ago the last answer was given, in milliseconds. */
@@ -81,10 +86,12 @@ export function editionOf(name: string): number | undefined {
 }
 
 const SALES_PER_ANSWER = 3
+/** So many are told before the market settles. */
+export const SALES_LEAST = 5 * SALES_PER_ANSWER
 /** Sales are kept without end, so their time may lie anywhere. */
 const FIRST_SALE = Date.UTC(2026, 0, 1)
 /** What all sales are told in. */
-export const SALES_CURRENCY = 'EUR'
+const SALES_CURRENCY = 'EUR'
 
 /** Opens the marketplaces of a scripted market, and one that tells sales. */
 export async function openMarketplaces(
@@ -141,10 +148,11 @@ export async function openMarketplaces(
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
   return {
-    ...{ told, sales, items: feeds[0]?.items ?? [] },
+    ...{ told, sales, items: feeds[0]?.items ?? [], least: leastOfMarketplaces(feeds) },
     quietMs: () => performance.now() - answeredAt,
     marketFile: intervalMs => marketFile(base, [...stands.keys()], salesProvider, intervalMs),
     async settle(limitMs) {
+      await eventually(() => sales.length >= SALES_LEAST, limitMs, 'sales to be asked for')
       isSettling = true
       const isTold = () => [...stands.values()].every(({ last }) => (last?.times ?? 0) > 1)
       await eventually(isTold, limitMs, 'every marketplace to be asked for its last refresh')
@@ -156,6 +164,12 @@ export async function openMarketplaces(
     },
   }
 }
+
+/** The refreshes that hold each oddity may have been cut on their way, so one of each is promised. */
+const leastOfMarketplaces = (feeds: readonly Feed[]): LeastOfMarket => ({
+  ...leastOf(feeds),
+  ...{ unresolved: 1, deadLetters: 1 },
+})
 
 /** Some sales of what is listed. */
 function newSales(
@@ -173,6 +187,7 @@ function newSales(
       itemId,
       name,
       price,
+      currency: SALES_CURRENCY,
       sold_at: FIRST_SALE + (before + more) * 1_000,
     }
   })

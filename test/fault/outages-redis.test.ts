@@ -17,6 +17,7 @@ import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
@@ -25,7 +26,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { type ExactReaders, openExactReaders, WRONG } from './exact-readers.ts'
 import { lagOf } from './lag.ts'
 import { givenOf, recordsOf } from './market-records.ts'
-import { type Feed, openScriptedMarket } from './scripted-market.ts'
+import { type Feed, leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -34,7 +35,8 @@ const SIZE = IS_LONG
   ? { items: 30_000, askProviders: askKeys, bidProviders: bidKeys }
   : { items: 1_000, askProviders: askKeys.slice(0, 6), bidProviders: bidKeys.slice(0, 3) }
 const WIPES = Number(process.env.WIPES ?? (IS_LONG ? 3 : 1))
-const REBUILT_WITHIN_MS = 60_000
+/** Some 8,000 rows, or 1.2 million in the long run. */
+const REBUILT_WITHIN_MS = IS_LONG ? 60_000 : 15_000
 const READ_FOR_MS = IS_LONG ? 10_000 : 1_500
 const AWAY_MS = 10_000
 const LOAD_LIMIT_MS = 600_000
@@ -125,12 +127,13 @@ describe('Redis wiped under read load', function () {
     const startedAt = performance.now()
     await eventually(holds, 2 * REBUILT_WITHIN_MS, what)
     const tookMs = performance.now() - startedAt
-    expect(tookMs, `time until ${what} were back`).to.be.below(REBUILT_WITHIN_MS)
+    const limit = { atMost: REBUILT_WITHIN_MS / 1_000 }
+    expectFigure({ test: 'Redis wiped', what: `until ${what} were back`, value: tookMs / 1_000, unit: 's', limit })
     return `${what} ${(tookMs / 1000).toFixed(1)} s`
   }
 
   for (let wipe = 1; wipe <= WIPES; wipe++)
-    it(`answers rightly or not at all, and is whole again within a minute (${wipe})`, async () => {
+    it(`answers rightly or not at all, and is whole again in time (${wipe})`, async () => {
       const rows = [...expected.books.values()].reduce((sum, book) => sum + book.size, 0)
       await pause(READ_FOR_MS)
       const wrong: string[] = []
@@ -168,9 +171,12 @@ describe('Redis wiped under read load', function () {
   it('holds in the end what it should, row by row, and was never wrong', async () => {
     console.log(`      ${[...readers.counts].map(([what, count]) => `${what}: ${count}`).join(', ')}`)
     expect(readers.faults).to.deep.equal([])
-    const statuses = new Set([...readers.counts.keys()].map(what => what.split(' ')[1]))
-    expect([...statuses].sort().filter(status => status !== 'cut')).to.deep.equal(['200', '503'])
-    expectBalanced(await liveLedgers(redis, place.namespace, expected))
+    const isAnswer = (what: string): boolean => !what.endsWith(' cut')
+    // The place of a stream that was cut while Redis was away is held until its lease expires.
+    const isHeld = (what: string): boolean => what === 'bulk 409' && readers.counts.has('bulk cut')
+    const answers = [...readers.counts.keys()].filter(what => isAnswer(what) && !isHeld(what))
+    expect([...new Set(answers.map(what => what.split(' ')[1]))].sort()).to.deep.equal(['200', '503'])
+    expectBalanced(await liveLedgers(redis, place.namespace, expected, leastOf(feeds)))
     for (const role of roles) expect(role.lines().filter(line => line.includes('"level":"fatal"'))).to.deep.equal([])
   })
 })

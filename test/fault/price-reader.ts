@@ -5,6 +5,7 @@
  * counts as unanswered, which a kill explains, and every other answer is kept with its status.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { expectFigure } from '#test/harness/figures.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
@@ -30,6 +31,8 @@ export interface ReadRow {
 export interface PriceReader {
   /** How often each status was answered; 0 stands for no answer. */
   readonly statuses: ReadonlyMap<number, number>
+  /** The longest time between two answers of 200, in seconds, the time since the last one included. */
+  longestGapS(): number
   /** Rows in the order in which they were told. */
   readonly rows: readonly ReadRow[]
   stop(): Promise<void>
@@ -39,6 +42,10 @@ const EVERY_MS = 25
 const LIMIT_MS = 10_000
 /** Of a long run the first rows and the last ones would do as well. */
 const ROWS_MOST = 2_000_000
+
+/** A start of the API, a pause before it of at most 2.5 s, and as much again where it is killed while it starts. */
+const UNAVAILABLE_S = 30
+const REFUSED_MOST = 0.2
 
 interface Item {
   provider: string
@@ -71,11 +78,18 @@ export async function askPrices(
 export function startPriceReader({ key, random, itemIds, address }: ReaderOptions): PriceReader {
   const ending = new AbortController()
   const statuses = new Map<number, number>()
+  let [answeredAt, longestMs] = [performance.now(), 0]
+  const noteGap = (): void => {
+    longestMs = Math.max(longestMs, performance.now() - answeredAt)
+  }
   const rows: ReadRow[] = []
   const ask = async (base: string): Promise<void> => {
     const answer = await askPrices(base, key, random.pick(itemIds))
     statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
-    if (answer.rows && rows.length < ROWS_MOST) rows.push(...answer.rows)
+    if (answer.rows === undefined) return
+    noteGap()
+    answeredAt = performance.now()
+    if (rows.length < ROWS_MOST) rows.push(...answer.rows)
   }
   const run = async (): Promise<void> => {
     while (!ending.signal.aborted) {
@@ -87,11 +101,28 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   const running = run()
   return {
     ...{ statuses, rows },
+    longestGapS: () => longestMs / 1_000,
     async stop() {
+      if (!ending.signal.aborted) noteGap()
       ending.abort()
       await running
     },
   }
+}
+
+/** How long prices were refused or asked of nobody; every kill of the API takes one start of it. */
+export function expectAvailable(test: string, { statuses, longestGapS, rows }: PriceReader, leastRows: number): void {
+  const answers = [...statuses.values()].reduce((sum, count) => sum + count, 0)
+  const refused = (statuses.get(503) ?? 0) / Math.max(1, answers)
+  expectFigure({
+    test,
+    what: 'longest time without prices',
+    value: longestGapS(),
+    unit: 's',
+    limit: { atMost: UNAVAILABLE_S },
+  })
+  expectFigure({ test, what: 'answers that are 503', value: refused, unit: 'share', limit: { atMost: REFUSED_MOST } })
+  expectFigure({ test, what: 'rows of prices read', value: rows.length, unit: 'values', limit: { atLeast: leastRows } })
 }
 
 /** A price in dollars: the provider's own, or converted with halves up. */

@@ -1,86 +1,173 @@
 /**
- * Rebuilds that are killed, of views whose roles are killed too, while the market goes on: at the end every view equals
- * the log, by verify, and a rebuild that is let live leaves nothing of the others behind.
+ * Rebuilds that are killed at their work, of views whose roles are killed too, while the market goes on: at the end every view
+ * equals the reference fold of what was published, and a rebuild that is let live leaves nothing of the others behind.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
+import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { rebuildKey } from '#schemas/views/live-keys.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
 import { STORED_VIEWS } from '#services/cli/log-tools/views.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
-import { openSmallMarket } from '#test/fixtures/small-market.ts'
+import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
+import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { salesLedgers } from './side-ledgers.ts'
+import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const ROLES = 'sales history candles live-view book'
+/** That hit a rebuild at its work; every view has its share. */
 const KILLS = process.env.FAULT === 'long' ? 40 : 8
+/** A rebuild may be over before it is killed. */
+const REBUILDS_MOST = 4 * KILLS
 const ROLE_KILL_EVERY = 4
 /** The machine has to carry the roles, the rebuilds and the market. */
 const ROUND_EVERY_MS = 150
 const START_LIMIT_MS = 60_000
-const SETTLE_LIMIT_MS = 120_000
-/** From the command's start; it takes about a second until it works. */
-const KILL_MS = { from: 900, to: 3_500 }
+const SETTLE_LIMIT_MS = 60_000
+const REBUILD_LIMIT_MS = 60_000
+/** How far into its work a rebuild is killed, which it has done in about half a second. */
+const INTO_WORK_MS = [0, 300] as const
+const COMPARED_LEAST = 100
+
+type StoredView = (typeof STORED_VIEWS)[number]
 
 describe('killed rebuilds', function () {
   this.timeout(600_000)
   const platform = useServers()
+  let market: SmallMarket
+  let redis: Redis
+  let roles: SpawnedRole
 
-  it(`leave every view whole: ${KILLS} kills of rebuilds, with roles killed in between`, async () => {
-    const { config, log, environment } = platform
-    const random = seededRandom('killed rebuilds')
-    const market = await openSmallMarket(connectKafka({ config, role: 'ingest', log }))
-    let isOver = false
-    const load = (async () => {
-      for (; !isOver; await pause(ROUND_EVERY_MS)) await market.publishRound()
-    })()
-    let roles: SpawnedRole = await platform.spawnRole(ROLES)
-    await roles.baseUrl(START_LIMIT_MS)
-    const ended = { killed: 0, done: 0 }
-    for (let kill = 0; kill < KILLS; kill++) {
-      const view = STORED_VIEWS[kill % STORED_VIEWS.length] ?? 'history'
-      const env = { PATH: process.env.PATH ?? '', ...environment }
-      const command = spawn(process.execPath, [MAIN, 'rebuild', view], { env, stdio: 'ignore' })
-      const exit = once(command, 'exit')
-      const killed = Promise.race([pause(random.integer(KILL_MS.from, KILL_MS.to)), exit])
-      await killed
-      command.kill('SIGKILL')
-      const [code] = await exit
-      ended[code === null ? 'killed' : 'done'] += 1
-      if (kill % ROLE_KILL_EVERY !== ROLE_KILL_EVERY - 1) continue
-      roles.kill('SIGKILL')
-      await roles.ended
-      roles = await platform.spawnRole(ROLES)
-      await roles.baseUrl(START_LIMIT_MS)
+  before(async () => {
+    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    market = await openSmallMarket(connectKafka({ config: platform.config, role: 'ingest', log: platform.log }))
+    roles = await startAll()
+  })
+  after(async () => {
+    await market?.close()
+    if (redis) await closeRedis(redis)
+  })
+
+  async function startAll(): Promise<SpawnedRole> {
+    const started = await platform.spawnRole(ROLES)
+    await started.baseUrl(START_LIMIT_MS)
+    return started
+  }
+
+  /** The lease that a rebuild takes last before it begins to work. */
+  const leaseKey = (view: StoredView): string =>
+    view === 'live-view' ? rebuildKey(ITEM_PARTITIONS - 1, platform.namespace) : `${platform.namespace}rebuild:${view}`
+
+  /** Starts a rebuild and kills it at its work; resolves with whether it was still there. One that ends must end well. */
+  async function killRebuild(view: StoredView, intoWorkMs: number): Promise<boolean> {
+    const env = { PATH: process.env.PATH ?? '', ...platform.environment }
+    const leasedBefore = await redis.get(leaseKey(view))
+    const command = spawn(process.execPath, [MAIN, 'rebuild', view], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+    let said = ''
+    command.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+    })
+    const closed = once(command, 'close')
+    const isAtWork = async (): Promise<boolean> => {
+      const lease = await redis.get(leaseKey(view))
+      return (lease !== null && lease !== leasedBefore) || command.exitCode !== null
     }
-    isOver = true
-    await load
-    console.log(`      rebuilds killed ${ended.killed}, done before their kill ${ended.done}`)
-    await waitForViews(config, log, {
+    await eventually(isAtWork, REBUILD_LIMIT_MS, `the rebuild of ${view} to begin`)
+    await Promise.race([pause(intoWorkMs), closed])
+    command.kill('SIGKILL')
+    const [code, signal] = (await closed) as [number | null, NodeJS.Signals | null]
+    if (signal !== 'SIGKILL') expect(code, `a rebuild of ${view} that was not killed: ${said}`).to.equal(0)
+    return signal === 'SIGKILL'
+  }
+
+  async function settled(): Promise<void> {
+    await waitForViews(platform.config, platform.log, {
       signal: AbortSignal.timeout(SETTLE_LIMIT_MS),
       without: ['alert-triggers', 'provider-health', 'fx', 'accounts'],
     })
-    for (const view of STORED_VIEWS) {
-      const findings = await findingsOf(config, log, view, () => undefined)
-      console.log(`      ${view}: ${findings.compared} rows compared, ${findings.differences} differ`)
-      expect(findings.examples, view).to.deep.equal([])
-      await rebuild(config, log, view, collectOutput().stream, new AbortController().signal)
+  }
+
+  /** Every stored view beside the reference fold of what was published. */
+  async function ledgers(): Promise<Record<string, Ledger>> {
+    const { servers, namespace } = platform.config
+    const expected = foldRefreshes(market.refreshes)
+    const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+    try {
+      return {
+        ...(await liveLedgers(redis, namespace, expected, SMALL_MARKET_LEAST)),
+        ...(await tableLedgers(reader, expected, SMALL_MARKET_LEAST)),
+        ...(await salesLedgers(reader, market.sales, COMPARED_LEAST)),
+      }
+    } finally {
+      await reader.close()
     }
+  }
+
+  it(`hit ${KILLS} rebuilds at their work, and those that were let live ended well`, async () => {
+    const random = seededRandom('killed rebuilds')
+    const ending = new AbortController()
+    const load = (async () => {
+      while (!ending.signal.aborted) {
+        await market.publishRound()
+        await pause(ROUND_EVERY_MS)
+      }
+    })()
+    load.catch(() => undefined)
+    let [killed, rebuilds] = [0, 0]
+    for (; killed < KILLS && rebuilds < REBUILDS_MOST; rebuilds++) {
+      // A view comes again until a kill has hit it.
+      const view = STORED_VIEWS[killed % STORED_VIEWS.length] as StoredView
+      if (!(await killRebuild(view, random.integer(...INTO_WORK_MS)))) continue
+      killed += 1
+      if (killed % ROLE_KILL_EVERY !== 0) continue
+      roles.kill('SIGKILL')
+      await roles.ended
+      roles = await startAll()
+    }
+    ending.abort()
+    await load
+    console.log(`      ${killed} rebuilds killed at their work, ${rebuilds - killed} done before that`)
+    expect(killed, `killed of ${rebuilds} rebuilds`).to.equal(KILLS)
+  })
+
+  it('leave every view what the reference makes of the log, and what the product compares', async () => {
+    await settled()
+    expectBalanced(await ledgers())
+    for (const view of STORED_VIEWS) {
+      const { compared, differences, examples } = await findingsOf(platform.config, platform.log, view, () => undefined)
+      console.log(`      ${view}: ${compared} rows compared, ${differences} differ`)
+      expect(examples, view).to.deep.equal([])
+      expect(compared, `rows of ${view} compared`).to.be.at.least(COMPARED_LEAST)
+    }
+  })
+
+  it('leave a rebuild that is let live the same views, and nothing of the others behind', async () => {
+    const { config, log } = platform
+    for (const view of STORED_VIEWS) {
+      await rebuild(config, log, view, collectOutput().stream, AbortSignal.timeout(REBUILD_LIMIT_MS))
+    }
+    await settled()
+    expectBalanced(await ledgers())
     const clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     const left = await clickhouse.rows(
       `SELECT name FROM system.tables WHERE database = '${clickhouse.database}' AND name LIKE '%_shadow_%'`,
     )
     await clickhouse.close()
-    await market.close()
     expect(left).to.deep.equal([])
   })
 })

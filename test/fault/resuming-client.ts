@@ -84,7 +84,7 @@ export async function openResumingClient(options: ResumingOptions): Promise<Resu
   }
 }
 
-/** `ready` has no id and comes first; of what follows, only what an id covers was told for good. */
+/** Of what comes after `ready`, only what an id covers was told for good. */
 const upToLastId = (events: readonly SseEvent[]): readonly SseEvent[] =>
   events.slice(0, Math.max(1, events.findLastIndex(({ id }) => id !== undefined) + 1))
 

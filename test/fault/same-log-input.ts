@@ -2,8 +2,8 @@
  * A log of observations whose event times cross the changes of clocks, and its copies in other namespaces.
  *
  * Writes the topics that come from outside: asks, bids, sales, exchange rates, daily closes, alert rules. Invariant: a
- * copy holds the same bytes at the same offsets, so whoever reads it reads the same log; the times at which the log took them
- * are the brokers' own.
+ * copy holds the same bytes and append times at the same offsets, so whoever reads it reads the same log. What the changes of
+ * clocks lie in is years ahead, and so is when the log took it.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -20,6 +20,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { type Ledger, openLedger } from '#test/harness/ledger.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import { openStampedPublisher } from '#test/harness/stamped-publisher.ts'
 import { recordsOf } from './market-records.ts'
 import { type MarketSize, openScriptedMarket } from './scripted-market.ts'
 
@@ -34,9 +35,14 @@ export const CLOCK_CHANGES = [
   Date.UTC(2031, 10, 2, 6),
 ] as const
 const BEFORE_MS = 3 * HOUR_MS
+/** Longer than the refreshes around a change, sales and closes take. */
+const TAKEN_AT = CLOCK_CHANGES[3] + 14 * DAY_MS
+const MINUTES_APART = 90
 
 /** What stands at the beginning of everything that is derived. */
 export const INPUTS = ['fx', 'alertRules', 'quotes', 'bids', 'sales', 'dayCloses'] as const satisfies TopicKey[]
+
+const OBSERVED = INPUTS.filter(key => topics[key].writer === 'ingest')
 
 /** Sizes of a log. */
 export interface InputSize extends MarketSize {
@@ -47,10 +53,11 @@ export interface InputSize extends MarketSize {
 
 /** Writes the log; resolves with the first of its providers' last times, when none of them was down. */
 export async function writeInput(kafka: KafkaConnection, random: SeededRandom, size: InputSize): Promise<number> {
-  const ingest = await openPublisher(kafka, 'ingest')
+  const stamped = await openStampedPublisher(kafka, OBSERVED)
+  const ingest = { ...stamped, send: (records: readonly Outgoing[]) => stamped.send(records, TAKEN_AT) }
   const accounts = await openPublisher(kafka, 'accounts')
   const catalog = await openCatalogReader(kafka)
-  const feeds = openScriptedMarket(random, { ...size, from: CLOCK_CHANGES[0] - BEFORE_MS })
+  const feeds = openScriptedMarket(random, { ...size, from: CLOCK_CHANGES[0] - BEFORE_MS, minutesApart: MINUTES_APART })
   const items = (feeds[0]?.items ?? []).flatMap(({ itemId }) => catalog.byId(itemId) ?? [])
   const ends: number[] = []
   try {
@@ -160,6 +167,8 @@ function closesAround(
 /** Copies the inputs to another namespace. */
 export async function copyInput(from: KafkaConnection, to: KafkaConnection): Promise<void> {
   const reader = await openRangeReader(from, INPUTS.map(from.topicName))
+  // So that its topics keep the times as they come.
+  await (await openStampedPublisher(to, OBSERVED)).close()
   try {
     for (const key of INPUTS) {
       const topic = from.topicName(key)
@@ -178,7 +187,7 @@ export async function copyInput(from: KafkaConnection, to: KafkaConnection): Pro
 }
 
 /** Every input record of two namespaces by place, key and bytes. */
-export async function inputLedger(one: KafkaConnection, other: KafkaConnection): Promise<Ledger> {
+export async function inputLedger(one: KafkaConnection, other: KafkaConnection, least: number): Promise<Ledger> {
   const entriesOf = async (kafka: KafkaConnection) => {
     const reader = await openRangeReader(kafka, INPUTS.map(kafka.topicName))
     const entries: { key: string; what: string }[] = []
@@ -187,8 +196,9 @@ export async function inputLedger(one: KafkaConnection, other: KafkaConnection):
         const topic = kafka.topicName(name)
         for (let partition = 0; partition < topics[name].partitions; partition++) {
           const range = { topic, partition, from: 0, to: await reader.stableEnd(topic, partition) }
-          await reader.read(range, ({ offset, key, value }) => {
-            const what = [offset, key, value?.toString('base64')].join(' ')
+          await reader.read(range, ({ offset, key, value, timestamp }) => {
+            const time = OBSERVED.includes(name) ? timestamp : undefined
+            const what = [offset, key, time, value?.toString('base64')].join(' ')
             entries.push({ key: `${name}|${partition}`, what })
           })
         }
@@ -198,5 +208,5 @@ export async function inputLedger(one: KafkaConnection, other: KafkaConnection):
     }
     return entries
   }
-  return openLedger(await entriesOf(one), await entriesOf(other))
+  return openLedger(await entriesOf(one), await entriesOf(other), least)
 }

@@ -9,7 +9,6 @@
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { nameKey } from '#schemas/values/item-name.ts'
 import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
@@ -34,6 +33,8 @@ export interface ScriptedRefresh {
   provider: string
   refreshId: string
   observedAt: number
+  /** When it was told, where its own time lies after that. */
+  appendedAt?: number
   currency: string
   usdRate: string
   entries: ScriptedEntry[]
@@ -62,8 +63,10 @@ export interface MarketSize {
   /** How many providers, provider_01 the first, or their keys. */
   askProviders: number | readonly string[]
   bidProviders: number | readonly string[]
-  /** Time of the first refreshes. */
+  /** Time of the first refreshes; some days ago where left out. */
   from?: number
+  /** A feed's refreshes lie so many minutes apart at most; 15 where left out. */
+  minutesApart?: number
 }
 
 /** An item of the market. */
@@ -74,38 +77,80 @@ export interface MarketItem {
   prices: readonly number[]
 }
 
+/** What the views hold at least of a market whose feeds have each told a sound refresh. */
+export interface LeastOfMarket {
+  feeds: number
+  asks: number
+  bids: number
+  quarantined: number
+  unresolved: number
+  deadLetters: number
+}
+
+/** Half of what feeds may list, when they list nine tenths of it at first; mishaps and oddities as they are planned. */
+export function leastOf(feeds: readonly Feed[]): LeastOfMarket {
+  const rows = (wanted: Side): number =>
+    feeds.reduce((sum, { side, items }) => sum + (side === wanted ? Math.floor(items.length / 2) : 0), 0)
+  return {
+    ...{ feeds: feeds.length, asks: rows('ask'), bids: rows('bid') },
+    ...{ quarantined: 1, unresolved: feeds.length, deadLetters: 3 * feeds.length },
+  }
+}
+
 interface State {
   readonly side: Side
   readonly provider: string
   readonly factor: number
+  readonly minutesApart: number
   readonly listed: Map<number, { price: number; quantity: number }>
   currency: string
   observedAt: number
   refreshes: number
   /** What the next calls give before anything new. */
   planned: ScriptedRefresh[]
+  /** Mishaps that the market has yet to meet, whichever feed is next; shared by its feeds. */
+  readonly due: Mishap[]
 }
 
-const FIRST_TIME = Date.UTC(2031, 0, 1)
 const MINUTE_MS = 60_000
+const DAY_MS = 24 * 60 * MINUTE_MS
+const MINUTES_APART = 15
+/** Far enough back for a thousand refreshes, and yet within what candles of five minutes are kept for. */
+export const DAYS_BACK = 6
+/** What comes from the future comes from the next decades. */
+const YEARS_AHEAD = 20
 const RATES: Record<string, string> = { USD: '1', EUR: '0.9213', GBP: '0.7831' }
 
-type Mishap = 'cut' | 'repeated' | 'lossy' | 'failed' | 'stale' | 'collapsed' | 'glitch' | 'empty' | 'currency'
+type Mishap =
+  | 'cut'
+  | 'repeated'
+  | 'lossy'
+  | 'failed'
+  | 'stale'
+  | 'future'
+  | 'collapsed'
+  | 'glitch'
+  | 'empty'
+  | 'currency'
 const MISHAPS: readonly Mishap[] = [
-  ...(['cut', 'cut', 'repeated', 'repeated', 'lossy', 'failed', 'stale', 'collapsed', 'collapsed'] as const),
+  ...(['cut', 'cut', 'repeated', 'repeated', 'lossy', 'failed', 'stale', 'future', 'collapsed', 'collapsed'] as const),
   ...(['glitch', 'glitch', 'empty', 'currency'] as const),
 ]
 const MISHAP_CHANCE = 0.3
+/** Every market meets one of each, those first that are to be quarantined. */
+const DUE: ReadonlySet<Mishap> = new Set(['collapsed', 'glitch', 'empty', ...MISHAPS])
 
 /** Opens the feeds of a market. */
 export function openScriptedMarket(random: SeededRandom, size: MarketSize): Feed[] {
   const items = realItems(random, size.items)
-  const from = size.from ?? FIRST_TIME
+  const from = size.from ?? Date.now() - DAYS_BACK * DAY_MS
+  const due = [...DUE]
   const feed = (side: Side, provider: string, number: number): Feed => {
     const listed = new Map<number, { price: number; quantity: number }>()
     const state: State = {
-      ...{ side, provider, listed, planned: [] },
+      ...{ side, provider, listed, due, planned: [] },
       factor: 0.8 + 0.05 * number,
+      minutesApart: size.minutesApart ?? MINUTES_APART,
       currency: random.pick(Object.keys(RATES)),
       observedAt: from + random.integer(0, 59) * MINUTE_MS,
       refreshes: 0,
@@ -133,7 +178,8 @@ const keysOf = (providers: number | readonly string[]): readonly string[] =>
 
 /** Items of the first recorded refresh with what later ones ask for them. */
 function realItems(random: SeededRandom, count: number): MarketItem[] {
-  const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
+  const whole = loadCatalog().filter(({ phase }) => phase === null)
+  const ids = new Map(whole.map(item => [item.market_hash_name, item.item_id]))
   const refreshes = readRefreshes().slice(0, 12)
   const names = random.shuffle(Object.keys(refreshes[0]?.prices ?? {}))
   const items: MarketItem[] = []
@@ -168,8 +214,11 @@ function trade(random: SeededRandom, state: State, items: readonly MarketItem[])
 
 function nextRefresh(random: SeededRandom, state: State, items: readonly MarketItem[]): ScriptedRefresh {
   // The first one is the book that mishaps are judged against.
-  if (state.refreshes === 0 || !random.chance(MISHAP_CHANCE)) return sound(random, state, items)
-  switch (random.pick(MISHAPS)) {
+  if (state.refreshes === 0) return sound(random, state, items)
+  const mishap = state.due.shift() ?? (random.chance(MISHAP_CHANCE) ? random.pick(MISHAPS) : undefined)
+  switch (mishap) {
+    case undefined:
+      return sound(random, state, items)
     case 'cut':
       return begunOnly(random, sound(random, state, items), 'cut')
     case 'failed':
@@ -186,6 +235,13 @@ function nextRefresh(random: SeededRandom, state: State, items: readonly MarketI
       const late = sound(random, state, items)
       state.observedAt = observedAt
       return { ...late, observedAt, refreshId: nameOf(observedAt) }
+    }
+    case 'future': {
+      const { observedAt } = state
+      const early = sound(random, state, items)
+      state.observedAt = observedAt
+      const ahead = early.observedAt + YEARS_AHEAD * 365 * DAY_MS
+      return { ...early, observedAt: ahead, refreshId: nameOf(ahead), appendedAt: Date.now() }
     }
     case 'collapsed':
       return twice(
@@ -230,7 +286,7 @@ function begunOnly(random: SeededRandom, whole: ScriptedRefresh, ending: 'cut' |
 function sound(random: SeededRandom, state: State, items: readonly MarketItem[]): ScriptedRefresh {
   if (state.refreshes > 0) trade(random, state, items)
   state.refreshes += 1
-  state.observedAt += random.integer(1, 90) * MINUTE_MS + random.integer(0, 59_999)
+  state.observedAt += random.integer(1, state.minutesApart) * MINUTE_MS + random.integer(0, 59_999)
   const { side, provider, currency, observedAt } = state
   const rate = RATES[currency] as string
   // Rates move with every refresh, as they do.
@@ -243,6 +299,14 @@ function sound(random: SeededRandom, state: State, items: readonly MarketItem[])
 
 const nameOf = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
+/** What is wrong with one entry in a thousand each: unknown, unpriced, in another currency, not to be read. */
+const ODDITIES: readonly ((entry: ScriptedEntry) => ScriptedEntry)[] = [
+  entry => ({ ...entry, name: `${entry.name} (unheard of)`, itemId: undefined }),
+  entry => ({ ...entry, price: -entry.price }),
+  entry => ({ ...entry, currency: 'ZZZ' }),
+  entry => ({ ...entry, isRejected: true }),
+]
+
 function entriesOf(random: SeededRandom, state: State, items: readonly MarketItem[]): ScriptedEntry[] {
   const { currency } = state
   const entries: ScriptedEntry[] = []
@@ -251,12 +315,11 @@ function entriesOf(random: SeededRandom, state: State, items: readonly MarketIte
     const { price = 1, quantity = 1 } = state.listed.get(at) ?? {}
     const entry: ScriptedEntry = { name, itemId, price, quantity, currency, isRejected: false }
     entries.push(entry)
-    // The first entry tells a refresh's currency, so it stays sound.
+    // A feed's first refresh has one of each oddity. The first entry tells a refresh's currency, so it stays sound.
+    if (state.refreshes === 1 && entries.length === 2) entries.push(...ODDITIES.map(odd => odd(entry)))
     const chance = random.next()
-    if (chance < 0.001) entries.push({ ...entry, name: `${name} (unheard of)`, itemId: undefined })
-    else if (chance < 0.002) entries.push({ ...entry, price: -price })
-    else if (chance < 0.003) entries.push({ ...entry, currency: 'ZZZ' })
-    else if (chance < 0.004) entries.push({ ...entry, isRejected: true })
+    const odd = ODDITIES[Math.floor(chance * 1_000)]
+    if (odd) entries.push(odd(entry))
     else if (chance < 0.008) entries.push({ ...entry, price: price + random.integer(0, 2), quantity: 7 })
   }
   return entries

@@ -12,11 +12,15 @@ import { healthKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
-import { digestOf, editionOf, SALES_CURRENCY, type ToldEdition, type ToldSale } from './marketplaces.ts'
+import { digestOf, editionOf, type ToldEdition, type ToldSale } from './marketplaces.ts'
 import type { ScriptedRefresh } from './scripted-market.ts'
 
 /** Completed refreshes of the log beside the editions that marketplaces told. */
-export function editionLedger(told: readonly ToldEdition[], refreshes: readonly ScriptedRefresh[]): Ledger {
+export function editionLedger(
+  told: readonly ToldEdition[],
+  refreshes: readonly ScriptedRefresh[],
+  least: number,
+): Ledger {
   const came: LedgerEntry[] = []
   for (const { side, provider, ending, entries } of refreshes) {
     if (ending !== 'completed') continue
@@ -31,7 +35,7 @@ export function editionLedger(told: readonly ToldEdition[], refreshes: readonly 
   const wanted = told
     .map(({ key, edition, digest }) => ({ key, what: `${edition} ${digest}` }))
     .filter(({ key, what }) => held.has(`${key} ${what}`) || what === last.get(key))
-  return openLedger(wanted, heard)
+  return openLedger(wanted, heard, least)
 }
 
 const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): number =>
@@ -40,11 +44,12 @@ const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): nu
 /** Both tables of sales beside what was told. */
 export async function salesLedgers(
   reader: ClickhouseReader,
-  told: readonly ToldSale[],
+  told: readonly Omit<ToldSale, 'name'>[],
+  least: number,
 ): Promise<Record<string, Ledger>> {
-  const wanted = told.map(({ provider, sale_id, itemId, price, sold_at }) => ({
+  const wanted = told.map(({ provider, sale_id, itemId, price, currency, sold_at }) => ({
     key: sale_id,
-    what: [provider, itemId, price, SALES_CURRENCY, sold_at].join(' '),
+    what: [provider, itemId, price, currency, sold_at].join(' '),
   }))
   const ledgers: Record<string, Ledger> = {}
   for (const table of ['sales', 'sales_by_time']) {
@@ -53,7 +58,7 @@ export async function salesLedgers(
       FROM ${reader.database}.${table} FINAL`,
     )
     const came = rows.map(row => Object.values(row)).map(([key, ...rest]) => ({ key: `${key}`, what: rest.join(' ') }))
-    ledgers[`table ${table}`] = openLedger(wanted, came)
+    ledgers[`table ${table}`] = openLedger(wanted, came, least)
   }
   return ledgers
 }
@@ -64,6 +69,7 @@ export async function healthLedger(
   prefix: string,
   refreshes: readonly ScriptedRefresh[],
   { verdicts }: Expected,
+  least: number,
 ): Promise<Ledger> {
   const wanted = new Map<string, { completed: number | null; failures: number; reason: string | null }>()
   for (const [at, { side, provider, observedAt, ending }] of refreshes.entries()) {
@@ -71,7 +77,7 @@ export async function healthLedger(
     const key = bookKey(side, provider)
     const health = wanted.get(key) ?? { completed: null, failures: 0, reason: null }
     const { verdict, reason } = verdicts[at] ?? { verdict: undefined, reason: null }
-    if (ending === 'failed' || verdict === 'incomplete') health.failures += 1
+    if (ending === 'failed' || verdict === 'failed' || verdict === 'incomplete') health.failures += 1
     else if (verdict === 'quarantined') health.reason = reason
     else if (verdict === 'applied') Object.assign(health, { completed: observedAt, failures: 0, reason: null })
     wanted.set(key, health)
@@ -89,19 +95,25 @@ export async function healthLedger(
       what: [completed, failures, reason].join(' '),
     })),
     came,
+    least,
   )
 }
 
 /** The rates in force beside the last table of the log. */
-export async function ratesLedger(redis: Redis, kafka: KafkaConnection, prefix: string): Promise<Ledger> {
+export async function ratesLedger(
+  redis: Redis,
+  kafka: KafkaConnection,
+  prefix: string,
+  least: number,
+): Promise<Ledger> {
   const last = (await readTopic(kafka, 'fx')).at(-1)
   const rates = (from: { as_of: number; rates: Record<string, string> } | undefined): LedgerEntry[] =>
     Object.entries(from?.rates ?? {}).map(([key, rate]) => ({ key, what: `${from?.as_of} ${rate}` }))
-  return openLedger(rates(last?.value), rates(JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')))
+  return openLedger(rates(last?.value), rates(JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')), least)
 }
 
 /** The items of the last summary beside the best prices of the final books. */
-export async function summaryLedger(kafka: KafkaConnection, { books }: Expected): Promise<Ledger> {
+export async function summaryLedger(kafka: KafkaConnection, { books }: Expected, least: number): Promise<Ledger> {
   const wanted = new Map<number, { ask: number | null; bid: number | null; providers: number }>()
   for (const [key, rows] of books) {
     for (const [itemId, { price_micro_usd: micro }] of rows) {
@@ -125,5 +137,6 @@ export async function summaryLedger(kafka: KafkaConnection, { books }: Expected)
       key: `${one.item_id}`,
       what: [one.best_ask_micro_usd, one.best_bid_micro_usd, one.provider_count].join(' '),
     })),
+    least,
   )
 }

@@ -1,18 +1,26 @@
 /**
- * Kills processes one after the other, every one once before any comes again, at random moments.
+ * Kills processes, or freezes them, one after the other, every one once before any comes again, at random moments.
  *
  * A round takes all of them in an order of its own. A process is struck at its work, while there is something to lose; from
  * the second round on now and then once more while it is starting again. Invariant: the same seed plans the same rounds and
- * pauses; every blow is a SIGKILL to a process that ran.
+ * pauses; every blow is a SIGKILL to a process that ran, or a SIGSTOP for longer than a group session; at the end all are awake.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { type Kept, READY_LIMIT_MS } from './keep-running.ts'
 
 /** How processes are struck. */
 export interface StrikePlan {
+  /** Blows in all, freezes included. */
   kills: number
+  /** Ends it before that. */
+  signal?: AbortSignal
+  /** How likely a blow freezes rather than kills; never when left out. */
+  freezeChance?: number
+  /** The longest time that a process may take to be ready; {@link READY_LIMIT_MS} when left out. */
+  readyLimitMs?: number
   /** Pause before each blow, in milliseconds. */
   pauseMs: readonly [least: number, most: number]
   /** Asked right before each blow: whether there is anything to lose at that moment. */
@@ -27,10 +35,14 @@ export interface StrikeReport {
   underLoad: number
   /** Blows to a process that was not ready yet. */
   early: number
+  /** Blows that froze. */
+  freezes: number
   seconds: number
 }
 
 const AGAIN_CHANCE = 0.15
+/** Longer than the 10 s after which a group gives a silent member's partitions away. */
+const FROZEN_MS = [11_500, 15_000] as const
 /** How far into its start a process is struck again, in milliseconds. */
 const INTO_START_MS = [0, 2_000] as const
 /** Blows between two lines of progress. */
@@ -43,31 +55,47 @@ export async function strikeInTurn(
   plan: StrikePlan,
 ): Promise<StrikeReport> {
   const startedAt = performance.now()
+  const { signal, freezeChance = 0, readyLimitMs = READY_LIMIT_MS } = plan
   const kills = new Map(kept.map(({ name }) => [name, 0]))
-  let [blows, underLoad, early] = [0, 0, 0]
+  const frozen = new Map<Kept, Promise<unknown>>()
+  let [blows, underLoad, early, freezes] = [0, 0, 0, 0]
   let round: Kept[] = []
-  const strike = ({ name, role }: Kept): void => {
+  const strike = (victim: Kept): void => {
+    const { name, role } = victim
     if (plan.isUnderLoad()) underLoad += 1
-    role()?.kill('SIGKILL')
+    if (freezeChance > 0 && random.chance(freezeChance)) {
+      const thawed = freeze(role(), random.integer(...FROZEN_MS)).then(() => frozen.delete(victim))
+      frozen.set(victim, thawed)
+      freezes += 1
+    } else role()?.kill('SIGKILL')
     blows += 1
     kills.set(name, (kills.get(name) ?? 0) + 1)
     if (blows % SAY_EVERY === 0) console.log(`      ${blows} blows, the last to ${name}`)
   }
-  while (blows < plan.kills) {
+  while (blows < plan.kills && !signal?.aborted) {
     if (round.length === 0) round = random.shuffle(kept)
     const victim = round.pop() as Kept
-    await pause(random.integer(...plan.pauseMs))
-    await eventually(victim.isReady, READY_LIMIT_MS, `${victim.name} to be at work`)
+    await pause(random.integer(...plan.pauseMs), undefined, { signal }).catch(() => undefined)
+    await frozen.get(victim)
+    await eventually(victim.isReady, readyLimitMs, `${victim.name} to be at work`)
     // After a blow to what brings the load nothing is under way until it has started again.
-    await eventually(plan.isUnderLoad, READY_LIMIT_MS, 'something to lose')
+    await eventually(plan.isUnderLoad, readyLimitMs, 'something to lose')
+    if (signal?.aborted) break
     const struck = victim.role()
     strike(victim)
-    if (blows < kept.length || blows >= plan.kills || !random.chance(AGAIN_CHANCE)) continue
+    if (blows < kept.length || blows >= plan.kills || frozen.has(victim) || !random.chance(AGAIN_CHANCE)) continue
     const isBack = () => victim.role() !== undefined && victim.role() !== struck
-    await eventually(isBack, READY_LIMIT_MS, `${victim.name} to start again`)
+    await eventually(isBack, readyLimitMs, `${victim.name} to start again`)
     await pause(random.integer(...INTO_START_MS))
     if (!victim.isReady()) early += 1
     strike(victim)
   }
-  return { kills, underLoad, early, seconds: Math.round((performance.now() - startedAt) / 1000) }
+  await Promise.all(frozen.values())
+  return { kills, underLoad, early, freezes, seconds: Math.round((performance.now() - startedAt) / 1000) }
+}
+
+async function freeze(role: SpawnedRole | undefined, ms: number): Promise<void> {
+  role?.kill('SIGSTOP')
+  await pause(ms)
+  role?.kill('SIGCONT')
 }

@@ -48,10 +48,13 @@ function openTelling(side: ScriptedRefresh['side'], findItem: FindItem, refreshe
     const common = { side, provider, refreshId: refresh_id ?? '', observedAt: observed_at }
     return { ...common, currency: 'USD', usdRate: '1', entries: [], ending: 'cut' }
   }
-  /** The refresh under way that a record belongs to; one that was never completed ends here. */
-  const openOf = (told: Told, isFirst: boolean): ScriptedRefresh => {
+  /**
+   * The refresh under way that a record belongs to; one that was never completed ends where another begins. None for what follows of
+   * one that has been replaced: that changes nothing.
+   */
+  const openOf = (told: Told, isFirst: boolean): ScriptedRefresh | undefined => {
     const known = open.get(told.provider)
-    if (known !== undefined && !isFirst && known.refreshId === told.refresh_id) return known
+    if (known !== undefined && !isFirst) return known.refreshId === told.refresh_id ? known : undefined
     const begun = begin(told)
     leave(told.provider)
     open.set(told.provider, begun)
@@ -69,12 +72,14 @@ function openTelling(side: ScriptedRefresh['side'], findItem: FindItem, refreshe
         refreshes.push({ ...begin(told), ending: 'failed', failure: told.reason })
       } else if (event === 'RefreshCompleted') {
         const whole = openOf(told, told.count === 0)
+        if (whole === undefined) return
         const { currency, usd_rate: usdRate } = told
         const ending = whole.entries.length === told.count ? 'completed' : 'lossy'
         Object.assign(whole, { currency, usdRate, ending })
         leave(told.provider)
       } else {
         const refresh = openOf(told, told.index === 0)
+        if (refresh === undefined) return
         if (refresh.entries.length !== told.index) refresh.ending = 'lossy'
         refresh.entries.push(entryOf(event, told, findItem))
         refresh.currency = told.currency ?? refresh.currency

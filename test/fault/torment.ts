@@ -9,7 +9,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
-import { type Kept, keepRunning, READY_LIMIT_MS } from './keep-running.ts'
+import { type Kept, keepRunning, READY_LIMIT_MS, SAYS_WHY } from './keep-running.ts'
 
 /** How a pack of processes is treated. */
 export interface TormentPlan {
@@ -59,7 +59,7 @@ const FROZEN_MS = [11_500, 15_000] as const
 /** Starts a pack and begins to torment it. */
 export function torment(random: SeededRandom, plan: TormentPlan): Pack {
   const members: Member[] = Array.from({ length: plan.processes }, (_, at) => ({
-    kept: keepRunning({ name: plan.role, random: randomOf(random.seed + at), start: plan.start }),
+    kept: keepRunning({ name: plan.role, random: randomOf(random.seed + at), start: plan.start, mayEnd: SAYS_WHY }),
     isFrozen: false,
   }))
   const ending = new AbortController()

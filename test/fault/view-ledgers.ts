@@ -9,18 +9,26 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
-import { selectProviderDays } from '#schemas/views/clickhouse/provider-days.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import type { Expected, ExpectedChange } from '#test/harness/reference-fold.ts'
+import {
+  BUCKETS_MS,
+  partEntries,
+  selectPartRows,
+  selectStandingRows,
+  standingEntries,
+} from '#test/oracles/candle-tables.ts'
+import { selectDayRows } from '#test/oracles/provider-days.ts'
 import { urlOf } from './market-records.ts'
+import type { LeastOfMarket } from './scripted-market.ts'
 
 /** Holds the live tables against the fold's final books. */
 export async function liveLedgers(
   redis: Redis,
   prefix: string,
   { books, refreshedAt }: Expected,
+  least: LeastOfMarket,
 ): Promise<Record<string, Ledger>> {
   const view = await readTables(redis, prefix)
   const rows: LedgerEntry[] = []
@@ -44,14 +52,17 @@ export async function liveLedgers(
         key,
         what: [row.price, row.currency, row.priceMicroUsd, row.quantity, row.seenAt, row.url].join(' '),
       })),
+      least.asks + least.bids,
     ),
     'live listings': openLedger(
       rows.map(({ key }) => ({ key, what: 'listed' })),
       view.listed.map(key => ({ key, what: 'listed' })),
+      least.asks + least.bids,
     ),
     'live refresh times': openLedger(
       refreshed,
       [...view.refreshed].map(([key, at]) => ({ key, what: String(at) })),
+      least.feeds * ITEM_PARTITIONS,
     ),
   }
 }
@@ -64,22 +75,28 @@ export async function readTableRows(reader: ClickhouseReader): Promise<Record<Hi
   return {
     changes: await read(selectChanges(database), 3),
     provider_days: await read(selectDays(database), 4),
-    candle_parts: await read(selectParts(database), 4),
-    candle_standing: await read(selectStanding(database), 2),
+    candle_parts: await read(selectPartRows(database), 4),
+    candle_standing: await read(selectStandingRows(database), 2),
   }
 }
 
 type HistoryTable = 'changes' | 'provider_days' | 'candle_parts' | 'candle_standing'
 
 /** Holds the tables of history and candles against the fold's changes. */
-export async function tableLedgers(reader: ClickhouseReader, { changes }: Expected): Promise<Record<string, Ledger>> {
+export async function tableLedgers(
+  reader: ClickhouseReader,
+  { changes }: Expected,
+  least: LeastOfMarket,
+): Promise<Record<string, Ledger>> {
   const rows = await readTableRows(reader)
   const asks = changes.filter(({ side }) => side === 'ask')
+  // What stands at the end was added once, on one day, and in one bucket of each interval.
+  const [leastRows, leastParts] = [least.asks + least.bids, least.asks * BUCKETS_MS.length]
   return {
-    'table changes': openLedger(changes.map(changeEntry), rows.changes),
-    'table provider_days': openLedger(expectedDays(changes), rows.provider_days),
-    'table candle_parts': openLedger(expectedParts(asks), rows.candle_parts),
-    'table candle_standing': openLedger(expectedStanding(asks), rows.candle_standing),
+    'table changes': openLedger(changes.map(changeEntry), rows.changes, leastRows),
+    'table provider_days': openLedger(expectedDays(changes), rows.provider_days, leastRows),
+    'table candle_parts': openLedger(partEntries(asks), rows.candle_parts, leastParts),
+    'table candle_standing': openLedger(standingEntries(asks), rows.candle_standing, least.asks),
   }
 }
 
@@ -123,51 +140,4 @@ const dayOf = (time: number): string => new Date(Math.floor(time / DAY_MS) * DAY
 
 const selectDays = (database: string): string =>
   `SELECT side, provider, item_id, day, price, price_micro_usd, currency, quantity, listed
-  FROM (${selectProviderDays(database, '1')})`
-
-/** What each provider's ask for an item did in each bucket in which it changed. */
-function expectedParts(asks: readonly ExpectedChange[]): LedgerEntry[] {
-  const entries: LedgerEntry[] = []
-  for (const { ms } of Object.values(CANDLE_INTERVALS)) {
-    const parts = Map.groupBy(asks, ask => `${ms / 1000}|${ask.item_id}|${bucketOf(ask.seen_at, ms)}|${ask.provider}`)
-    for (const [key, changes] of parts) {
-      const first = changes[0] as ExpectedChange
-      const last = changes.at(-1) as ExpectedChange
-      const stood = changes.flatMap(change => [change.previous_micro_usd, change.price_micro_usd])
-      const prices = stood.filter(micro => micro !== null)
-      const falls = changes.reduce((sum, change) => sum + Math.max(0, change.previous_quantity - change.quantity), 0)
-      const opening = [first.previous_micro_usd !== null, first.previous_micro_usd ?? first.price_micro_usd]
-      const closing = [last.price_micro_usd !== null, last.price_micro_usd ?? last.previous_micro_usd]
-      const edges = [...opening, first.previous_quantity, first.seen_at, ...closing, last.quantity, last.seen_at]
-      entries.push({ key, what: [...edges, Math.min(...prices), Math.max(...prices), falls].join(' ') })
-    }
-  }
-  return entries
-}
-
-const bucketOf = (time: number, ms: number): number => (Math.floor(time / ms) * ms) / 1000
-
-const selectParts = (database: string): string => {
-  const edge = (name: string) =>
-    ['standing', 'micro', 'quantity', 'at'].map(member => `merged_${name}.${member}`).join(', ')
-  return `SELECT interval_s, item_id, bucket_s, provider, ${edge('opening')}, ${edge('closing')},
-  merged_low, merged_high, merged_falls
-  FROM (
-    SELECT interval_s, item_id, toUnixTimestamp(bucket) AS bucket_s, provider,
-    min(opening) AS merged_opening, max(closing) AS merged_closing, min(low) AS merged_low, max(high) AS merged_high,
-    arraySum(mapValues(maxMap(falls))) AS merged_falls
-    FROM ${database}.candle_parts GROUP BY interval_s, item_id, bucket_s, provider
-  )`
-}
-
-/** Each provider's newest ask for an item, or the last one and when it went. */
-function expectedStanding(asks: readonly ExpectedChange[]): LedgerEntry[] {
-  const last = new Map(asks.map(ask => [`${ask.provider}|${ask.item_id}`, ask]))
-  return [...last].map(([key, { price_micro_usd, previous_micro_usd, quantity, seen_at }]) => ({
-    key,
-    what: [price_micro_usd !== null, price_micro_usd ?? previous_micro_usd, quantity, seen_at].join(' '),
-  }))
-}
-
-const selectStanding = (database: string): string =>
-  `SELECT provider, item_id, standing, micro, quantity, at FROM ${database}.candle_standing FINAL`
+  FROM (${selectDayRows(database)})`

@@ -1,5 +1,5 @@
 /**
- * The whole platform for a fault test: every role as a process of its own, two gateways, marketplaces beside it.
+ * The whole platform for a fault test: every role as a process of its own, some as two, marketplaces beside it.
  *
  * Invariant: a role that the platform gains is among them without a word here; `ingest` starts only when it is told
  * to, so that clients can be there before the first change.
@@ -10,19 +10,16 @@ import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
-import type { TestPlatform } from '#test/harness/use-servers.ts'
-import { type Kept, keepRunning, READY_LIMIT_MS } from './keep-running.ts'
+import type { TestPlace } from '#test/harness/use-servers.ts'
+import { type Kept, keepRunning, SAYS_WHY } from './keep-running.ts'
 
 /** Stands in for what is outside of the platform, and keeps nothing. */
 const OUTSIDE: readonly RoleName[] = ['inventory-stand-in']
-/** Its clients come back to the one that lives. */
-const TWICE: readonly RoleName[] = ['feed']
-
 /** Processes that are kept running. */
 export interface WholePlatform {
   readonly all: readonly Kept[]
-  /** The first process of a role. */
-  one(role: RoleName): Kept
+  /** The processes of a role. */
+  of(role: RoleName): readonly Kept[]
   /** Addresses of the processes of a role that are ready. */
   addresses(role: RoleName): readonly string[]
   /** Starts ingest. */
@@ -32,12 +29,20 @@ export interface WholePlatform {
   stop(): Promise<void>
 }
 
-/** Starts all roles but ingest on a place's servers; `market` is the text of the market file. */
-export function startWholePlatform(
-  place: TestPlatform,
-  random: SeededRandom,
-  options: { market: string; environment: Record<string, string> },
-): WholePlatform {
+/** How the platform is started. */
+export interface PlatformOptions {
+  /** The text of the market file. */
+  market: string
+  environment: Record<string, string>
+  /** Roles of two processes; clients of one come back to the other. */
+  twice: readonly RoleName[]
+  /** The longest time that a process may take to be ready. */
+  readyLimitMs: number
+}
+
+/** Starts all roles but ingest on a place's servers. */
+export function startWholePlatform(place: TestPlace, random: SeededRandom, options: PlatformOptions): WholePlatform {
+  const { readyLimitMs, twice } = options
   const market = join(place.config.stateDir, 'market.json')
   writeFileSync(market, options.market)
   const environment = {
@@ -49,10 +54,10 @@ export function startWholePlatform(
   const addressOf = new Map<Kept, { pid: number; base: string }>()
   const keep = (role: RoleName, name: string): void => {
     const one = keepRunning({
-      ...{ name, random: randomOf(random.integer(0, 2 ** 31)) },
+      ...{ name, random: randomOf(random.integer(0, 2 ** 31)), mayEnd: SAYS_WHY, readyLimitMs },
       async start() {
         const started = await place.spawnRole(role, environment)
-        started.baseUrl(READY_LIMIT_MS).then(
+        started.baseUrl(readyLimitMs).then(
           base => addressOf.set(one, { pid: started.pid, base }),
           () => undefined,
         )
@@ -61,24 +66,23 @@ export function startWholePlatform(
     })
     all.push(one)
   }
-  for (const role of ROLE_NAMES) {
-    if (role === 'ingest' || OUTSIDE.includes(role)) continue
+  const keepAll = (role: RoleName): void => {
     keep(role, role)
-    if (TWICE.includes(role)) keep(role, `${role} (second)`)
+    if (twice.includes(role)) keep(role, `${role} (second)`)
   }
+  for (const role of ROLE_NAMES) if (role !== 'ingest' && !OUTSIDE.includes(role)) keepAll(role)
+  const of = (role: RoleName): readonly Kept[] => all.filter(({ name }) => name.split(' ')[0] === role)
   return {
     all,
-    one: role => all.find(({ name }) => name === role) as Kept,
+    of,
     addresses: role =>
-      all.flatMap(one => {
+      of(role).flatMap(one => {
         const known = addressOf.get(one)
-        return one.name.split(' ')[0] === role && one.isReady() && known?.pid === one.role()?.pid && known
-          ? [known.base]
-          : []
+        return one.isReady() && known?.pid === one.role()?.pid && known ? [known.base] : []
       }),
-    open: () => keep('ingest', 'ingest'),
+    open: () => keepAll('ingest'),
     async ready() {
-      for (const one of all) await eventually(one.isReady, READY_LIMIT_MS, `${one.name} to be ready`)
+      for (const one of all) await eventually(one.isReady, readyLimitMs, `${one.name} to be ready`)
     },
     async stop() {
       await Promise.all(all.map(one => one.stop()))

@@ -1,5 +1,8 @@
 import java.io.BufferedOutputStream;
+import java.io.FileInputStream;
 import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -15,7 +18,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * Reads a topic from its start to its end with Kafka's own client: the ground truth of fault tests.
  *
- * Arguments: brokers, topic, read_committed or read_uncommitted, file. Writes a line for each record:
+ * Arguments: brokers, topic, read_committed or read_uncommitted, file, and the client's further settings as a file of
+ * properties where the brokers ask for credentials. Writes a line for each record:
  * partition, offset, key and value (base64; "-" for null), separated by tabs. Ends with 1 when the end is not
  * reached in time. Run from source: java -cp JARS ReadTopic.java ...
  */
@@ -26,7 +30,7 @@ public class ReadTopic {
     String topic = arguments[1];
     try (KafkaConsumer<byte[], byte[]> consumer =
             new KafkaConsumer<>(
-                settings(arguments[0], arguments[2]), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+                settings(arguments), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         OutputStream out = new BufferedOutputStream(new FileOutputStream(arguments[3]), 1 << 20)) {
       List<TopicPartition> partitions =
           consumer.partitionsFor(topic).stream().map(info -> new TopicPartition(topic, info.partition())).toList();
@@ -47,10 +51,15 @@ public class ReadTopic {
     }
   }
 
-  private static Properties settings(String brokers, String isolation) {
+  private static Properties settings(String[] arguments) throws IOException {
     Properties settings = new Properties();
-    settings.put("bootstrap.servers", brokers);
-    settings.put("isolation.level", isolation);
+    if (arguments.length > 4) {
+      try (InputStream file = new FileInputStream(arguments[4])) {
+        settings.load(file);
+      }
+    }
+    settings.put("bootstrap.servers", arguments[0]);
+    settings.put("isolation.level", arguments[2]);
     settings.put("enable.auto.commit", "false");
     settings.put("auto.offset.reset", "earliest");
     settings.put("max.poll.records", "20000");

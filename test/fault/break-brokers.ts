@@ -1,0 +1,173 @@
+/**
+ * Carries planned faults out on a cluster of a test's own, one at a time.
+ *
+ * States of a fault: quiet → harm done, and seen to be done → harm over → the cluster whole. Invariant: the next fault begins only when
+ * every broker sees every replica in sync again, so no more than one broker is ever away; a fault that did no harm fails the run.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { type ClusterControl, openClusterControl } from '#test/harness/cluster-control.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import type { OwnBroker } from '#test/harness/own-cluster.ts'
+import type { ClusterPlace } from '#test/harness/use-cluster.ts'
+import type { BrokerFault, FaultKind } from './broker-fault-plan.ts'
+
+/** How long brokers are broken: until both are reached. */
+export interface BreakLimits {
+  faults: number
+  ms: number
+  signal: AbortSignal
+}
+
+/** What a cluster went through. */
+export interface FaultReport {
+  /** Kind → how often. */
+  counts: ReadonlyMap<FaultKind, number>
+  /** Kind → from the end of the harm until the cluster was whole, the longest, in seconds. */
+  recoveredS: ReadonlyMap<FaultKind, number>
+  faults: number
+  /** Partitions whose leaders were moved by request. */
+  moved: number
+  seconds: number
+}
+
+/** A cluster must do its part of a fault within this. */
+const DONE_LIMIT_MS = 60_000
+/** A broker that starts beside a loaded platform needs its session to end, a start, and what it has missed. */
+const WHOLE_LIMIT_MS = 120_000
+const GROUPS = '__consumer_offsets'
+const TRANSACTIONS = '__transaction_state'
+
+interface Actor {
+  place: ClusterPlace
+  control: ClusterControl
+  fault: BrokerFault
+  broker: OwnBroker
+  /** Adds to the count of leaders that were moved. */
+  moved(partitions: number): void
+}
+
+/** Carries faults out until the limits are reached. */
+export async function breakBrokers(
+  place: ClusterPlace,
+  plan: Iterable<BrokerFault>,
+  limits: BreakLimits,
+): Promise<FaultReport> {
+  const control = openClusterControl(place)
+  const startedAt = performance.now()
+  const counts = new Map<FaultKind, number>()
+  const recoveredS = new Map<FaultKind, number>()
+  let [faults, moved] = [0, 0]
+  for (const fault of plan) {
+    const elapsedMs = performance.now() - startedAt
+    if (limits.signal.aborted || (faults >= limits.faults && elapsedMs >= limits.ms)) break
+    await pause(fault.pauseMs, undefined, { signal: limits.signal }).catch(() => undefined)
+    const broker = place.cluster.brokers[fault.broker - 1] as OwnBroker
+    await CARRY_OUT[fault.kind]({
+      ...{ place, control, fault, broker },
+      moved: partitions => {
+        moved += partitions
+      },
+    })
+    const overAt = performance.now()
+    await control.whole(WHOLE_LIMIT_MS)
+    const tookS = (performance.now() - overAt) / 1_000
+    faults += 1
+    counts.set(fault.kind, (counts.get(fault.kind) ?? 0) + 1)
+    recoveredS.set(fault.kind, Math.max(tookS, recoveredS.get(fault.kind) ?? 0))
+    const atS = Math.round((performance.now() - startedAt) / 1_000)
+    console.log(
+      `      ${atS} s: fault ${faults}, ${fault.kind} (broker ${fault.broker}), whole ${tookS.toFixed(1)} s after it`,
+    )
+  }
+  return { counts, recoveredS, faults, moved, seconds: Math.round((performance.now() - startedAt) / 1_000) }
+}
+
+const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
+  'controlled shutdown': actor => restart(actor, actor.broker, 'stop'),
+  'kill -9': actor => restart(actor, actor.broker, 'kill'),
+  async 'rolling restart'(actor) {
+    for (const broker of actor.place.cluster.brokers) {
+      await restart(actor, broker, 'stop')
+      await actor.control.whole(WHOLE_LIMIT_MS)
+    }
+  },
+  'frozen leader': freeze,
+  async 'frozen follower'(actor) {
+    const { control, fault, place } = actor
+    const others = place.cluster.brokers.map(({ id }) => id).filter(id => id !== fault.broker)
+    const other = others[fault.step - 1] as number
+    const topics = await topicsOf(control, () => true)
+    actor.moved(await control.moveLeaders(topics, leader => (leader === fault.broker ? other : leader), DONE_LIMIT_MS))
+    await freeze(actor)
+  },
+  async 'leader moves'(actor) {
+    const topics = await topicsOf(actor.control, name => name.startsWith(actor.place.namespace))
+    await move(actor, [topics[Math.floor(actor.fault.topic * topics.length)] as string])
+  },
+  async 'preferred elections'(actor) {
+    await move(actor, await topicsOf(actor.control, name => name.startsWith(actor.place.namespace)))
+  },
+  'group coordinators move': actor => move(actor, [GROUPS]),
+  'transaction coordinators move': actor => move(actor, [TRANSACTIONS]),
+  'slow network': actor => harmNetwork(actor, ({ network }) => network.delay(actor.fault.delayMs)),
+  'cut network': actor => harmNetwork(actor, ({ network }) => network.cut()),
+  'half-open network': actor => harmNetwork(actor, ({ network }) => network.stall(actor.fault.direction)),
+}
+
+const topicsOf = async (control: ClusterControl, isWanted: (name: string) => boolean): Promise<string[]> =>
+  [...new Set((await control.look()).map(({ topic }) => topic))].filter(isWanted).sort()
+
+/** All leaders of the topics go to another broker. */
+async function move({ place, control, fault, moved }: Actor, topics: readonly string[]): Promise<void> {
+  const size = place.cluster.brokers.length
+  const count = await control.moveLeaders(topics, leader => ((leader - 1 + fault.step) % size) + 1, DONE_LIMIT_MS)
+  if (count === 0) throw new Error(`no leader of ${topics.join(', ')} has moved`)
+  moved(count)
+}
+
+async function restart({ place, control, fault }: Actor, broker: OwnBroker, how: 'stop' | 'kill'): Promise<void> {
+  await broker[how]()
+  try {
+    if (broker.isRunning()) throw new Error(`broker ${broker.id} runs on after ${how}`)
+    await leftOut(place, control, broker.id)
+    await pause(fault.lastsMs)
+  } finally {
+    await broker.start()
+  }
+}
+
+async function freeze({ place, control, fault, broker }: Actor): Promise<void> {
+  broker.freeze()
+  try {
+    await leftOut(place, control, broker.id)
+    await pause(fault.lastsMs)
+  } finally {
+    broker.thaw()
+  }
+}
+
+/** Resolves when another broker sees it in no list of replicas in sync, and leading nothing. */
+async function leftOut(place: ClusterPlace, control: ClusterControl, id: number): Promise<void> {
+  const other = place.cluster.brokers.find(broker => broker.id !== id)?.id
+  const isOut = async (): Promise<boolean> =>
+    (await control.look(other)).every(({ leader, inSync }) => leader !== id && !inSync.includes(id))
+  await eventually(isOut, DONE_LIMIT_MS, `broker ${id} to be left out`)
+}
+
+async function harmNetwork({ fault, broker }: Actor, harm: (broker: OwnBroker) => void): Promise<void> {
+  const { network } = broker
+  const before = network.harmed()
+  harm(broker)
+  try {
+    await pause(fault.lastsMs)
+    await eventually(
+      () => network.harmed() > before,
+      DONE_LIMIT_MS,
+      `clients of broker ${broker.id} to meet its network`,
+    )
+  } finally {
+    network.heal()
+  }
+  const isUsed = () => network.connections() > 0
+  await eventually(isUsed, DONE_LIMIT_MS, `clients to reach broker ${broker.id} again`)
+}

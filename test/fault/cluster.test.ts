@@ -1,0 +1,113 @@
+/**
+ * The whole platform on three brokers that break, one after the other, while its own processes are killed and frozen.
+ *
+ * Two processes of each role, each a user of its own with its own rights alone, reach the brokers by SASL_SSL through proxies. Brokers are
+ * stopped, killed and frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the cluster is whole before the next
+ * fault. Then all is drained and everything that anybody wrote or told is held against a reference fold of the observations.
+ */
+import { expect } from 'chai'
+import type { TopicKey } from '#schemas/topics.ts'
+import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
+import { expectFigure } from '#test/harness/figures.ts'
+import { findJavaReader } from '#test/harness/java-reader.ts'
+import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useCluster } from '#test/harness/use-cluster.ts'
+import { breakBrokers, type FaultReport } from './break-brokers.ts'
+import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
+import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
+import {
+  drainScenario,
+  openScenario,
+  type Scenario,
+  type ScenarioLoad,
+  startScenario,
+  stopClients,
+} from './platform-scenario.ts'
+import { type StrikeReport, strikeInTurn } from './strike-in-turn.ts'
+
+const TEST = 'platform on brokers that break'
+const IS_LONG = process.env.FAULT === 'long'
+const A_HANDFUL: readonly FaultKind[] = [
+  ...(['leader moves', 'kill -9', 'half-open network'] as const),
+  ...(['group coordinators move', 'transaction coordinators move', 'frozen leader'] as const),
+]
+const KINDS = IS_LONG ? FAULT_KINDS : A_HANDFUL
+/** A long run lasts until it has had as many faults and as many minutes. */
+const FAULTS = Number(process.env.FAULTS ?? (IS_LONG ? 100 : KINDS.length))
+const MINUTES = Number(process.env.MINUTES ?? (IS_LONG ? 30 : 0))
+const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 400 : 150))
+const PAUSE_MS: readonly [number, number] = IS_LONG ? [1_000, 8_000] : [500, 3_000]
+const LASTS_MS: readonly [number, number] = IS_LONG ? [1_000, 12_000] : [1_000, 5_000]
+/** Beside those of the book. */
+const JAVA_TOPICS: readonly TopicKey[] = IS_LONG
+  ? ['quotes', 'bids', 'sales', 'refreshes', 'unresolved', 'deadLetters', 'alertRules', 'alertsTriggered']
+  : []
+/** Between blows to processes. */
+const STRIKE_MS: readonly [number, number] = [2_000, 8_000]
+const FREEZE_CHANCE = 0.3
+/** Of a process that starts while a broker is away, and of what is left when all is whole again. */
+const LIMIT_MS = 120_000
+const RECOVERED_S = 60
+/** Two processes would tell a feed's refreshes interleaved. */
+const ONCE: readonly RoleName[] = ['ingest']
+
+describe(TEST, function () {
+  this.timeout(900_000 + MINUTES * 60_000 + FAULTS * 60_000)
+  const place = useCluster({ setUp: true, ownRights: true })
+  let scenario: Scenario | undefined
+  let load: ScenarioLoad | undefined
+
+  after(async () => {
+    if (load) await stopClients(load)
+    await scenario?.close()
+  })
+
+  /** Breaks brokers, and processes beside them, until the limits are reached. */
+  async function breakAll(random: SeededRandom, { platform, isUnderLoad }: Scenario) {
+    const plan = planFaults(randomOf(random.integer(0, 2 ** 31)), {
+      ...{ kinds: KINDS, brokers: place.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
+    })
+    const ending = new AbortController()
+    const failing = new AbortController()
+    const strikes = strikeInTurn(randomOf(random.integer(0, 2 ** 31)), platform.all, {
+      ...{ kills: Number.POSITIVE_INFINITY, pauseMs: STRIKE_MS, freezeChance: FREEZE_CHANCE },
+      ...{ readyLimitMs: LIMIT_MS, isUnderLoad, signal: ending.signal },
+    })
+    strikes.catch(error => failing.abort(error))
+    const limits = { faults: FAULTS, ms: MINUTES * 60_000, signal: failing.signal }
+    const report = await breakBrokers(place, plan, limits).finally(() => ending.abort())
+    return { report, blows: await strikes }
+  }
+
+  it('loses, doubles, invents and misplaces nothing anywhere', async () => {
+    const random = seededRandom(TEST)
+    const twice = ROLE_NAMES.filter(role => !ONCE.includes(role))
+    scenario = await openScenario(place, random, { items: ITEMS, twice, limitMs: LIMIT_MS })
+    load = await startScenario(scenario)
+    const { report, blows } = await breakAll(random, scenario)
+    tellFaults(report, blows)
+    const drained = await drainScenario(scenario, load)
+
+    const java = await findJavaReader()
+    await expectPlatformBalanced({ test: TEST, scenario, load, ...drained, java, javaTopics: JAVA_TOPICS })
+    for (const kind of KINDS) {
+      const value = report.recoveredS.get(kind) ?? Number.NaN
+      expectFigure({ test: TEST, what: `whole after ${kind}`, value, unit: 's', limit: { atMost: RECOVERED_S } })
+    }
+    expect(report.faults, 'faults').to.be.at.least(FAULTS)
+    expect(blows.underLoad, 'blows under load').to.be.above(0)
+    expect(endsByThemselves(scenario), 'ends without a blow').to.be.at.most(report.faults)
+  })
+})
+
+function tellFaults(report: FaultReport, blows: StrikeReport): void {
+  const kinds = [...report.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')
+  const names = [...blows.kills].flatMap(([name, count]) => (count > 0 ? [`${name} ${count}`] : [])).join(', ')
+  const all = [...blows.kills.values()].reduce((sum, count) => sum + count, 0)
+  for (const line of [
+    `${report.faults} faults of brokers in ${report.seconds} s, ${report.moved} leaders moved by request: ${kinds}`,
+    `${all} blows to processes, ${blows.freezes} of them freezes, ${blows.underLoad} under load: ${names}`,
+  ]) {
+    console.log(`      ${line}`)
+  }
+}

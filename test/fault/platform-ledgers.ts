@@ -1,0 +1,174 @@
+/**
+ * Everything that anybody wrote or told in a scenario, beside a reference fold of what the marketplaces told.
+ *
+ * Reads Kafka, Redis, ClickHouse, Postgres and the API. Prints the ledgers and figures; throws when one does not balance.
+ */
+import { expect } from 'chai'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import type { JavaReader } from '#test/harness/java-reader.ts'
+import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import { entriesOfReading, readByJava, readTopic } from '#test/harness/read-topic.ts'
+import { eventRows, hookEntries, lastRules, receivedBy, storedRules } from './alert-ledgers.ts'
+import { entryOfTrigger, expectedTriggers } from './alert-truth.ts'
+import { bookLedgers } from './book-ledgers.ts'
+import { SALES_LEAST } from './marketplaces.ts'
+import { type DrainedScenario, RULES, type Scenario, type ScenarioLoad } from './platform-scenario.ts'
+import { askPrices, expectAvailable, shownPrice, shownText, wrongRows } from './price-reader.ts'
+import { entryOfTold } from './resuming-client.ts'
+import { editionLedger, healthLedger, ratesLedger, salesLedgers, summaryLedger } from './side-ledgers.ts'
+import { liveLedgers, tableLedgers } from './view-ledgers.ts'
+
+const RATES_LEAST = 2
+
+/** A scenario that is over. */
+export interface FinishedScenario extends DrainedScenario {
+  /** The name of the test, for its figures. */
+  test: string
+  scenario: Scenario
+  load: ScenarioLoad
+  /** Kafka's own client, where it reads the topics too. */
+  java: JavaReader | undefined
+  /** Topics that it reads beside those of the book. */
+  javaTopics?: readonly TopicKey[]
+}
+
+/** Holds all of it against the fold; nothing may be lost, doubled, invented or out of order. */
+export async function expectPlatformBalanced(finished: FinishedScenario): Promise<void> {
+  const { test, scenario, load, refreshes, expected, java } = finished
+  const { kafka, marketplaces, options } = scenario
+  const clients: Record<string, Ledger> = {}
+  for (const { client, isTold, least } of load.listeners) {
+    clients[`client of ${client.path.slice(9, 60)}`] = openLedger(
+      expected.changes.filter(isTold).map(entryOfTold),
+      client.rows(),
+      least,
+    )
+  }
+  tellStory(finished)
+  expectBalanced({
+    'editions told and logged': editionLedger(marketplaces.told, refreshes, marketplaces.least.feeds),
+    ...(await bookLedgers(kafka, refreshes, java, marketplaces.least)).ledgers,
+    ...(await viewLedgers(finished)),
+    ...clients,
+    ...(await alertLedgers(finished)),
+    ...(await javaLedgers(finished)),
+  })
+  expect(
+    wrongRows(load.reader.rows, expected.changes).slice(0, 5),
+    'prices that the API should not have told',
+  ).to.deep.equal([])
+  expect([...load.reader.statuses.keys()].filter(status => ![0, 200, 503].includes(status))).to.deep.equal([])
+  expectAvailable(test, load.reader, options.items)
+  for (const { client } of load.listeners) expect(new Set(client.notices())).to.deep.equal(new Set(['ready']))
+  expect(refreshes.filter(({ ending }) => ending === 'lossy')).to.deep.equal([])
+}
+
+async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) {
+  const { place, kafka, marketplaces, options } = scenario
+  const { servers, namespace } = place.config
+  const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+  const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
+  const { least } = marketplaces
+  try {
+    return {
+      ...(await liveLedgers(redis, namespace, expected, least)),
+      ...(await tableLedgers(reader, expected, least)),
+      ...(await salesLedgers(reader, marketplaces.sales, SALES_LEAST)),
+      'provider health': await healthLedger(redis, namespace, refreshes, expected, least.feeds),
+      'exchange rates': await ratesLedger(redis, kafka, namespace, RATES_LEAST),
+      'prices by the API': await answeredLedger(scenario, expected),
+      'market summary': await summaryLedger(kafka, expected, options.items / 2),
+    }
+  } finally {
+    await closeRedis(redis)
+    await reader.close()
+  }
+}
+
+/** All asks as the API tells them, item by item. */
+async function answeredLedger(scenario: Scenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
+  const { database, platform, marketplaces, options } = scenario
+  const { key } = await createAccountWithKey(database, { tier: 'quant' })
+  const told: LedgerEntry[] = []
+  const base = await eventually(() => platform.addresses('api')[0], options.limitMs, 'the API')
+  for (const { itemId } of marketplaces.items) {
+    const rows = await askPrices(base, key, itemId)
+    told.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))
+  }
+  const asks = [...books].filter(([book]) => book.startsWith('ask'))
+  const wanted = asks.flatMap(([book, rows]) =>
+    [...rows].map(([itemId, row]) => {
+      const price = shownPrice(row.price, row.currency, row.price_micro_usd)
+      return { key: `${book}|${itemId}`, what: shownText({ ...row, price, seenAt: row.seen_at }) }
+    }),
+  )
+  return openLedger(wanted, told, marketplaces.least.asks)
+}
+
+async function alertLedgers({ scenario, load, made, expected }: FinishedScenario) {
+  const { kafka, database, owner, receiver } = scenario
+  const { rules } = load
+  const changes = await readTopic(kafka, 'bookChanges')
+  const triggers = expectedTriggers(
+    rules,
+    changes.flatMap(({ event, value }) => (event === 'BookChanged' ? [value] : [])),
+  )
+  const asked = new Set([...expected.books].flatMap(([key, rows]) => (key.startsWith('ask') ? [...rows.keys()] : [])))
+  const unsure = new Set(made.filter(({ itemId }) => !asked.has(itemId)).map(({ id }) => id))
+  const sure = made.filter(({ id }) => !unsure.has(id))
+  const events = await eventRows(database)
+  const early = new Set(rules.map(({ id }) => id))
+  // A trigger may be written again after a kill, then with the same words.
+  const written = new Map(
+    (await readTopic(kafka, 'alertsTriggered'))
+      .map(({ value }) => entryOfTrigger(value))
+      .filter(({ key }) => early.has(key))
+      .map(entry => [`${entry.key} ${entry.what}`, entry]),
+  )
+  return {
+    'alert triggers': openLedger(triggers, written.values(), RULES / 8),
+    'alerts and their events': openLedger(
+      [...triggers.map(({ key }) => key), ...sure.map(({ id }) => id)].map(key => ({ key, what: 'fired' })),
+      events.filter(event => !unsure.has(event.alert_id)).map(event => ({ key: event.alert_id, what: 'fired' })),
+      RULES / 8,
+    ),
+    'events and destinations': openLedger(hookEntries([owner], events), receivedBy([receiver]), RULES / 8),
+    'rules in the log and alerts': openLedger(await storedRules(database), await lastRules(kafka), RULES),
+  }
+}
+
+/** What the platform reads of topics beside what Kafka's own client reads of them. */
+async function javaLedgers({ scenario, java, javaTopics = [] }: FinishedScenario): Promise<Record<string, Ledger>> {
+  const ledgers: Record<string, Ledger> = {}
+  for (const key of java === undefined ? [] : javaTopics) {
+    const truth = await readByJava(java as JavaReader, scenario.kafka, key)
+    const read = entriesOfReading(await readTopic(scenario.kafka, key))
+    ledgers[`${topics[key].name} read by the Java client`] = openLedger(truth.entries, read, 1)
+  }
+  return ledgers
+}
+
+/** How often processes ended by themselves. */
+export const endsByThemselves = ({ platform }: Scenario): number =>
+  platform.all.reduce((sum, one) => sum + one.endedByThemselves(), 0)
+
+function tellStory({ scenario, load, made, refreshes, expected }: FinishedScenario): void {
+  const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(
+    ([ending, of]) => `${of.length} ${ending}`,
+  )
+  const observations = refreshes.reduce((sum, { entries }) => sum + entries.length, 0)
+  const statuses = [...load.reader.statuses].map(([status, count]) => `${count} x ${status || 'none'}`).join(', ')
+  const streams = load.listeners.map(({ client }) => client.connections()).join(' + ')
+  for (const line of [
+    `${endsByThemselves(scenario)} processes ended by themselves`,
+    `${observations} observations in ${refreshes.length} refreshes (${kinds.join(', ')}), ${expected.changes.length} changes`,
+    `${RULES} + ${made.length} alerts; ${streams} streams; ${load.reader.rows.length} rows read, answers: ${statuses}`,
+  ]) {
+    console.log(`      ${line}`)
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * A market that is polled, judged, viewed, summarised, watched and sold by the whole platform, for tests that break things beside it.
+ *
+ * Marketplaces answer ingest over HTTP; clients of the feeds come back with Last-Event-ID, clients of the API read on, alerts are made and
+ * fire. States: opened → under load → drained. Invariant: what is drained is held by every view, client and destination, so that the ledgers may be made.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { createAlerts, type NewAlert } from '#services/accounts/alerts.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createWebhook } from '#services/accounts/webhooks.ts'
+import type { RoleName } from '#services/cli/roles.ts'
+import { waitForViews } from '#services/cli/wait-for-views.ts'
+import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
+import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
+import type { TestPlace } from '#test/harness/use-servers.ts'
+import { deliveriesLeft, type Owner, rulesToRelay } from './alert-ledgers.ts'
+import { alertNear } from './alert-load.ts'
+import type { PlainRule } from './alert-truth.ts'
+import { givenOf } from './market-records.ts'
+import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
+import { type PriceReader, startPriceReader } from './price-reader.ts'
+import { openResumingClient, type ResumingClient } from './resuming-client.ts'
+import type { ScriptedRefresh } from './scripted-market.ts'
+import { readRefreshesOfLog } from './told-refreshes.ts'
+import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
+
+/** How large a scenario is. */
+export interface ScenarioOptions {
+  items: number
+  /** Roles of two processes. */
+  twice: readonly RoleName[]
+  /** The longest time that a process may take to be ready, or a view to be drained. */
+  limitMs: number
+}
+
+/** A scenario: who takes part, and nothing told yet. */
+export interface Scenario {
+  readonly options: ScenarioOptions
+  readonly place: TestPlace
+  readonly random: SeededRandom
+  readonly kafka: KafkaConnection
+  readonly database: Database
+  readonly receiver: Receiver
+  readonly marketplaces: Marketplaces
+  readonly platform: WholePlatform
+  readonly owner: Owner
+  /** Whether refreshes that have just been fetched are on their way through the log. */
+  isUnderLoad(): boolean
+  close(): Promise<void>
+}
+
+/** A client of a feed, and what it is to be told. */
+export interface Listener {
+  client: ResumingClient
+  isTold(change: ExpectedChange): boolean
+  /** How many changes it is told at least. */
+  least: number
+}
+
+/** What goes on beside the faults. */
+export interface ScenarioLoad {
+  /** About prices to come; the log held them before the first of these. */
+  rules: readonly PlainRule[]
+  listeners: readonly Listener[]
+  reader: PriceReader
+  /** Ends the making of alerts; resolves with those that were made meanwhile. */
+  endAlerts(): Promise<PlainRule[]>
+}
+
+/** What has come of it. */
+export interface DrainedScenario {
+  /** Alerts that were made meanwhile. */
+  made: readonly PlainRule[]
+  refreshes: readonly ScriptedRefresh[]
+  expected: Expected
+}
+
+/** Alerts about prices to come. */
+export const RULES = 120
+const SALES_PROVIDER = 'provider_12'
+const POLL_MS = 1_000
+const ARRIVES_MS = 60_000
+const ALERT_EVERY_MS = 400
+const PLENTY = { most: 1_000_000 }
+
+const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
+
+/** Opens a scenario; all roles but ingest are starting when it resolves. */
+export async function openScenario(
+  place: TestPlace,
+  random: SeededRandom,
+  options: ScenarioOptions,
+): Promise<Scenario> {
+  const { config, log } = place
+  const kafka = connectKafka({ config, role: 'test', log })
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'test', log, connections: 8, statementLimitMs: 30_000 })
+  const receiver = await openReceiver()
+  const size = {
+    items: options.items,
+    askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07', 'provider_08'],
+    bidProviders: ['provider_02', 'provider_03', 'provider_04'],
+  }
+  const marketplaces = await openMarketplaces(newRandom(random), size, SALES_PROVIDER)
+  const owner = await openOwner(place, database, `${receiver.url}/0`)
+  const platform = startWholePlatform(place, newRandom(random), {
+    market: marketplaces.marketFile(POLL_MS),
+    environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
+    ...{ twice: options.twice, readyLimitMs: options.limitMs },
+  })
+  return {
+    ...{ options, place, random, kafka, database, receiver, marketplaces, platform, owner },
+    isUnderLoad: () => marketplaces.quietMs() < POLL_MS,
+    async close() {
+      await platform.stop()
+      await marketplaces.close()
+      await receiver.close()
+      await database.close()
+    },
+  }
+}
+
+/** An account whose alerts reach one destination. */
+async function openOwner(place: TestPlace, database: Database, url: string): Promise<Owner> {
+  const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
+  await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
+  const box = openSealedBox(place.config.secretKey ?? '')
+  const body = { label: 'test', url, platform: 'custom', is_active: true } as const
+  const hook = await database.transaction(query => createWebhook(query, { accountId: id, now: Date.now() }, body, box))
+  return { id, hooks: [hook.id], getsMail: false }
+}
+
+async function makeAlerts({ database, owner }: Scenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
+  const made = await createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
+  return made.map(({ id, itemId, kind, thresholdValue }) => ({ id, itemId, kind, threshold: thresholdValue }))
+}
+
+const isRelayed =
+  ({ database }: Scenario) =>
+  async (): Promise<boolean> =>
+    (await rulesToRelay(database)) === 0
+
+/** Opens ingest, once rules and clients are there; resolves when every client is told of changes. */
+export async function startScenario(scenario: Scenario): Promise<ScenarioLoad> {
+  const { platform, marketplaces, random, options } = scenario
+  await platform.ready()
+  const wanted = Array.from({ length: RULES }, () => alertNear(random, random.pick(marketplaces.items)))
+  const rules = await makeAlerts(scenario, wanted)
+  await eventually(isRelayed(scenario), ARRIVES_MS, 'the rules to be relayed')
+  const listeners = await listen(scenario)
+  platform.open()
+  await platform.ready()
+  const isUnderWay = () => listeners.every(({ client }) => client.rows().length > 0)
+  await eventually(isUnderWay, options.limitMs, 'every client to be told of changes')
+  return { rules, listeners, reader: await readPrices(scenario), endAlerts: makeAlertsMeanwhile(scenario) }
+}
+
+/** Makes alerts that hold as soon as anybody asks a price, until it is ended. */
+function makeAlertsMeanwhile(scenario: Scenario): () => Promise<PlainRule[]> {
+  const { random, marketplaces } = scenario
+  const made: PlainRule[] = []
+  const ending = new AbortController()
+  const run = async (): Promise<void> => {
+    while (!ending.signal.aborted) {
+      const { itemId, name: marketHashName } = random.pick(marketplaces.items)
+      const sure = { kind: 'price_above', thresholdValue: '0.00000001', thresholdCurrency: 'USD' } as const
+      made.push(...(await makeAlerts(scenario, [{ ...sure, itemId, marketHashName, phase: null, isEnabled: true }])))
+      await pause(ALERT_EVERY_MS, undefined, { signal: ending.signal }).catch(() => undefined)
+    }
+  }
+  const running = run()
+  running.catch(() => undefined)
+  return async () => {
+    ending.abort()
+    await running
+    return made
+  }
+}
+
+async function listen({ marketplaces, database, platform, random, options }: Scenario): Promise<Listener[]> {
+  const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
+  const ids = [...some].map(id => `&item_ids=${id}`).join('')
+  const { asks, bids } = marketplaces.least
+  const kinds: [path: string, isTold: Listener['isTold'], least: number][] = [
+    ['prices?resume=true', ({ side }) => side === 'ask', asks],
+    ['bids?resume=true', ({ side }) => side === 'bid', bids],
+    ['prices?resume=true&providers=provider_03', change => isOf(change, 'ask', 'provider_03'), options.items / 2],
+    [`prices?resume=true${ids}`, ({ side, item_id }) => side === 'ask' && some.has(item_id), some.size],
+  ]
+  const opened = kinds.map(async ([path, isTold, least]) => {
+    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const gateways = () => platform.addresses('feed')
+    const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: newRandom(random), gateways })
+    return { client, isTold, least }
+  })
+  return Promise.all(opened)
+}
+
+const isOf = (change: ExpectedChange, side: string, provider: string): boolean =>
+  change.side === side && change.provider === provider
+
+async function readPrices({ database, marketplaces, random, platform }: Scenario): Promise<PriceReader> {
+  const { key } = await createAccountWithKey(database, { tier: 'quant' })
+  const itemIds = marketplaces.items.map(({ itemId }) => itemId)
+  const own = newRandom(random)
+  const address = (): string | undefined => {
+    const ready = platform.addresses('api')
+    return ready.length === 0 ? undefined : own.pick(ready)
+  }
+  return startPriceReader({ key, itemIds, address, random: own })
+}
+
+/** Resolves when every view, client and destination has what the marketplaces told last; the clients are stopped then. */
+export async function drainScenario(scenario: Scenario, load: ScenarioLoad): Promise<DrainedScenario> {
+  const { marketplaces, platform, place, database, kafka, options } = scenario
+  const { limitMs } = options
+  const views = () => waitForViews(place.config, place.log, { signal: AbortSignal.timeout(limitMs) })
+  const made = await load.endAlerts()
+  await marketplaces.settle(limitMs)
+  for (const ingest of platform.of('ingest')) await ingest.stop()
+  await views()
+  await eventually(isRelayed(scenario), limitMs, 'the rules to be relayed')
+  await views()
+  await eventually(async () => (await deliveriesLeft(database)) === 0, limitMs, 'the deliveries to be settled')
+  await summarised(scenario, Date.now())
+
+  const catalog = await openCatalogReader(kafka)
+  const refreshes = await readRefreshesOfLog(kafka, name => catalog.idOf(name, null))
+  await catalog.close()
+  const expected = foldRefreshes(refreshes.map(givenOf))
+  const late = (): string | undefined =>
+    load.listeners.find(({ client, isTold }) => client.rows().length < expected.changes.filter(isTold).length)?.client
+      .path
+  await eventually(() => late() === undefined, limitMs, 'every client to be told of the last changes').finally(
+    () => late() && console.log(`      not told of all: ${late()}`),
+  )
+  await stopClients(load)
+  return { made, refreshes, expected }
+}
+
+/** Stops the clients of the feeds and of the API. */
+export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad): Promise<void> {
+  await Promise.all([reader.stop(), endAlerts(), ...listeners.map(({ client }) => client.stop())])
+}
+
+/** A process that starts summarises at once; its lease may still be that of a killed one. */
+async function summarised({ platform, place, kafka, options }: Scenario, since: number): Promise<void> {
+  for (const one of platform.of('market-summary')) await one.stop()
+  const last = await place.spawnRole('market-summary')
+  const isSummarised = async () =>
+    (await readTopic(kafka, 'summaries')).some(
+      ({ event, value }) => event === 'MarketSummarised' && value.as_of > since,
+    )
+  await eventually(isSummarised, options.limitMs, 'a summary of the last prices')
+  await last.stop()
+}
