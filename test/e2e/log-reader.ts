@@ -12,7 +12,6 @@ import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { TopicKey } from '#schemas/topics.ts'
-import { nameKey } from '#schemas/values/item-name.ts'
 import type { PlatformFile } from '#services/cli/run-directory.ts'
 import type { GivenEntry, GivenRefresh } from '#test/harness/reference-fold.ts'
 
@@ -31,7 +30,7 @@ export async function refreshesOf({ servers }: PlatformFile): Promise<GivenRefre
     DATABASE_URL: servers.postgres,
   })
   const kafka = connectKafka({ config, role: 'e2e', log: openLog({ level: 'silent', name: 'e2e' }) })
-  const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
+  const ids = new Map(loadCatalog().map(item => [`${item.market_hash_name}|${item.phase}`, item.item_id]))
   const refreshes: GivenRefresh[] = []
   for (const [side, topic] of SIDES) {
     const open = new Map<string, GivenEntry[]>()
@@ -49,7 +48,7 @@ export async function refreshesOf({ servers }: PlatformFile): Promise<GivenRefre
             const completed = entries.length === value.count
             refreshes.push({ side, provider, refreshId, observedAt, currency, usdRate, entries, completed })
           } else {
-            const itemId = ids.get(nameKey(value.market_hash_name, value.phase))
+            const itemId = ids.get(`${value.market_hash_name}|${value.phase}`)
             const key = `${value.provider} ${value.refresh_id}`
             if (!open.has(key)) open.set(key, [])
             open.get(key)?.push({ itemId, price: value.price, quantity: value.quantity })

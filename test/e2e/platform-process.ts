@@ -5,20 +5,12 @@
  * Invariant: addresses of the test run's own servers never reach it, so it provides its own; `remaining` finds every
  * process that names the run directory, whatever started it.
  */
-import { spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { PlatformFile } from '#services/cli/run-directory.ts'
-
-/** How a command ended and what it wrote. */
-export interface Finished {
-  code: number | null
-  stdout: string
-  stderr: string
-}
+import { type Finished, runCommand } from '#test/harness/run-command.ts'
 
 /** A platform's place: directory, port and the commands that work on it. */
 export interface PlatformPlace {
@@ -41,8 +33,6 @@ export interface Answer {
   body: any
 }
 
-const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
-const COMMAND_LIMIT_MS = 300_000
 const KEPT_VARIABLES = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'LANG']
 
 /** Finds a place; nothing runs there yet. */
@@ -58,7 +48,7 @@ export async function findPlace(market: string): Promise<PlatformPlace> {
     runDir,
     port,
     platform,
-    command: (args, env = {}) => runToEnd([MAIN, ...args], { ...environment, ...env }),
+    command: (args, env = {}) => runCommand(args, { ...environment, ...env }),
     async get(path, query = {}, tier = 'quant') {
       const { base_url, keys } = platform()
       const parameters = new URLSearchParams()
@@ -81,25 +71,6 @@ async function freePort(): Promise<number> {
     probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
   })
   return promise
-}
-
-function runToEnd(args: string[], environment: Record<string, string | undefined>): Promise<Finished> {
-  const child = spawn(process.execPath, args, { env: environment, stdio: ['ignore', 'pipe', 'pipe'] })
-  const written = { stdout: '', stderr: '' }
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    written.stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    written.stderr += text
-  })
-  const limit = setTimeout(() => child.kill('SIGKILL'), COMMAND_LIMIT_MS)
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', code => {
-      clearTimeout(limit)
-      resolve({ code, ...written })
-    })
-  })
 }
 
 function processesNaming(text: string): string[] {

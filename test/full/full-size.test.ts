@@ -2,119 +2,48 @@
  * All 41 providers at full size, about 1.2 million live asks: what REST, ClickHouse and SSE say is
  * what an independent fold of the refresh files says, for every row.
  *
- * Roles run as processes of their own; the files go in through ingest's own door, provider after
+ * Roles run as processes of their own; the files go in through the shipped command, provider after
  * provider, so the log holds them far out of time order. PROVIDERS and REFRESHES make it smaller.
  * Run by `make full`; it takes minutes and gigabytes, so the test command does not include it.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
+import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import {
-  CANDLE_INTERVALS,
-  type CandleInterval,
-  type CandlePart,
-  composeCandles,
-  type EdgeAsk,
-  partTable,
-  type StandingAsk,
-} from '#schemas/views/candle.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { publishRecorded } from '#services/ingest/publish-recorded.ts'
-import { modelCandles } from '#test/fixtures/candle-model.ts'
+import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { runCommand } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { modelCandles } from '#test/oracles/candle-model.ts'
+import { partEntries, selectPartRows, selectStandingRows, standingEntries } from '#test/oracles/candle-tables.ts'
 import { type Feed, writeFeed } from './market-files.ts'
 
 const LIMIT_MS = 30 * 60_000
 const HOUR_MS = 3_600_000
 const PROVIDERS = Number(process.env.PROVIDERS ?? 41)
 const REFRESHES = Number(process.env.REFRESHES ?? 3)
-/** Items whose candles and history are also asked for over HTTP; all of them are compared in the tables. */
+/** Items whose history is also asked for over HTTP; all of them are compared in the table. */
 const ASKED_OVER_HTTP = 100
+const INTERVALS = { '5m': 300_000, '1h': 3_600_000, '1d': 86_400_000 }
 const AT_ONCE = 16
 /** Items of one query to a table: a query each would take hours. */
 const ITEMS_OF_A_RANGE = 500
 
 const cents = (micro: number): number => Math.floor((micro + 5_000) / 10_000)
 const instant = (at: number): string => new Date(at).toISOString()
-const UNENDING = new AbortController().signal
-
-/** Units of a currency per US dollar, as the package prints it. */
-function packagedRate(currency: string): string {
-  if (currency === 'USD') return '1'
-  const file = new URL('../../node_modules/@fawazahmed0/currency-api/v1/currencies/usd.json', import.meta.url)
-  const found = new RegExp(`"${currency.toLowerCase()}":\\s*([0-9.eE+-]+)`).exec(
-    readFileSync(fileURLToPath(file), 'utf8'),
-  )
-  if (!found?.[1]) throw new Error(`the package knows no ${currency}`)
-  return found[1]
-}
-
-/** A row of several items' answer. */
-interface OfItem {
-  item_id: number
-}
-
-const EDGE_COLUMNS = { standing: 'number', micro: 'number', quantity: 'number', at: 'number' } as const
-/** The columns of a part, merged as the table says. */
-const PART_COLUMNS = {
-  item_id: 'number',
-  bucket: 'number',
-  provider: 'text',
-  lowest: 'number',
-  highest: 'number',
-  fallen: 'number',
-  first: { version: 'number', ...EDGE_COLUMNS },
-  last: { version: 'number', ...EDGE_COLUMNS },
-} as const
-
-/** Reads the parts of all buckets of some items. */
-async function partsOfItems(
-  reader: ClickhouseReader,
-  params: { interval_s: number; items: readonly number[] },
-): Promise<Map<number, CandlePart[]>> {
-  const columns = await reader.columns(
-    `SELECT item_id, bucket, provider, min(low) AS lowest, max(high) AS highest, arraySum(mapValues(maxMap(falls))) AS fallen,
-      min(opening) AS first, max(closing) AS last
-    FROM ${reader.database}.candle_parts
-    WHERE interval_s = {interval_s:UInt32} AND item_id IN {items:Array(UInt32)} GROUP BY item_id, bucket, provider`,
-    PART_COLUMNS,
-    params,
-  )
-  const edgeOf = ({ standing, micro, quantity, at }: typeof columns.first, row: number): EdgeAsk => ({
-    standing: standing[row] === 1,
-    ...{ micro: micro[row] ?? Number.NaN, quantity: quantity[row] ?? Number.NaN, at: at[row] ?? Number.NaN },
-  })
-  const partsOf = new Map<number, CandlePart[]>()
-  for (const [row, provider] of columns.provider.entries()) {
-    const number = (name: 'item_id' | 'bucket' | 'fallen' | 'lowest' | 'highest'): number =>
-      columns[name][row] ?? Number.NaN
-    const part: CandlePart = {
-      ...{ provider, bucket: number('bucket') * 1000, falls: number('fallen') },
-      ...{ low: number('lowest'), high: number('highest') },
-      ...{ opening: edgeOf(columns.first, row), closing: edgeOf(columns.last, row) },
-    }
-    const item = number('item_id')
-    const parts = partsOf.get(item)
-    if (parts) parts.push(part)
-    else partsOf.set(item, [part])
-  }
-  return partsOf
-}
 
 /** A stored or expected change as a text. */
 const storedLine = (each: Record<string, unknown> | Expected['changes'][number]): string =>
@@ -194,14 +123,9 @@ describe(`${PROVIDERS} providers at full size`, function () {
     for (const [rank, each] of feeds.entries()) {
       const folder = join(dir, each.provider)
       given.push(...writeFeed(plan, each, rank, folder))
-      const say = (): void => undefined
-      await publishRecorded(place.config, place.log, {
-        provider: each.provider,
-        dir: folder,
-        side: 'ask',
-        say,
-        signal: UNENDING,
-      })
+      const words = ['ingest', 'recorded', '--provider', each.provider, '--dir', folder]
+      const { code, stderr } = await runCommand(words, { PATH: process.env.PATH, ...place.environment })
+      expect(code, stderr).to.equal(0)
     }
     return given
   }
@@ -276,54 +200,57 @@ describe(`${PROVIDERS} providers at full size`, function () {
     expect(compared).to.be.greaterThan(PROVIDERS * 1_000)
   })
 
-  for (const interval of Object.keys(CANDLE_INTERVALS) as CandleInterval[]) {
-    it(`the candles of ${interval} are those of a fold moment by moment, for every item`, async () => {
-      const intervalMs = CANDLE_INTERVALS[interval].ms
-      const reader = openReader(place.config.servers.clickhouse, {
-        database: databaseName(place.namespace),
-        name: 'full',
-      })
-      // Holds the whole market, so no part lies outside.
-      const window = { start: startMs - 48 * HOUR_MS, end: startMs + 48 * HOUR_MS, intervalMs }
-      let candles = 0
-      for (const items of ranges()) {
-        const params = { interval_s: intervalMs / 1000, items }
-        const partsOf = await partsOfItems(reader, params)
-        const standing = await reader.rows<StandingAsk & OfItem>(
-          `SELECT item_id, provider, standing, micro, quantity, at FROM ${reader.database}.candle_standing FINAL
-          WHERE item_id IN {items:Array(UInt32)}`,
-          params,
-        )
-        const standingOf = Map.groupBy(standing, ({ item_id }) => item_id)
-        for (const item_id of items) {
-          const parts = partsOf.get(item_id) ?? []
-          const composed = composeCandles({ parts: partTable(parts), standing: standingOf.get(item_id) ?? [] }, window)
-          const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
-          expect(composed.candles, `item ${item_id}`).to.deep.equal(model)
-          candles += model.length
-        }
+  it('the tables of candles hold what each provider asked in each bucket, for every item', async () => {
+    const reader = openReader(place.config.servers.clickhouse, {
+      database: databaseName(place.namespace),
+      name: 'full',
+    })
+    let compared = 0
+    for (const items of ranges()) {
+      const asks = items.flatMap(item_id => changesOf.get(item_id) ?? [])
+      const ofItems = `item_id IN (${items})`
+      for (const [statement, keys, wanted] of [
+        [selectPartRows(reader.database, ofItems), 4, partEntries(asks)],
+        [selectStandingRows(reader.database, ofItems), 2, standingEntries(asks)],
+      ] as const) {
+        const rows = (await reader.rows<Record<string, unknown>>(statement)).map(row => Object.values(row))
+        const got = rows.map(row => [row.slice(0, keys).join('|'), ...row.slice(keys)].join(' ')).sort()
+        const lines = wanted.map(({ key, what }) => `${key} ${what}`).sort()
+        expect(got.length, `from item ${items[0]}`).to.equal(lines.length)
+        expect(got.findIndex((line, at) => line !== lines[at])).to.equal(-1)
+        compared += got.length
       }
-      await reader.close()
+    }
+    await reader.close()
+    console.log(`      ${compared} rows of candles compared`)
+  })
+
+  for (const [interval, intervalMs] of Object.entries(INTERVALS)) {
+    it(`GET /prices/candles of ${interval} answers what a fold moment by moment has, for every item`, async () => {
+      let candles = 0
+      await forAll(itemIds, async item_id => {
+        const { status, body } = await get('/prices/candles', {
+          ...{ item_id, interval, start: instant(startMs - 24 * HOUR_MS) },
+        })
+        expect(status, `item ${item_id} ${interval}`).to.equal(200)
+        const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
+        const wanted = model.map(({ t, o, h, l, c, ...rest }) => ({
+          ...{ t: t / 1000, o: cents(o), h: cents(h), l: cents(l), c: cents(c) },
+          ...rest,
+        }))
+        expect(body.data, `item ${item_id} ${interval}`).to.deep.equal(wanted)
+        candles += wanted.length
+      })
       console.log(`      ${candles} candles compared`)
     })
   }
 
-  it('GET /prices/candles and /prices/history say the same over HTTP', async () => {
+  it('GET /prices/history says the same over HTTP', async () => {
     const sample = seededRandom('items asked over HTTP').shuffle(itemIds).slice(0, ASKED_OVER_HTTP)
     const names = new Map(loadProviders().all.map(({ key: provider, display_name }) => [provider, display_name]))
     await forAll(sample, async item_id => {
-      const own = changesOf.get(item_id) ?? []
-      for (const interval of Object.keys(CANDLE_INTERVALS) as CandleInterval[]) {
-        const { body } = await get('/prices/candles', { item_id, interval, start: instant(startMs - 24 * HOUR_MS) })
-        const model = modelCandles(own as BookChanged[], CANDLE_INTERVALS[interval].ms)
-        const wanted = model.map(({ t, o, h, l, c, v, q }) => [t / 1000, cents(o), cents(h), cents(l), cents(c), v, q])
-        const got = body.data.map((candle: Record<string, number>) =>
-          ['t', 'o', 'h', 'l', 'c', 'v', 'q'].map(name => candle[name]),
-        )
-        expect(got, `item ${item_id} ${interval}`).to.deep.equal(wanted)
-      }
       const { body } = await get('/prices/history', { item_id, limit: 1000 })
-      const wanted = own
+      const wanted = (changesOf.get(item_id) ?? [])
         .filter(({ change }) => change !== 'removed')
         .map(each =>
           [instant(each.seen_at), names.get(each.provider), cents(each.price_micro_usd ?? 0), each.quantity].join(' '),

@@ -3,23 +3,22 @@
  */
 import { expect } from 'chai'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { formatDay } from '#schemas/values/instant.ts'
-import { type ProviderDayRow, selectProviderDays } from '#schemas/views/clickhouse/provider-days.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { type DayRow, selectDayRows } from '#test/oracles/provider-days.ts'
 
 const DAY_MS = 86_400_000
 
 /** The close of every item, side, provider and day, from the changes in their order. */
-function daysOf(log: readonly BookChanged[]): ProviderDayRow[] {
-  const days = new Map<string, ProviderDayRow>()
+function daysOf(log: readonly BookChanged[]): DayRow[] {
+  const days = new Map<string, DayRow>()
   for (const change of log) {
     const { item_id, side, provider, price, price_micro_usd, currency, quantity } = change
-    const day = formatDay(change.seen_at)
+    const day = new Date(change.seen_at).toISOString().slice(0, 10)
     const key = [item_id, side, provider, day].join(' ')
     const before = days.get(key) ?? { price: null, price_micro_usd: null, currency: null }
     const priced = price === null ? before : { price, price_micro_usd, currency }
@@ -32,8 +31,8 @@ function daysOf(log: readonly BookChanged[]): ProviderDayRow[] {
   return [...days.values()].sort(byKey)
 }
 
-const keyOf = (row: ProviderDayRow) => [row.item_id, row.side, row.provider, row.day].join(' ')
-const byKey = (a: ProviderDayRow, b: ProviderDayRow) => (keyOf(a) < keyOf(b) ? -1 : 1)
+const keyOf = (row: DayRow) => [row.item_id, row.side, row.provider, row.day].join(' ')
+const byKey = (a: DayRow, b: DayRow) => (keyOf(a) < keyOf(b) ? -1 : 1)
 
 describe('history in ClickHouse', function () {
   this.timeout(60_000)
@@ -46,7 +45,7 @@ describe('history in ClickHouse', function () {
       WHERE ${condition} ORDER BY offset`,
     )
   const daysIn = async (condition: string) =>
-    (await clickhouse.writer.rows<ProviderDayRow>(selectProviderDays(clickhouse.database, condition))).sort(byKey)
+    (await clickhouse.writer.rows<DayRow>(selectDayRows(clickhouse.database, condition))).sort(byKey)
 
   const rowOf = (change: BookChanged, offset: number) => {
     const { refresh_id, url, source_partition, source_offset, source_index, ...row } = change

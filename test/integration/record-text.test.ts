@@ -53,7 +53,8 @@ describe('lines of records', function () {
   let reader: Codec
 
   before(async () => {
-    const options = { url: platform.config.servers.schemaRegistry, namespace: platform.namespace }
+    const { servers, registry: settings } = platform.config
+    const options = { registry: { url: servers.schemaRegistry, settings }, namespace: platform.namespace }
     await registerSchemas(options)
     writer = openCodec(options)
     reader = openCodec(options)

@@ -148,5 +148,7 @@ describe('slots of streams', () => {
     const slots = openStreamSlots(lost, { prefix: platform.namespace })
     lost.disconnect()
     expect(await slots.start(subject(), 50).catch(error => error)).to.be.instanceOf(Error)
+    // It would connect again by itself.
+    await closeRedis(lost)
   })
 })

@@ -14,18 +14,18 @@ import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judge
 import { CANDLE_INTERVALS, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
 import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
-import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import { healthKey, healthNextKey } from '#schemas/views/provider-health.ts'
 import { readCandleParts } from '#services/api/queries/candles.ts'
 import { start as startCandles } from '#streams/candles/main.ts'
 import { start as startFx } from '#streams/fx/main.ts'
 import { start as startHistory } from '#streams/history/main.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
-import { step } from '#streams/provider-health/step.ts'
 import { isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
-import { modelCandles } from '#test/fixtures/candle-model.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { modelCandles } from '#test/oracles/candle-model.ts'
+import { modelHealth } from '#test/oracles/provider-health.ts'
 
 const LIMIT_MS = 60_000
 const DAY_MS = CANDLE_INTERVALS['1d'].ms
@@ -109,8 +109,6 @@ describe('views on a log', function () {
     const startMs = today - 6 * DAY_MS
     const log = randomLog(random, { records: 2_000, items: ITEMS, providers: 6, startMs }).filter(isChange)
     const verdicts = Array.from({ length: 40 }, (_, index) => judgedOf(index))
-    const health: Record<string, StoredHealth> = {}
-    for (const judged of verdicts) health[judged.provider] = step(health[judged.provider], judged)
     const roles = [startFx, startHealth, startHistory, startCandles]
 
     await publish(log.slice(0, 900), verdicts.slice(0, 15))
@@ -140,6 +138,8 @@ describe('views on a log', function () {
     await second.stop()
     expect([...first.failures, ...second.failures]).to.deep.equal([])
     const stored = Object.entries(await redis.hgetall(healthKey(platform.namespace)))
-    expect(Object.fromEntries(stored.map(([provider, text]) => [provider, JSON.parse(text)]))).to.deep.equal(health)
+    expect(Object.fromEntries(stored.map(([provider, text]) => [provider, JSON.parse(text)]))).to.deep.equal(
+      modelHealth(verdicts),
+    )
   })
 })
