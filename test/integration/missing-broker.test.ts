@@ -11,6 +11,7 @@ import { joinGroup } from '#infra/kafka/group-consumer.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openClusterControl } from '#test/harness/cluster-control.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
 
@@ -88,6 +89,40 @@ describe('a missing broker', function () {
     const after = await send('after')
     await eventually(() => after.every(key => keys.includes(key)), GOES_ON_MS, 'what came after the move')
     expect(keys).to.have.length(before.length + after.length)
+  })
+
+  it('does not hold the commits of a group up after another broker coordinates it: it stays in its generation', async () => {
+    const { topic, admin, all, send } = await provide('sales', 3)
+    const failures: Error[] = []
+    let generations = 0
+    const member = await joinGroup(
+      kafka,
+      { group: 'moved', topics: ['sales'], fail: error => failures.push(error) },
+      {
+        assigned() {
+          generations += 1
+        },
+        async batch({ topic: key, partition, next }, _tick, commit) {
+          await commit(key, partition, next)
+          return 'done'
+        },
+        passed: async () => undefined,
+      },
+    )
+    undo.push(() => member.leave())
+    const committed = async (): Promise<number[]> => {
+      const [found] = await admin.fetchOffsets({ groupId: kafka.groupName('moved'), topics: [topic] })
+      return (found?.partitions ?? []).map(({ offset }) => Number(offset))
+    }
+    const standsAt = async (offset: number): Promise<boolean> => (await committed()).every(one => one === offset)
+    await send('before')
+    await eventually(() => standsAt(1), MOVE_LIMIT_MS, 'the group')
+    await openClusterControl(place).moveLeaders(['__consumer_offsets'], leader => (leader % 3) + 1, MOVE_LIMIT_MS)
+    await send('after')
+    await eventually(() => standsAt(2), GOES_ON_MS, 'commits after the move')
+    expect({ failures, generations, partitions: (await committed()).length }).to.deep.equal({
+      ...{ failures: [], generations: 1, partitions: all.length },
+    })
   })
 
   it('ends nothing that other brokers can answer', async () => {

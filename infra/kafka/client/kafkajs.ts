@@ -10,6 +10,7 @@ import { correctCoordinatorSearch } from './coordinator-search.ts'
 import { correctEmptiedBatches } from './emptied-batches.ts'
 import { loadClient } from './internals.ts'
 import { rememberCoordinators } from './known-coordinators.ts'
+import { followCoordinators } from './moved-coordinators.ts'
 import { correctReachableBrokers } from './reachable-brokers.ts'
 import { replaceRecordEncoding } from './record-encoding.ts'
 import { correctRequestTimer } from './request-timer.ts'
@@ -28,6 +29,7 @@ correctRequestTimer()
 correctConnects()
 correctSilentBrokers()
 correctCoordinatorSearch()
+followCoordinators()
 correctReachableBrokers()
 // Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
