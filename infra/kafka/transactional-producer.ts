@@ -7,7 +7,7 @@
  * only good for closing, since a failed kafkajs transaction cannot be used again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { TopicKey } from '#schemas/topics.ts'
+import { type TopicKey, topics } from '#schemas/topics.ts'
 import { CompressionTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import type { LifeSigns } from './life-signs.ts'
@@ -25,6 +25,11 @@ export interface ConsumedUpTo {
 export interface TransactionalProducer {
   /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
   lock(tick: () => Promise<void>): Promise<void>
+  /**
+   * The offset after all that former owners wrote to a partition; once locked, whoever reads up to it has read everything. It is
+   * that of an aborted record: a broker that was frozen gives an old end until it hears that another leads, but takes no record.
+   */
+  fixEnd(topic: TopicKey, partition: number): Promise<number>
   /** Without `upTo` the records alone, for a writer that no topic feeds. */
   commit(records: readonly Outgoing[], upTo?: ConsumedUpTo): Promise<void>
   close(): Promise<void>
@@ -34,6 +39,8 @@ const TRANSACTION_TIMEOUT_MS = 60_000
 const LOCK_TRIES = 50
 /** Records of one produce request: a large refresh goes out in several, awaited one by one. */
 const RECORDS_PER_SEND = 20_000
+/** No reader sees the record that has it. */
+const END_KEY = 'end'
 
 /** How a producer is opened. */
 export interface TransactionalOptions {
@@ -75,6 +82,15 @@ export async function openTransactionalProducer(
           await delay(100)
         }
       }
+    },
+    async fixEnd(topic, partition) {
+      const transaction = await producer.transaction()
+      const topicMessages = groupByTopic(kafka, [{ topic, partition, key: END_KEY, value: null }], options.writers)
+      const [written] = await transaction.sendBatch({ acks: -1, topicMessages })
+      await transaction.abort()
+      if (written?.baseOffset === undefined)
+        throw new Error(`the end of ${topics[topic].name}-${partition} is not known`)
+      return Number(written.baseOffset)
     },
     async commit(records, upTo) {
       const transaction = await producer.transaction()

@@ -22,10 +22,13 @@ export class WriteFailed extends Error {}
 export interface FeedWriter {
   /** Writes records in one transaction. Throws WriteFailed. */
   send(records: readonly Outgoing[]): Promise<void>
-  /** Makes this the only writer of the feed; returns without when the feed is lost meanwhile. Throws when brokers stay away. */
-  open(): Promise<void>
+  /**
+   * Makes this the only writer of the feed and gives the end of market.feeds, below which its position is; undefined when the feed
+   * is lost meanwhile. Throws when brokers stay away.
+   */
+  open(): Promise<number | undefined>
   /** The same after a failure, once the group has answered. */
-  reopen(failure: WriteFailed): Promise<void>
+  reopen(failure: WriteFailed): Promise<number | undefined>
   close(): Promise<void>
 }
 
@@ -84,19 +87,20 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     await sending
     await former?.close().catch(error => kafka.log.debug({ error }, `closing the writer of ${name}`))
   }
-  const openOnce = async (): Promise<void> => {
+  const openOnce = async (): Promise<number | undefined> => {
     const leave = await room.enter()
     try {
-      if (signal.aborted) return
+      if (signal.aborted) return undefined
       const opening = openFeedProducer(kafka, name, room.signs)
       const opened = await Promise.race([opening, abortOf(signal)])
       if (opened) producer = opened
       else opening.then(late => late.close()).catch(() => undefined)
+      return await opened?.fixEnd('feeds', 0)
     } finally {
       leave()
     }
   }
-  const open = async (): Promise<void> => {
+  const open = async (): Promise<number | undefined> => {
     const patience = openPatience(() => performance.now())
     while (!signal.aborted) {
       try {
@@ -108,6 +112,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
         await delay(patience.failed(error), undefined, { signal }).catch(() => undefined)
       }
     }
+    return undefined
   }
   return {
     async send(records) {
@@ -122,12 +127,12 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     },
     open: () => waits(open()),
     async reopen(failure) {
-      if (signal.aborted) return
+      if (signal.aborted) return undefined
       if (isFenced(failure))
         kafka.log.info(`${name}: another process has taken the feed over, or a transaction timed out`)
       else kafka.log.warn({ error: failure.cause }, `${name} could not be written; its refresh begins again`)
       await room.confirmed(signal)
-      await waits(open())
+      return await waits(open())
     },
     close: drop,
   }

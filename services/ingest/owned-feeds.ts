@@ -72,8 +72,8 @@ export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
     const say = (pending: string | undefined): void =>
       void (pending === undefined ? batches.delete(batch) : batches.set(batch, pending))
     say(`opening ${gained.length} feeds`)
-    await Promise.all(gained.map(({ writer }) => writer.open()))
-    await positions.refresh()
+    const ends = await Promise.all(gained.map(({ writer }) => writer.open()))
+    await positions.refresh(Math.max(0, ...ends.filter(end => end !== undefined)))
     const isHistoric = ({ connector }: OpenFeed): boolean =>
       options.history.days > 0 && connector.refreshAt !== undefined
     const historic = gained.filter(isHistoric)
@@ -122,8 +122,8 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
     outlet: openOutlet(options.writers.kafka.codec, writer, options.enter),
     rates: rates.current,
     async reopen(failure) {
-      await writer.reopen(failure)
-      if (!stopping.aborted) await positions.refresh()
+      const end = await writer.reopen(failure)
+      if (end !== undefined) await positions.refresh(end)
     },
   }
   return { room, writer, lost }

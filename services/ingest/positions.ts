@@ -2,8 +2,8 @@
  * How far each feed has been published, kept in market.feeds.
  *
  * Reads that topic; the records that advance a feed go out with the end of its refresh, in one transaction. Invariant: a
- * position neither leads the log nor lags behind it; it is sound once the feed's writer is locked, since a former owner
- * cannot write then. One from the future, which a source with a wrong clock has left, is not remembered: no refresh would be
+ * position neither leads the log nor lags behind it; it is sound once it has been read up to the end that the feed's writer
+ * fixed, since a former owner cannot write then. One from the future, which a source with a wrong clock has left, is not remembered: no refresh would be
  * due, and none would count as newer, until that time has come.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -11,7 +11,6 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type FeedAdvanced, feedAdvanced } from '#schemas/events/feed-advanced.ts'
-import { topics } from '#schemas/topics.ts'
 import { isFromTheFuture } from '#schemas/values/event-time.ts'
 import type { Feed } from './connector.ts'
 
@@ -24,8 +23,8 @@ export interface Positions {
   recordsOf(feed: Named, observedAt: number): Outgoing[]
   /** The log has taken a refresh and its position. */
   advance(feed: Named, observedAt: number): void
-  /** Reads what the log holds now; takes milliseconds, since the topic holds one record per feed. */
-  refresh(): Promise<void>
+  /** Reads what the log holds up to an offset; takes milliseconds, since the topic holds one record per feed. */
+  refresh(to: number): Promise<void>
 }
 
 /** Opens the positions of all feeds; nothing is known until they have been read. */
@@ -44,8 +43,9 @@ export function openPositions(kafka: KafkaConnection): Positions {
       return [{ topic: 'feeds', key: keyOf({ side, provider }), value }]
     },
     advance,
-    async refresh() {
-      for (const { side, provider, observed_at } of await readPositions(kafka)) advance({ side, provider }, observed_at)
+    async refresh(to) {
+      for (const { side, provider, observed_at } of await readPositions(kafka, to))
+        advance({ side, provider }, observed_at)
     },
   }
 }
@@ -53,18 +53,15 @@ export function openPositions(kafka: KafkaConnection): Positions {
 /** The name of a feed: what its position is stored under, and what its owner is known by. */
 export const keyOf = (feed: Named): string => `${feed.side}|${feed.provider}`
 
-/** Read up to the very end: a position behind somebody's open transaction counts as soon as that has ended. */
-async function readPositions(kafka: KafkaConnection): Promise<FeedAdvanced[]> {
+/** A position behind somebody's open transaction counts as soon as that has ended. */
+async function readPositions(kafka: KafkaConnection, to: number): Promise<FeedAdvanced[]> {
   const topic = kafka.topicName('feeds')
   const reader = await openRangeReader(kafka, [topic])
   const found: FeedAdvanced[] = []
   try {
-    for (let partition = 0; partition < topics.feeds.partitions; partition++) {
-      const to = await reader.end(topic, partition)
-      await reader.read({ topic, partition, from: 0, to }, async ({ value }) => {
-        if (value) found.push((await decodeLearning(kafka.codec, value)).value)
-      })
-    }
+    await reader.read({ topic, partition: 0, from: 0, to }, async ({ value }) => {
+      if (value) found.push((await decodeLearning(kafka.codec, value)).value)
+    })
   } finally {
     await reader.close()
   }

@@ -128,7 +128,9 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number): Pro
   try {
     await producer.lock(noTick)
     const processor = spec.open(topic, partition)
-    const { next, from } = await restore(runner, processor, spec.changelogPartition(topic, partition))
+    const changelog = spec.changelogPartition(topic, partition)
+    const to = await producer.fixEnd(spec.changelog, changelog)
+    const { next, from } = await restore(runner, processor, changelog, to)
     await rebuild(runner, processor, { topic, partition, from, to: next })
     return { processor, producer, next, sought: undefined, close: () => producer.close() }
   } catch (error) {
@@ -137,8 +139,13 @@ async function openSlot(runner: Runner, topic: TopicKey, partition: number): Pro
   }
 }
 
-/** Reads the changelog whole; its end is fixed by the lock, since only this owner may write it now. */
-async function restore(runner: Runner, processor: PartitionProcessor, partition: number): Promise<BookPositionStored> {
+/** Reads the changelog up to the end that its only writer has fixed. */
+async function restore(
+  runner: Runner,
+  processor: PartitionProcessor,
+  partition: number,
+  to: number,
+): Promise<BookPositionStored> {
   const { kafka, spec, reader } = runner
   const topic = kafka.topicName(spec.changelog)
   let position: BookPositionStored = { next: 0, from: 0 }
@@ -146,7 +153,6 @@ async function restore(runner: Runner, processor: PartitionProcessor, partition:
     if (key === POSITION_KEY) position = value
     else processor.restore(key, event, value)
   }
-  const to = await reader.end(topic, partition)
   await reader.read({ topic, partition, from: 0, to }, record => {
     const key = record.key?.toString() ?? ''
     const { value } = record

@@ -94,9 +94,8 @@ describe('writers of feeds', () => {
       cut: 1,
       faults: [],
     })
-    await positions.refresh()
+    await positions.refresh(Number(await former.reopen(failure)))
     expect(positions.of(feed)).to.equal(20)
-    await former.reopen(failure)
     await publish(former, 30)
     expect((await readFeedRecords(kafka)).completed.get('quotes provider_01')).to.deep.equal([20, 30])
   })
@@ -112,11 +111,10 @@ describe('writers of feeds', () => {
       error => error,
     )
     expect(failure).to.be.instanceOf(WriteFailed)
-    await writer.open()
-    await positions.refresh()
+    await positions.refresh(Number(await writer.open()))
     expect(positions.of(feed)).to.equal(undefined)
     await writer.send(records)
-    await positions.refresh()
+    await positions.refresh(Number(await writer.open()))
     expect(positions.of(feed)).to.equal(77)
     expect(positions.recordsOf(feed, 77)).to.deep.equal([])
   })
