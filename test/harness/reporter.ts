@@ -15,8 +15,7 @@ class Reporter extends Mocha.reporters.Spec {
     super.epilogue()
     for (const line of [...notedFigures().map(describeFigure), ...notedAbsences()])
       Mocha.reporters.Base.consoleLog('  %s', line)
-    for (const failed of this.failures)
-      Mocha.reporters.Base.consoleLog('  failed: %s', describeFailure(failed))
+    for (const failed of this.failures) Mocha.reporters.Base.consoleLog('  failed: %s', describeFailure(failed))
     Mocha.reporters.Base.consoleLog('%d passed, %d failed', this.stats.passes, this.stats.failures)
   }
 }
