@@ -9,6 +9,7 @@ import { correctAdmin } from './admin-retries.ts'
 import { correctCoordinatorSearch } from './coordinator-search.ts'
 import { correctEmptiedBatches } from './emptied-batches.ts'
 import { loadClient } from './internals.ts'
+import { correctLogins } from './interrupted-logins.ts'
 import { rememberCoordinators } from './known-coordinators.ts'
 import { followCoordinators } from './moved-coordinators.ts'
 import { correctReachableBrokers } from './reachable-brokers.ts'
@@ -27,6 +28,7 @@ rememberCoordinators()
 correctAdmin()
 correctRequestTimer()
 correctConnects()
+correctLogins()
 correctSilentBrokers()
 correctCoordinatorSearch()
 followCoordinators()
