@@ -5,6 +5,9 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { loadCurrencies } from '#infra/config/currencies.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { keepRates } from '#services/ingest/fx/publish-rates.ts'
 import { isSameTable, parseRateTable } from '#services/ingest/fx/rate-table.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
 
@@ -52,6 +55,27 @@ describe('ingest: exchange rates', () => {
     expect(isSameTable(one, of('{"eur":2,"usd":1}'))).to.equal(true)
     expect(isSameTable(one, of('{"usd":1,"eur":2.0}'))).to.equal(false)
     expect(isSameTable(one, of('{"usd":1,"eur":2}', '"2026-09-30"'))).to.equal(false)
+  })
+
+  it('that are dated ahead wait for their time: the last table stays until then', async () => {
+    const dated = (days: number) => {
+      const date = new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+      return parseRateTable(text('{"usd":1,"eur":2}', `"${date}"`), 'test', ['USD', 'EUR'])
+    }
+    const [kept, next] = [dated(-2), dated(-1)]
+    const tables = [dated(2), dated(2), next]
+    const metrics = openMetrics()
+    const stop = new AbortController()
+    const rates = await keepRates({
+      ...{ packaged: async () => kept, remote: async () => tables.shift() ?? next, everyMs: 1 },
+      ...{ log: openLog({ level: 'silent', name: 'test' }), metrics, signal: stop.signal },
+    })
+    expect(rates.current()).to.equal(kept)
+    await rates.changed(kept, stop.signal)
+    expect(rates.current()).to.equal(next)
+    expect(await metrics.registry.metrics()).to.match(/^marketlog_ingest_fx_failures_total 2$/m)
+    stop.abort()
+    await rates.closed
   })
 
   it('of the package hold every code of the platform that it knows', async () => {

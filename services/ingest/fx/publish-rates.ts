@@ -11,6 +11,8 @@ import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import { isFromTheFuture } from '#schemas/values/event-time.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
 import { isSameTable, type RateTable } from './rate-table.ts'
 import type { RateSources } from './source.ts'
 
@@ -88,7 +90,11 @@ async function firstTable(options: RateKeeping): Promise<RateTable> {
 async function tryTable(options: RateKeeping): Promise<RateTable | undefined> {
   const source = options.remote ?? options.packaged
   try {
-    return await source(options.signal)
+    const table = await source(options.signal)
+    // Readers would refuse it now, and nobody would publish it again when its time has come.
+    if (isFromTheFuture(table.asOf, Date.now()))
+      throw new Error(`the rates are dated ahead, ${formatInstant(table.asOf)}`)
+    return table
   } catch (error) {
     if (options.signal.aborted) return undefined
     options.metrics.counter('marketlog_ingest_fx_failures_total', 'Polls of the exchange rates that failed.').inc()
