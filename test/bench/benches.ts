@@ -11,6 +11,7 @@ import { candleReads } from './benches/candle-reads.ts'
 import { candles, history } from './benches/clickhouse.ts'
 import { feed } from './benches/feed.ts'
 import { feedIdle } from './benches/feed-idle.ts'
+import { feedResume } from './benches/feed-resume.ts'
 import { feedSlow } from './benches/feed-slow.ts'
 import { liveView } from './benches/live-view.ts'
 import { market, marketReads } from './benches/market.ts'
@@ -43,6 +44,7 @@ export const BENCHES: readonly Bench[] = [
   candleReads,
   feed,
   feedIdle,
+  feedResume,
   feedSlow,
   portfolio,
 ]

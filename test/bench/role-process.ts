@@ -21,6 +21,7 @@ export interface ProcessFigures {
 /** A role, or several, that run as a process. */
 export interface RoleProcess {
   readonly name: string
+  readonly pid: number
   readonly baseUrl: string
   figures(): Promise<ProcessFigures>
   /** The sum of a metric over all of its series. */
@@ -72,7 +73,8 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
   }
   try {
     const baseUrl = `http://127.0.0.1:${await within(listening, LISTENING_LIMIT_MS, `${name} to listen`)}`
-    return { name, baseUrl, ...figuresOf(name, baseUrl), kill: () => end('SIGKILL'), stop: () => end('SIGTERM') }
+    const pid = child.pid as number
+    return { name, pid, baseUrl, ...figuresOf(name, baseUrl), kill: () => end('SIGKILL'), stop: () => end('SIGTERM') }
   } catch (error) {
     await end('SIGKILL')
     throw error

@@ -5,12 +5,9 @@
  * production, and pings go out. Memory is the most that was seen after all had connected.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { makeKeys } from '../account-keys.ts'
 import type { Bench } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
-import type { Place } from '../place.ts'
 import { startYardstick } from '../yardstick.ts'
 import type { FeedCrowd } from '../yardsticks/feed-clients.ts'
 
@@ -20,7 +17,6 @@ const PER_KEY = 2
 const READY_LIMIT_MS = 60_000
 const LOOKS = { full: 15, quick: 4 }
 const LOOK_EVERY_MS = 2_000
-const MAKERS = 4
 
 /** Mebibytes and cores. */
 export const feedIdle: Bench = {
@@ -64,22 +60,4 @@ export const feedIdle: Bench = {
       await place.close()
     }
   },
-}
-
-async function makeKeys({ config, log }: Place, count: number): Promise<string[]> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'bench', log, connections: MAKERS })
-  const keys: string[] = []
-  const make = async (): Promise<void> => {
-    while (keys.length < count) {
-      const at = keys.push('') - 1
-      keys[at] = (await createAccountWithKey(database, { tier: 'quant' })).key
-    }
-  }
-  try {
-    await Promise.all(Array.from({ length: MAKERS }, make))
-    return keys
-  } finally {
-    await database.close()
-  }
 }

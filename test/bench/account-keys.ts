@@ -1,0 +1,28 @@
+/**
+ * Accounts of a benchmark's own, for clients that the server is to know.
+ */
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import type { Place } from './place.ts'
+
+const MAKERS = 4
+
+/** Makes as many keys, each of an account of its own. */
+export async function makeKeys({ config, log }: Place, count: number): Promise<string[]> {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: MAKERS })
+  const keys: string[] = []
+  const make = async (): Promise<void> => {
+    while (keys.length < count) {
+      const at = keys.push('') - 1
+      keys[at] = (await createAccountWithKey(database, { tier: 'quant' })).key
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: MAKERS }, make))
+    return keys
+  } finally {
+    await database.close()
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * What 2,000 clients cost that lose their gateway at once and resume at another: time until all are live, connections to Kafka, memory.
+ *
+ * A gateway tells them a market that moves and is killed; the market goes on; the second one, which stands ready, catches them all up from the
+ * log. Memory is the most that was seen until the last was live.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import { openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { watchConnections } from '#test/harness/open-sockets.ts'
+import { randomOf } from '#test/harness/seeded-random.ts'
+import { makeKeys } from '../account-keys.ts'
+import type { Bench } from '../bench.ts'
+import { figureEntry } from '../entry.ts'
+import type { Place } from '../place.ts'
+import type { RoleProcess } from '../role-process.ts'
+import { startYardstick } from '../yardstick.ts'
+import type { ResumedCrowd, ResumingCrowd } from '../yardsticks/resuming-clients.ts'
+
+const CLIENTS = new URL('../yardsticks/resuming-clients.ts', import.meta.url)
+const COUNT = { full: 2_000, quick: 200 }
+const READY_LIMIT_MS = 60_000
+const LIVE_LIMIT_MS = 120_000
+const ITEMS = 600
+/** Refreshes before the kill, and those that all have missed; sixty rows each on average. */
+const REFRESHES = { before: 5, missed: 40 }
+const LOOK_EVERY_MS = 100
+/** The same market in every run. */
+const SEED = 1
+
+/** Seconds, connections and mebibytes. */
+export const feedResume: Bench = {
+  name: 'feed-resume',
+  about: '2,000 clients that resume at another gateway when theirs is killed',
+  async run(context) {
+    const count = COUNT[context.isQuick ? 'quick' : 'full']
+    const place = await context.place()
+    const clients = startYardstick(CLIENTS)
+    try {
+      const market = await openMarket(place)
+      context.say(`making ${count} keys`)
+      const keys = await makeKeys(place, count)
+      const former = await startGateway(place, 'former')
+      await clients.ask('connect', crowdOf(former, keys))
+      await market.refreshes(REFRESHES.before)
+      const next = await startGateway(place, 'next')
+      const before = await next.figures()
+      const watch = watchConnections(next.pid, place.config.servers.kafka)
+      const ownConnections = watch.seen()
+      await former.kill()
+      await market.refreshes(REFRESHES.missed)
+      context.say(`${count} clients resume`)
+      const startedAt = performance.now()
+      const resuming = clients.ask<ResumedCrowd>('connect', crowdOf(next, keys))
+      const peakMib = await untilLive(next, resuming, count)
+      const seconds = (performance.now() - startedAt) / 1_000
+      watch.stop()
+      await market.close()
+      const named = (name: string, unit: string) =>
+        ({ name: `feed, ${count} clients that resume: ${name}`, unit, better: 'lower' }) as const
+      return [
+        figureEntry(named('until all are live', 's'), seconds),
+        figureEntry(named('connections to Kafka that they cost', 'connections'), watch.seen() - ownConnections),
+        figureEntry(named('memory that they add', 'MiB'), peakMib - before.residentMib),
+        figureEntry(named('told to come back later', 'answers'), (await resuming).refused),
+      ]
+    } finally {
+      await clients.stop()
+      await place.close()
+    }
+  },
+}
+
+const crowdOf = ({ baseUrl }: RoleProcess, keys: readonly string[]): ResumingCrowd => ({
+  port: Number(new URL(baseUrl).port),
+  keys,
+})
+
+async function startGateway(place: Place, name: string): Promise<RoleProcess> {
+  const gateway = await place.start(`feed-${name}`, ['feed'])
+  await gateway.ready(READY_LIMIT_MS)
+  return gateway
+}
+
+async function openMarket({ config, log }: Place) {
+  const kafka = connectKafka({ config, role: 'bench', log })
+  const catalog = await openCatalogReader(kafka)
+  const items = catalog.items().slice(0, ITEMS)
+  await catalog.close()
+  const publisher = await openPublisher(kafka, 'book')
+  const market = openMovingMarket({ publisher, codec: kafka.codec, random: randomOf(SEED), items })
+  return { refreshes: market.refreshes, close: () => publisher.close() }
+}
+
+/** The most memory until every client has begun and none is told the past any more. */
+async function untilLive(gateway: RoleProcess, resuming: Promise<unknown>, count: number): Promise<number> {
+  let outcome: 'begun' | Error | undefined
+  resuming.then(
+    () => {
+      outcome = 'begun'
+    },
+    (error: Error) => {
+      outcome = error
+    },
+  )
+  const limit = performance.now() + LIVE_LIMIT_MS
+  let peakMib = 0
+  for (;;) {
+    peakMib = Math.max(peakMib, (await gateway.figures()).residentMib)
+    if (outcome instanceof Error) throw outcome
+    if (outcome === 'begun' && (await gateway.metric('feed_catching_up')) === 0) break
+    if (performance.now() > limit) throw new Error(`not all of ${count} clients are live after ${LIVE_LIMIT_MS} ms`)
+    await pause(LOOK_EVERY_MS)
+  }
+  const open = await gateway.metric('feed_connections')
+  if (open !== count) throw new Error(`${open} of ${count} streams are open`)
+  return peakMib
+}
