@@ -7,7 +7,7 @@
  */
 import { expect } from 'chai'
 import type { TopicKey } from '#schemas/topics.ts'
-import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
+import { ROLE_NAMES } from '#services/cli/roles.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
@@ -48,8 +48,6 @@ const FREEZE_CHANCE = 0.3
 /** Of a process that starts while a broker is away, and of what is left when all is whole again. */
 const LIMIT_MS = 120_000
 const RECOVERED_S = 60
-/** Two processes would tell a feed's refreshes interleaved. */
-const ONCE: readonly RoleName[] = ['ingest']
 
 describe(TEST, function () {
   this.timeout(900_000 + MINUTES * 60_000 + FAULTS * 60_000)
@@ -81,8 +79,7 @@ describe(TEST, function () {
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
     const random = seededRandom(TEST)
-    const twice = ROLE_NAMES.filter(role => !ONCE.includes(role))
-    scenario = await openScenario(place, random, { items: ITEMS, twice, limitMs: LIMIT_MS })
+    scenario = await openScenario(place, random, { items: ITEMS, twice: ROLE_NAMES, limitMs: LIMIT_MS })
     load = await startScenario(scenario)
     const { report, blows } = await breakAll(random, scenario)
     tellFaults(report, blows)
