@@ -31,8 +31,7 @@ describe('the catalog of a process', () => {
       await reader.close()
     }
   })
-  it('is never an older one than before: an older process publishes nothing, a newer one everything', async function () {
-    this.timeout(30_000)
+  it('is never an older one than before: an older process publishes nothing, a newer one everything', async () => {
     const { config, log } = platform
     const kafka = connectKafka({ config, role: 'test', log })
     const publish = async (version: string) => {
