@@ -8,6 +8,7 @@
  * roles run: only an id never seen before needs it.
  */
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
+import pRetry from 'p-retry'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { allTopics } from '#schemas/topics.ts'
 import type { JsonText } from '../runtime/json-text.ts'
@@ -88,10 +89,8 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
       await Promise.all(
         events.map(async event => {
           const subject = options.namespace + subjectOf(event)
-          const id = await registry.getRegistryIdBySchema(subject, {
-            type: SchemaType.AVRO,
-            schema: JSON.stringify(event.avro),
-          })
+          const schema = JSON.stringify(event.avro)
+          const id = await askAgain(() => registry.getRegistryIdBySchema(subject, { type: SchemaType.AVRO, schema }))
           const header = Buffer.alloc(HEADER_BYTES)
           header.writeInt32BE(id, 1)
           writers.set(event.name, { type: typeOf(event), header })
@@ -179,6 +178,20 @@ function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
   toJson(cursor, to)
   if (cursor.at !== bytes.length) throw new NotPlain('bytes behind the event')
 }
+
+/** The client repeats GET alone, and looks schemas up by POST: a connection that broke ended a role at its start. Some 3 seconds. */
+const ASKED_AGAIN = { retries: 5, minTimeout: 100, factor: 2 }
+/** What the client makes of a connection that broke. */
+const LOST = 400
+
+const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
+  pRetry(ask, {
+    ...ASKED_AGAIN,
+    shouldRetry({ error }) {
+      const { status = 0 } = error as { status?: number }
+      return status === LOST || status >= 500
+    },
+  })
 
 const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
 
