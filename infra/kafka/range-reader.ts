@@ -184,7 +184,8 @@ async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Pro
   }
 }
 
-const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
+/** Whether what failed may succeed when it is asked again: a leader that moves, a broker that is away. */
+export const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
 
 /** Whether a broker told the leaders; what fails here fails again at the next request, which reports it. */
 const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>

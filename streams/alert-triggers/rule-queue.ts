@@ -11,6 +11,7 @@
  * Invariant: when no change is left to be applied, nothing waits.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { isPassing } from '#infra/kafka/range-reader.ts'
 import type { Rule } from './rule-group.ts'
 
 /** The end of the changes, as a queue asks for it. */
@@ -126,10 +127,20 @@ async function settle(state: QueueState, options: RuleQueueOptions): Promise<voi
     const end = await changes.end(partition)
     const reached = position()
     const isNear = reached < end && end - reached < ASK_BELOW
-    const past = isNear ? await changes.past(partition, reached) : reached
+    const past = isNear ? await pastOrHere(changes, partition, reached) : reached
     if (Math.max(past, position()) >= end) {
       release(state, options, youngest)
       onSettled()
     } else await pause(SETTLE_MS)
+  }
+}
+
+/** While the partition's leader moves nobody can tell; the next turn asks another. */
+async function pastOrHere(changes: ChangesEnd, partition: number, position: number): Promise<number> {
+  try {
+    return await changes.past(partition, position)
+  } catch (error) {
+    if (!isPassing(error)) throw error
+    return position
   }
 }

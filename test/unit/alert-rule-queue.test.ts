@@ -69,6 +69,42 @@ const coming = (most: number): fc.Arbitrary<Came[]> =>
     })
     .map(all => all.sort((a, b) => a.at - b.at).map(({ at, ahead }) => ({ at, stamp: at + ahead })))
 
+describe('the queue of alert rules', () => {
+  it('asks again when the leader of the changes moves, and fails by what does not pass', async () => {
+    const failures: Error[] = []
+    const seen: string[] = []
+    const answers: unknown[] = [Object.assign(new Error('it leads no more'), { retriable: true }), 2]
+    const open = () =>
+      openRuleQueue({
+        partition: 0,
+        changes: {
+          end: async () => 2,
+          async past() {
+            const answer = answers.shift()
+            if (answer instanceof Error) throw answer
+            return Number(answer)
+          },
+        },
+        position: () => 1,
+        consider: ({ id }) => void seen.push(id),
+        onSettled: () => undefined,
+        fail: error => failures.push(error),
+      })
+    const queue = open()
+    queue.begin()
+    queue.add(ruleOf(7), 0)
+    await eventually(() => queue.size() === 0, 2_000, 'the queue to settle')
+    expect([seen, failures]).to.deep.equal([['7'], []])
+    answers.push(new Error('the reader is closed'))
+    const failing = open()
+    failing.begin()
+    failing.add(ruleOf(8), 0)
+    await eventually(() => failures.length > 0, 2_000, 'the queue to fail')
+    failing.close()
+    expect(failures.map(({ message }) => message)).to.deep.equal(['the reader is closed'])
+  })
+})
+
 describe('alert rules between changes, by clocks that differ', () => {
   for (const isLive of [true, false]) {
     const who = isLive ? 'a live reader' : 'a reader of the log'
