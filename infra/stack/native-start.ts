@@ -7,7 +7,6 @@
  */
 import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
 import { cacheDirectory } from './downloads.ts'
 import { type Keeper, startKeeper } from './keeper-client.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
@@ -102,9 +101,7 @@ export async function startNative(
   }
   const restart = async (name: ProcessName): Promise<void> => {
     // A port book gives each port once; a new one finds those of before free again.
-    const found = await start(name, openPortBook(dataDir))
-    const moved = Object.entries(found).find(([key, value]) => !isDeepStrictEqual(value, Reflect.get(addresses, key)))
-    if (moved) throw new Error(`${name} could not get its port back; something else holds it`)
+    await start(name, openPortBook(dataDir, { isFixed: true }))
   }
   return { addresses, pids, restart, stop }
 }

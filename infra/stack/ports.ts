@@ -8,17 +8,24 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { readJson, replaceFile } from './processes.ts'
 
 const LOWEST = 15_000
 const HIGHEST = 32_000
 const ATTEMPTS = 200
+/** Two seconds for a port that must be the same. */
+const LOOKS = 20
+const LOOK_EVERY_MS = 100
 
 /** Hands out ports by purpose, e.g. `kafka` or `kafka-controller`. */
 export type PortBook = (purpose: string) => Promise<number>
 
-/** Opens the port book of a data directory. */
-export function openPortBook(dataDir: string): PortBook {
+/**
+ * Opens the port book of a data directory. One that is `isFixed` gives no other port in the place of one that is held, since clients
+ * know it: it waits a little, then throws. A process that was killed holds its port until its last thread has ended.
+ */
+export function openPortBook(dataDir: string, { isFixed = false } = {}): PortBook {
   const file = join(dataDir, 'ports.json')
   const remembered = readJson<Record<string, number>>(file) ?? {}
   const given = new Set<number>()
@@ -32,6 +39,7 @@ export function openPortBook(dataDir: string): PortBook {
   return async purpose => {
     let port = remembered[purpose]
     for (let attempt = 0; !(await free(port)); attempt++) {
+      if (isFixed && port !== undefined) return whenFree(port)
       if (attempt === ATTEMPTS) throw new Error(`no free loopback port between ${LOWEST} and ${HIGHEST}`)
       port = randomInt(LOWEST, HIGHEST)
     }
@@ -39,6 +47,14 @@ export function openPortBook(dataDir: string): PortBook {
     replaceFile(file, JSON.stringify(remembered, null, 2))
     return port as number
   }
+}
+
+async function whenFree(port: number): Promise<number> {
+  for (let looks = 0; looks < LOOKS; looks++) {
+    if (await canBind(port)) return port
+    await delay(LOOK_EVERY_MS)
+  }
+  throw new Error(`its port ${port} is held by something else`)
 }
 
 function canBind(port: number): Promise<boolean> {

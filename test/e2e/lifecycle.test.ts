@@ -12,6 +12,8 @@ import { type Answer, findPlace, type PlatformPlace } from './platform-process.t
 
 const START_LIMIT_MS = 240_000
 const END_LIMIT_MS = 60_000
+/** Of the platform's log, where a server is not started again. */
+const LINES_SHOWN = 8
 
 describe('a platform on one machine', function () {
   this.timeout(START_LIMIT_MS)
@@ -96,7 +98,11 @@ describe('a platform on one machine', function () {
       // Servers in containers are Docker's to start again.
       if (!existsSync(note)) continue
       process.kill(JSON.parse(readFileSync(note, 'utf8')).pid, 'SIGKILL')
-      const isBack = () => readFileSync(log, 'utf8').includes(`${name} answers again`)
+      const isBack = () => {
+        const said = readFileSync(log, 'utf8')
+        if (!said.includes(`${name} answers again`)) throw new Error(said.split('\n').slice(-LINES_SHOWN).join('\n'))
+        return true
+      }
       await eventually(isBack, END_LIMIT_MS, `${name} to be started again`)
     }
     expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
