@@ -3,8 +3,8 @@
  *
  * Reads that topic; the records that advance a feed go out with the end of its refresh, in one transaction. Invariant: a
  * position neither leads the log nor lags behind it; it is sound once it has been read up to the end that the feed's writer
- * fixed, since a former owner cannot write then. One from the future, which a source with a wrong clock has left, is not remembered: no refresh would be
- * due, and none would count as newer, until that time has come.
+ * fixed, since a former owner cannot write then. One from the future, which a source with a wrong clock has left, is not
+ * remembered: no refresh would be due, and none would count as newer, until that time has come.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'

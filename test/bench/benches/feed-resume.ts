@@ -38,8 +38,10 @@ export const feedResume: Bench = {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
     const place = await context.place()
     const clients = startYardstick(CLIENTS)
+    const undo: (() => unknown)[] = [() => place.close(), () => clients.stop()]
     try {
       const market = await openMarket(place)
+      undo.push(market.close)
       context.say(`making ${count} keys`)
       const keys = await makeKeys(place, count)
       const former = await startGateway(place, 'former')
@@ -48,6 +50,7 @@ export const feedResume: Bench = {
       const next = await startGateway(place, 'next')
       const before = await next.figures()
       const watch = watchConnections(next.pid, place.config.servers.kafka)
+      undo.push(watch.stop)
       const ownConnections = watch.seen()
       await former.kill()
       await market.refreshes(REFRESHES.missed)
@@ -56,8 +59,6 @@ export const feedResume: Bench = {
       const resuming = clients.ask<ResumedCrowd>('connect', crowdOf(next, keys))
       const peakMib = await untilLive(next, resuming, count)
       const seconds = (performance.now() - startedAt) / 1_000
-      watch.stop()
-      await market.close()
       const named = (name: string, unit: string) =>
         ({ name: `feed, ${count} clients that resume: ${name}`, unit, better: 'lower' }) as const
       return [
@@ -67,8 +68,7 @@ export const feedResume: Bench = {
         figureEntry(named('told to come back later', 'answers'), (await resuming).refused),
       ]
     } finally {
-      await clients.stop()
-      await place.close()
+      for (const end of undo.reverse()) await end()
     }
   },
 }
