@@ -35,7 +35,7 @@ const ROUTES: {
       '',
       '?item_id=FULL',
       '?item_id=FULL&currency=VEB',
-      '?market_hash_name=FINISH&providers=provider_01',
+      '?market_hash_name=FINISH&providers=COMPLETE',
       '?phase=Ruby&limit=3',
       '?offset=20&limit=7',
     ],
@@ -135,6 +135,7 @@ describe('answers of the query service', () => {
     request
       .replace('FULL', String(world.items.full.item_id))
       .replace('FINISH', encodeURIComponent(world.items.finish.market_hash_name))
+      .replace('COMPLETE', world.complete)
 
   for (const { path, reply, requests, holds } of ROUTES)
     for (const request of requests)
