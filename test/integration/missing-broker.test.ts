@@ -10,6 +10,7 @@ import { follow } from '#infra/kafka/follower.ts'
 import { joinGroup } from '#infra/kafka/group-consumer.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
+import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { openClusterControl } from '#test/harness/cluster-control.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -123,6 +124,23 @@ describe('a missing broker', function () {
     expect({ failures, generations, partitions: (await committed()).length }).to.deep.equal({
       ...{ failures: [], generations: 1, partitions: all.length },
     })
+  })
+
+  it('does not keep clients from listing topics and writing, though it led a topic of others alone', async () => {
+    const { admin } = await provide('alertRules', 3)
+    const others = `${kafka.namespace}of-others`
+    await admin.createTopics({ topics: [{ topic: others, replicaAssignment: [{ partition: 0, replicas: [3] }] }] })
+    const broker = place.cluster.brokers[2]
+    await broker?.stop()
+    undo.push(async () => broker?.start())
+    const [left] = (await openClusterControl(place).look()).filter(({ topic }) => topic === others)
+    expect(left?.leader).to.equal(-1)
+
+    const { topic, send, all } = await provide('alertsTriggered', 2)
+    expect(await send('while it is away')).to.have.length(all.length)
+    const opened = { transactionalId: 'new', writers: ['alert-triggers'] }
+    await (await openTransactionalProducer(kafka, opened)).close()
+    expect(await admin.listTopics()).to.include.members([topic, others])
   })
 
   it('ends nothing that other brokers can answer', async () => {

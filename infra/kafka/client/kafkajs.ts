@@ -12,6 +12,7 @@ import { loadClient } from './internals.ts'
 import { correctLogins } from './interrupted-logins.ts'
 import { rememberCoordinators } from './known-coordinators.ts'
 import { followCoordinators } from './moved-coordinators.ts'
+import { correctOtherTopics } from './other-topics.ts'
 import { correctReachableBrokers } from './reachable-brokers.ts'
 import { replaceRecordEncoding } from './record-encoding.ts'
 import { correctRequestTimer } from './request-timer.ts'
@@ -33,6 +34,7 @@ correctSilentBrokers()
 correctCoordinatorSearch()
 followCoordinators()
 correctReachableBrokers()
+correctOtherTopics()
 // Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
 process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 

@@ -1,0 +1,72 @@
+/**
+ * A topic without a leader, whoever it belongs to, fails in kafkajs all that asks about other topics: a list of topics, and the connection
+ * of a new producer, which asks for every topic since kafkajs encodes "none yet" as "all". Here none means none, and a list of
+ * all topics shows such a partition with leader -1. Topics that are asked for by name still have to have their leaders.
+ *
+ * Held on three real brokers, of which the one that leads a topic of others is stopped, in test/integration/missing-broker.test.ts.
+ */
+import { loadInternal } from './internals.ts'
+import { Encoder, type WireEncoder } from './wire.ts'
+
+interface Exchange {
+  request: { apiVersion: number; encode(): Promise<WireEncoder> }
+  response: { decode: unknown; parse(decoded: object): Promise<object> }
+}
+
+interface Parameters {
+  topics: readonly string[]
+  allowAutoTopicCreation: boolean
+}
+
+interface Broker {
+  lookupRequest(apiKey: number, versions: object): (parameters: Parameters) => Exchange
+  metadata(topics?: readonly string[]): Promise<unknown>
+}
+
+interface BrokerPool {
+  refreshMetadata(topics: readonly string[]): Promise<unknown>
+}
+
+/** What a client asks for that needs no topic yet; another empty list still means all. */
+const NONE: readonly string[] = []
+/** Requests say from this version on whether topics may be created. */
+const VERSION_WITH_CREATION = 4
+
+/** Puts the difference between none and all in the client. */
+export function correctOtherTopics(): void {
+  const { prototype: pool } = loadInternal('cluster/brokerPool') as { prototype: BrokerPool }
+  const { prototype: broker } = loadInternal('broker') as { prototype: Broker }
+  const { refreshMetadata } = pool
+  const { metadata } = broker
+  pool.refreshMetadata = function (topics) {
+    return refreshMetadata.call(this, topics.length === 0 ? NONE : topics)
+  }
+  broker.metadata = function (topics = []) {
+    if (topics.length > 0) return metadata.call(this, topics)
+    return metadata.call(asking(this, topics === NONE ? forNone : forAll), topics)
+  }
+}
+
+/** A broker whose exchanges are changed before they are sent. */
+const asking = (broker: Broker, change: (exchange: Exchange, parameters: Parameters) => Exchange): Broker =>
+  Object.create(broker, {
+    lookupRequest: {
+      value: (apiKey: number, versions: object) => {
+        const make = broker.lookupRequest(apiKey, versions)
+        return (parameters: Parameters) => change(make(parameters), parameters)
+      },
+    },
+  })
+
+function forNone({ request, response }: Exchange, { allowAutoTopicCreation }: Parameters): Exchange {
+  const encode = async (): Promise<WireEncoder> => {
+    const none = new Encoder().writeArray([])
+    return request.apiVersion < VERSION_WITH_CREATION ? none : none.writeBoolean(allowAutoTopicCreation)
+  }
+  return { request: { ...request, encode }, response }
+}
+
+const forAll = ({ request, response }: Exchange): Exchange => ({
+  request,
+  response: { ...response, parse: async decoded => decoded },
+})
