@@ -76,7 +76,8 @@ function javaReader(launcher: string, jars: string, environment: NodeJS.ProcessE
         const args = [...MEMORY, '-cp', join(jars, '*'), SOURCE, brokers.join(','), topic, isolation, file]
         if (access !== undefined) {
           args.push(join(folder, 'client.properties'))
-          writeFileSync(join(folder, 'client.properties'), propertiesOf(access), { mode: 0o600 })
+          const lines = Object.entries(javaSettings(access)).map(([name, value]) => `${name}=${value}\n`)
+          writeFileSync(join(folder, 'client.properties'), lines.join(''), { mode: 0o600 })
         }
         const signal = AbortSignal.timeout(READ_LIMIT_MS)
         await runTool({ command: launcher, args, limitMs: READ_LIMIT_MS, signal, environment })
@@ -88,18 +89,19 @@ function javaReader(launcher: string, jars: string, environment: NodeJS.ProcessE
   }
 }
 
-/** The client's settings by Kafka's own names. */
-function propertiesOf({ tls, sasl }: KafkaSettings): string {
+/** What a client of Kafka's own needs to come in, by Kafka's names. */
+export function javaSettings({ tls, sasl }: KafkaSettings): Record<string, string> {
   const protocol = `${sasl ? 'SASL_' : ''}${tls ? 'SSL' : 'PLAINTEXT'}`
   const login = sasl?.mechanism === 'plain' ? 'plain.PlainLoginModule' : 'scram.ScramLoginModule'
-  const lines = [`security.protocol=${protocol}`]
-  if (tls?.ca !== undefined) lines.push('ssl.truststore.type=PEM', `ssl.truststore.location=${tls.ca}`)
+  const settings: Record<string, string> = { 'security.protocol': protocol }
+  if (tls?.ca !== undefined)
+    Object.assign(settings, { 'ssl.truststore.type': 'PEM', 'ssl.truststore.location': tls.ca })
   if (sasl !== undefined) {
     const credentials = `username="${sasl.user}" password="${sasl.password()}"`
-    const module = `org.apache.kafka.common.security.${login} required ${credentials};`
-    lines.push(`sasl.mechanism=${sasl.mechanism.toUpperCase()}`, `sasl.jaas.config=${module}`)
+    settings['sasl.mechanism'] = sasl.mechanism.toUpperCase()
+    settings['sasl.jaas.config'] = `org.apache.kafka.common.security.${login} required ${credentials};`
   }
-  return `${lines.join('\n')}\n`
+  return settings
 }
 
 function recordOf(line: string): JavaRecord {

@@ -166,7 +166,7 @@ async function workOffInStreams({ streams }: Contest, { records, refreshes }: Ro
 }
 
 const decode = ({ stage, decoder }: Pick<Contest, 'stage' | 'decoder'>, ends: number[]): Promise<Measured> =>
-  decoder.ask<Measured>('consume', { config: stage.config, ends } satisfies Stretch)
+  decoder.ask<Measured>('consume', { environment: stage.environment, ends } satisfies Stretch)
 
 /** Decodes what the consumer has not yet had, which is this round. */
 async function decodeRound(contest: Contest, { ends, records }: Round): Promise<Measured> {

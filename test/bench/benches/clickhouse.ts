@@ -30,14 +30,14 @@ export const candles: Bench = {
 
 async function measureInserts(context: BenchContext, role: StoredSink): Promise<Entry[]> {
   const stage = await context.stage()
-  const { config } = stage
+  const { config, environment } = stage
   const direct = startYardstick(INSERT)
   try {
     const turns = await measureSink(context, stage, {
       role,
       rowsOfAChange: ROWS_OF_A_CHANGE[role],
       rows: round => storedRows(config.servers.clickhouse, databaseName(config.namespace), role, round),
-      yardstick: round => direct.ask<Measured>('write', { ...round, config, sink: role } satisfies InsertRequest),
+      yardstick: round => direct.ask<Measured>('write', { ...round, environment, sink: role } satisfies InsertRequest),
     })
     return [
       ratioEntry(
@@ -50,7 +50,7 @@ async function measureInserts(context: BenchContext, role: StoredSink): Promise<
       ),
     ]
   } finally {
-    await direct.ask('remove', config)
+    await direct.ask('remove', environment)
     await direct.stop()
   }
 }

@@ -18,14 +18,14 @@ export const liveView: Bench = {
   about: 'changes a second that the live-view sink writes, against plain pipelined HSETs of the same rows',
   async run(context) {
     const stage = await context.stage()
-    const { config } = stage
+    const { environment } = stage
     const hset = startYardstick(HSET)
     try {
       const turns = await measureSink(context, stage, {
         role: 'live-view',
         rowsOfAChange: 1,
-        rows: round => hset.ask<number>('present', { ...round, config } satisfies WriteRequest),
-        yardstick: round => hset.ask<Measured>('write', { ...round, config } satisfies WriteRequest),
+        rows: round => hset.ask<number>('present', { ...round, environment } satisfies WriteRequest),
+        yardstick: round => hset.ask<Measured>('write', { ...round, environment } satisfies WriteRequest),
       })
       const { residentMib } = await (await stage.role('live-view')).figures()
       return [

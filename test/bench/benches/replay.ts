@@ -26,7 +26,11 @@ export const replay: Bench = {
       for (let turn = 0; turn <= (context.isQuick ? 1 : TURNS); turn++) {
         context.signal.throwIfAborted()
         context.say(`turn ${turn}`)
-        const took = await oneTurn(readers, { config: stage.config, ends, turn: String(turn) }, turn % 2 === 0)
+        const took = await oneTurn(
+          readers,
+          { environment: stage.environment, ends, turn: String(turn) },
+          turn % 2 === 0,
+        )
         // The first one warms the broker's cache and both programs.
         if (turn > 0) turns.push(took)
       }

@@ -16,6 +16,7 @@ import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type EventSchema, subjectOf } from '#schemas/events/event.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { within } from '#test/harness/eventually.ts'
+import { javaSettings } from '#test/harness/java-reader.ts'
 import { type JudgedWatch, watchJudged } from '../judged-watch.ts'
 import { cpuSecondsOf, residentMibOf } from '../process-figures.ts'
 import type { Stage } from '../stage.ts'
@@ -50,7 +51,7 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
   await createOutputs(kafka)
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-streams-'))
   const settings = join(folder, 'settings.json')
-  writeFileSync(settings, JSON.stringify(await settingsOf(stage, kafka, folder)))
+  writeFileSync(settings, JSON.stringify(await settingsOf(stage, kafka, folder)), { mode: 0o600 })
   const child = spawn(
     launcher,
     [...MEMORY, '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn', '-cp', classPath, 'marketlog.StreamsBook', settings],
@@ -117,7 +118,6 @@ async function createOutputs(kafka: KafkaConnection): Promise<void> {
       Object.values(OUTPUTS).map(key => ({
         topic: kafka.topicName(key),
         numPartitions: topics[key].partitions,
-        replicationFactor: 1,
         configEntries: [{ name: 'max.message.bytes', value: MAX_MESSAGE_BYTES }],
       })),
     )
@@ -142,6 +142,7 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
   }
   return {
     brokers: kafka.brokers.join(','),
+    client: javaSettings(kafka.settings),
     applicationId: `${own.namespace}book`,
     input: kafka.topicName('quotes'),
     inputName: topics.quotes.name,

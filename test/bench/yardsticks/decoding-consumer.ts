@@ -7,14 +7,15 @@
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { joinGroup } from '#infra/kafka/group-consumer.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
+import type { Place } from '../place.ts'
 import { answerAsYardstick, type Measured } from '../yardstick.ts'
 
 /** A stretch of market.quotes, from the last one's end. */
 export interface Stretch {
-  config: PlatformConfig
+  environment: Place['environment']
   /** End offset of each partition. */
   ends: number[]
 }
@@ -22,9 +23,9 @@ export interface Stretch {
 /** The next offset of each partition. */
 const positions = new Map<number, number>()
 
-async function consume({ config, ends }: Stretch): Promise<Measured> {
+async function consume({ environment, ends }: Stretch): Promise<Measured> {
   const log = openLog({ level: 'warn', name: 'decoder' })
-  const kafka = connectKafka({ config, role: 'decoder', log })
+  const kafka = connectKafka({ config: readConfig(environment), role: 'decoder', log })
   await kafka.codec.prepare([...topics.quotes.events])
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let startedAt = 0

@@ -10,7 +10,7 @@ import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import type { RowBlock } from '#infra/clickhouse/row-buffer.ts'
 import { dropClickhouse, setUpClickhouse } from '#infra/clickhouse/set-up.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { databaseName, readConfig } from '#infra/runtime/config.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
 import type { SinkRound } from '../sink-turns.ts'
@@ -34,7 +34,8 @@ interface TableRows {
 }
 
 async function write(request: InsertRequest): Promise<Measured> {
-  const { config, sink } = request
+  const { sink } = request
+  const config = readConfig(request.environment)
   const database = `${databaseName(config.namespace)}_direct`
   const writer = openWriter(config.servers.clickhouse, { database, name: 'yardstick' })
   try {
@@ -93,7 +94,8 @@ async function rowsOf(sink: StoredSink, changes: readonly PlacedChange[]): Promi
   return tables
 }
 
-async function remove(config: WriteRequest['config']): Promise<void> {
+async function remove(environment: WriteRequest['environment']): Promise<void> {
+  const config = readConfig(environment)
   const database = `${databaseName(config.namespace)}_direct`
   const writer = openWriter(config.servers.clickhouse, { database, name: 'yardstick' })
   await dropClickhouse(writer).finally(() => writer.close())

@@ -8,16 +8,17 @@
 import { Writable } from 'node:stream'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { joinGroup } from '#infra/kafka/group-consumer.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { outputDestination } from '#services/cli/log-tools/destinations.ts'
 import { openLogAccess, rangesOf } from '#services/cli/log-tools/log-access.ts'
 import { play } from '#services/cli/log-tools/replay.ts'
+import type { Place } from '../place.ts'
 import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
 
 /** What is read. */
 export interface ReadQuestion {
-  config: PlatformConfig
+  environment: Place['environment']
   /** End offset of each partition. */
   ends: number[]
   /** A name that no question had before. */
@@ -26,8 +27,8 @@ export interface ReadQuestion {
 
 const log = openLog({ level: 'warn', name: 'log-readers' })
 
-async function count({ config, ends, turn }: ReadQuestion): Promise<Measured> {
-  const kafka = connectKafka({ config, role: 'counter', log })
+async function count({ environment, ends, turn }: ReadQuestion): Promise<Measured> {
+  const kafka = connectKafka({ config: readConfig(environment), role: 'counter', log })
   const positions = new Map<number, number>()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let assignedAt = 0
@@ -60,8 +61,8 @@ async function count({ config, ends, turn }: ReadQuestion): Promise<Measured> {
   return { count: found, ms, cpuSeconds: (user + system) / 1e6 }
 }
 
-async function replay({ config, isRaw }: ReadQuestion & { isRaw: boolean }): Promise<Measured> {
-  const access = await openLogAccess(config, log, ['bookChanges'])
+async function replay({ environment, isRaw }: ReadQuestion & { isRaw: boolean }): Promise<Measured> {
+  const access = await openLogAccess(readConfig(environment), log, ['bookChanges'])
   const stretch = await rangesOf(access, 'bookChanges', undefined)
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const destination = outputDestination(access, 'bookChanges', nowhere, isRaw)

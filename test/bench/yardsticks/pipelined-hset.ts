@@ -6,6 +6,7 @@
  * many of the rows are there, which is asked before it has written them.
  */
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { encodeRow, headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
@@ -23,7 +24,7 @@ interface Field {
 
 /** Runs with the fields of a stretch as the live view must hold them. */
 async function withFields<T>(request: WriteRequest, use: (redis: Redis, fields: Field[]) => Promise<T>): Promise<T> {
-  const { config } = request
+  const config = readConfig(request.environment)
   const prefix = config.namespace
   const redis = await openRedis(config.servers.redis, {
     name: `${prefix}yardstick`,

@@ -6,14 +6,15 @@
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { Place } from '../place.ts'
 import type { OffsetStretch } from '../read-stretch.ts'
 
 /** What a yardstick of a sink is asked to write. */
 export interface WriteRequest extends OffsetStretch {
-  config: PlatformConfig
+  environment: Place['environment']
 }
 
 /** A change with its place. */
@@ -24,8 +25,9 @@ export interface PlacedChange {
 }
 
 /** Reads the changes of a stretch, partition by partition. */
-export async function readChanges({ config, from, to }: WriteRequest): Promise<PlacedChange[]> {
-  const kafka = connectKafka({ config, role: 'yardstick', log: openLog({ level: 'warn', name: 'yardstick' }) })
+export async function readChanges({ environment, from, to }: WriteRequest): Promise<PlacedChange[]> {
+  const log = openLog({ level: 'warn', name: 'yardstick' })
+  const kafka = connectKafka({ config: readConfig(environment), role: 'yardstick', log })
   const topic = kafka.topicName('bookChanges')
   const reader = await openRangeReader(kafka, [topic])
   const changes: PlacedChange[] = []

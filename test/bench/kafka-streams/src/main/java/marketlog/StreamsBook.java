@@ -89,10 +89,11 @@ public final class StreamsBook {
         Properties config = new Properties();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, settings.get("applicationId").textValue());
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, settings.get("brokers").textValue());
+        settings.get("client").properties().forEach(each -> config.put(each.getKey(), each.getValue().textValue()));
         config.put(StreamsConfig.STATE_DIR_CONFIG, settings.get("stateDir").textValue());
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         config.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, settings.get("threads").intValue());
-        config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
+        config.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, -1);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
         config.put(StreamsConfig.producerPrefix("compression.type"), settings.get("compression").textValue());
         return config;
