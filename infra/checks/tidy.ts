@@ -1,5 +1,5 @@
 /**
- * Tidiness as a failing build: sizes, names, headers, leftovers, places.
+ * Tidiness as a failing build: sizes, names, headers, leftovers, places, citations.
  *
  * Reads the source tree; functions are measured on swc's syntax tree, the rest on the text. Invariant:
  * one function per rule, and each rule is stated in its finding. Judges form alone: types, lint and
@@ -7,6 +7,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
+import { findLostCitations } from './citations.ts'
 import { findDeadFiles } from './dead-files.ts'
 import type { Finding } from './finding.ts'
 import { longFunctions } from './function-length.ts'
@@ -73,12 +74,13 @@ export function checkTidiness(root: string): Finding[] {
       ]),
     ...findDeadFiles(root, sources),
     ...findSharedOracles(sources),
+    ...findLostCitations(texts),
   ]
 }
 
 function checkPlace(name: string): Finding[] {
   if (TOP_LEVEL.has(name)) return []
-  return [{ file: name, rule: 'top-level', detail: 'belongs into a room: the top level holds what DESIGN.md lists' }]
+  return [{ file: name, rule: 'top-level', detail: 'belongs into a room: the top level holds what TOP_LEVEL lists' }]
 }
 
 function checkName(path: string): Finding[] {

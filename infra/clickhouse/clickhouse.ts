@@ -3,7 +3,7 @@
  *
  * Reads and writes what its callers say. Invariant: no request outlives its limit, every answer is
  * read or closed, and 64-bit integers arrive as numbers, which holds since stored amounts stay below
- * 2^53. Requests are not compressed: on a near network that costs more than it saves (facts.md).
+ * 2^53. Requests are not compressed: on a near network that costs more than it saves.
  */
 import { Readable } from 'node:stream'
 import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'

@@ -7,7 +7,7 @@ import { z } from 'zod'
 import { readJsonFile } from './json-file.ts'
 
 const analyticsFile = z.strictObject({
-  /** The two reference providers of the external part of the liquidity score (decisions.md, "Liquidity"). */
+  /** The two reference providers of the external part of the liquidity score (DECISIONS.md, "Liquidity"). */
   liquidity: z.strictObject({
     /** Its sales count. */
     sales_reference: z.string(),

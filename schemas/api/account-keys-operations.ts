@@ -1,8 +1,8 @@
 /**
  * The operations of API keys.
  *
- * Pure. Source: interface.md "Account keys", "Sub-keys". The bounds of a child key's limits are those of the tier
- * that the scope names.
+ * Pure. Rules: DECISIONS.md, "Keys and sessions". The bounds of a child key's limits are those of the tier that
+ * the scope names.
  */
 import {
   type ChildKeyScope,

@@ -1,7 +1,7 @@
 /**
  * The operations of alerts.
  *
- * Pure. Source: interface.md "Alerts".
+ * Pure. Rules: DECISIONS.md, "Alerts".
  */
 import {
   alertBatchBody,

@@ -1,8 +1,8 @@
 /**
  * The routes of alerts: parameters, bodies and answers.
  *
- * Pure. Source: interface.md "Alert and alert event", "Alerts"; decisions.md "Account, alerts, webhooks". Invariant: a
- * threshold is a decimal text greater than zero, kept and answered with the places that were sent.
+ * Pure. Rules: DECISIONS.md, "Alerts". Invariant: a threshold is a decimal text greater than zero, kept and answered
+ * with the places that were sent.
  */
 import { z } from 'zod'
 import { ALERT_KINDS, parseThreshold } from '../values/alert.ts'

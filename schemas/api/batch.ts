@@ -1,9 +1,8 @@
 /**
  * POST /prices/batch and POST /bids/batch: the bodies and the answers of batch lookups.
  *
- * Pure. Source: interface.md "Batch lookup responses", POST /prices/batch; decisions.md "Envelopes".
- * Invariant: ids and names count together and as sent, repeats included; prices are hundredths of the
- * answer's currency.
+ * Pure. Rules: DECISIONS.md, "Prices and bids". Invariant: ids and names count together and as sent,
+ * repeats included; prices are hundredths of the answer's currency.
  */
 import { z } from 'zod'
 import { currency, DEFAULT_CURRENCY, optional, providerKey, text, violates } from './query-values.ts'

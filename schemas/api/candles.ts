@@ -1,9 +1,9 @@
 /**
  * GET /prices/candles: parameters and answer.
  *
- * Pure. Source: interface.md "Candle (OHLCV)", decisions.md "Prices". Windows and tiers are decided by
- * services/api; here stands what a request may say. Invariant: prices are hundredths of the answer's
- * currency; times of candles are Unix seconds.
+ * Pure. Rules: DECISIONS.md, "Candles". Windows and tiers are decided by services/api; here stands
+ * what a request may say. Invariant: prices are hundredths of the answer's currency; times of candles
+ * are Unix seconds.
  */
 import { z } from 'zod'
 import { parseInstant } from '../values/instant.ts'

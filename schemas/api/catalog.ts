@@ -1,8 +1,8 @@
 /**
  * GET /items, /items/metadata and /images: parameters and answers of the catalog.
  *
- * Pure. Source: interface.md "Catalog item", "Catalog"; decisions.md "Catalog". Invariant: null stands
- * for what the catalog does not know; `supply` is left out when unknown.
+ * Pure. Rules: DECISIONS.md, "Catalog". Invariant: null stands for what the catalog does not know;
+ * `supply` is left out when unknown.
  */
 import { z } from 'zod'
 import { boolean, integer, phase, repeated, text } from './query-values.ts'

@@ -1,9 +1,9 @@
 /**
  * What every error answer looks like: the codes, their HTTP status, and the body.
  *
- * Pure. The one table that maps a code to a status; services throw codes and never statuses.
- * Sources: interface.md "Errors", decisions.md "Conventions". Invariant: `detail` is a text, except
- * for VALIDATION_ERROR, where it lists every violation of the request.
+ * Pure. The one table that maps a code to a status; services throw codes and never statuses. Rules:
+ * DECISIONS.md, "Errors". Invariant: `detail` is a text, except for VALIDATION_ERROR, where it
+ * lists every violation of the request.
  */
 import { z } from 'zod'
 

@@ -1,8 +1,8 @@
 /**
  * What the feeds send and what POST /feed/token answers.
  *
- * Pure. Source: interface.md "Feed events", decisions.md "Feeds". The feed writes its events as text for speed; tests
- * hold what it sends against these schemas, and the description of the feeds is made of them.
+ * Pure. Rules: DECISIONS.md, "Feeds". The feed writes its events as text for speed; tests hold what it sends against
+ * these schemas, and the description of the feeds is made of them.
  */
 import { z } from 'zod'
 

@@ -1,8 +1,8 @@
 /**
  * GET /prices/history: parameters and answer.
  *
- * Pure. Source: interface.md "Price history record", decisions.md "Prices". Invariant: newest first;
- * each price is in hundredths of the record's currency.
+ * Pure. Rules: DECISIONS.md, "History and sales". Invariant: newest first; each price is in
+ * hundredths of the record's currency.
  */
 import { z } from 'zod'
 import { hasItem, isOrdered, needsItem, needsOrder } from './candles.ts'

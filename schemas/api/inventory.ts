@@ -1,7 +1,7 @@
 /**
  * Inventories of the game's platform: parameters and answer.
  *
- * Pure. Source: interface.md "Platform inventory item".
+ * Pure. Rules: DECISIONS.md, "Portfolios and inventories".
  */
 import { z } from 'zod'
 import { assetMembers } from './portfolios.ts'

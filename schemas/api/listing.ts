@@ -1,9 +1,8 @@
 /**
  * GET /prices and GET /bids: the parameters and the answers of the live listings.
  *
- * Pure. Source: interface.md "Price entry", "Bid entry", GET /prices, GET /bids; decisions.md
- * "Envelopes". Invariant: prices are hundredths of the answer's currency; the schema of a tier carries
- * that tier's page size as bound and as default.
+ * Pure. Rules: DECISIONS.md, "Prices and bids". Invariant: prices are hundredths of the answer's
+ * currency; the schema of a tier carries that tier's page size as bound and as default.
  */
 import { z } from 'zod'
 import { currency, integer, itemSelector, providerKey, repeated } from './query-values.ts'

@@ -1,7 +1,7 @@
 /**
  * The operations of market analytics.
  *
- * Pure. Source: interface.md "Market analytics". Invariant: one entry per route of services/api/routes/market*.ts.
+ * Pure. Invariant: one entry per route of services/api/routes/market*.ts.
  */
 import { z } from 'zod'
 import {

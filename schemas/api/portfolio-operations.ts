@@ -1,7 +1,7 @@
 /**
  * The operations of portfolios.
  *
- * Pure. Source: interface.md "Portfolio", decisions.md "Portfolio and inventory".
+ * Pure. Rules: DECISIONS.md, "Portfolios and inventories" and "Valuation".
  */
 
 import { z } from 'zod'

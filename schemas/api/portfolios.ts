@@ -1,8 +1,8 @@
 /**
  * Portfolios: bodies, parameters and answers of portfolios, entries and transactions.
  *
- * Pure. Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Invariant: amounts are hundredths of the
- * transaction's own currency; a member that may be null in a change is set to null by it, any other null is left out.
+ * Pure. Rules: DECISIONS.md, "Portfolios and inventories". Invariant: amounts are hundredths of the transaction's own currency; a member
+ * that may be null in a change is set to null by it, any other null is left out.
  */
 import { z } from 'zod'
 import { parseInstant } from '../values/instant.ts'

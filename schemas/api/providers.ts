@@ -1,8 +1,8 @@
 /**
  * GET /providers and GET /fx: parameters and answers.
  *
- * Pure. Source: interface.md "Provider record", "FX table"; decisions.md "Catalog". Invariant: rates
- * are units of a currency per US dollar, with all digits of their source.
+ * Pure. Rules: DECISIONS.md, "Provider health". Invariant: rates are units of a currency per US
+ * dollar, with all digits of their source.
  */
 import { z } from 'zod'
 import { providerKey } from './query-values.ts'

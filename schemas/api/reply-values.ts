@@ -1,8 +1,8 @@
 /**
  * What the members of answers are made of: amounts, instants, pagination.
  *
- * Pure. Source: interface.md "Conventions", decisions.md "Conventions" and "Envelopes". Invariant: an
- * answer's schema is strict, so a member that no page names fails the contract test.
+ * Pure. Rules: DECISIONS.md, "Conventions" and "Amounts and rates". Invariant: an answer's schema is
+ * strict, so a member that it does not name fails the contract test.
  */
 import { z } from 'zod'
 

@@ -1,7 +1,7 @@
 /**
  * GET /sales: parameters and answer.
  *
- * Pure. Source: interface.md "Sale record", GET /sales. Invariant: newest first; null stands for what a
+ * Pure. Rules: DECISIONS.md, "History and sales". Invariant: newest first; null stands for what a
  * provider does not tell, an empty list for none.
  */
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * The routes of sign-in, sessions, addresses and the linked platform account: parameters, bodies and answers.
  *
- * Pure. Source: decisions.md "Account, alerts, webhooks"; the token answers name their members as RFC 6749 (5.1).
+ * Pure. Rules: DECISIONS.md, "Keys and sessions"; the token answers name their members as RFC 6749 (5.1).
  */
 import { z } from 'zod'
 import { text, violates } from './query-values.ts'

@@ -1,8 +1,8 @@
 /**
  * POST /prices and POST /bids: the parameters of a bulk snapshot.
  *
- * Pure. Source: interface.md POST /prices; decisions.md "Bulk NDJSON". The answer is one entry of
- * schemas/api/listing.ts a line, and no JSON as a whole.
+ * Pure. Rules: DECISIONS.md, "Bulk snapshots". The answer is one entry of schemas/api/listing.ts a
+ * line, and no JSON as a whole.
  */
 import { z } from 'zod'
 import { providerKey, repeated } from './query-values.ts'

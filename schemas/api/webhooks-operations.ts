@@ -1,7 +1,7 @@
 /**
  * The operations of webhooks, for the API's description.
  *
- * Pure. Source: interface.md "Webhooks", decisions.md "Account, alerts, webhooks" and "Further rules".
+ * Pure. Rules: DECISIONS.md, "Webhooks".
  */
 import { get, json, type Operation, patch, post, QUANT, remove } from './operation.ts'
 import {

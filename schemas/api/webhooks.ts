@@ -1,8 +1,8 @@
 /**
  * Webhook destinations and deliveries: bodies, queries and answers, and the event that is sent.
  *
- * Pure. Sources: interface.md "Webhooks", "Webhook destination", "Webhook delivery job", decisions.md "Account, alerts,
- * webhooks". Invariant: the signing secret stands in the answers of creation and rotation alone.
+ * Pure. Rules: DECISIONS.md, "Webhooks". Invariant: the signing secret stands in the answers of creation and rotation
+ * alone.
  */
 import { z } from 'zod'
 import { ALERT_KINDS } from '../values/alert.ts'

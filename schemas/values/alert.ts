@@ -2,8 +2,8 @@
  * What an alert watches: its kinds, its threshold as an exact number, and when the two meet.
  *
  * Reads and writes nothing. A threshold is a decimal text of at most 15 digits before the point and eight after it,
- * kept as its whole number of hundred-millionths. Invariant: a condition is decided by integers alone;
- * equality fires nothing (interface.md: below, above, exceeds).
+ * kept as its whole number of hundred-millionths. Invariant: a condition is decided by integers alone; equality
+ * fires nothing (DECISIONS.md, "Alerts").
  */
 import { majorBounds, type Rate } from './money.ts'
 

@@ -22,7 +22,7 @@ export function formatDay(instant: Instant): string {
 
 /**
  * Parses `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` and full ISO 8601 with fraction and `Z` or an offset;
- * a time without a zone is UTC (decisions.md, "Conventions").
+ * a time without a zone is UTC (DECISIONS.md, "Conventions").
  *
  * Returns undefined for anything else, impossible dates such as 2026-02-30 included.
  */

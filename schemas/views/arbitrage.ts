@@ -24,10 +24,10 @@ export interface ArbitrageColumns {
   readonly sellProvider: Uint16Array
 }
 
-/** How old the older leg of a row may be (decisions.md, "Arbitrage"). */
+/** How old the older leg of a row may be (DECISIONS.md, "Arbitrage"). */
 export const ARBITRAGE_AGE_LIMIT_MS = 60 * 60_000
 
-/** How old a computed snapshot may be when it is answered from (decisions.md, "Arbitrage"). */
+/** How old a computed snapshot may be when it is answered from (DECISIONS.md, "Arbitrage"). */
 export const ARBITRAGE_SNAPSHOT_LIMIT_MS = 30_000
 
 /** Rows of a snapshot; beyond, those with the least net profit are left out. */
@@ -74,7 +74,7 @@ export interface ArbitrageFees {
 
 const PER_UNIT = 10_000
 
-/** The fees of a provider (decisions.md, "Arbitrage"): `insta_sell_fee`, else `sell_fee`; `trading_spread_fee` when buying. */
+/** The fees of a provider (DECISIONS.md, "Arbitrage"): `insta_sell_fee`, else `sell_fee`; `trading_spread_fee` when buying. */
 export function arbitrageFees(fees: {
   sell_fee: number | null
   insta_sell_fee: number | null

@@ -3,13 +3,13 @@
  *
  * Pure. A provider's changes are in time order, those of different providers are not, so the stored
  * unit is the part: one provider's asks for one item in one bucket. Candles are composed of parts when
- * they are read, and come out the same in whatever order the providers reached the log.
- * Formulas: decisions.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
+ * they are read, and come out the same in whatever order the providers reached the log. Formulas:
+ * DECISIONS.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
  */
 import type { Instant } from '../values/instant.ts'
 import type { MicroUsd } from '../values/money.ts'
 
-/** The bucket widths of the API, with their retention (decisions.md, "Prices"). */
+/** The bucket widths of the API, with their retention (DECISIONS.md, "Candles"). */
 export const CANDLE_INTERVALS = {
   '5m': { ms: 300_000, retentionDays: 7 },
   '1h': { ms: 3_600_000, retentionDays: 30 },

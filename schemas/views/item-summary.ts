@@ -1,8 +1,8 @@
 /**
  * The figures of an item as answers show them, and the market's indexes made of them.
  *
- * Pure. Amounts are dollar texts with two decimals, halves up; the sum of scores is rounded once (decisions.md "Further
- * rules"). Invariant: what is not known is null; nothing is a number that stands for nothing.
+ * Pure. Amounts are dollar texts with two decimals, halves up; the sum of scores is rounded once (DECISIONS.md,
+ * "Liquidity"). Invariant: what is not known is null; nothing is a number that stands for nothing.
  */
 import type { ItemSummarised } from '../events/market-summary.ts'
 import type { CatalogItem } from '../values/catalog-item.ts'
@@ -136,7 +136,7 @@ export function byRank(items: readonly SummarisedItem[]): SummarisedItem[] {
   return keyed.map(({ one }) => one)
 }
 
-/** Above this spread an item is left out of indexes (decisions.md, "Indexes"). */
+/** Above this spread an item is left out of indexes (DECISIONS.md, "Market items"). */
 const WIDEST_SPREAD = 0.5
 const NO_CATEGORY = 'Other'
 

@@ -133,7 +133,7 @@ async function lockAccount(query: Query, accountId: string): Promise<AccountRow>
   return account
 }
 
-/** interface.md: a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
+/** What an enabled alert needs: a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
 function requireChannel({ has_email, is_verified, wants_emails, has_webhook }: AccountRow): void {
   if (has_webhook || (is_verified && wants_emails)) return
   if (has_email && !is_verified) {

@@ -1,8 +1,8 @@
 /**
  * Reads the JSON body of a request and validates it.
  *
- * Invariant (decisions.md "Conventions", "Further rules"): a body of another type is a 415, one that is too
- * large a 413, one that is no JSON a 400, one that breaks its schema a 422 with every violation; of
+ * Invariant (DECISIONS.md, "Errors" and "Order of checks"): a body of another type is a 415, one that is
+ * too large a 413, one that is no JSON a 400, one that breaks its schema a 422 with every violation; of
  * members that stand twice the last wins. A body is read after the guard has let its request pass.
  */
 import express, { type Request, type RequestHandler, type Response } from 'express'

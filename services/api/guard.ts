@@ -1,8 +1,8 @@
 /**
  * What a request passes before its parameters are looked at: key, account, tier, limits.
  *
- * Reads the key directory, counts in the request meter and the address limit. Invariant (decisions.md
- * "Further rules"): credential 401, account 403, tier and kind of key 403, rate limit 429, then validation 422.
+ * Reads the key directory, counts in the request meter and the address limit. Invariant (DECISIONS.md, "Order
+ * of checks"): credential 401, account 403, tier and kind of key 403, rate limit 429, then validation 422.
  * Nothing passes uncounted: with a key it counts on the key, without one on its address, and when the meter
  * cannot tell it is a 503. Every answer to a valid key carries X-RateLimit-*.
  */

@@ -2,7 +2,7 @@
  * Technical indicators of a series of candles, as of its last one.
  *
  * Pure. Smoothing is that of the library trading-signals; what its indicators begin with is not: its EMA starts at the
- * first value and its first true range has no close before it, so both are fed as decisions.md ("Indicators") and
+ * first value and its first true range has no close before it, so both are fed as DECISIONS.md, "Indicators", and
  * TA-Lib begin. Formulas: Wilder (RSI, ATR); Appel (MACD, both averages begin in the candle in which the slow one
  * can); Bollinger; Keltner by ATR. Invariant: a series that is too short gives null, never a guess.
  */

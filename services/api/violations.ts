@@ -1,9 +1,9 @@
 /**
  * Turns zod's issues into the violations that clients read.
  *
- * Pure. Types, locations and contexts: decisions.md "Conventions". Invariant: every issue becomes
- * exactly one violation (an unknown member each), and `input` is what the client sent at that place, without keys
- * and tokens of this platform.
+ * Pure. Types, locations and contexts: DECISIONS.md, "Errors". Invariant: every issue becomes exactly one
+ * violation (an unknown member each), and `input` is what the client sent at that place, without keys and tokens
+ * of this platform.
  */
 import type { z } from 'zod'
 import type { Violation } from '#schemas/api/error.ts'

@@ -1,10 +1,9 @@
 /**
  * Decides what an attempt means for its delivery: done, given up, or tried again and when.
  *
- * Pure: chance arrives as an argument. Source: decisions.md "Account, alerts, webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx,
- * timeouts and connection errors are retried after 5 s, 30 s, 2 min, 10 min, 1 h, 6 h (7 attempts in all), each +-20
- * percent, and not before Retry-After; any other status fails at once. Invariant: an attempt that was cut off from
- * our side counts for nothing.
+ * Pure: chance arrives as an argument. Rules: DECISIONS.md, "Webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx, timeouts and
+ * connection errors are retried after 5 s, 30 s, 2 min, 10 min, 1 h, 6 h (7 attempts in all), each +-20 percent, and not before
+ * Retry-After; any other status fails at once. Invariant: an attempt that was cut off from our side counts for nothing.
  */
 import type { PostResult } from '#infra/outbound/post.ts'
 

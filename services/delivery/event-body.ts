@@ -1,8 +1,8 @@
 /**
  * What is sent for an alert event: the event itself, and the messages that Discord and Telegram show.
  *
- * Pure. Sources: decisions.md "Account, alerts, webhooks". Invariant: the same event gives the same bytes; a name of an
- * item, whatever it holds, stays text in every platform's markup and addresses nobody.
+ * Pure. Rules: DECISIONS.md, "Webhooks". Invariant: the same event gives the same bytes; a name of an item, whatever it
+ * holds, stays text in every platform's markup and addresses nobody.
  */
 import { ALERT_TRIGGERED, type AlertTriggeredBody, type WebhookPlatform } from '#schemas/api/webhooks.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'

@@ -32,7 +32,7 @@ export interface ServingParts {
   observe: (outcome: AttemptOutcome['kind'], seconds: number) => void
 }
 
-/** What one request may take (decisions.md). */
+/** What one request may take (DECISIONS.md, "Webhooks"). */
 export const ATTEMPT_LIMIT_MS = 10_000
 /** Requests to one destination at the same time. */
 export const PER_DESTINATION = 4

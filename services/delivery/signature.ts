@@ -2,7 +2,7 @@
  * Signs what a destination gets.
  *
  * Invariant: the signature is the lower-case hex HMAC-SHA256 of `timestamp.body`, keyed by the secret's text as it was shown
- * (interface.md "Alert event and webhook delivery"); it covers the very bytes that are sent.
+ * (DECISIONS.md, "Webhooks"); it covers the very bytes that are sent.
  */
 import { createHmac } from 'node:crypto'
 

@@ -1,8 +1,8 @@
 /**
  * Reads what a subscriber asks for from its URL, or tells everything that is wrong with it.
  *
- * Pure. Source: interface.md "Feeds (SSE)", decisions.md "Further rules". Invariant: filter values count
- * as sent, repeats included; unknown ids and names pass and match nothing; unknown parameters are ignored.
+ * Pure. Rules: DECISIONS.md, "Feeds". Invariant: filter values count as sent, repeats included; unknown
+ * ids and names pass and match nothing; unknown parameters are ignored.
  */
 import type { Violation } from '#schemas/api/error.ts'
 import { FILTER_VALUES_MAX } from '#schemas/api/feed-query.ts'

@@ -1,8 +1,8 @@
 /**
  * Server-Sent Events as bytes: the events of the specification, pings, parting words.
  *
- * Pure. Source: interface.md "Feed events". Invariant: every frame ends with an empty line, and no value
- * can break out of its line, because JSON escapes line ends.
+ * Pure. Rules: DECISIONS.md, "Feeds". Invariant: every frame ends with an empty line, and no value can
+ * break out of its line, because JSON escapes line ends.
  */
 import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

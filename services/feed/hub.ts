@@ -14,7 +14,7 @@ import type { Batch } from './refresh-buffer.ts'
 /** What a hub needs of a batch. */
 export type ChangeBatch = Pick<Batch, 'side' | 'provider' | 'changes'>
 
-/** Items of one event at most (decisions.md, "Feeds"). */
+/** Items of one event at most (DECISIONS.md, "Feeds"). */
 export const EVENT_ITEMS_MAX = 1_000
 
 /** What a subscriber wants. */

@@ -32,7 +32,7 @@ import { openFeedLimits } from './request-limits.ts'
 import { openSeats } from './seats.ts'
 
 const KEY_CONNECTIONS = 2
-/** Source: decisions.md, "Feeds". */
+/** How long a feed token is valid (DECISIONS.md, "Feeds"). */
 const TOKEN_MS = 5 * 60_000
 
 /** Streams that may be told the past at once. */

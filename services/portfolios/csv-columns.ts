@@ -1,8 +1,8 @@
 /**
  * The two layouts of portfolio files, and how one cell is written and read.
  *
- * Pure. Source: decisions.md "Portfolio and inventory". Invariant: a text that a spreadsheet would take for a formula leaves
- * with an apostrophe before it and comes back without, and no other text changes, so what was exported imports as it was.
+ * Pure. Rules: DECISIONS.md, "Portfolios and inventories". Invariant: a text that a spreadsheet would take for a formula leaves with an
+ * apostrophe before it and comes back without, and no other text changes, so what was exported imports as it was.
  */
 
 /** Columns of a ledger file, in the order of an export. */

@@ -3,9 +3,8 @@
  *
  * Pure. Days are numbers of days since 1970. A provider's close stands until its next one, or until the end of the day
  * on which it withdrew the item; a day's price is the least close (in micro-dollars; of equal ones that of the first
- * series) that stands on it, and where none stands the latest one that did. Source: interface.md GET
- * /portfolio/:id/history, decisions.md. Invariant: a held item without any earlier price counts as missing, never as
- * worthless in silence.
+ * series) that stands on it, and where none stands the latest one that did. Rules: DECISIONS.md, "Valuation".
+ * Invariant: a held item without any earlier price counts as missing, never as worthless in silence.
  */
 
 /** A provider's closes of an item, by ascending day. */

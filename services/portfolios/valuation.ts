@@ -1,9 +1,9 @@
 /**
  * What holdings are worth now: the best live ask among providers, times the units.
  *
- * Pure. Source: interface.md "Valuation line item", decisions.md "Portfolio and inventory". Invariant: an item that
- * nobody lists has null prices and counts as unpriced, never as worth nothing; `bestAsk` is the least of the
- * `lowest_ask` that stand beside it, and the total is the exact sum of the lines.
+ * Pure. Rules: DECISIONS.md, "Valuation". Invariant: an item that nobody lists has null prices and counts as
+ * unpriced, never as worth nothing; `bestAsk` is the least of the `lowest_ask` that stand beside it, and the total
+ * is the exact sum of the lines.
  */
 import { type MicroUsd, type Minor, minorDigits, type Rate } from '#schemas/values/money.ts'
 

@@ -1,10 +1,9 @@
 /**
  * Judges a completed refresh as a whole, before any of its changes is emitted.
  *
- * Pure. A refresh that lost more than half of the provider's items has collapsed; one that moved more
- * than half of the prices it shares with the book by over 80 percent is a glitch (DESIGN.md, "Events
- * and time"). Either is held back once; a second one like it in a row is the new truth. One that was observed after the log
- * took it has failed: it would outdate every honest one that follows.
+ * Pure. A refresh that lost more than half of the provider's items has collapsed; one that moved more than half of the
+ * prices it shares with the book by over 80 percent is a glitch. Either is held back once; a second one like it in a row is
+ * the new truth. One that was observed after the log took it has failed: it would outdate every honest one that follows.
  */
 
 import type { RefreshCompleted } from '#schemas/events/observation.ts'

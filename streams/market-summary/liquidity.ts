@@ -1,7 +1,7 @@
 /**
  * The liquidity score of an item and its parts.
  *
- * Pure. Formulas: decisions.md, "Liquidity". Scores are unrounded; whoever shows one rounds it. Invariant: each part
+ * Pure. Formulas: DECISIONS.md, "Liquidity". Scores are unrounded; whoever shows one rounds it. Invariant: each part
  * lies within its bounds (18, 12, 45, 8, 25), and all parts together within 100.
  */
 

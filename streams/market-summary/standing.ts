@@ -2,8 +2,8 @@
  * Which providers' quotes count at a moment.
  *
  * Pure. A provider that is down takes no part in anything, one whose refresh is held back takes none in arbitrage
- * (decisions.md "Analytics", "Further rules"). Invariant: a provider without a reason counts; which of its quotes
- * are too old is judged quote by quote.
+ * (DECISIONS.md, "Arbitrage" and "Market items"). Invariant: a provider without a reason counts; which of its
+ * quotes are too old is judged quote by quote.
  */
 import type { Instant } from '#schemas/values/instant.ts'
 import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'

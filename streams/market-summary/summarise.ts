@@ -1,8 +1,8 @@
 /**
  * The figures of every item at a moment: best prices, past prices, units consumed, liquidity.
  *
- * Pure: the board, the past and the moment come as arguments. Rules: decisions.md "Further rules" (market items), "Liquidity".
- * Invariant: a quote counts when its provider is not down and it was known to stand within 24 hours of the moment.
+ * Pure: the board, the past and the moment come as arguments. Rules: DECISIONS.md, "Market items" and "Liquidity". Invariant:
+ * a quote counts when its provider is not down and it was known to stand within 24 hours of the moment.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { ItemSummarised } from '#schemas/events/market-summary.ts'
@@ -33,7 +33,7 @@ export interface SummaryTerms {
   listingsReference: string
 }
 
-/** How old a quote may be (decisions.md, "Further rules"). */
+/** How old a quote may be (DECISIONS.md, "Market items"). */
 export const SUMMARY_AGE_LIMIT_MS = 24 * 3_600_000
 
 /** The quotes of an item that count. */

@@ -1,7 +1,7 @@
 /**
  * The types of all members of the replies about accounts: portfolios, inventories, keys, alerts and webhooks.
  *
- * Written by hand from interface.md and decisions.md, and sharing nothing with schemas/api.
+ * Written by hand from the specification, and sharing nothing with schemas/api.
  */
 import { CURSOR, NAMED, OFFSET, PHASE, type ReplyShape, type Shape } from './reply-shapes.ts'
 

@@ -1,5 +1,5 @@
 /**
- * The categories of every item of the catalog, against what its name says: decisions.md "Categories".
+ * The categories of every item of the catalog, against what its name says (DECISIONS.md, "Catalog").
  *
  * The table below is written from the specification and from the game's own list of weapons, not from the builder.
  */

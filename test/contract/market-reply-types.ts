@@ -1,8 +1,8 @@
 /**
- * The types of all members of the replies of market data, as the specification and its decisions give them.
+ * The types of all members of the replies of market data, as the specification gives them.
  *
- * Written by hand from interface.md and decisions.md, and sharing nothing with schemas/api: an error made there is not
- * made here. Members that stand in neither page are marked `beyond`.
+ * Written by hand, and sharing nothing with schemas/api: an error made there is not made here. Members that it does
+ * not give are marked `beyond`.
  */
 import { CURSOR, figures, NAMED, OFFSET, PHASE, type ReplyShape, type Shape } from './reply-shapes.ts'
 

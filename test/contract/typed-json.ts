@@ -99,7 +99,7 @@ const form =
   (text: string): boolean =>
     pattern.test(text)
 
-/** Codes that interface.md and decisions.md name. */
+/** Codes that the specification names. */
 const CODES = new Set(
   `BAD_REQUEST CURSOR_NOT_SUPPORTED ALERT_LIMIT_REACHED FORBIDDEN_TIER FORBIDDEN_CHILD_KEY FORBIDDEN_SCOPE EMAIL_NOT_VERIFIED
   PLATFORM_ACCOUNT_NOT_LINKED NO_DELIVERY_CHANNEL NOT_FOUND ITEM_NOT_FOUND ALERT_NOT_FOUND WEBHOOK_NOT_FOUND

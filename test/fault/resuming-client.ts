@@ -107,7 +107,7 @@ function rowsOf({ event, data }: SseEvent): LedgerEntry[] {
 /** A change as a client of its side must be told of it. */
 export function entryOfTold({ side, provider, item_id, ...change }: ExpectedChange): LedgerEntry {
   const { price_micro_usd: micro, quantity, seen_at } = change
-  // Hundredths of a dollar, halves up (decisions.md, "Further rules").
+  // Hundredths of a dollar, halves up (DECISIONS.md, "Amounts and rates").
   const price = micro === null ? null : Number((BigInt(micro) + 5_000n) / 10_000n)
   return { key: `${bookKey(side, provider)}|${item_id}`, what: [change.change, price, quantity, seen_at].join(' ') }
 }

@@ -1,9 +1,9 @@
 /**
  * What the book should say of a list of refreshes: the rules by brute force, for fault tests.
  *
- * Written from DESIGN.md ("Events and time") and shares no code with streams/book: plain maps, whole
- * refreshes at a time, exact fractions for money. Invariant: pure; the same refreshes give the same
- * answer. Members are named as in the event, so that both can be compared as they are.
+ * Shares no code with streams/book: plain maps, whole refreshes at a time, exact fractions for
+ * money. Invariant: pure; the same refreshes give the same answer. Members are named as in the
+ * event, so that both can be compared as they are.
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'

@@ -17,7 +17,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { startRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-/** Every market-data route with the tiers that may ask it (interface.md, "Endpoints"). */
+/** Every market-data route with the tiers that may ask it. */
 const ROUTES: { path: string; tiers: readonly Tier[] }[] = [
   { path: '/prices', tiers: TIERS },
   { path: '/prices/candles?item_id=1', tiers: TIERS },

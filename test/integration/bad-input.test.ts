@@ -1,5 +1,5 @@
 /**
- * What comes in wrong ends where DESIGN.md says, the rest flows on, and a counter and a log line tell.
+ * What comes in wrong ends as a dead letter, a failed or a quarantined refresh; the rest flows on, and a counter and a log line tell.
  *
  * A real `book` process reads what the recorded connector and raw records bring; its counters are read from
  * its /metrics and its lines from its output. Every scene has a provider of its own.

@@ -1,8 +1,8 @@
 /**
  * The state tables of webhook destinations and delivery jobs, one test per row.
  *
- * Sources: interface.md "States and transitions", decisions.md "Account, alerts, webhooks". The hours of the retry schedule are not
- * waited for: the time that the service has set is read, and then said to have come.
+ * Rules: DECISIONS.md, "Webhooks". The hours of the retry schedule are not waited for: the time that the service has set is read,
+ * and then said to have come.
  */
 import { createHmac } from 'node:crypto'
 import { expect } from 'chai'

@@ -1,7 +1,7 @@
 /**
  * What the tables of candles must hold after some changes, and the statements that read them.
  *
- * Pure. Written from decisions.md ("Candle prices"); shares no code with streams/candles or the queries of services/api. A
+ * Pure. Written from DECISIONS.md, "Candle prices"; shares no code with streams/candles or the queries of services/api. A
  * provider's changes of an item stand in their order; those of different providers may stand in any.
  */
 import type { LedgerEntry } from '#test/harness/ledger.ts'

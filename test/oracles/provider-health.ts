@@ -1,7 +1,7 @@
 /**
  * A provider's health by brute force: every answer looks at all verdicts of a provider from the first on.
  *
- * Pure. Written from decisions.md ("Provider health") and the members' own notes; shares no code with streams/provider-health
+ * Pure. Written from DECISIONS.md, "Provider health", and the members' own notes; shares no code with streams/provider-health
  * or the reader that says whether a provider is up. Keeps no state from verdict to verdict.
  */
 import type { Side } from '#schemas/events/book-changed.ts'

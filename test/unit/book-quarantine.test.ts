@@ -1,5 +1,5 @@
 /**
- * When the book holds a refresh back, and when it believes it (DESIGN.md, "Events and time").
+ * When the book holds a refresh back, and when it believes it.
  */
 import { expect } from 'chai'
 import { at, type Entry, type InputRecord, play, refresh, told, verdictsOf } from '#test/fixtures/book-inputs.ts'

@@ -101,6 +101,11 @@ describe('tidiness', () => {
       files: { 'infra/kafka/start.ts': '/**\n * Starts.\n */\n' },
       broken: ['header infra/kafka/start.ts'],
     },
+    {
+      name: 'a comment that cites a document that is not there',
+      files: started('/** Rules: GONE.md. */\n'),
+      broken: ['missing-document infra/kafka/start.ts'],
+    },
     { name: 'unfinished work', files: started(`// ${'TO'}${'DO'}: later\n`), broken: ['no-todo infra/kafka/start.ts'] },
     {
       name: 'a silenced type error',

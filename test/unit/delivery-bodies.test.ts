@@ -42,7 +42,7 @@ const spread = alertTriggered({
 const place = { to: 'you@example.com', host: 'market.example', unsubscribeUrl: 'https://market.example/v1/u?token=a&b' }
 
 describe('bodies of an event', () => {
-  it('hold what the decisions page lists, prices as decimal texts of adaptive precision', () => {
+  it('hold the members of their schema, prices as decimal texts of adaptive precision', () => {
     for (const one of [event, spread]) expect(alertTriggeredBody.parse(one)).to.deep.equal(one)
     expect(event.data).to.include({ best_ask_usd: '29.31', best_bid_usd: '0.51234500' })
     expect(spread.data).to.include({ best_bid_usd: null, threshold_currency: null })

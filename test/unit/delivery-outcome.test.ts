@@ -1,5 +1,5 @@
 /**
- * What an attempt means for its delivery: the table of the decisions page, row by row.
+ * What an attempt means for its delivery: DECISIONS.md, "Webhooks", status by status.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -2,8 +2,8 @@
  * changes: every change of every provider's ask and bid, as market.book-changes has it. Writer: streams/history.
  *
  * Invariant: a row's key names its record in the log (partition, offset), so that a record written
- * twice is one row after merging. A reader that does not use FINAL must drop repeats of
- * (partition, offset). Retention 35 days (decisions.md, "Prices").
+ * twice is one row after merging. A reader that does not use FINAL must drop repeats of (partition,
+ * offset). Retention 35 days (DECISIONS.md, "History and sales").
  */
 import type { Change, Side } from '../../events/book-changed.ts'
 import type { Instant } from '../../values/instant.ts'

@@ -1,7 +1,7 @@
 /**
  * Which quotes POST /prices/batch and POST /bids/batch answer with.
  *
- * Reads the live view once and the catalog. Rules: interface.md POST /prices/batch. Invariant: an item stands
+ * Reads the live view once and the catalog. Rules: DECISIONS.md, "Prices and bids". Invariant: an item stands
  * in the answer once, however often it was asked for; a name stands for its finish and merges the phases as
  * GET /prices does, so that both tell the same price for the same name.
  */

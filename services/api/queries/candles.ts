@@ -39,9 +39,9 @@ import type { RawQuery } from '../request.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
-/** How long the newest 1h bucket is waited for, so that late refreshes are in it (interface.md, `lookback`). */
+/** How long the newest 1h bucket is waited for, so that late refreshes are in it (DECISIONS.md, "Candles"). */
 const HOUR_SETTLES_MS = 60_000
-/** Buckets shown when a request names no window (decisions.md "Prices"). */
+/** Buckets shown when a request names no window (DECISIONS.md, "Candles"). */
 const DEFAULT_WINDOW_MS = { '5m': DAY_MS, '1h': 7 * DAY_MS, '1d': 30 * DAY_MS }
 /** ClickHouse has merged most rows by then. */
 const MERGED_AFTER_MS = HOUR_MS
@@ -78,7 +78,7 @@ export interface EffectiveWindow extends CandleWindow {
   shownEnd: number
 }
 
-/** Settles the window of a query; see interface.md GET /prices/candles. */
+/** Settles the window of a query; see DECISIONS.md, "Candles". */
 export function windowOf(
   query: Pick<CandlesQuery, 'interval' | 'lookback' | 'start' | 'end'>,
   now: number,

@@ -1,10 +1,10 @@
 /**
  * The long daily history of an item: one close per provider and day.
  *
- * Reads the ClickHouse table provider_days (writer: streams/history), which has rows of days on which something
- * changed. Invariant: a day without change carries the last close while the item stays listed; after a withdrawal there
- * is no point until it is listed again, and a day that ends in a withdrawal closes at its last price (decisions.md, "History
- * chart"). Of all phases of a finish a provider's cheapest counts, their listings together.
+ * Reads the ClickHouse table provider_days (writer: streams/history), which has rows of days on which something changed.
+ * Invariant: a day without change carries the last close while the item stays listed; after a withdrawal there is no point
+ * until it is listed again, and a day that ends in a withdrawal closes at its last price (DECISIONS.md, "History chart"). Of
+ * all phases of a finish a provider's cheapest counts, their listings together.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { type ColumnsOf, joinColumns } from '#infra/clickhouse/native-columns.ts'

@@ -16,7 +16,7 @@ import type { LiveEntry } from './live-rows.ts'
 const DAY_MS = 86_400_000
 const WINDOW_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS } as const
 type Window = keyof typeof WINDOW_MS
-/** How old a quote may be (decisions.md, "Further rules"). */
+/** How old a quote may be (DECISIONS.md, "Market items"). */
 const AGE_LIMIT_MS = DAY_MS
 
 /** The first change after a moment: whether there was one, and the ask that it found. */

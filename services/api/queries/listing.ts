@@ -1,9 +1,9 @@
 /**
  * Which live entries GET /prices and GET /bids answer with.
  *
- * Reads the live view and the catalog. Rules: interface.md GET /prices. Invariant: an id takes precedence
- * over name and phase; a name alone stands for all phases of a finish, merged per provider; `total` counts
- * all entries that the filters leave, whatever the page.
+ * Reads the live view and the catalog. Rules: DECISIONS.md, "Prices and bids". Invariant: an id takes
+ * precedence over name and phase; a name alone stands for all phases of a finish, merged per provider;
+ * `total` counts all entries that the filters leave, whatever the page.
  */
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { ListingMeta, ListingQuery } from '#schemas/api/listing.ts'

@@ -3,7 +3,7 @@
  *
  * Reads the Redis hash of streams/provider-health. Invariant: a provider is down when no refresh has
  * completed within three of its intervals (at least 15 minutes) or the last three failed, and up again
- * with the next good one (decisions.md "Catalog"); one that was never heard of is down.
+ * with the next good one (DECISIONS.md, "Provider health"); one that was never heard of is down.
  */
 import type { Provider } from '#infra/config/providers.ts'
 import type { Redis } from '#infra/redis/redis.ts'

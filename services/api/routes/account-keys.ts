@@ -1,8 +1,8 @@
 /**
  * The routes of API keys: the caller's own key, reissue, and the child keys of a root.
  *
- * Source: interface.md "Account keys", "Sub-keys". Writes through services/accounts. Invariant: the text of a key
- * stands in the one answer that issues it, and in nothing that is logged.
+ * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Invariant: the text of a key stands
+ * in the one answer that issues it, and in nothing that is logged.
  */
 import type { Response, Router } from 'express'
 import { requestLimits } from '#infra/config/tiers.ts'

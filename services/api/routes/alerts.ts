@@ -1,7 +1,7 @@
 /**
  * The routes of alerts: create, batch, list, change, delete, and what they told.
  *
- * Source: interface.md "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
+ * Rules: DECISIONS.md, "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
  * catalog; of a batch every entry has its result, in the order of the request.
  */
 import type { Response, Router } from 'express'

@@ -1,7 +1,7 @@
 /**
  * POST /prices/batch and POST /bids/batch: the quotes of up to a hundred items in one answer.
  *
- * Source: interface.md "Batch lookup responses". Written as text (listing-text.ts); its schema is schemas/api/batch.ts.
+ * Rules: DECISIONS.md, "Prices and bids". Written as text (listing-text.ts); its schema is schemas/api/batch.ts.
  */
 import type { Router } from 'express'
 import { batchBody } from '#schemas/api/batch.ts'

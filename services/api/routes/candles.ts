@@ -1,8 +1,8 @@
 /**
  * GET /prices/candles: candles of the best ask over all providers.
  *
- * Source: interface.md GET /prices/candles; decisions.md "Prices", "Candle prices". Amounts are converted
- * at the rate of the bucket's UTC day.
+ * Rules: DECISIONS.md, "Candles" and "Candle prices". Amounts are converted at the rate of the bucket's
+ * UTC day.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * GET /items, /items/metadata and /images: the catalog, from memory.
  *
- * Source: interface.md "Catalog". Answers are kept as bytes (queries/catalog-pages.ts).
+ * Rules: DECISIONS.md, "Catalog". Answers are kept as bytes (queries/catalog-pages.ts).
  */
 import type { Router } from 'express'
 import { imagesQuery, itemsQuery } from '#schemas/api/catalog.ts'

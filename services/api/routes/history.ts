@@ -1,8 +1,8 @@
 /**
  * GET /prices/history: the asks that were observed, newest first.
  *
- * Source: interface.md GET /prices/history, decisions.md "Prices". Amounts are converted at the rate of the
- * record's UTC day; a record in its own currency keeps its price.
+ * Rules: DECISIONS.md, "History and sales". Amounts are converted at the rate of the record's UTC day; a
+ * record in its own currency keeps its price.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

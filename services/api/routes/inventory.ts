@@ -1,7 +1,7 @@
 /**
  * GET /inventory/gamestore and /inventory/gamestore/lookup: what an account of the platform holds now.
  *
- * Source: interface.md "Platform inventory". Nothing is stored.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Nothing is stored.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * GET /prices and GET /bids: the lowest ask and the highest buy order of each provider.
  *
- * Source: interface.md GET /prices, GET /bids. The answer is written as text (listing-text.ts); its schema is
+ * Rules: DECISIONS.md, "Prices and bids". The answer is written as text (listing-text.ts); its schema is
  * schemas/api/listing.ts.
  */
 import type { Router } from 'express'

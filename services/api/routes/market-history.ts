@@ -1,9 +1,8 @@
 /**
  * GET /market/indicators and /market/history/chart: what an item's stored days and candles come to.
  *
- * Source: interface.md "Market analytics", decisions.md "Indicators", "History chart". Amounts are converted at the rate of
- * their UTC day. Indicators rest on completed candles, filled forward: what is still open would change them under
- * the client's eyes.
+ * Rules: DECISIONS.md, "Indicators" and "History chart". Amounts are converted at the rate of their UTC day. Indicators
+ * rest on completed candles, filled forward: what is still open would change them under the client's eyes.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'
@@ -36,7 +35,7 @@ const DAY_MS = 86_400_000
 /** What a chart of some providers comes to; one of more grows. */
 const BODY_BYTES = 64 * 1024
 
-/** What indicators of an interval look back on (decisions.md, "Indicators"). */
+/** What indicators of an interval look back on (DECISIONS.md, "Indicators"). */
 const SERIES = {
   '1d': { intervalMs: DAY_MS, days: 365, perYear: 365 },
   '1h': { intervalMs: 3_600_000, days: 30, perYear: 8_760 },

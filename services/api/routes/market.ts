@@ -1,8 +1,8 @@
 /**
  * GET /market/arbitrage, /market/indexes, /market/items and /market/items/:item_id: the market as a whole.
  *
- * Source: interface.md "Market analytics", decisions.md "Analytics", "Further rules". Answered from the views of
- * streams/market-summary; a view that is missing or too old is a 503, never an empty answer.
+ * Rules: DECISIONS.md, "Arbitrage" and "Market items". Answered from the views of streams/market-summary; a view
+ * that is missing or too old is a 503, never an empty answer.
  */
 import type { Router } from 'express'
 import { z } from 'zod'

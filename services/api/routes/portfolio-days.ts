@@ -1,8 +1,8 @@
 /**
  * GET /portfolio/:id/history and /performance: what a ledger was worth day by day, and what it has earned.
  *
- * Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Invariant: a page continues the window of the
- * first one, whatever day it has become meanwhile.
+ * Rules: DECISIONS.md, "Valuation". Invariant: a page continues the window of the first one, whatever day it has become
+ * meanwhile.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

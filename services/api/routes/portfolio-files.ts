@@ -1,8 +1,8 @@
 /**
  * The routes that fill a portfolio from files and inventories, and give it out as a file.
  *
- * Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Invariant: an import lands whole or not at all;
- * an export is read in slices, so its size costs no memory.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import lands whole or not at all; an export is read in slices, so its
+ * size costs no memory.
  */
 import type { Router } from 'express'
 import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'

@@ -1,7 +1,7 @@
 /**
  * The routes that tell what items and portfolios are worth: now, by day, and what the ledger has earned.
  *
- * Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Rules: services/portfolios (pure).
+ * Rules: DECISIONS.md, "Valuation"; computed by services/portfolios (pure).
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

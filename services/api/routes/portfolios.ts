@@ -1,7 +1,7 @@
 /**
  * The routes of portfolios, their entries and their transactions.
  *
- * Source: interface.md "Portfolio", decisions.md "Portfolio and inventory". Reads and writes through services/portfolios.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Reads and writes through services/portfolios.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

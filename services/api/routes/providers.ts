@@ -1,7 +1,7 @@
 /**
  * GET /providers and GET /fx: who is asked, how they do, and the exchange rates in force.
  *
- * Source: interface.md "Provider record", "FX table". Rates are written with the digits of their source.
+ * Rules: DECISIONS.md, "Provider health" and "Amounts and rates". Rates are written with the digits of their source.
  */
 import type { Router } from 'express'
 import { providersQuery } from '#schemas/api/providers.ts'

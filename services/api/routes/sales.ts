@@ -1,8 +1,8 @@
 /**
  * GET /sales: completed sales, newest first; without an item the feed of all.
  *
- * Source: interface.md GET /sales. Amounts are converted at the rate of the sale's UTC day; a sale in its own
- * currency keeps its price.
+ * Rules: DECISIONS.md, "History and sales". Amounts are converted at the rate of the sale's UTC day; a sale
+ * in its own currency keeps its price.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

@@ -1,9 +1,8 @@
 /**
  * The routes of webhooks: destinations, their secrets, and what was delivered to them.
  *
- * Source: interface.md "Webhooks", decisions.md "Account, alerts, webhooks". Writes destinations through services/accounts and
- * deliveries through services/delivery, both in one transaction, so that neither shows without the other.
- * Invariant: a secret stands in the one answer that issues it.
+ * Rules: DECISIONS.md, "Webhooks". Writes destinations through services/accounts and deliveries through services/delivery,
+ * both in one transaction, so that neither shows without the other. Invariant: a secret is in the one answer that issues it.
  */
 import type { Request, RequestHandler, Response, Router } from 'express'
 import type { Query } from '#infra/postgres/pool.ts'
