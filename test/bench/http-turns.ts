@@ -3,12 +3,12 @@
  *
  * Invariant: both get the same requests in the same order from the same client, each turn from where its last one ended.
  */
+import { startBaseline } from './baseline.ts'
+import type { ServeRequest, Serving } from './baselines/bare-express.ts'
 import type { BenchContext } from './bench.ts'
 import type { Turn } from './entry.ts'
 import { type HttpTarget, type LoadResult, loadFor } from './http-load.ts'
 import type { RoleProcess } from './role-process.ts'
-import { startYardstick } from './yardstick.ts'
-import type { ServeRequest, Serving } from './yardsticks/bare-express.ts'
 
 /** What the turns measured. */
 export interface HttpTurns {
@@ -27,7 +27,7 @@ const TURNS = 20
 const TURN_MS = 600
 /** The engine works for that long on what it has not run before: after 2 s a request still took twice the CPU. */
 const WARM_UP_MS = 8_000
-const EXPRESS = new URL('./yardsticks/bare-express.ts', import.meta.url)
+const EXPRESS = new URL('./baselines/bare-express.ts', import.meta.url)
 
 /** One slice of load on one server. */
 type Slice = LoadResult & { cpuUs: number }
@@ -42,7 +42,7 @@ export interface RouteUnderLoad extends ServeRequest {
 /** Measures a route by some questions, each of which it answers the same every time but for what changes beside it. */
 export async function measureRoute(context: BenchContext, measured: RouteUnderLoad): Promise<HttpTurns> {
   const { process, beside = (turns: () => Promise<void>) => turns(), ...route } = measured
-  const express = startYardstick(EXPRESS)
+  const express = startBaseline(EXPRESS)
   try {
     context.say(`keeping ${route.questions.length} answers`)
     const questions = route.questions.map((question, asked) => ({

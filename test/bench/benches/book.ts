@@ -10,6 +10,8 @@
  */
 import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { refreshId } from '#services/ingest/publish-refresh.ts'
+import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
+import type { Stretch } from '../baselines/decoding-consumer.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry, ratioEntry } from '../entry.ts'
 import { type Gate, openGate } from '../gate.ts'
@@ -18,15 +20,13 @@ import { compareOutputs, endsOfOutputs } from '../kafka-streams/compare-outputs.
 import { type StreamsBook, startStreamsBook } from '../kafka-streams/streams-book.ts'
 import type { PublishedRound } from '../market-load.ts'
 import type { Stage } from '../stage.ts'
-import { type Measured, startYardstick, type Yardstick } from '../yardstick.ts'
-import type { Stretch } from '../yardsticks/decoding-consumer.ts'
 
 const PAIRS = 4
 const PROVIDERS_IN_A_ROUND = 12
 const MOVED_SHARE = 0.2
 const ROUND_LIMIT_MS = 120_000
 const CATCH_UP_LIMIT_MS = 300_000
-const DECODER = new URL('../yardsticks/decoding-consumer.ts', import.meta.url)
+const DECODER = new URL('../baselines/decoding-consumer.ts', import.meta.url)
 
 /** Refreshes that were published together. */
 interface Round extends PublishedRound {
@@ -41,12 +41,12 @@ interface RoundFigures {
   decoder: Measured
 }
 
-/** Who takes part. */
-interface Contest {
+/** What is measured and what it runs on. */
+interface Setup {
   context: BenchContext
   stage: Stage
   gate: Gate
-  decoder: Yardstick
+  decoder: Baseline
   streams: StreamsBook
 }
 
@@ -72,7 +72,7 @@ export const book: Bench = {
 }
 
 async function besideDecoder(context: BenchContext, stage: Stage, streams: StreamsBook): Promise<Entry[]> {
-  const decoder = startYardstick(DECODER)
+  const decoder = startBaseline(DECODER)
   try {
     context.say('warming the decoding consumer up')
     await decode({ stage, decoder }, await stage.ends('quotes'))
@@ -87,11 +87,11 @@ async function besideDecoder(context: BenchContext, stage: Stage, streams: Strea
 const lastRefreshes = ({ market }: Stage): string[] =>
   market.listings.map(({ provider, observedAt }) => `${provider}|${refreshId(observedAt)}`)
 
-async function measure(contest: Contest): Promise<Entry[]> {
-  const { context, stage, streams } = contest
+async function measure(setup: Setup): Promise<Entry[]> {
+  const { context, stage, streams } = setup
   const rounds: RoundFigures[] = []
   // Programs compile what they run: the first pair counts for none of them.
-  await pairOf(contest, 0)
+  await pairOf(setup, 0)
   const written = {
     book: { kafka: stage.kafka, from: await endsOfOutputs(stage.kafka) },
     streams: { kafka: streams.kafka, from: await endsOfOutputs(streams.kafka) },
@@ -100,7 +100,7 @@ async function measure(contest: Contest): Promise<Entry[]> {
   for (let pair = 1; pair <= pairs; pair++) {
     context.signal.throwIfAborted()
     context.say(`pair ${pair} of ${pairs}`)
-    const figures = await pairOf(contest, pair)
+    const figures = await pairOf(setup, pair)
     rounds.push(...figures)
     context.log.info({ pair, figures }, 'book')
   }
@@ -112,13 +112,13 @@ async function measure(contest: Contest): Promise<Entry[]> {
 }
 
 /** Two rounds, all of it. */
-async function pairOf(contest: Contest, pair: number): Promise<RoundFigures[]> {
-  const first = await publish(contest, 2 * pair)
-  const ourFirst = await workOff(contest, first)
-  const second = await publish(contest, 2 * pair + 1)
-  const theirFirst = await others(contest, first, pair % 2 === 0)
-  const ourSecond = await workOff(contest, second)
-  const theirSecond = await others(contest, second, pair % 2 !== 0)
+async function pairOf(setup: Setup, pair: number): Promise<RoundFigures[]> {
+  const first = await publish(setup, 2 * pair)
+  const ourFirst = await workOff(setup, first)
+  const second = await publish(setup, 2 * pair + 1)
+  const theirFirst = await others(setup, first, pair % 2 === 0)
+  const ourSecond = await workOff(setup, second)
+  const theirSecond = await others(setup, second, pair % 2 !== 0)
   return [
     { book: ourFirst, ...theirFirst },
     { book: ourSecond, ...theirSecond },
@@ -126,14 +126,14 @@ async function pairOf(contest: Contest, pair: number): Promise<RoundFigures[]> {
 }
 
 /** Publishes a round behind the closed gate. */
-async function publish({ stage, gate }: Contest, round: number): Promise<Round> {
+async function publish({ stage, gate }: Setup, round: number): Promise<Round> {
   await gate.hold()
   const chosen = stage.someListings(round * PROVIDERS_IN_A_ROUND, PROVIDERS_IN_A_ROUND)
   const published = await stage.market.publish(chosen, MOVED_SHARE)
   return { ...published, ends: await stage.ends('quotes') }
 }
 
-async function workOff({ stage, gate }: Contest, { records, refreshes }: Round): Promise<Measured> {
+async function workOff({ stage, gate }: Setup, { records, refreshes }: Round): Promise<Measured> {
   const process = await stage.book()
   const before = await process.figures()
   const startedAt = performance.now()
@@ -145,16 +145,16 @@ async function workOff({ stage, gate }: Contest, { records, refreshes }: Round):
 }
 
 async function others(
-  contest: Contest,
+  setup: Setup,
   round: Round,
   isDecoderFirst: boolean,
 ): Promise<Pick<RoundFigures, 'streams' | 'decoder'>> {
-  const early = isDecoderFirst ? await decodeRound(contest, round) : undefined
-  const streams = await workOffInStreams(contest, round)
-  return { streams, decoder: early ?? (await decodeRound(contest, round)) }
+  const early = isDecoderFirst ? await decodeRound(setup, round) : undefined
+  const streams = await workOffInStreams(setup, round)
+  return { streams, decoder: early ?? (await decodeRound(setup, round)) }
 }
 
-async function workOffInStreams({ streams }: Contest, { records, refreshes }: Round): Promise<Measured> {
+async function workOffInStreams({ streams }: Setup, { records, refreshes }: Round): Promise<Measured> {
   const before = streams.cpuSeconds()
   const startedAt = performance.now()
   await streams.resume()
@@ -165,12 +165,12 @@ async function workOffInStreams({ streams }: Contest, { records, refreshes }: Ro
   return { count: records, ms, cpuSeconds }
 }
 
-const decode = ({ stage, decoder }: Pick<Contest, 'stage' | 'decoder'>, ends: number[]): Promise<Measured> =>
+const decode = ({ stage, decoder }: Pick<Setup, 'stage' | 'decoder'>, ends: number[]): Promise<Measured> =>
   decoder.ask<Measured>('consume', { environment: stage.environment, ends } satisfies Stretch)
 
 /** Decodes what the consumer has not yet had, which is this round. */
-async function decodeRound(contest: Contest, { ends, records }: Round): Promise<Measured> {
-  const decoded = await decode(contest, ends)
+async function decodeRound(setup: Setup, { ends, records }: Round): Promise<Measured> {
+  const decoded = await decode(setup, ends)
   if (decoded.count !== records) throw new Error(`book: ${decoded.count} of ${records} records were decoded`)
   return decoded
 }

@@ -5,14 +5,14 @@
  */
 
 import { databaseName } from '#infra/runtime/config.ts'
+import { type Measured, startBaseline } from '../baseline.ts'
+import type { InsertRequest } from '../baselines/direct-insert.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import { measureSink } from '../sink-turns.ts'
 import { ROWS_OF_A_CHANGE, type StoredSink, storedRows } from '../stored-rows.ts'
-import { type Measured, startYardstick } from '../yardstick.ts'
-import type { InsertRequest } from '../yardsticks/direct-insert.ts'
 
-const INSERT = new URL('../yardsticks/direct-insert.ts', import.meta.url)
+const INSERT = new URL('../baselines/direct-insert.ts', import.meta.url)
 
 /** Rows a second into the tables of single changes and daily closes. */
 export const history: Bench = {
@@ -31,13 +31,13 @@ export const candles: Bench = {
 async function measureInserts(context: BenchContext, role: StoredSink): Promise<Entry[]> {
   const stage = await context.stage()
   const { config, environment } = stage
-  const direct = startYardstick(INSERT)
+  const direct = startBaseline(INSERT)
   try {
     const turns = await measureSink(context, stage, {
       role,
       rowsOfAChange: ROWS_OF_A_CHANGE[role],
       rows: round => storedRows(config.servers.clickhouse, databaseName(config.namespace), role, round),
-      yardstick: round => direct.ask<Measured>('write', { ...round, environment, sink: role } satisfies InsertRequest),
+      baseline: round => direct.ask<Measured>('write', { ...round, environment, sink: role } satisfies InsertRequest),
     })
     return [
       ratioEntry(

@@ -6,12 +6,12 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { makeKeys } from '../account-keys.ts'
+import { startBaseline } from '../baseline.ts'
+import type { FeedCrowd } from '../baselines/feed-clients.ts'
 import type { Bench } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
-import { startYardstick } from '../yardstick.ts'
-import type { FeedCrowd } from '../yardsticks/feed-clients.ts'
 
-const CLIENTS = new URL('../yardsticks/feed-clients.ts', import.meta.url)
+const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const CLIENTS_MAX = { full: 10_000, quick: 1_000 }
 const PER_KEY = 2
 const READY_LIMIT_MS = 60_000
@@ -26,7 +26,7 @@ export const feedIdle: Bench = {
     const size = context.isQuick ? 'quick' : 'full'
     const count = CLIENTS_MAX[size]
     const place = await context.place()
-    const clients = startYardstick(CLIENTS)
+    const clients = startBaseline(CLIENTS)
     try {
       const role = await place.role('feed')
       await role.ready(READY_LIMIT_MS)

@@ -12,14 +12,14 @@ import { openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { watchConnections } from '#test/harness/open-sockets.ts'
 import { randomOf } from '#test/harness/seeded-random.ts'
 import { makeKeys } from '../account-keys.ts'
+import { startBaseline } from '../baseline.ts'
+import type { ResumedCrowd, ResumingCrowd } from '../baselines/resuming-clients.ts'
 import type { Bench } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import type { Place } from '../place.ts'
 import type { RoleProcess } from '../role-process.ts'
-import { startYardstick } from '../yardstick.ts'
-import type { ResumedCrowd, ResumingCrowd } from '../yardsticks/resuming-clients.ts'
 
-const CLIENTS = new URL('../yardsticks/resuming-clients.ts', import.meta.url)
+const CLIENTS = new URL('../baselines/resuming-clients.ts', import.meta.url)
 const COUNT = { full: 2_000, quick: 200 }
 const READY_LIMIT_MS = 60_000
 const LIVE_LIMIT_MS = 120_000
@@ -37,7 +37,7 @@ export const feedResume: Bench = {
   async run(context) {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
     const place = await context.place()
-    const clients = startYardstick(CLIENTS)
+    const clients = startBaseline(CLIENTS)
     const undo: (() => unknown)[] = [() => place.close(), () => clients.stop()]
     try {
       const market = await openMarket(place)

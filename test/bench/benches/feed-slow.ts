@@ -10,16 +10,16 @@
  */
 import { spawnSync } from 'node:child_process'
 import { constants, setPriority } from 'node:os'
+import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
+import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
+import type { FeedMemory, FeedOpening, FeedPace } from '../baselines/feed-server.ts'
 import type { Bench, BenchContext, Better, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import { networkOf, newNetwork, requireOwnNetwork } from '../own-network.ts'
 import { median } from '../statistics.ts'
-import { type Measured, startYardstick, type Yardstick } from '../yardstick.ts'
-import type { FeedCrowd, FeedSeen } from '../yardsticks/feed-clients.ts'
-import type { FeedMemory, FeedOpening, FeedPace } from '../yardsticks/feed-server.ts'
 
-const SERVER = new URL('../yardsticks/feed-server.ts', import.meta.url)
-const CLIENTS = new URL('../yardsticks/feed-clients.ts', import.meta.url)
+const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
+const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const EACH = 100
 const EVENTS_PER_SECOND = 30
 const ITEMS = 100
@@ -35,7 +35,7 @@ export const feedSlow: Bench = {
   about: 'what 100 stalled and 100 slow clients of the feed cost 100 good ones, and the process',
   async run(context) {
     requireOwnNetwork('feed-slow')
-    const server = startYardstick(SERVER, newNetwork)
+    const server = startBaseline(SERVER, newNetwork)
     try {
       const capBytes = CAP_BYTES[context.isQuick ? 'quick' : 'full']
       const port = await server.ask<number>('open', { kind: 'gateway', capBytes } satisfies FeedOpening)
@@ -46,9 +46,9 @@ export const feedSlow: Bench = {
   },
 }
 
-async function withClients(context: BenchContext, server: Yardstick, port: number): Promise<Entry[]> {
+async function withClients(context: BenchContext, server: Baseline, port: number): Promise<Entry[]> {
   const beside = networkOf(server.pid as number)
-  const [good, bad] = [startYardstick(CLIENTS, beside), startYardstick(CLIENTS, beside)]
+  const [good, bad] = [startBaseline(CLIENTS, beside), startBaseline(CLIENTS, beside)]
   if (bad.pid !== undefined) standBehind(bad.pid)
   try {
     await good.ask('connect', { port, count: EACH, looks: 1 } satisfies FeedCrowd)
@@ -109,7 +109,7 @@ function standBehind(pid: number): void {
 }
 
 async function measure(
-  { server, good, context }: { server: Yardstick; good: Yardstick; context: BenchContext },
+  { server, good, context }: { server: Baseline; good: Baseline; context: BenchContext },
   seconds: number,
   what: string,
 ): Promise<Phase> {

@@ -7,16 +7,16 @@
  * that sleeps costs half as much again as one to a client that is reading, and a turn falls into one or the other by chance.
  */
 import { cacheDirectory } from '#infra/stack/downloads.ts'
+import { type Measured, startBaseline } from '../baseline.ts'
+import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
+import type { FeedPace } from '../baselines/feed-server.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry, ratioEntry } from '../entry.ts'
 import { type NchanPrograms, provideNchan } from '../nchan.ts'
-import { type Measured, startYardstick } from '../yardstick.ts'
-import type { FeedCrowd, FeedSeen } from '../yardsticks/feed-clients.ts'
-import type { FeedPace } from '../yardsticks/feed-server.ts'
 
-const SERVER = new URL('../yardsticks/feed-server.ts', import.meta.url)
-const NCHAN = new URL('../yardsticks/nchan-server.ts', import.meta.url)
-const CLIENTS = new URL('../yardsticks/feed-clients.ts', import.meta.url)
+const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
+const NCHAN = new URL('../baselines/nchan-server.ts', import.meta.url)
+const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const SUBSCRIBERS = 1_000
 const EVENTS_PER_SECOND = 100
 const TURNS = 6
@@ -85,7 +85,7 @@ function entriesOf({ gateway, plain, nchan }: Record<Kind, Slice[]>): Entry[] {
 }
 
 async function slice(kind: Kind, programs: NchanPrograms, context: BenchContext): Promise<Slice> {
-  const [server, clients] = [startYardstick(kind === 'nchan' ? NCHAN : SERVER), startYardstick(CLIENTS)]
+  const [server, clients] = [startBaseline(kind === 'nchan' ? NCHAN : SERVER), startBaseline(CLIENTS)]
   try {
     const port = await server.ask<number>('open', kind === 'nchan' ? programs : { kind })
     await clients.ask('connect', { port, count: SUBSCRIBERS } satisfies FeedCrowd)

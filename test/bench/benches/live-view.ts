@@ -4,13 +4,13 @@
  * The table is at full size: 41 rows an item. A change is one row, and counts when its field holds it afterwards; the sink also folds several rows of an item
  * into one command, keeps listings, and moves its position in the same transaction as the rows.
  */
+import { type Measured, startBaseline } from '../baseline.ts'
+import type { WriteRequest } from '../baselines/read-changes.ts'
 import type { Bench } from '../bench.ts'
 import { figureEntry, ratioEntry } from '../entry.ts'
 import { measureSink } from '../sink-turns.ts'
-import { type Measured, startYardstick } from '../yardstick.ts'
-import type { WriteRequest } from '../yardsticks/read-changes.ts'
 
-const HSET = new URL('../yardsticks/pipelined-hset.ts', import.meta.url)
+const HSET = new URL('../baselines/pipelined-hset.ts', import.meta.url)
 
 /** Changes a second into Redis. */
 export const liveView: Bench = {
@@ -19,13 +19,13 @@ export const liveView: Bench = {
   async run(context) {
     const stage = await context.stage()
     const { environment } = stage
-    const hset = startYardstick(HSET)
+    const hset = startBaseline(HSET)
     try {
       const turns = await measureSink(context, stage, {
         role: 'live-view',
         rowsOfAChange: 1,
         rows: round => hset.ask<number>('present', { ...round, environment } satisfies WriteRequest),
-        yardstick: round => hset.ask<Measured>('write', { ...round, environment } satisfies WriteRequest),
+        baseline: round => hset.ask<Measured>('write', { ...round, environment } satisfies WriteRequest),
       })
       const { residentMib } = await (await stage.role('live-view')).figures()
       return [

@@ -22,6 +22,8 @@ import {
 } from '#schemas/views/market-keys.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../api-access.ts'
+import { startBaseline } from '../baseline.ts'
+import type { TimedReading } from '../baselines/readers.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { type ReadingTimes, readConcurrently } from '../concurrent-readers.ts'
 import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
@@ -30,10 +32,8 @@ import { requireOffered, requireSome } from '../requirements.ts'
 import { standingPlatform } from '../settled.ts'
 import type { Stage } from '../stage.ts'
 import { median, percentile } from '../statistics.ts'
-import { startYardstick } from '../yardstick.ts'
-import type { TimedReading } from '../yardsticks/readers.ts'
 
-const READING = new URL('../yardsticks/readers.ts', import.meta.url)
+const READING = new URL('../baselines/readers.ts', import.meta.url)
 const READERS = 8
 const BIDS_EACH = 25_000
 const ROWS_CHECKED = 100_000
@@ -111,7 +111,7 @@ async function measureArbitrage({ context, stage, baseUrl, key }: Asked): Promis
     `/market/arbitrage?limit=1000&offset=${offset}&providers_buy=provider_02`,
   ])
   context.say(`arbitrage with ${READERS} readers while refreshes run`)
-  const readers = startYardstick(READING)
+  const readers = startBaseline(READING)
   const forMs = context.isQuick ? LOAD_MS / 6 : LOAD_MS
   const times = await readers
     .ask<ReadingTimes>('read', { baseUrl, key, readers: READERS, paths, forMs } satisfies TimedReading)

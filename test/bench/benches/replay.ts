@@ -4,13 +4,13 @@
  * In turns, in one process of its own; each comes first as often. Replay reads, decodes every event and writes JSON lines; its raw form leaves the
  * bytes as they are. A turn counts only when both have seen the same number of records.
  */
+import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
+import type { ReadQuestion } from '../baselines/log-readers.ts'
 import type { Bench, Better, Entry } from '../bench.ts'
 import { ratioEntry, type Turn } from '../entry.ts'
-import { type Measured, startYardstick, type Yardstick } from '../yardstick.ts'
-import type { ReadQuestion } from '../yardsticks/log-readers.ts'
 
 const TURNS = 5
-const READERS = new URL('../yardsticks/log-readers.ts', import.meta.url)
+const READERS = new URL('../baselines/log-readers.ts', import.meta.url)
 
 /** Records a second. */
 export const replay: Bench = {
@@ -19,7 +19,7 @@ export const replay: Bench = {
   about: 'records a second of replay at speed 0, against a consumer that only counts',
   async run(context) {
     const stage = await context.stage()
-    const readers = startYardstick(READERS)
+    const readers = startBaseline(READERS)
     try {
       const ends = await stage.ends('bookChanges')
       const turns: { raw: Turn; json: Turn; cpu: Turn }[] = []
@@ -41,7 +41,7 @@ export const replay: Bench = {
   },
 }
 
-async function oneTurn(readers: Yardstick, question: ReadQuestion, isCountedFirst: boolean) {
+async function oneTurn(readers: Baseline, question: ReadQuestion, isCountedFirst: boolean) {
   const count = (): Promise<Measured> => readers.ask<Measured>('count', question)
   const early = isCountedFirst ? await count() : undefined
   const raw = await readers.ask<Measured>('replay', { ...question, isRaw: true })

@@ -11,6 +11,7 @@ import { finished } from 'node:stream/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../api-access.ts'
+import { startBaseline } from '../baseline.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
 import { requireSome } from '../requirements.ts'
@@ -19,7 +20,6 @@ import { serveApi } from '../serve-api.ts'
 import type { Stage } from '../stage.ts'
 import { percentile } from '../statistics.ts'
 import { readStream, type StreamQuestion, type StreamRead, timeToFirstByte } from '../stream-read.ts'
-import { startYardstick } from '../yardstick.ts'
 
 const TURNS = 5
 const STARTS = 200
@@ -28,7 +28,7 @@ const ROUNDS = 2
 const SAMPLE_MS = 200
 const BUILD_LIMIT_MS = 120_000
 const MEGABYTE = 1e6
-const FILES = new URL('../yardsticks/static-files.ts', import.meta.url)
+const FILES = new URL('../baselines/static-files.ts', import.meta.url)
 const CODINGS = [
   { coding: 'identity', label: 'plain' },
   { coding: 'gzip', label: 'gzip' },
@@ -57,7 +57,7 @@ function questionOf({ baseUrl }: RoleProcess, key: string, coding: string): Stre
 
 async function throughput(context: BenchContext, stage: Stage, process: RoleProcess): Promise<Entry[]> {
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
-  const files = startYardstick(FILES)
+  const files = startBaseline(FILES)
   const entries: Entry[] = []
   try {
     const baseUrl = await files.ask<string>('serve', folder)

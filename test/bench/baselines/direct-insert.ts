@@ -13,9 +13,9 @@ import { dropClickhouse, setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { databaseName, readConfig } from '#infra/runtime/config.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
+import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import type { SinkRound } from '../sink-turns.ts'
 import { type StoredSink, storedRows } from '../stored-rows.ts'
-import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
 import { type PlacedChange, readChanges, type WriteRequest } from './read-changes.ts'
 
 const SINKS = { history: openHistorySink, candles: openCandleSink }
@@ -37,7 +37,7 @@ async function write(request: InsertRequest): Promise<Measured> {
   const { sink } = request
   const config = readConfig(request.environment)
   const database = `${databaseName(config.namespace)}_direct`
-  const writer = openWriter(config.servers.clickhouse, { database, name: 'yardstick' })
+  const writer = openWriter(config.servers.clickhouse, { database, name: 'baseline' })
   try {
     await setUpClickhouse(writer)
     const tables = await rowsOf(sink, await readChanges(request))
@@ -97,8 +97,8 @@ async function rowsOf(sink: StoredSink, changes: readonly PlacedChange[]): Promi
 async function remove(environment: WriteRequest['environment']): Promise<void> {
   const config = readConfig(environment)
   const database = `${databaseName(config.namespace)}_direct`
-  const writer = openWriter(config.servers.clickhouse, { database, name: 'yardstick' })
+  const writer = openWriter(config.servers.clickhouse, { database, name: 'baseline' })
   await dropClickhouse(writer).finally(() => writer.close())
 }
 
-answerAsYardstick({ write, remove })
+answerAsBaseline({ write, remove })

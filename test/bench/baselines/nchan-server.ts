@@ -13,9 +13,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
+import { answerAsBaseline, type Measured } from '../baseline.ts'
 import type { NchanPrograms } from '../nchan.ts'
 import { cpuSecondsOf } from '../process-figures.ts'
-import { answerAsYardstick, type Measured } from '../yardstick.ts'
 import type { FeedPace } from './feed-server.ts'
 
 const START_LIMIT_MS = 5_000
@@ -71,7 +71,7 @@ const dataNow = (): string => {
   return `{"provider":"p","seen_at":"${new Date().toISOString()}","items":[${item}]}`
 }
 
-answerAsYardstick({
+answerAsBaseline({
   /** The port. */
   async open({ program, module }: NchanPrograms): Promise<number> {
     port = await freePort()

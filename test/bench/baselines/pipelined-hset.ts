@@ -10,7 +10,7 @@ import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { encodeRow, headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
-import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
+import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import { readChanges, type WriteRequest } from './read-changes.ts'
 
 /** The fastest of 500, 2,000, 5,000 and 20,000. */
@@ -27,8 +27,8 @@ async function withFields<T>(request: WriteRequest, use: (redis: Redis, fields: 
   const config = readConfig(request.environment)
   const prefix = config.namespace
   const redis = await openRedis(config.servers.redis, {
-    name: `${prefix}yardstick`,
-    log: openLog({ level: 'warn', name: 'yardstick' }),
+    name: `${prefix}baseline`,
+    log: openLog({ level: 'warn', name: 'baseline' }),
   })
   try {
     const heads = await Promise.all(request.to.map((_, partition) => redis.get(headKey(partition, prefix))))
@@ -85,4 +85,4 @@ function rowOf(change: BookChanged): string {
   })
 }
 
-answerAsYardstick({ write, present })
+answerAsBaseline({ write, present })

@@ -8,8 +8,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express, { type RequestHandler } from 'express'
+import { answerAsBaseline } from '../baseline.ts'
 import type { HttpQuestion } from '../http-load.ts'
-import { answerAsYardstick } from '../yardstick.ts'
 
 /** Which answers to serve: questions to one route, told apart by the query parameter `asked`. */
 export interface ServeRequest {
@@ -62,4 +62,4 @@ async function cpuSeconds(): Promise<number> {
   return (user + system) / 1e6
 }
 
-answerAsYardstick({ serve, cpuSeconds })
+answerAsBaseline({ serve, cpuSeconds })

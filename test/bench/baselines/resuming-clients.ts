@@ -6,7 +6,7 @@
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { answerAsYardstick } from '../yardstick.ts'
+import { answerAsBaseline } from '../baseline.ts'
 
 /** Where the clients are to be: `keys` has the key of each. */
 export interface ResumingCrowd {
@@ -73,7 +73,7 @@ async function resume(client: Client, port: number): Promise<void> {
   }
 }
 
-answerAsYardstick({
+answerAsBaseline({
   async connect({ port, keys }: ResumingCrowd): Promise<ResumedCrowd> {
     refused = 0
     const startedAt = performance.now()

@@ -1,8 +1,8 @@
 /**
- * What a benchmark measures against, as a process of its own: started once, asked to measure in turns.
+ * A baseline that a benchmark measures against, as a process of its own: started once, asked to measure in turns.
  *
- * Parent and child speak over the channel that `fork` opens: one question, one answer. Invariant: the
- * child measures itself and reports; it ends when its channel closes, so it never outlives the run.
+ * Parent and child exchange messages over the channel that `fork` opens: one question, one answer. The child measures itself
+ * and ends when its channel closes, so it never outlives the run.
  */
 import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import { within } from '#test/harness/eventually.ts'
 import type { CommandPrefix } from './own-network.ts'
 
 /** A process that measures when asked. */
-export interface Yardstick {
+export interface Baseline {
   readonly pid: number | undefined
   ask<T>(question: string, argument: unknown): Promise<T>
   stop(): Promise<void>
@@ -28,8 +28,8 @@ type Answer = { result: unknown } | { failure: string }
 
 const ANSWER_LIMIT_MS = 180_000
 
-/** Starts a yardstick from its program's file; `prefix` is a command that starts it. */
-export function startYardstick(program: URL, prefix: CommandPrefix = []): Yardstick {
+/** Starts a baseline from the file of its program; `prefix` is a command that starts it. */
+export function startBaseline(program: URL, prefix: CommandPrefix = []): Baseline {
   const [execPath, ...execArgv] = [...prefix, process.execPath, ...process.execArgv] as [string, ...string[]]
   const child = fork(fileURLToPath(program), { execPath, execArgv, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
   const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))
@@ -59,7 +59,7 @@ export function startYardstick(program: URL, prefix: CommandPrefix = []): Yardst
 }
 
 /** The child's side: answers until the channel closes. */
-export function answerAsYardstick(answers: Answers): void {
+export function answerAsBaseline(answers: Answers): void {
   process.on('disconnect', () => process.exit(0))
   process.on('message', ({ question, argument }: Question) => {
     const reply = (answer: Answer): void => void process.send?.(answer)
@@ -72,7 +72,7 @@ export function answerAsYardstick(answers: Answers): void {
   })
 }
 
-/** What a yardstick measured of itself. */
+/** What a baseline measures of itself. */
 export interface Measured {
   count: number
   ms: number

@@ -8,8 +8,8 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
+import { answerAsBaseline } from '../baseline.ts'
 import { percentile } from '../statistics.ts'
-import { answerAsYardstick } from '../yardstick.ts'
 
 /** How a client reads: all, nothing, or so many bytes a second. */
 export type FeedReading = 'all' | 'nothing' | number
@@ -134,7 +134,7 @@ async function open(crowd: FeedCrowd, at: number): Promise<void> {
   })
 }
 
-answerAsYardstick({
+answerAsBaseline({
   async connect(crowd: FeedCrowd) {
     const { count } = crowd
     for (let from = 0; from < count; from += TOGETHER) {

@@ -1,5 +1,5 @@
 /**
- * Reads a stretch of market.book-changes into memory, for yardsticks that write the same rows as a sink.
+ * Reads a stretch of market.book-changes into memory, for baselines that write the same rows as a sink.
  *
  * Reads committed records only. Reading is no part of what is measured.
  */
@@ -12,7 +12,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { Place } from '../place.ts'
 import type { OffsetStretch } from '../read-stretch.ts'
 
-/** What a yardstick of a sink is asked to write. */
+/** What a baseline of a sink is asked to write. */
 export interface WriteRequest extends OffsetStretch {
   environment: Place['environment']
 }
@@ -26,8 +26,8 @@ export interface PlacedChange {
 
 /** Reads the changes of a stretch, partition by partition. */
 export async function readChanges({ environment, from, to }: WriteRequest): Promise<PlacedChange[]> {
-  const log = openLog({ level: 'warn', name: 'yardstick' })
-  const kafka = connectKafka({ config: readConfig(environment), role: 'yardstick', log })
+  const log = openLog({ level: 'warn', name: 'baseline' })
+  const kafka = connectKafka({ config: readConfig(environment), role: 'baseline', log })
   const topic = kafka.topicName('bookChanges')
   const reader = await openRangeReader(kafka, [topic])
   const changes: PlacedChange[] = []

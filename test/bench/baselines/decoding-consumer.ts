@@ -10,8 +10,8 @@ import { joinGroup } from '#infra/kafka/group-consumer.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
+import { answerAsBaseline, type Measured } from '../baseline.ts'
 import type { Place } from '../place.ts'
-import { answerAsYardstick, type Measured } from '../yardstick.ts'
 
 /** A stretch of market.quotes, from the last one's end. */
 export interface Stretch {
@@ -65,4 +65,4 @@ async function consume({ environment, ends }: Stretch): Promise<Measured> {
   return { count, ms, cpuSeconds: (user + system) / 1e6 }
 }
 
-answerAsYardstick({ consume })
+answerAsBaseline({ consume })

@@ -4,8 +4,8 @@
  * Encoding a refresh of 30,000 offers keeps a process for tens of milliseconds: readers beside it in the same one took
  * that for the server's time.
  */
+import { answerAsBaseline } from '../baseline.ts'
 import { type ReadingTimes, readConcurrently } from '../concurrent-readers.ts'
-import { answerAsYardstick } from '../yardstick.ts'
 
 /** Whom to read from, what, and for how long. */
 export interface TimedReading {
@@ -17,7 +17,7 @@ export interface TimedReading {
   forMs: number
 }
 
-answerAsYardstick({
+answerAsBaseline({
   read({ paths, forMs, ...reading }: TimedReading): Promise<ReadingTimes> {
     const until = performance.now() + forMs
     return readConcurrently({

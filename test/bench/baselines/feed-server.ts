@@ -22,7 +22,7 @@ import { openGateway } from '#services/feed/gateway.ts'
 import { openSeats } from '#services/feed/seats.ts'
 import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { changed } from '#test/harness/feed-events.ts'
-import { answerAsYardstick, measured } from '../yardstick.ts'
+import { answerAsBaseline, measured } from '../baseline.ts'
 
 /** Which server. */
 export type FeedServerKind = 'gateway' | 'plain'
@@ -120,7 +120,7 @@ function gatewayServer(capBytes?: number): RequestListener {
   })
 }
 
-answerAsYardstick({
+answerAsBaseline({
   async open({ kind, capBytes }: FeedOpening) {
     const server = createServer(kind === 'plain' ? plainServer() : gatewayServer(capBytes))
     server.listen(0, '127.0.0.1', 4_096)

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
-import { answerAsYardstick } from '../yardstick.ts'
+import { answerAsBaseline } from '../baseline.ts'
 
 /** Serves the files of a folder; answers its base URL. */
 async function serve(folder: string): Promise<string> {
@@ -16,4 +16,4 @@ async function serve(folder: string): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-answerAsYardstick({ serve })
+answerAsBaseline({ serve })

@@ -13,8 +13,8 @@ import { openLog } from '#infra/runtime/log.ts'
 import { outputDestination } from '#services/cli/log-tools/destinations.ts'
 import { openLogAccess, rangesOf } from '#services/cli/log-tools/log-access.ts'
 import { play } from '#services/cli/log-tools/replay.ts'
+import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import type { Place } from '../place.ts'
-import { answerAsYardstick, type Measured, measured } from '../yardstick.ts'
 
 /** What is read. */
 export interface ReadQuestion {
@@ -81,4 +81,4 @@ async function replay({ environment, isRaw }: ReadQuestion & { isRaw: boolean })
   }
 }
 
-answerAsYardstick({ count, replay })
+answerAsBaseline({ count, replay })
