@@ -19,7 +19,7 @@ import {
   sweptOperations,
   widenedBodies,
 } from '#test/fixtures/hostile-requests.ts'
-import { openSignInWorld, type SignInWorld } from '#test/fixtures/sign-in-world.ts'
+import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -46,7 +46,7 @@ const isUnder = (path: string): boolean => /^\/v1\/account(\/|$)/.test(path)
 describe('the sweep of account routes', function () {
   this.timeout(300_000)
   const platform = useServers()
-  let world: SignInWorld
+  let scenario: SignInScenario
   let operations: SweptOperation[]
   let guarded: SweptOperation[]
   let first: Caller
@@ -58,25 +58,25 @@ describe('the sweep of account routes', function () {
   let asked = 0
 
   before('the API, two accounts that hold something, and keys that are good no more', async () => {
-    world = await openSignInWorld(platform, { roles: ['api'] })
-    const document = await (await fetch(`${world.baseUrl}/v1/openapi.json`)).json()
+    scenario = await openSignInScenario(platform, { roles: ['api'] })
+    const document = await (await fetch(`${scenario.baseUrl}/v1/openapi.json`)).json()
     operations = sweptOperations(document, isUnder)
     guarded = operations.filter(({ credential }) => credential !== 'none')
     first = await openCaller()
     second = await openCaller()
-    for (const tier of TIERS) keys[tier] = (await createAccountWithKey(world.database, { tier })).key
-    const tokens = await world.signIn(world.personOf('ada', { email: 'ada@example.com', email_verified: true }))
+    for (const tier of TIERS) keys[tier] = (await createAccountWithKey(scenario.database, { tier })).key
+    const tokens = await scenario.signIn(scenario.personOf('ada', { email: 'ada@example.com', email_verified: true }))
     session = tokens.access_token
-    await world.database.rows(
+    await scenario.database.rows(
       `UPDATE accounts SET tier = 'quant' WHERE id = (SELECT account_id FROM identities WHERE subject = 'ada')`,
     )
     await fillSecond()
   })
-  after('end of the world', () => world.close())
+  after('end of the scenario', () => scenario.close())
 
   async function openCaller(): Promise<Caller> {
-    const { key: root, account_id: accountId } = await createAccountWithKey(world.database, { tier: 'quant' })
-    const made = await world.ask('/v1/account/sub-keys', { method: 'POST', as: root, body: { name: MARKER } })
+    const { key: root, account_id: accountId } = await createAccountWithKey(scenario.database, { tier: 'quant' })
+    const made = await scenario.ask('/v1/account/sub-keys', { method: 'POST', as: root, body: { name: MARKER } })
     return { accountId, root, child: made.body.key }
   }
 
@@ -86,7 +86,7 @@ describe('the sweep of account routes', function () {
     request: { path: string; as?: string; body?: string; contentType?: string; what: string },
   ): Promise<Answer> {
     asked += 1
-    const answer = await fetch(world.baseUrl + request.path, {
+    const answer = await fetch(scenario.baseUrl + request.path, {
       method,
       redirect: 'manual',
       headers: {
@@ -150,14 +150,14 @@ describe('the sweep of account routes', function () {
 
   /** All rows that belong to an account, but for the moments of use. */
   async function rowsOf(accountId: string): Promise<string> {
-    const tables = await world.database.rows<{ name: string }>(
+    const tables = await scenario.database.rows<{ name: string }>(
       `SELECT table_name AS name FROM information_schema.columns
        WHERE table_schema = 'public' AND column_name = 'account_id' ORDER BY 1`,
     )
     const rows: unknown[] = []
     for (const { name } of [...tables, { name: 'accounts' }]) {
       const column = name === 'accounts' ? 'id' : 'account_id'
-      const found = await world.database.rows<{ row: Record<string, unknown> }>(
+      const found = await scenario.database.rows<{ row: Record<string, unknown> }>(
         `SELECT to_jsonb(t) - 'last_used_at' AS row FROM ${name} t WHERE ${column} = $1 ORDER BY 1`,
         [accountId],
       )
@@ -179,7 +179,7 @@ describe('the sweep of account routes', function () {
   describe('credentials', () => {
     it('that are missing, malformed, unknown, forged, revoked, expired or of a disabled account are refused', async () => {
       const made = await Promise.all(
-        Array.from({ length: 4 }, () => createAccountWithKey(world.database, { tier: 'quant' })),
+        Array.from({ length: 4 }, () => createAccountWithKey(scenario.database, { tier: 'quant' })),
       )
       const [revoked, expired, disabled, orphan] = made as [
         (typeof made)[0],
@@ -187,8 +187,8 @@ describe('the sweep of account routes', function () {
         (typeof made)[0],
         (typeof made)[0],
       ]
-      const child = await world.ask('/v1/account/sub-keys', { method: 'POST', as: orphan.key, body: { name: 'x' } })
-      const set = (what: string, id: string) => world.database.rows(`UPDATE ${what} WHERE id = $1`, [id])
+      const child = await scenario.ask('/v1/account/sub-keys', { method: 'POST', as: orphan.key, body: { name: 'x' } })
+      const set = (what: string, id: string) => scenario.database.rows(`UPDATE ${what} WHERE id = $1`, [id])
       await set('api_keys SET revoked_at = now()', revoked.key_id)
       await set('api_keys SET expires_at = now()', expired.key_id)
       await set('accounts SET disabled_at = now()', disabled.account_id)
@@ -205,7 +205,7 @@ describe('the sweep of account routes', function () {
         ['disabled', disabled.key, 'AUTH_ACCOUNT_DISABLED'],
         ['a child of a revoked root', child.body.key, 'AUTH_API_KEY_REVOKED'],
       ]
-      const isRefused = async () => (await world.ask('/v1/account/key', { as: child.body.key })).status === 401
+      const isRefused = async () => (await scenario.ask('/v1/account/key', { as: child.body.key })).status === 401
       await eventually(isRefused, 5_000, 'the revocation of the root')
       await forAll(guarded, async operation => {
         for (const [what, as, code] of cases) {
@@ -240,7 +240,7 @@ describe('the sweep of account routes', function () {
       expect(before).to.include(MARKER)
       const ids = [...theirs]
       const isForeign = (text: string) => ids.find(id => text.includes(id)) ?? (text.includes(MARKER) && MARKER)
-      await world.database.rows(`UPDATE api_keys SET name = 'mine' WHERE account_id = $1`, [first.accountId])
+      await scenario.database.rows(`UPDATE api_keys SET name = 'mine' WHERE account_id = $1`, [first.accountId])
       // What ends the caller's own keys names nobody else's.
       const ending = ['/v1/account/key/reissue', '/v1/account/session']
       const able = guarded.filter(({ path }) => !ending.includes(path))

@@ -12,7 +12,7 @@ import { fxReply, providersQuery, providersReply } from '#schemas/api/providers.
 import { salesQuery, salesReply } from '#schemas/api/sales.ts'
 import { healthKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { makeChanges, makeSales, storeChanges, storeSales } from '#test/fixtures/api-records.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -101,12 +101,12 @@ const ROUTES: {
 describe('answers of the query service', () => {
   const platform = useServers()
   const place = useClickhouse(platform)
-  let world: ApiWorld
+  let scenario: ApiScenario
 
   before('everything that the service reads', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform)
-    const { items, random } = world
+    scenario = await openApiScenario(platform)
+    const { items, random } = scenario
     const scope = {
       itemIds: [items.full.item_id, items.finish.item_id],
       providers: ['provider_02', 'provider_07'],
@@ -127,41 +127,41 @@ describe('answers of the query service', () => {
       quarantined_reason: null,
       sides: {},
     }
-    await world.redis.hset(healthKey(platform.namespace), 'provider_02', JSON.stringify(health))
+    await scenario.redis.hset(healthKey(platform.namespace), 'provider_02', JSON.stringify(health))
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const filled = (request: string): string =>
     request
-      .replace('FULL', String(world.items.full.item_id))
-      .replace('FINISH', encodeURIComponent(world.items.finish.market_hash_name))
-      .replace('COMPLETE', world.complete)
+      .replace('FULL', String(scenario.items.full.item_id))
+      .replace('FINISH', encodeURIComponent(scenario.items.finish.market_hash_name))
+      .replace('COMPLETE', scenario.complete)
 
   for (const { path, reply, requests, holds } of ROUTES)
     for (const request of requests)
       it(`GET ${path}${request}`, async () => {
-        const { status, text, body } = await world.get(`/v1${path}${filled(request)}`)
+        const { status, text, body } = await scenario.get(`/v1${path}${filled(request)}`)
         expect(status, text.slice(0, 500)).to.equal(200)
         reply.parse(body)
         expect(holds(body as never)).not.to.have.length(0)
       })
 
   it('a provider is up by the health that was stored', async () => {
-    const { body } = await world.get('/v1/providers')
+    const { body } = await scenario.get('/v1/providers')
     const records = Object.values(providersReply.parse(body))
-    expect(records.map(({ key }) => key)).to.deep.equal(world.providers.map(({ key }) => key))
+    expect(records.map(({ key }) => key)).to.deep.equal(scenario.providers.map(({ key }) => key))
     expect(records.filter(({ health }) => health.status === 'up').map(({ key }) => key)).to.deep.equal(['provider_02'])
   })
 
   it('rates keep the digits of their source', async () => {
-    const { text } = await world.get('/v1/fx')
-    for (const [code, rate] of Object.entries(world.rates)) expect(text).to.include(`"${code}":${rate}`)
+    const { text } = await scenario.get('/v1/fx')
+    for (const [code, rate] of Object.entries(scenario.rates)) expect(text).to.include(`"${code}":${rate}`)
   })
 
   it('refusals fit the schema of errors', async () => {
     const refused = ['/v1/prices?limit=x&providers=y', '/nothing', '/v1/prices?item_id=2000000000', '/v1/fx%']
     for (const path of refused) {
-      const { status, body } = await world.get(path)
+      const { status, body } = await scenario.get(path)
       expect(status).to.be.greaterThan(399)
       errorReply.parse(body)
     }

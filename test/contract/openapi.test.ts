@@ -15,7 +15,7 @@ import { routesOf } from '#services/api/app.ts'
 import type { Guard } from '#services/api/guard.ts'
 import type { ApiParts } from '#services/api/parts.ts'
 import { feedRoutes } from '#services/feed/feed-handler.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -167,20 +167,20 @@ describe('the description of the API', () => {
 
 describe('the description of the API, served', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 5)
+    scenario = await openApiScenario(platform, 5)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   for (const root of ['', '/v1'])
     it(`stands at ${root}/openapi.json, for a page at ${root}/docs and as ${root}/llms.txt, without a key`, async () => {
-      const { status, body, headers } = await world.get(`${root}/openapi.json`, { as: null })
+      const { status, body, headers } = await scenario.get(`${root}/openapi.json`, { as: null })
       expect([status, body.openapi, body.info.version]).to.deep.equal([200, '3.1.0', '1.0.0'])
-      expect(body.servers).to.deep.equal([{ url: world.roles.baseUrl }])
+      expect(body.servers).to.deep.equal([{ url: scenario.roles.baseUrl }])
       expect(headers.get('access-control-allow-origin')).to.equal('*')
-      const page = await world.get(`${root}/docs`, { as: null })
+      const page = await scenario.get(`${root}/docs`, { as: null })
       expect(page.status).to.equal(200)
       expect(page.headers.get('content-type')).to.match(/^text\/html/)
       expect(page.text).to.include(`${root}/openapi.json`)
@@ -189,13 +189,13 @@ describe('the description of the API, served', () => {
       expect(policy).to.include("default-src 'none'")
       expect(policy).not.to.match(/https?:|\*/)
       const script = /src="([^"]+)"/.exec(page.text)?.[1] as string
-      const loaded = await world.get(script, { as: null })
+      const loaded = await scenario.get(script, { as: null })
       expect([loaded.status, loaded.headers.get('content-type')]).to.deep.equal([200, 'text/javascript; charset=utf-8'])
       expect(loaded.text).to.include('createApiReference')
-      const plain = await world.get(script, { as: null, headers: { 'accept-encoding': 'identity' } })
+      const plain = await scenario.get(script, { as: null, headers: { 'accept-encoding': 'identity' } })
       expect(plain.headers.has('content-encoding')).to.equal(false)
       expect(plain.text).to.equal(loaded.text)
-      const prose = await world.get(`${root}/llms.txt`, { as: null })
+      const prose = await scenario.get(`${root}/llms.txt`, { as: null })
       expect(prose.headers.get('content-type')).to.equal('text/plain; charset=utf-8')
       for (const { method, path } of ROWS) expect(prose.text).to.include(`${method} /v1${path}`)
     })
@@ -209,7 +209,7 @@ describe('the description of the API, served', () => {
       it(`${method} ${path} is ${isAllowed ? 'open to' : 'closed to'} ${tier}`, async () => {
         for (const root of ['', '/v1']) {
           const filled = path.replaceAll(/:\w+/g, '00000000-0000-4000-8000-000000000000')
-          const { status, body } = await world.get(root + filled, { as: tier, method })
+          const { status, body } = await scenario.get(root + filled, { as: tier, method })
           if (isAllowed) expect([status, body?.code]).not.to.satisfy(isClosed)
           else expect([status, body.code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
         }

@@ -13,7 +13,7 @@ import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
 
 interface Described {
@@ -86,29 +86,30 @@ const OWNED = KEYED.filter(({ path }) => paramsOf(path).some(name => !PUBLIC_PAR
 
 describe('ownership', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
     const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
       platform.startRoles(roles, { ...overrides, secretKey: newSecretKey() })
-    world = await openApiWorld(Object.create(platform, { startRoles: { value: startRoles } }), 5)
+    scenario = await openApiScenario(Object.create(platform, { startRoles: { value: startRoles } }), 5)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const callAs =
     (as: string | null): Call =>
     (method, path, body) => {
       if (body?.type === 'multipart/form-data') return upload(as, path)
-      return world.get(path, {
+      return scenario.get(path, {
         ...{ as, method: method.toUpperCase() },
         ...(body && { body: JSON.stringify(body.example), headers: { 'content-type': body.type } }),
       })
     }
   const upload = (as: string | null, path: string): Promise<Answer> => {
     const body = `--x\r\ncontent-disposition: form-data; name="file"; filename="f.csv"\r\n\r\n${FILE}\r\n--x--\r\n`
-    return world.get(path, { as, method: 'POST', body, headers: { 'content-type': 'multipart/form-data; boundary=x' } })
+    const headers = { 'content-type': 'multipart/form-data; boundary=x' }
+    return scenario.get(path, { as, method: 'POST', body, headers })
   }
-  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(world.database, { tier })).key
+  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(scenario.database, { tier })).key
 
   /** Makes the records of a path for an account, outermost first. */
   async function makeRecords(call: Call, path: string): Promise<Ids> {

@@ -18,8 +18,8 @@ import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
-  openScenario,
-  type Scenario,
+  openPlatformScenario,
+  type PlatformScenario,
   type ScenarioLoad,
   startScenario,
   stopClients,
@@ -55,7 +55,7 @@ const RECOVERED_S = 20
 describe(TEST, function () {
   this.timeout(900_000 + MINUTES * 60_000 + FAULTS * 60_000)
   const place = useCluster({ setUp: true, ownRights: true })
-  let scenario: Scenario | undefined
+  let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
 
   after(async () => {
@@ -64,7 +64,7 @@ describe(TEST, function () {
   })
 
   /** Breaks brokers, and processes beside them, until the limits are reached. */
-  async function breakAll(random: SeededRandom, { platform, isUnderLoad }: Scenario) {
+  async function breakAll(random: SeededRandom, { platform, isUnderLoad }: PlatformScenario) {
     const plan = planFaults(randomOf(random.integer(0, 2 ** 31)), {
       ...{ kinds: KINDS, brokers: place.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
     })
@@ -82,7 +82,7 @@ describe(TEST, function () {
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
     const random = seededRandom(TEST)
-    scenario = await openScenario(place, random, { items: ITEMS, twice: TWICE, limitMs: LIMIT_MS })
+    scenario = await openPlatformScenario(place, random, { items: ITEMS, twice: TWICE, limitMs: LIMIT_MS })
     load = await startScenario(scenario)
     const { report, blows } = await breakAll(random, scenario)
     tellFaults(report, blows)

@@ -10,11 +10,11 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import {
-  openWebhookWorld,
+  openWebhookScenario,
   type TestAccount,
   type TestWebhook,
-  type WebhookWorld,
-} from '#test/fixtures/webhook-world.ts'
+  type WebhookScenario,
+} from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
@@ -31,14 +31,14 @@ describe('delivery under kill', function () {
   const events = Math.min(10_000, Math.round((scale.items * scale.kills) / 10))
   this.timeout(scale.limitMs)
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let mailbox: Mailbox
   before('receivers, a mail server and the API', async () => {
     mailbox = await openMailbox()
-    world = await openWebhookWorld(platform, { receivers: DESTINATIONS, roles: ['api'] })
+    scenario = await openWebhookScenario(platform, { receivers: DESTINATIONS, roles: ['api'] })
   })
   after('end of them', async () => {
-    await world.close()
+    await scenario.close()
     await mailbox.close()
   })
 
@@ -67,9 +67,9 @@ describe('delivery under kill', function () {
   async function makeAccounts(): Promise<Owner[]> {
     return Promise.all(
       Array.from({ length: ACCOUNTS }, async (_, n) => {
-        const account = await world.account({ email: `trader-${n}@example.com` })
+        const account = await scenario.account({ email: `trader-${n}@example.com` })
         const webhooks = await Promise.all(
-          world.receivers.map((receiver, i) => world.webhook(account, receiver, { path: `/${n}/${i}` })),
+          scenario.receivers.map((receiver, i) => scenario.webhook(account, receiver, { path: `/${n}/${i}` })),
         )
         return { account, webhooks }
       }),
@@ -81,7 +81,7 @@ describe('delivery under kill', function () {
     const eventIds = new Map<string, Owner>()
     const write = async (count: number) => {
       const chosen = Array.from({ length: count }, () => random.pick(owners))
-      const ids = await world.events(chosen.map(({ account }) => account))
+      const ids = await scenario.events(chosen.map(({ account }) => account))
       for (const [i, id] of ids.entries()) eventIds.set(id, chosen[i] as Owner)
     }
     while (eventIds.size < events) {
@@ -97,7 +97,7 @@ describe('delivery under kill', function () {
   /** Keeps two processes running and kills one or the other after random times. */
   function torment(random: SeededRandom, signal: AbortSignal) {
     const environment = {
-      MARKETLOG_WEBHOOK_ALLOW: world.receivers.map(({ port }) => `127.0.0.1:${port}`).join(','),
+      MARKETLOG_WEBHOOK_ALLOW: scenario.receivers.map(({ port }) => `127.0.0.1:${port}`).join(','),
       MARKETLOG_SMTP_URL: mailbox.url,
     }
     const running: SpawnedRole[] = []
@@ -128,7 +128,7 @@ describe('delivery under kill', function () {
     const startedAt = performance.now()
     await eventually(
       async () => {
-        const [left] = await world.database.rows<{ n: number }>(
+        const [left] = await scenario.database.rows<{ n: number }>(
           `SELECT (SELECT count(*) FROM webhook_deliveries WHERE status = 'pending')
             + (SELECT count(*) FROM email_deliveries WHERE status = 'pending')
             + (SELECT count(*) FROM graphile_worker.jobs WHERE attempts < max_attempts) AS n`,
@@ -155,7 +155,7 @@ describe('delivery under kill', function () {
     const wanted = new Set([...eventIds].flatMap(([id, { webhooks }]) => webhooks.map(one => `${id} ${one.id}`)))
     expect(new Set(rows.map(row => `${row.event_id} ${row.endpoint_id}`)), 'deliveries').to.deep.equal(wanted)
     expect(rows).to.have.length(wanted.size)
-    const received = world.receivers.flatMap(receiver => receiver.received)
+    const received = scenario.receivers.flatMap(receiver => receiver.received)
     const byId = Map.groupBy(received, ({ headers }) => String(headers['x-svc-delivery-id']))
     for (const { id, event_id, n } of rows) {
       const requests = byId.get(id) ?? []
@@ -167,7 +167,7 @@ describe('delivery under kill', function () {
   }
 
   async function checkMails(eventIds: ReadonlyMap<string, Owner>): Promise<void> {
-    const rows = await world.database.rows<{ event_id: string; status: string }>(
+    const rows = await scenario.database.rows<{ event_id: string; status: string }>(
       'SELECT event_id, status FROM email_deliveries',
     )
     expect(rows.filter(({ status }) => status !== 'succeeded')).to.deep.equal([])

@@ -13,8 +13,8 @@ import { READY_LIMIT_MS } from './keep-running.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
-  openScenario,
-  type Scenario,
+  openPlatformScenario,
+  type PlatformScenario,
   type ScenarioLoad,
   startScenario,
   stopClients,
@@ -30,7 +30,7 @@ const PAUSE_MS: readonly [number, number] = IS_LONG ? [300, 3_000] : [100, 900]
 describe('every role under kill', function () {
   this.timeout(300_000 + KILLS * 15_000)
   const place = useServers()
-  let scenario: Scenario | undefined
+  let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
 
   after(async () => {
@@ -40,7 +40,7 @@ describe('every role under kill', function () {
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
     const random = seededRandom('every role under kill')
-    scenario = await openScenario(place, random, { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS })
+    scenario = await openPlatformScenario(place, random, { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS })
     const { platform } = scenario
     load = await startScenario(scenario)
     const report = await strikeInTurn(randomOf(random.integer(0, 2 ** 31)), platform.all, {

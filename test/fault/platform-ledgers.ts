@@ -17,7 +17,7 @@ import { eventRows, hookEntries, lastRules, receivedBy, storedRules } from './al
 import { entryOfTrigger, expectedTriggers } from './alert-truth.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import { SALES_LEAST } from './marketplaces.ts'
-import { type DrainedScenario, RULES, type Scenario, type ScenarioLoad } from './platform-scenario.ts'
+import { type DrainedScenario, type PlatformScenario, RULES, type ScenarioLoad } from './platform-scenario.ts'
 import { askPrices, expectAvailable, shownPrice, shownText, wrongRows } from './price-reader.ts'
 import { entryOfTold } from './resuming-client.ts'
 import { editionLedger, healthLedger, ratesLedger, salesLedgers, summaryLedger } from './side-ledgers.ts'
@@ -29,7 +29,7 @@ const RATES_LEAST = 2
 export interface FinishedScenario extends DrainedScenario {
   /** The name of the test, for its figures. */
   test: string
-  scenario: Scenario
+  scenario: PlatformScenario
   load: ScenarioLoad
   /** Kafka's own client, where it reads the topics too. */
   java: JavaReader | undefined
@@ -91,7 +91,7 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
 }
 
 /** All asks as the API tells them, item by item. */
-async function answeredLedger(scenario: Scenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
+async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
   const { database, platform, marketplaces, options } = scenario
   const { key } = await createAccountWithKey(database, { tier: 'quant' })
   const told: LedgerEntry[] = []
@@ -154,7 +154,7 @@ async function javaLedgers({ scenario, java, javaTopics = [] }: FinishedScenario
 }
 
 /** How often processes ended by themselves. */
-export const endsByThemselves = ({ platform }: Scenario): number =>
+export const endsByThemselves = ({ platform }: PlatformScenario): number =>
   platform.all.reduce((sum, one) => sum + one.endedByThemselves(), 0)
 
 function tellStory({ scenario, load, made, refreshes, expected }: FinishedScenario): void {

@@ -42,7 +42,7 @@ export interface ScenarioOptions {
 }
 
 /** A scenario: who takes part, and nothing told yet. */
-export interface Scenario {
+export interface PlatformScenario {
   readonly options: ScenarioOptions
   readonly place: TestPlace
   readonly random: SeededRandom
@@ -94,11 +94,11 @@ const PLENTY = { most: 1_000_000 }
 const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
 
 /** Opens a scenario; all roles but ingest are starting when it resolves. */
-export async function openScenario(
+export async function openPlatformScenario(
   place: TestPlace,
   random: SeededRandom,
   options: ScenarioOptions,
-): Promise<Scenario> {
+): Promise<PlatformScenario> {
   const { config, log } = place
   const kafka = connectKafka({ config, role: 'test', log })
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
@@ -138,18 +138,18 @@ async function openOwner(place: TestPlace, database: Database, url: string): Pro
   return { id, hooks: [hook.id], getsMail: false }
 }
 
-async function makeAlerts({ database, owner }: Scenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
+async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
   const made = await createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
   return made.map(({ id, itemId, kind, thresholdValue }) => ({ id, itemId, kind, threshold: thresholdValue }))
 }
 
 const isRelayed =
-  ({ database }: Scenario) =>
+  ({ database }: PlatformScenario) =>
   async (): Promise<boolean> =>
     (await rulesToRelay(database)) === 0
 
 /** Opens ingest, once rules and clients are there; resolves when every client is told of changes. */
-export async function startScenario(scenario: Scenario): Promise<ScenarioLoad> {
+export async function startScenario(scenario: PlatformScenario): Promise<ScenarioLoad> {
   const { platform, marketplaces, random, options } = scenario
   await platform.ready()
   const wanted = Array.from({ length: RULES }, () => alertNear(random, random.pick(marketplaces.items)))
@@ -164,7 +164,7 @@ export async function startScenario(scenario: Scenario): Promise<ScenarioLoad> {
 }
 
 /** Makes alerts that hold as soon as anybody asks a price, until it is ended. */
-function makeAlertsMeanwhile(scenario: Scenario): () => Promise<PlainRule[]> {
+function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRule[]> {
   const { random, marketplaces } = scenario
   const made: PlainRule[] = []
   const ending = new AbortController()
@@ -185,7 +185,7 @@ function makeAlertsMeanwhile(scenario: Scenario): () => Promise<PlainRule[]> {
   }
 }
 
-async function listen({ marketplaces, database, platform, random, options }: Scenario): Promise<Listener[]> {
+async function listen({ marketplaces, database, platform, random, options }: PlatformScenario): Promise<Listener[]> {
   const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
   const ids = [...some].map(id => `&item_ids=${id}`).join('')
   const { asks, bids } = marketplaces.least
@@ -207,7 +207,7 @@ async function listen({ marketplaces, database, platform, random, options }: Sce
 const isOf = (change: ExpectedChange, side: string, provider: string): boolean =>
   change.side === side && change.provider === provider
 
-async function readPrices({ database, marketplaces, random, platform }: Scenario): Promise<PriceReader> {
+async function readPrices({ database, marketplaces, random, platform }: PlatformScenario): Promise<PriceReader> {
   const { key } = await createAccountWithKey(database, { tier: 'quant' })
   const itemIds = marketplaces.items.map(({ itemId }) => itemId)
   const own = newRandom(random)
@@ -219,7 +219,7 @@ async function readPrices({ database, marketplaces, random, platform }: Scenario
 }
 
 /** Resolves when every view, client and destination has what the marketplaces told last; the clients are stopped then. */
-export async function drainScenario(scenario: Scenario, load: ScenarioLoad): Promise<DrainedScenario> {
+export async function drainScenario(scenario: PlatformScenario, load: ScenarioLoad): Promise<DrainedScenario> {
   const { marketplaces, platform, place, database, kafka, options } = scenario
   const { limitMs } = options
   const views = () => waitForViews(place.config, place.log, { signal: AbortSignal.timeout(limitMs) })
@@ -252,7 +252,7 @@ export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad
 }
 
 /** A process that starts summarises at once; its lease may still be that of a killed one. */
-async function summarised({ platform, place, kafka, options }: Scenario, since: number): Promise<void> {
+async function summarised({ platform, place, kafka, options }: PlatformScenario, since: number): Promise<void> {
   for (const one of platform.of('market-summary')) await one.stop()
   const last = await place.spawnRole('market-summary')
   const isSummarised = async () =>

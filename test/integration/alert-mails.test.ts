@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { openMailer } from '#infra/mail/mailer.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, silence } from '#test/fixtures/webhook-receiver.ts'
-import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -21,23 +21,23 @@ interface MailRow {
 
 describe('mails of alert events', () => {
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let mailbox: Mailbox
   let account: TestAccount
   const address = 'trader@example.com'
   before('roles and a mail server', async function () {
     this.timeout(120_000)
     mailbox = await openMailbox()
-    world = await openWebhookWorld(platform, { config: { smtpUrl: mailbox.url, mailFrom: FROM } })
-    account = await world.account({ tier: 'free', email: address })
+    scenario = await openWebhookScenario(platform, { config: { smtpUrl: mailbox.url, mailFrom: FROM } })
+    account = await scenario.account({ tier: 'free', email: address })
   })
   after('end of them', async () => {
-    await world.close()
+    await scenario.close()
     await mailbox.close()
   })
 
   const rowsOf = (eventId: string) =>
-    world.database.rows<MailRow>(
+    scenario.database.rows<MailRow>(
       'SELECT status, attempt_count, error, next_attempt_at FROM email_deliveries WHERE event_id = $1',
       [eventId],
     )
@@ -45,7 +45,7 @@ describe('mails of alert events', () => {
     eventually(async () => (await rowsOf(eventId)).find(({ status }) => status !== 'pending'), 15_000, 'the mail')
 
   it('arrive as HTML and text, with the item as text, and are recorded as delivered', async () => {
-    const eventId = await world.event(account, { market_hash_name: HOSTILE_NAME, phase: 'Ruby' })
+    const eventId = await scenario.event(account, { market_hash_name: HOSTILE_NAME, phase: 'Ruby' })
     const mail = await mailbox.mailTo(address)
     expect(await settled(eventId)).to.deep.equal({
       ...{ status: 'succeeded', attempt_count: 1, error: null, next_attempt_at: null },
@@ -65,14 +65,14 @@ describe('mails of alert events', () => {
 
   it('are one per event, also when its fan-out runs again', async () => {
     const before = mailbox.mails.length
-    const eventId = await world.event(account)
+    const eventId = await scenario.event(account)
     await settled(eventId)
-    await world.database.rows(
+    await scenario.database.rows(
       `SELECT graphile_worker.add_job('fan-out-alert-event', json_build_object('event_ids', json_build_array($1::text)))`,
       [eventId],
     )
     await eventually(
-      async () => (await world.database.rows('SELECT 1 FROM graphile_worker.jobs')).length === 0,
+      async () => (await scenario.database.rows('SELECT 1 FROM graphile_worker.jobs')).length === 0,
       10_000,
       'the second run',
     )
@@ -81,8 +81,8 @@ describe('mails of alert events', () => {
   })
 
   it('end by the link of List-Unsubscribe: a GET only asks, a one-click POST acts, and both may be repeated', async () => {
-    const mine = await world.account({ email: 'leaving@example.com' })
-    await world.event(mine)
+    const mine = await scenario.account({ email: 'leaving@example.com' })
+    await scenario.event(mine)
     const mail = await mailbox.mailTo('leaving@example.com')
     const header = (name: string) => mail.headers.find(({ key }) => key === name)?.value ?? ''
     expect(header('list-unsubscribe-post')).to.equal('List-Unsubscribe=One-Click')
@@ -103,9 +103,9 @@ describe('mails of alert events', () => {
       await answer.arrayBuffer()
       expect(await mailsOff(mine)).to.equal(true)
     }
-    await world.webhook(mine, world.receivers[0] as (typeof world.receivers)[number])
-    const eventId = await world.event(mine)
-    await eventually(() => world.receivers[0]?.received.length === 1, 10_000, 'the webhook of the same event')
+    await scenario.webhook(mine, scenario.receivers[0] as (typeof scenario.receivers)[number])
+    const eventId = await scenario.event(mine)
+    await eventually(() => scenario.receivers[0]?.received.length === 1, 10_000, 'the webhook of the same event')
     expect(await rowsOf(eventId)).to.deep.equal([])
     await (await fetch(`${link}&set=on`, { method: 'POST' })).arrayBuffer()
     expect(await mailsOff(mine)).to.equal(false)
@@ -114,14 +114,14 @@ describe('mails of alert events', () => {
   it('of a changed link reach no account', async () => {
     for (const query of ['', '?token=', `?token=${'A'.repeat(43)}`, '?token=a&token=b']) {
       for (const method of ['GET', 'POST']) {
-        const answer = await fetch(`${world.roles.baseUrl}/v1/unsubscribe${query}`, { method })
+        const answer = await fetch(`${scenario.roles.baseUrl}/v1/unsubscribe${query}`, { method })
         expect([answer.status, ((await answer.json()) as { code: string }).code]).to.deep.equal([404, 'NOT_FOUND'])
       }
     }
   })
 
   const mailsOff = async ({ id }: TestAccount): Promise<boolean> => {
-    const [row] = await world.database.rows<{ off: boolean }>(
+    const [row] = await scenario.database.rows<{ off: boolean }>(
       'SELECT alert_emails_off_at IS NOT NULL AS off FROM accounts WHERE id = $1',
       [id],
     )
@@ -129,38 +129,40 @@ describe('mails of alert events', () => {
   }
 
   it('are for verified addresses alone', async () => {
-    const unverified = await world.account({ email: 'unverified@example.com' })
-    await world.database.rows('UPDATE accounts SET email_verified_at = NULL WHERE id = $1', [unverified.id])
-    const without = await world.account({ email: null })
-    const ids = [await world.event(unverified), await world.event(without)]
-    await settled(await world.event(account))
+    const unverified = await scenario.account({ email: 'unverified@example.com' })
+    await scenario.database.rows('UPDATE accounts SET email_verified_at = NULL WHERE id = $1', [unverified.id])
+    const without = await scenario.account({ email: null })
+    const ids = [await scenario.event(unverified), await scenario.event(without)]
+    await settled(await scenario.event(account))
     for (const id of ids) expect(await rowsOf(id)).to.deep.equal([])
   })
 })
 
 describe('mails without a server that takes them', () => {
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   before('roles without a mail server', async function () {
     this.timeout(120_000)
-    world = await openWebhookWorld(platform)
+    scenario = await openWebhookScenario(platform)
   })
-  after('end of them', () => world.close())
+  after('end of them', () => scenario.close())
 
   it('are recorded as failed with a reason that says what to set, and webhooks go on', async () => {
-    const account = await world.account({ email: 'nobody@example.com' })
-    await world.webhook(account, world.receivers[0] as (typeof world.receivers)[number])
-    const eventId = await world.event(account)
+    const account = await scenario.account({ email: 'nobody@example.com' })
+    await scenario.webhook(account, scenario.receivers[0] as (typeof scenario.receivers)[number])
+    const eventId = await scenario.event(account)
     const row = await eventually(
       async () => {
-        const rows = await world.database.rows<MailRow>('SELECT * FROM email_deliveries WHERE event_id = $1', [eventId])
+        const rows = await scenario.database.rows<MailRow>('SELECT * FROM email_deliveries WHERE event_id = $1', [
+          eventId,
+        ])
         return rows.find(({ status }) => status === 'failed')
       },
       10_000,
       'the recorded failure',
     )
     expect(row.error).to.include('MARKETLOG_SMTP_URL')
-    await eventually(() => world.receivers[0]?.received.length === 1, 10_000, 'the webhook')
+    await eventually(() => scenario.receivers[0]?.received.length === 1, 10_000, 'the webhook')
   })
 
   it('are tried again when the server is away, within a bounded time, and never when it refuses the address', async () => {

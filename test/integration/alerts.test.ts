@@ -7,7 +7,7 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { FAN_OUT } from '#infra/postgres/fan-out-jobs.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
-import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -26,28 +26,28 @@ interface Owner {
 describe('alerts', function () {
   this.timeout(120_000)
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   let market: AlertMarket
   let itemIds: number[]
   let used = 0
 
   before('a service, its accounts and a book', async () => {
-    world = await openApiWorld(platform, 20)
+    scenario = await openApiScenario(platform, 20)
     market = await openAlertMarket(connectKafka({ config: platform.config, role: 'test', log: platform.log }))
     await market.rates({ EUR: '0.5' })
     const roles = await platform.startRoles(['accounts', 'alert-triggers'])
     await roles.ready()
-    itemIds = world.catalog.map(item => item.item_id)
+    itemIds = scenario.catalog.map(item => item.item_id)
   })
   after(async () => {
     await market.close()
-    await world.close()
+    await scenario.close()
   })
 
   /** Resolves when the log holds every rule, which from then on sees each change. */
   const inForce = () =>
     eventually(
-      async () => (await world.database.rows('SELECT id FROM outbox LIMIT 1')).length === 0,
+      async () => (await scenario.database.rows('SELECT id FROM outbox LIMIT 1')).length === 0,
       LIMIT_MS,
       'the rules to be in the log',
     )
@@ -56,12 +56,12 @@ describe('alerts', function () {
   const newItem = (): number => itemIds[used++] as number
 
   async function owner(tier: 'free' | 'starter' | 'pro' | 'quant' = 'pro', email?: string | null): Promise<Owner> {
-    const { account_id, key } = await createAccountWithKey(world.database, {
+    const { account_id, key } = await createAccountWithKey(scenario.database, {
       tier,
       ...(email !== undefined && { email }),
     })
     const call: Owner['call'] = (method, path, body) =>
-      world.get(`/v1/account/alerts${path}`, {
+      scenario.get(`/v1/account/alerts${path}`, {
         ...{ as: key, method },
         ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
       })
@@ -78,7 +78,7 @@ describe('alerts', function () {
     ...{ item_id: itemId, kind: 'price_below', threshold_value: value, ...more },
   })
   const jobsOf = (eventId: unknown) =>
-    world.database.rows<{ task_identifier: string }>(
+    scenario.database.rows<{ task_identifier: string }>(
       'SELECT task_identifier FROM graphile_worker.jobs WHERE key = $1',
       [eventId],
     )
@@ -133,7 +133,7 @@ describe('alerts', function () {
       await free.call('PATCH', `/${made.body.id}`, { is_enabled: false })
       for (let each = 0; each < 10; each++) await free.create(below(newItem(), '1'))
       expect((await enable()).body.code).to.equal('ALERT_LIMIT_REACHED')
-      await world.database.rows('UPDATE accounts SET email_verified_at = NULL WHERE id = $1', [free.accountId])
+      await scenario.database.rows('UPDATE accounts SET email_verified_at = NULL WHERE id = $1', [free.accountId])
       const unverified = await enable()
       expect([unverified.status, unverified.body.code]).to.deep.equal([403, 'EMAIL_NOT_VERIFIED'])
       expect((await free.alert(made.body.id)).is_enabled).to.equal(false)
@@ -261,7 +261,7 @@ describe('alerts', function () {
 
     it('lists newest first, page by page, found by item id or part of a name', async () => {
       const one = await owner()
-      const items = world.catalog.slice(100, 105)
+      const items = scenario.catalog.slice(100, 105)
       for (const { item_id } of items) await one.create(below(item_id, '0.00000001'))
       const ids = (answer: Answer) => answer.body.alerts.map((each: { item: { item_id: number } }) => each.item.item_id)
       const newest = items.map(item => item.item_id).reverse()

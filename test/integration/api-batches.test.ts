@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { bidsBatchReply, pricesBatchReply } from '#schemas/api/batch.ts'
 import { errorReply, type Violation } from '#schemas/api/error.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 interface Reply {
@@ -28,17 +28,17 @@ const SIDES = [
 
 describe('batch lookups', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform)
+    scenario = await openApiScenario(platform)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   async function post(path: string, body: unknown, init: RequestInit = {}): Promise<Reply> {
-    const answer = await fetch(world.roles.baseUrl + path, {
+    const answer = await fetch(scenario.roles.baseUrl + path, {
       method: 'POST',
-      headers: { authorization: `Bearer ${world.keys.quant}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${scenario.keys.quant}`, 'content-type': 'application/json' },
       body: typeof body === 'string' ? body : JSON.stringify(body),
       ...init,
     })
@@ -55,10 +55,10 @@ describe('batch lookups', () => {
 
   for (const { path, members } of SIDES) {
     const side = path === '/prices' ? 'ask' : 'bid'
-    const listed = () => [...new Set(world.rows.filter(row => row.side === side).map(row => row.itemId))]
+    const listed = () => [...new Set(scenario.rows.filter(row => row.side === side).map(row => row.itemId))]
 
     it(`POST ${path}/batch tells of each item what GET ${path} tells`, async () => {
-      const { full, finish, unlisted, phases } = world.items
+      const { full, finish, unlisted, phases } = scenario.items
       const others = listed().filter(id => id !== finish.item_id)
       const ids = [...others.slice(0, 90), full.item_id, phases[0]?.item_id as number, unlisted.item_id, 999_999_999]
       const names = [finish.market_hash_name, full.market_hash_name, 'No Such Item']
@@ -77,7 +77,7 @@ describe('batch lookups', () => {
         const query = new URLSearchParams({ currency: parameters.currency ?? 'USD' })
         for (const key of parameters.providers ?? []) query.append('providers', key)
         const single = async (selector: Record<string, string>) =>
-          (await world.get(`${path}?${query}&${new URLSearchParams(selector)}`)).body?.items ?? []
+          (await scenario.get(`${path}?${query}&${new URLSearchParams(selector)}`)).body?.items ?? []
 
         const wanted = new Map<number, unknown[]>()
         const missing: number[] = []
@@ -92,7 +92,7 @@ describe('batch lookups', () => {
 
         const quotesOf = (entries: unknown[]) => entries.map(entry => pick(entry as Record<string, unknown>, members))
         const expected = [...wanted].map(([id, entries]) => {
-          const item = world.catalog.find(one => one.item_id === id)
+          const item = scenario.catalog.find(one => one.item_id === id)
           return {
             item_id: id,
             market_hash_name: item?.market_hash_name,
@@ -105,7 +105,7 @@ describe('batch lookups', () => {
         expect(reply.names_not_found).to.deep.equal(['No Such Item'])
         const { generated_at, ...meta } = reply.meta
         expect(Math.abs(Date.parse(generated_at) - Date.now())).to.be.below(60_000)
-        const all = world.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(one => one.key)
+        const all = scenario.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(one => one.key)
         expect(meta).to.deep.equal({
           currency: parameters.currency ?? 'USD',
           requested_item_count: ids.length + names.length,
@@ -116,7 +116,7 @@ describe('batch lookups', () => {
     })
 
     it(`POST ${path}/batch answers a hundred items and refuses one more`, async () => {
-      const ids = world.catalog.slice(0, 101).map(item => item.item_id)
+      const ids = scenario.catalog.slice(0, 101).map(item => item.item_id)
       expect((await post(`${path}/batch`, { item_ids: ids.slice(1) })).status).to.equal(200)
       const over = await post(`${path}/batch`, { item_ids: ids.slice(1), market_hash_names: ['x'] })
       expectError(over, [422, 'VALIDATION_ERROR'])
@@ -127,7 +127,7 @@ describe('batch lookups', () => {
 
   it('null members and empty lists are as if left out', async () => {
     const { body } = await post('/prices/batch', {
-      item_ids: [world.items.full.item_id],
+      item_ids: [scenario.items.full.item_id],
       market_hash_names: null,
       providers: [],
       currency: null,
@@ -137,7 +137,7 @@ describe('batch lookups', () => {
   })
 
   it('of members that stand twice the last wins', async () => {
-    const id = world.items.full.item_id
+    const id = scenario.items.full.item_id
     const { body } = await post(
       '/prices/batch',
       `{"item_ids":["x"],"currency":"zzz","item_ids":[${id}],"currency":"EUR"}`,
@@ -192,10 +192,10 @@ describe('batch lookups', () => {
     })
 
   it('a body of another type, in another coding or too large is refused by its own status', async () => {
-    const authorization = `Bearer ${world.keys.quant}`
+    const authorization = `Bearer ${scenario.keys.quant}`
     const send = (headers: Record<string, string>, body: RequestInit['body']) =>
       post('/prices/batch', '', { headers: { authorization, ...headers }, body })
-    const body = `{"item_ids":[${world.items.full.item_id}]}`
+    const body = `{"item_ids":[${scenario.items.full.item_id}]}`
     for (const type of [
       'text/plain',
       'application/x-www-form-urlencoded',
@@ -224,12 +224,12 @@ describe('batch lookups', () => {
         headers: { 'content-type': 'text/plain', ...(key && { authorization: `Bearer ${key}` }) },
       })
     expectError(await ask(undefined), [401, 'AUTH_INVALID_API_KEY'])
-    expectError(await ask(world.keys.free), [403, 'FORBIDDEN_TIER'])
-    expectError(await ask(world.keys.starter), [415, 'UNSUPPORTED_MEDIA_TYPE'])
+    expectError(await ask(scenario.keys.free), [403, 'FORBIDDEN_TIER'])
+    expectError(await ask(scenario.keys.starter), [415, 'UNSUPPORTED_MEDIA_TYPE'])
   })
 
   it('other methods are refused with what would do', async () => {
-    const answer = await world.get('/v1/prices/batch')
+    const answer = await scenario.get('/v1/prices/batch')
     expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'POST, OPTIONS'])
   })
 })

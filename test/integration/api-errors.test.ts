@@ -12,7 +12,7 @@ import { openLog } from '#infra/runtime/log.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { type Answer, type ApiWorld, openApiWorld, uriOf } from '#test/fixtures/api-world.ts'
+import { type Answer, type ApiScenario, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { startRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -37,12 +37,12 @@ const methodsOf = (path: string): string =>
 
 describe('around the routes', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 5)
+    scenario = await openApiScenario(platform, 5)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const expectError = (answer: Answer, status: number, code: string): void => {
     expect([answer.status, answer.body?.code], answer.text).to.deep.equal([status, code])
@@ -53,16 +53,16 @@ describe('around the routes', () => {
 
   /** A key in a state of its own. */
   async function keyWhere(change: (ids: { account: string; key: string }) => [statement: string, values: unknown[]]) {
-    const made = await createAccountWithKey(world.database, { tier: 'free' })
+    const made = await createAccountWithKey(scenario.database, { tier: 'free' })
     const [statement, values] = change({ account: made.account_id, key: made.key_id })
-    await world.database.rows(statement, values)
+    await scenario.database.rows(statement, values)
     return made.key
   }
 
   describe('keys', () => {
     for (const { path } of ROUTES)
       it(`${path} needs one`, async () => {
-        const { status, headers, body } = await world.get(path, { as: null })
+        const { status, headers, body } = await scenario.get(path, { as: null })
         expect([status, body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
         expect(headers.get('www-authenticate')).to.equal('Bearer')
       })
@@ -79,48 +79,49 @@ describe('around the routes', () => {
     ]
     for (const authorization of malformed)
       it(`none is "${authorization.slice(0, 24)}"`, async () => {
-        expectError(await world.get('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
+        expectError(await scenario.get('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
       })
 
     it('that nobody was given is refused', async () => {
-      expectError(await world.get('/fx', { as: newKeyText('root') }), 401, 'AUTH_INVALID_API_KEY')
+      expectError(await scenario.get('/fx', { as: newKeyText('root') }), 401, 'AUTH_INVALID_API_KEY')
     })
 
     it('is found whatever the case of the scheme', async () => {
       for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
-        const answer = await world.get('/fx', { as: null, headers: { authorization: `${scheme} ${world.keys.free}` } })
+        const authorization = `${scheme} ${scenario.keys.free}`
+        const answer = await scenario.get('/fx', { as: null, headers: { authorization } })
         expect(answer.status, scheme).to.equal(200)
       }
     })
 
     it('that is revoked, has expired, or whose account is disabled is refused by its own code', async () => {
       const revoked = await keyWhere(({ key }) => ['UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key]])
-      expectError(await world.get('/fx', { as: revoked }), 401, 'AUTH_API_KEY_REVOKED')
+      expectError(await scenario.get('/fx', { as: revoked }), 401, 'AUTH_API_KEY_REVOKED')
       const expired = await keyWhere(({ key }) => ['UPDATE api_keys SET expires_at = now() WHERE id = $1', [key]])
-      expectError(await world.get('/fx', { as: expired }), 401, 'AUTH_INVALID_API_KEY')
+      expectError(await scenario.get('/fx', { as: expired }), 401, 'AUTH_INVALID_API_KEY')
       const later = await keyWhere(({ key }) => [
         `UPDATE api_keys SET expires_at = now() + interval '1 day' WHERE id = $1`,
         [key],
       ])
-      expect((await world.get('/fx', { as: later })).status).to.equal(200)
+      expect((await scenario.get('/fx', { as: later })).status).to.equal(200)
       const disabled = await keyWhere(({ account }) => [
         'UPDATE accounts SET disabled_at = now() WHERE id = $1',
         [account],
       ])
-      expectError(await world.get('/fx', { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
+      expectError(await scenario.get('/fx', { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
     })
 
     it('of a child is good while its root is', async () => {
-      const root = await createAccountWithKey(world.database, { tier: 'quant' })
+      const root = await createAccountWithKey(scenario.database, { tier: 'quant' })
       const child = newKeyText('child')
-      await world.database.rows(
+      await scenario.database.rows(
         `INSERT INTO api_keys (account_id, kind, root_key_id, hash, name) VALUES ($1, 'child', $2, decode($3, 'hex'), 'one')`,
         [root.account_id, root.key_id, hashOfKey(child)],
       )
-      expect((await world.get('/sales', { as: child })).status).to.equal(200)
-      await world.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [root.key_id])
-      await eventually(async () => (await world.get('/sales', { as: child })).status === 401, 1_000)
-      expectError(await world.get('/sales', { as: child }), 401, 'AUTH_API_KEY_REVOKED')
+      expect((await scenario.get('/sales', { as: child })).status).to.equal(200)
+      await scenario.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [root.key_id])
+      await eventually(async () => (await scenario.get('/sales', { as: child })).status === 401, 1_000)
+      expectError(await scenario.get('/sales', { as: child }), 401, 'AUTH_API_KEY_REVOKED')
     })
   })
 
@@ -130,7 +131,7 @@ describe('around the routes', () => {
         const isAllowed = tiers.includes(tier)
         it(`${path} is ${isAllowed ? 'open to' : 'closed to'} ${tier}`, async () => {
           for (const root of ['', '/v1']) {
-            const answer = await world.get(root + path, { as: tier })
+            const answer = await scenario.get(root + path, { as: tier })
             if (isAllowed) expect(answer.status, answer.text.slice(0, 300)).to.equal(200)
             else expectError(answer, 403, 'FORBIDDEN_TIER')
           }
@@ -138,17 +139,17 @@ describe('around the routes', () => {
       }
 
     it('have their page sizes', async () => {
-      expectError(await world.get('/prices?limit=101', { as: 'free' }), 422, 'VALIDATION_ERROR')
-      expect((await world.get('/prices?limit=100', { as: 'free' })).status).to.equal(200)
+      expectError(await scenario.get('/prices?limit=101', { as: 'free' }), 422, 'VALIDATION_ERROR')
+      expect((await scenario.get('/prices?limit=100', { as: 'free' })).status).to.equal(200)
       for (const as of ['starter', 'pro', 'quant'] as const) {
-        expect((await world.get('/prices?limit=1000', { as })).status).to.equal(200)
-        expectError(await world.get('/prices?limit=1001', { as }), 422, 'VALIDATION_ERROR')
+        expect((await scenario.get('/prices?limit=1000', { as })).status).to.equal(200)
+        expectError(await scenario.get('/prices?limit=1001', { as }), 422, 'VALIDATION_ERROR')
       }
-      expectError(await world.get('/sales?limit=101', { as: 'pro' }), 422, 'VALIDATION_ERROR')
+      expectError(await scenario.get('/sales?limit=101', { as: 'pro' }), 422, 'VALIDATION_ERROR')
     })
 
     it('have their candles', async () => {
-      const path = (parameters: string) => `/prices/candles?item_id=${world.items.full.item_id}&${parameters}`
+      const path = (parameters: string) => `/prices/candles?item_id=${scenario.items.full.item_id}&${parameters}`
       for (const as of ['free', 'starter'] as const) {
         for (const parameters of [
           'interval=1h',
@@ -158,12 +159,12 @@ describe('around the routes', () => {
           'end=2026-01-01',
           'lookback=48h',
         ]) {
-          expectError(await world.get(path(parameters), { as }), 403, 'FORBIDDEN_TIER')
+          expectError(await scenario.get(path(parameters), { as }), 403, 'FORBIDDEN_TIER')
         }
-        expectError(await world.get(path('lookback=31d'), { as }), 422, 'VALIDATION_ERROR')
-        expectError(await world.get(path('interval=2h'), { as }), 422, 'VALIDATION_ERROR')
+        expectError(await scenario.get(path('lookback=31d'), { as }), 422, 'VALIDATION_ERROR')
+        expectError(await scenario.get(path('interval=2h'), { as }), 422, 'VALIDATION_ERROR')
         for (const parameters of ['', 'fill=false', 'lookback=30', 'lookback=7d&interval=1d']) {
-          expect((await world.get(path(parameters), { as })).status, parameters).to.equal(200)
+          expect((await scenario.get(path(parameters), { as })).status, parameters).to.equal(200)
         }
       }
     })
@@ -175,13 +176,13 @@ describe('around the routes', () => {
       [account],
     ])
     const bad = '/sales?limit=0&cursor=x&providers=nobody'
-    expectError(await world.get(bad, { as: null }), 401, 'AUTH_INVALID_API_KEY')
-    expectError(await world.get(bad, { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
-    expectError(await world.get(bad, { as: 'free' }), 403, 'FORBIDDEN_TIER')
-    expectError(await world.get(bad, { as: 'pro' }), 422, 'VALIDATION_ERROR')
+    expectError(await scenario.get(bad, { as: null }), 401, 'AUTH_INVALID_API_KEY')
+    expectError(await scenario.get(bad, { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
+    expectError(await scenario.get(bad, { as: 'free' }), 403, 'FORBIDDEN_TIER')
+    expectError(await scenario.get(bad, { as: 'pro' }), 422, 'VALIDATION_ERROR')
     const candles = '/prices/candles?interval=1h&limit=x&lookback=abc'
-    expectError(await world.get(candles, { as: 'free' }), 403, 'FORBIDDEN_TIER')
-    expectError(await world.get(candles, { as: 'pro' }), 422, 'VALIDATION_ERROR')
+    expectError(await scenario.get(candles, { as: 'free' }), 403, 'FORBIDDEN_TIER')
+    expectError(await scenario.get(candles, { as: 'pro' }), 422, 'VALIDATION_ERROR')
   })
 
   describe('paths and methods', () => {
@@ -199,17 +200,17 @@ describe('around the routes', () => {
       '/r',
       '/r/provider_01',
     ])
-      it(`${path} is no path`, async () => expectError(await world.get(path), 404, 'NOT_FOUND'))
+      it(`${path} is no path`, async () => expectError(await scenario.get(path), 404, 'NOT_FOUND'))
 
     it('one slash at the end does no harm', async () => {
-      expect((await world.get('/v1/fx/')).status).to.equal(200)
+      expect((await scenario.get('/v1/fx/')).status).to.equal(200)
     })
 
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
       it(`${method} is refused with what would do`, async () => {
         for (const { path } of [...ROUTES, { path: '/r/provider_01/1' }]) {
           if (method === 'POST' && methodsOf(path).includes('POST')) continue
-          const answer = await world.get(`/v1${path}`, { method })
+          const answer = await scenario.get(`/v1${path}`, { method })
           expectError(answer, 405, 'METHOD_NOT_ALLOWED')
           expect(answer.headers.get('allow'), path).to.equal(methodsOf(path))
         }
@@ -217,16 +218,16 @@ describe('around the routes', () => {
 
     it('HEAD answers like GET without a body', async () => {
       for (const { path } of ROUTES) {
-        const [head, get] = [await world.get(path, { method: 'HEAD' }), await world.get(path)]
+        const [head, get] = [await scenario.get(path, { method: 'HEAD' }), await scenario.get(path)]
         expect(head.status, path).to.equal(200)
         expect(head.text).to.equal('')
         expect(head.headers.get('content-length')).to.equal(String(Buffer.byteLength(get.text)))
       }
-      expect((await world.get('/fx', { method: 'HEAD', as: null })).status).to.equal(401)
+      expect((await scenario.get('/fx', { method: 'HEAD', as: null })).status).to.equal(401)
     })
 
     it('a browser may ask from anywhere', async () => {
-      const preflight = await world.get('/v1/prices', {
+      const preflight = await scenario.get('/v1/prices', {
         method: 'OPTIONS',
         as: null,
         headers: {
@@ -239,7 +240,7 @@ describe('around the routes', () => {
       expect(preflight.headers.get('access-control-allow-origin')).to.equal('*')
       expect(preflight.headers.get('access-control-allow-methods')).to.equal(methodsOf('/prices'))
       expect(preflight.headers.get('access-control-allow-headers')).to.match(/authorization/i)
-      const answer = await world.get('/v1/prices?limit=1', { headers: { origin: 'https://a.example' } })
+      const answer = await scenario.get('/v1/prices?limit=1', { headers: { origin: 'https://a.example' } })
       expect(answer.headers.get('access-control-allow-origin')).to.equal('*')
       expect(answer.headers.get('access-control-expose-headers')).to.match(/x-request-id/i)
     })
@@ -248,17 +249,17 @@ describe('around the routes', () => {
       it(`${path} cannot be decoded`, async () => expectError(await rawGet(path), 400, 'BAD_REQUEST'))
 
     it('parameters that no page names are ignored', async () => {
-      const plain = await world.get('/v1/fx')
-      expect((await world.get('/v1/fx?token=x&token=y&__proto__=1&limit=-5')).text).to.equal(plain.text)
-      expect((await world.get('/prices?limit=3&colour=red')).status).to.equal(200)
+      const plain = await scenario.get('/v1/fx')
+      expect((await scenario.get('/v1/fx?token=x&token=y&__proto__=1&limit=-5')).text).to.equal(plain.text)
+      expect((await scenario.get('/prices?limit=3&colour=red')).status).to.equal(200)
     })
   })
 
   /** fetch would repair some of these paths. */
   const rawGet = (path: string): Promise<Answer> =>
     new Promise((resolve, reject) => {
-      const { hostname, port } = new URL(world.roles.baseUrl)
-      const options = { hostname, port, path, headers: { authorization: `Bearer ${world.keys.quant}` } }
+      const { hostname, port } = new URL(scenario.roles.baseUrl)
+      const options = { hostname, port, path, headers: { authorization: `Bearer ${scenario.keys.quant}` } }
       httpRequest(options, response => {
         let text = ''
         response.setEncoding('utf8').on('data', chunk => {
@@ -275,14 +276,14 @@ describe('around the routes', () => {
 
   describe('every answer', () => {
     it('carries a request id: the own one of the client where it is harmless, else a new one', async () => {
-      const ask = (id: string) => world.get('/fx', { headers: { 'x-request-id': id } })
+      const ask = (id: string) => scenario.get('/fx', { headers: { 'x-request-id': id } })
       expect((await ask('client-7.a_B')).headers.get('x-request-id')).to.equal('client-7.a_B')
       for (const id of ['x'.repeat(65), 'a b', '<script>', 'a;b', '{"a":1}']) {
         expect((await ask(id)).headers.get('x-request-id')).to.match(/^[0-9a-f-]{36}$/)
       }
       const ids = await Promise.all(
         ['/fx', '/fx', '/nothing', '/prices?limit=x', '/r/provider_01/1'].map(
-          async path => (await world.get(path)).headers.get('x-request-id') as string,
+          async path => (await scenario.get(path)).headers.get('x-request-id') as string,
         ),
       )
       expect(new Set(ids).size).to.equal(5)
@@ -290,7 +291,7 @@ describe('around the routes', () => {
 
     it('tells nothing of what made it and may be neither sniffed nor framed', async () => {
       for (const path of ['/fx', '/nothing', '/prices?limit=x']) {
-        const { headers } = await world.get(path)
+        const { headers } = await scenario.get(path)
         expect(headers.has('x-powered-by')).to.equal(false)
         expect(headers.has('etag')).to.equal(false)
         expect(headers.get('x-content-type-options')).to.equal('nosniff')
@@ -301,27 +302,27 @@ describe('around the routes', () => {
 
     it('is the same under /v1 and at the root', async () => {
       for (const path of ['/prices?limit=5', '/items/metadata', '/fx', '/bids?limit=0', '/prices/candles']) {
-        expect((await world.get(`/v1${path}`)).text, path).to.equal((await world.get(path)).text)
+        expect((await scenario.get(`/v1${path}`)).text, path).to.equal((await scenario.get(path)).text)
       }
     })
   })
 
   describe('the redirect', () => {
     it("leads to the row's own URL, else to the marketplace's page of the item, without a key", async () => {
-      const own = world.rows.find(row => row.side === 'ask' && row.url !== null)
-      const template = world.rows.find(
-        row => row.side === 'ask' && row.url === null && row.itemId === world.items.full.item_id,
+      const own = scenario.rows.find(row => row.side === 'ask' && row.url !== null)
+      const template = scenario.rows.find(
+        row => row.side === 'ask' && row.url === null && row.itemId === scenario.items.full.item_id,
       )
       if (!own || !template) throw new Error('the market has no such rows')
-      const first = await world.get(`/v1/r/${own.provider}/${own.itemId}`, { as: null })
+      const first = await scenario.get(`/v1/r/${own.provider}/${own.itemId}`, { as: null })
       expect([first.status, first.headers.get('location')]).to.deep.equal([302, uriOf(own.url as string)])
-      const second = await world.get(`/r/${template.provider}/${template.itemId}`, { as: null })
+      const second = await scenario.get(`/r/${template.provider}/${template.itemId}`, { as: null })
       expect(second.status).to.equal(302)
       expect(second.headers.get('location')).to.match(/^https:\/\/[^/]+\/.*AK-47/)
     })
 
     it('never leaves the web, whatever a provider sent', async () => {
-      const row = world.rows.find(one => one.side === 'ask' && one.itemId === world.items.full.item_id)
+      const row = scenario.rows.find(one => one.side === 'ask' && one.itemId === scenario.items.full.item_id)
       if (!row) throw new Error('the market has no such row')
       for (const url of [
         'javascript:alert(1)',
@@ -330,20 +331,20 @@ describe('around the routes', () => {
         '//evil.example',
         'http://a\r\nSet-Cookie: x=1',
       ]) {
-        await world.write({ rows: [{ ...row, url }] })
-        const { status, headers } = await world.get(`/r/${row.provider}/${row.itemId}`, { as: null })
+        await scenario.write({ rows: [{ ...row, url }] })
+        const { status, headers } = await scenario.get(`/r/${row.provider}/${row.itemId}`, { as: null })
         expect(status, url).to.equal(302)
         expect(headers.get('location'), url).to.match(/^https:\/\/[a-z0-9.-]+\/[^\r\n]*$/)
         expect(headers.get('location'), url).not.to.include('evil')
         expect(headers.has('set-cookie')).to.equal(false)
       }
-      await world.write({ rows: [row] })
+      await scenario.write({ rows: [row] })
     })
 
     it('knows no other providers and items', async () => {
-      expectError(await world.get('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
+      expectError(await scenario.get('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
       for (const id of ['2000000000', 'x', '-1', '1.5', '99999999999999999999']) {
-        expectError(await world.get(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')
+        expectError(await scenario.get(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')
       }
     })
   })
@@ -360,7 +361,7 @@ describe('around the routes', () => {
       '/sales?limit=x',
       '/r/provider_01/1',
     ]) {
-      const headers = { authorization: `Bearer ${world.keys.quant}`, cookie: 'secret-cookie' }
+      const headers = { authorization: `Bearer ${scenario.keys.quant}`, cookie: 'secret-cookie' }
       const answer = await fetch(roles.baseUrl + path, { headers, redirect: 'manual' })
       await answer.body?.cancel()
       answers.push(answer)
@@ -377,6 +378,6 @@ describe('around the routes', () => {
       answers.map(answer => [answer.headers.get('x-request-id'), answer.status]),
     )
     expect(lines.map(line => line.route)).to.deep.equal(['/prices', '/fx', 'none', '/sales', '/r/:provider/:item_id'])
-    for (const secret of ['secret-', ...Object.values(world.keys)]) expect(text).not.to.include(secret)
+    for (const secret of ['secret-', ...Object.values(scenario.keys)]) expect(text).not.to.include(secret)
   })
 })

@@ -8,7 +8,7 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const CLIENTS = 64
@@ -29,26 +29,26 @@ interface Key {
 describe('rate limits and quotas', () => {
   const platform = useServers()
   const tiers = loadTiers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   let roots: string[]
 
   before('two API processes on one market', async function () {
     this.timeout(180_000)
-    world = await openApiWorld(platform, 5)
+    scenario = await openApiScenario(platform, 5)
     const processes = await Promise.all([platform.spawnRole('api'), platform.spawnRole('api')])
     roots = await Promise.all(processes.map(one => one.baseUrl(START_LIMIT_MS)))
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   async function rootKey(tier: Tier): Promise<Key> {
-    const made = await createAccountWithKey(world.database, { tier })
+    const made = await createAccountWithKey(scenario.database, { tier })
     return { text: made.key, id: made.key_id }
   }
 
   async function childKey(lowered: { quota?: number; rate?: number }): Promise<Key> {
-    const root = await createAccountWithKey(world.database, { tier: 'quant' })
+    const root = await createAccountWithKey(scenario.database, { tier: 'quant' })
     const text = newKeyText('child')
-    const [row] = await world.database.rows<{ id: string }>(
+    const [row] = await scenario.database.rows<{ id: string }>(
       `INSERT INTO api_keys (account_id, kind, root_key_id, hash, name,
          quota_requests_per_month_override, rate_requests_per_minute_override)
        VALUES ($1, 'child', $2, decode($3, 'hex'), 'one', $4, $5) RETURNING id`,
@@ -85,7 +85,7 @@ describe('rate limits and quotas', () => {
   const refused = (replies: readonly Reply[]) => replies.filter(({ status }) => status === 429)
   const thisMonth = () => new Date().toISOString().slice(0, 7)
   const monthCount = async (key: Key) =>
-    Number(await world.redis.get(monthKey(key.id, thisMonth(), platform.namespace)))
+    Number(await scenario.redis.get(monthKey(key.id, thisMonth(), platform.namespace)))
 
   for (const [tier, count] of [
     ['quant', 420],
@@ -109,10 +109,10 @@ describe('rate limits and quotas', () => {
         const highest = perMonth - (window - 1) * perMinute - 1
         expect(left.sort((a, b) => b - a)).to.deep.equal(Array.from({ length: perMinute }, (_, i) => highest - i))
         expect(await monthCount(key)).to.equal(window * perMinute)
-        const life = await world.redis.pttl(minuteKey(key.id, platform.namespace))
+        const life = await scenario.redis.pttl(minuteKey(key.id, platform.namespace))
         expect(life).to.be.within(1, 60_000)
         // As if its time were over; the next request begins a window of its own.
-        await world.redis.pexpire(minuteKey(key.id, platform.namespace), 0)
+        await scenario.redis.pexpire(minuteKey(key.id, platform.namespace), 0)
       }
     })
 
@@ -202,12 +202,12 @@ describe('rate limits and quotas', () => {
   })
 
   it('an address gets 60 requests a minute without a valid key, whatever it asks for', async () => {
-    const keys = await world.redis.keys(`${platform.namespace}address-requests*`)
-    if (keys.length > 0) await world.redis.del(...keys)
+    const keys = await scenario.redis.keys(`${platform.namespace}address-requests*`)
+    if (keys.length > 0) await scenario.redis.del(...keys)
     const unknown = { text: newKeyText('root'), id: '' }
     const asked = await Promise.all(
       Array.from({ length: 90 }, (_, i) => {
-        const paths = ['/fx', '/nothing', `/r/provider_01/${world.items.full.item_id}`]
+        const paths = ['/fx', '/nothing', `/r/provider_01/${scenario.items.full.item_id}`]
         return ask(i % 2 === 0 ? null : unknown, paths[i % 3], i % 2)
       }),
     )

@@ -8,7 +8,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { PHASES } from '#schemas/values/phase.ts'
 import { headKey, itemKey, listingKey } from '#schemas/views/live-keys.ts'
-import { type ApiWorld, type ModelRow, openApiWorld, uriOf } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, type ModelRow, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { adaptive, hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
 import { modelUrl } from '#test/oracles/marketplace-url.ts'
@@ -23,15 +23,15 @@ const query = (parameters: Record<string, string | number | string[]>): string =
 
 describe('GET /prices and /bids', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform)
+    scenario = await openApiScenario(platform)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const rowsOf = (side: Side, fits: (row: ModelRow) => boolean = () => true): ModelRow[] =>
-    world.rows
+    scenario.rows
       .filter(row => row.side === side && fits(row))
       .sort(
         (a, b) =>
@@ -43,13 +43,13 @@ describe('GET /prices and /bids', () => {
   /** The entry that a row should become. */
   function entryOf(row: ModelRow, options: { currency?: string; withUrl?: boolean } = {}) {
     const { currency = 'USD', withUrl = row.side === 'ask' } = options
-    const item = world.catalog.find(one => one.item_id === row.itemId)
-    const provider = world.providers.find(one => one.key === row.provider) as Provider
+    const item = scenario.catalog.find(one => one.item_id === row.itemId)
+    const provider = scenario.providers.find(one => one.key === row.provider) as Provider
     if (!item) throw new Error(`no item ${row.itemId}`)
     const amount =
       row.currency === currency
         ? { over: BigInt(row.price), under: 100n }
-        : majorUnits(row.priceMicroUsd, world.rates[currency] as string)
+        : majorUnits(row.priceMicroUsd, scenario.rates[currency] as string)
     const price = [Number(hundredths(amount)), adaptive(amount)] as const
     const { market_hash_name, phase } = item
     return {
@@ -62,12 +62,12 @@ describe('GET /prices and /bids', () => {
             lowest_ask: price[0],
             lowest_ask_decimal: price[1],
             quantity: row.quantity,
-            link: `${world.roles.baseUrl}/r/${row.provider}/${row.itemId}`,
+            link: `${scenario.roles.baseUrl}/r/${row.provider}/${row.itemId}`,
             ...(withUrl && { url: row.url ? uriOf(row.url) : modelUrl(provider.link_template, item) }),
           }
         : { highest_bid: price[0], highest_bid_decimal: price[1], num_bids: row.quantity }),
       timestamp: iso(row.seenAt),
-      last_updated: iso(Math.max(row.seenAt, world.refreshedAt[row.side][row.provider] ?? 0)),
+      last_updated: iso(Math.max(row.seenAt, scenario.refreshedAt[row.side][row.provider] ?? 0)),
     }
   }
 
@@ -78,8 +78,8 @@ describe('GET /prices and /bids', () => {
     expected: { rows: ModelRow[]; filters: object; queried?: string[]; as?: 'free' | 'starter' | 'pro' | 'quant' },
   ): Promise<void> {
     const { rows, filters, as = 'quant' } = expected
-    const allKeys = world.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(one => one.key)
-    const answer = await world.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${query(parameters)}`, { as })
+    const allKeys = scenario.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(one => one.key)
+    const answer = await scenario.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${query(parameters)}`, { as })
     expect(answer.status, answer.text).to.equal(200)
     const body = (side === 'ask' ? pricesReply : bidsReply).parse(answer.body)
     const currency = String(parameters.currency ?? 'USD')
@@ -108,7 +108,7 @@ describe('GET /prices and /bids', () => {
       const tiers = side === 'ask' ? (['free', 'starter', 'pro', 'quant'] as const) : (['starter', 'quant'] as const)
       for (const as of tiers)
         it(`of an item by its id, on ${as}`, async () => {
-          const { item_id } = world.items.full
+          const { item_id } = scenario.items.full
           await expectListing(
             side,
             { item_id },
@@ -117,13 +117,13 @@ describe('GET /prices and /bids', () => {
         })
 
       it('of an item by its name', async () => {
-        const { market_hash_name, item_id } = world.items.full
+        const { market_hash_name, item_id } = scenario.items.full
         const rows = rowsOf(side, row => row.itemId === item_id)
         await expectListing(side, { market_hash_name }, { rows, filters: { market_hash_name } })
       })
 
       it('of one phase of a finish', async () => {
-        for (const { market_hash_name, phase, item_id } of world.items.phases) {
+        for (const { market_hash_name, phase, item_id } of scenario.items.phases) {
           const rows = rowsOf(side, row => row.itemId === item_id)
           const filters = { market_hash_name, phase: phase as string }
           await expectListing(side, filters, { rows, filters })
@@ -131,7 +131,7 @@ describe('GET /prices and /bids', () => {
       })
 
       it('of the entry of a finish by its id are that entry alone', async () => {
-        const { item_id } = world.items.finish
+        const { item_id } = scenario.items.finish
         await expectListing(
           side,
           { item_id },
@@ -140,8 +140,8 @@ describe('GET /prices and /bids', () => {
       })
 
       it('of a finish by its name are merged per provider', async () => {
-        const { market_hash_name, item_id } = world.items.finish
-        const ids = [item_id, ...world.items.phases.map(item => item.item_id)]
+        const { market_hash_name, item_id } = scenario.items.finish
+        const ids = [item_id, ...scenario.items.phases.map(item => item.item_id)]
         const groups = Map.groupBy(
           rowsOf(side, row => ids.includes(row.itemId)),
           row => row.provider,
@@ -164,7 +164,7 @@ describe('GET /prices and /bids', () => {
 
       it('of a phase alone are those of all items of the phase', async () => {
         for (const phase of PHASES) {
-          const ids = new Set(world.catalog.filter(item => item.phase === phase).map(item => item.item_id))
+          const ids = new Set(scenario.catalog.filter(item => item.phase === phase).map(item => item.item_id))
           const rows = rowsOf(side, row => ids.has(row.itemId))
           await expectListing(side, { phase }, { rows, filters: { phase } })
           await expectListing(side, { phase, limit: 7, offset: 5 }, { rows, filters: { phase } })
@@ -172,7 +172,7 @@ describe('GET /prices and /bids', () => {
       })
 
       it('by id, with a name and a phase that are ignored', async () => {
-        const { item_id } = world.items.full
+        const { item_id } = scenario.items.full
         const parameters = { item_id, market_hash_name: 'No such thing', phase: 'Ruby' }
         await expectListing(side, parameters, {
           rows: rowsOf(side, row => row.itemId === item_id),
@@ -181,7 +181,7 @@ describe('GET /prices and /bids', () => {
       })
 
       it('of some providers, in whatever order and number they are named', async () => {
-        const { item_id } = world.items.full
+        const { item_id } = scenario.items.full
         const keys = ['provider_41', 'provider_02', 'provider_41', 'provider_04']
         const queried = ['provider_02', 'provider_04', 'provider_41']
         const rows = rowsOf(side, row => row.itemId === item_id && queried.includes(row.provider))
@@ -197,7 +197,7 @@ describe('GET /prices and /bids', () => {
 
       for (const currency of ['EUR', 'CNY', 'JPY', 'BTC', 'VEF', 'VEB'])
         it(`in ${currency}`, async () => {
-          const { item_id } = world.items.full
+          const { item_id } = scenario.items.full
           const rows = rowsOf(side, row => row.itemId === item_id)
           await expectListing(side, { item_id, currency }, { rows, filters: { item_id } })
         })
@@ -207,26 +207,26 @@ describe('GET /prices and /bids', () => {
         await expectListing(side, {}, { rows, filters: {} })
         for (const limit of [1, 37, 250, 1000]) {
           const last = Math.floor(rows.length / limit) * limit
-          const offsets = [0, limit, last, last + limit, world.random.integer(0, rows.length)]
+          const offsets = [0, limit, last, last + limit, scenario.random.integer(0, rows.length)]
           for (const offset of offsets) await expectListing(side, { limit, offset }, { rows, filters: {} })
         }
         const seen: object[] = []
         for (let offset = 0; offset < rows.length; offset += 100) {
-          const { body } = await world.get(`/${side === 'ask' ? 'prices' : 'bids'}?limit=100&offset=${offset}`)
+          const { body } = await scenario.get(`/${side === 'ask' ? 'prices' : 'bids'}?limit=100&offset=${offset}`)
           seen.push(...body.items)
         }
         expect(seen).to.deep.equal(rows.map(row => entryOf(row)))
       })
 
       it('of an item that nobody lists are none', async () => {
-        const { item_id } = world.items.unlisted
+        const { item_id } = scenario.items.unlisted
         await expectListing(side, { item_id }, { rows: [], filters: { item_id } })
       })
 
       it('of what the catalog does not know are a 404', async () => {
-        const unphased = query({ market_hash_name: world.items.full.market_hash_name, phase: 'Ruby' })
+        const unphased = query({ market_hash_name: scenario.items.full.market_hash_name, phase: 'Ruby' })
         for (const text of ['item_id=2000000000', 'market_hash_name=No+such+thing', unphased]) {
-          const { status, body } = await world.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${text}`)
+          const { status, body } = await scenario.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${text}`)
           expect([status, body.code], text).to.deep.equal([404, 'ITEM_NOT_FOUND'])
         }
       })
@@ -234,24 +234,24 @@ describe('GET /prices and /bids', () => {
   }
 
   describe('moments', () => {
-    const itemRows = () => rowsOf('ask', row => row.itemId === world.items.full.item_id)
-    const path = () => `/prices?item_id=${world.items.full.item_id}`
+    const itemRows = () => rowsOf('ask', row => row.itemId === scenario.items.full.item_id)
+    const path = () => `/prices?item_id=${scenario.items.full.item_id}`
 
     it('shows a change, a withdrawal and a new refresh time with the next answer', async () => {
       const [first, second, third] = itemRows() as [ModelRow, ModelRow, ModelRow]
       const changed = { ...first, price: first.price + 1, priceMicroUsd: first.priceMicroUsd + 10_000 }
       const at = Math.max(...itemRows().map(row => row.seenAt)) + 86_400_000
-      const refreshedAt = { ...world.refreshedAt, ask: { ...world.refreshedAt.ask, [third.provider]: at } }
-      await world.write({ rows: [changed], removed: [second], refreshedAt })
-      const { body } = await world.get(path())
+      const refreshedAt = { ...scenario.refreshedAt, ask: { ...scenario.refreshedAt.ask, [third.provider]: at } }
+      await scenario.write({ rows: [changed], removed: [second], refreshedAt })
+      const { body } = await scenario.get(path())
       const found = new Map(body.items.map((entry: { provider: string }) => [entry.provider, entry]))
       expect(found.get(first.provider)).to.deep.equal(entryOf(changed))
       expect(found.has(second.provider)).to.equal(false)
       expect(found.get(third.provider)).to.have.property('last_updated', iso(at))
-      const listed = await world.get(`/prices?providers=${second.provider}`)
+      const listed = await scenario.get(`/prices?providers=${second.provider}`)
       expect(listed.body.items.map((entry: { item_id: number }) => entry.item_id)).not.to.include(second.itemId)
-      await world.write({ rows: [first, second] })
-      expect((await world.get(path())).body.items).to.deep.equal(itemRows().map(row => entryOf(row)))
+      await scenario.write({ rows: [first, second] })
+      expect((await scenario.get(path())).body.items).to.deep.equal(itemRows().map(row => entryOf(row)))
     })
 
     it('never mixes the states before and after a flush', async () => {
@@ -260,20 +260,20 @@ describe('GET /prices and /bids', () => {
       const state = (n: number) => ({
         rows: rows.map(row => ({ ...row, quantity: n + 1, seenAt: base })),
         refreshedAt: {
-          ...world.refreshedAt,
-          ask: Object.fromEntries(world.providers.map(({ key }) => [key, base + n * 1000])),
+          ...scenario.refreshedAt,
+          ask: Object.fromEntries(scenario.providers.map(({ key }) => [key, base + n * 1000])),
         },
       })
-      await world.write(state(0))
+      await scenario.write(state(0))
       let isWriting = true
       const writes = (async () => {
-        for (let n = 1; n <= 150; n++) await world.write(state(n))
+        for (let n = 1; n <= 150; n++) await scenario.write(state(n))
         isWriting = false
       })()
       const seen = new Set<number>()
       const read = async () => {
         while (isWriting) {
-          const { body } = await world.get(path())
+          const { body } = await scenario.get(path())
           const quantities = new Set<number>(body.items.map((entry: { quantity: number }) => entry.quantity))
           const refreshes = new Set<string>(body.items.map((entry: { last_updated: string }) => entry.last_updated))
           expect(quantities.size).to.equal(1)
@@ -285,14 +285,14 @@ describe('GET /prices and /bids', () => {
       }
       await Promise.all([writes, read(), read(), read()])
       expect(seen.size, 'states seen').to.be.greaterThan(3)
-      await world.write({ rows })
+      await scenario.write({ rows })
     })
 
     it('never mixes them within a page of the listing either', async () => {
-      const [provider] = world.providers as [Provider]
+      const [provider] = scenario.providers as [Provider]
       const all = rowsOf('ask', row => row.provider === provider.key)
       // One partition alone changes, so that every answer must show it before or after.
-      const partition = partitionOfItem(world.items.full.item_id)
+      const partition = partitionOfItem(scenario.items.full.item_id)
       const moving = all.filter(row => partitionOfItem(row.itemId) === partition)
       const staying = all.filter(row => partitionOfItem(row.itemId) !== partition)
       const idsOf = (rows: ModelRow[]) => rows.map(row => row.itemId).join()
@@ -300,16 +300,16 @@ describe('GET /prices and /bids', () => {
       let isWriting = true
       const writing = (async () => {
         for (let n = 0; n < 60; n++) {
-          await world.write(n % 2 === 0 ? { removed: moving } : { rows: moving })
+          await scenario.write(n % 2 === 0 ? { removed: moving } : { rows: moving })
           // A market that never rests would force pages to be taken as they are.
-          for (let reads = 0; reads < 4; reads++) await world.get('/prices?limit=1')
+          for (let reads = 0; reads < 4; reads++) await scenario.get('/prices?limit=1')
         }
         isWriting = false
       })()
       const seen = new Set<string>()
       const read = async () => {
         while (isWriting) {
-          const { body } = await world.get(`/prices?providers=${provider.key}&limit=1000`)
+          const { body } = await scenario.get(`/prices?providers=${provider.key}&limit=1000`)
           const ids = body.items.map((entry: { item_id: number }) => entry.item_id)
           expect(states).to.include(ids.join())
           expect(body.pagination.total).to.equal(ids.length)
@@ -318,61 +318,63 @@ describe('GET /prices and /bids', () => {
       }
       await Promise.all([writing, read(), read()])
       expect(seen.size).to.equal(2)
-      await world.write({ rows: moving })
+      await scenario.write({ rows: moving })
     })
 
     it('follows a rebuild into its generation without an empty answer', async () => {
       const rows = itemRows()
-      const partition = partitionOfItem(world.items.full.item_id)
+      const partition = partitionOfItem(scenario.items.full.item_id)
       const expected = JSON.stringify(rows.map(row => entryOf(row)))
       const unlink = async (generation: number) => {
-        const keys = world.providers.map(({ key }) => listingKey(partition, generation, 'ask', key, platform.namespace))
-        const own = itemKey(partition, generation, 'ask', world.items.full.item_id, platform.namespace)
-        await world.redis.unlink(own, ...keys)
+        const keys = scenario.providers.map(({ key }) =>
+          listingKey(partition, generation, 'ask', key, platform.namespace),
+        )
+        const own = itemKey(partition, generation, 'ask', scenario.items.full.item_id, platform.namespace)
+        await scenario.redis.unlink(own, ...keys)
       }
-      await world.get(path())
-      await world.write({ rows: world.rows, generation: 9 })
+      await scenario.get(path())
+      await scenario.write({ rows: scenario.rows, generation: 9 })
       await unlink(3)
-      expect(JSON.stringify((await world.get(path())).body.items)).to.equal(expected)
+      expect(JSON.stringify((await scenario.get(path())).body.items)).to.equal(expected)
       let isSwitching = true
       const read = async () => {
         while (isSwitching) {
-          const { status, body } = await world.get(path())
+          const { status, body } = await scenario.get(path())
           expect(status).to.equal(200)
           expect(JSON.stringify(body.items)).to.equal(expected)
         }
       }
       const switching = (async () => {
         for (let generation = 10; generation < 20; generation++) {
-          await world.write({ rows: world.rows, generation })
+          await scenario.write({ rows: scenario.rows, generation })
           await unlink(generation - 1)
-          await world.get('/prices?limit=5')
+          await scenario.get('/prices?limit=5')
         }
         isSwitching = false
       })()
       await Promise.all([switching, read(), read()])
-      const { body } = await world.get('/prices?limit=1000')
+      const { body } = await scenario.get('/prices?limit=1000')
       expect(body.items).to.deep.equal(
         rowsOf('ask')
           .slice(0, 1000)
           .map(row => entryOf(row)),
       )
-      await world.write({ rows: world.rows })
+      await scenario.write({ rows: scenario.rows })
     })
 
     it('is unavailable, and not empty, while a partition has no view', async () => {
-      const head = headKey(partitionOfItem(world.items.full.item_id), platform.namespace)
-      const text = (await world.redis.get(head)) as string
-      await world.redis.del(head)
+      const head = headKey(partitionOfItem(scenario.items.full.item_id), platform.namespace)
+      const text = (await scenario.redis.get(head)) as string
+      await scenario.redis.del(head)
       const paths = [path(), '/prices', '/prices?phase=Ruby']
       for (const one of paths) {
-        const { status, body } = await world.get(one)
+        const { status, body } = await scenario.get(one)
         expect([status, body.code], one).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
       }
-      const bids = await world.get('/bids')
+      const bids = await scenario.get('/bids')
       expect([bids.status, bids.body.code]).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
-      await world.redis.set(head, text)
-      for (const one of paths) expect((await world.get(one)).status, one).to.equal(200)
+      await scenario.redis.set(head, text)
+      for (const one of paths) expect((await scenario.get(one)).status, one).to.equal(200)
     })
   })
 })

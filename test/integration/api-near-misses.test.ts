@@ -2,7 +2,7 @@
  * A name that no item has, on every route that selects an item: the 404 names the nearest one.
  */
 import { expect } from 'chai'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const MISS = 'AK-47 | Redlin (Field-Tested)'
@@ -10,18 +10,18 @@ const NEAREST = 'AK-47 | Redline (Field-Tested)'
 
 describe('a near miss of market_hash_name', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   let portfolio: string
 
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 5)
+    scenario = await openApiScenario(platform, 5)
     portfolio = (await post('/portfolio', { name: 'near' })).body.id
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const post = (path: string, body: object) =>
-    world.get(path, {
+    scenario.get(path, {
       method: 'POST',
       body: JSON.stringify(body),
       headers: { 'content-type': 'application/json' },
@@ -43,7 +43,7 @@ describe('a near miss of market_hash_name', () => {
     '/market/history/chart',
   ]) {
     it(`on GET ${path} is a 404 that names the nearest one, and a far one is a 404 without`, async () => {
-      const ask = (name: string) => world.get(`${path}?market_hash_name=${encodeURIComponent(name)}`)
+      const ask = (name: string) => scenario.get(`${path}?market_hash_name=${encodeURIComponent(name)}`)
       expect(codeAndDetail(await ask(MISS))).to.deep.equal(named)
       const far = await ask('no such thing')
       expect([far.status, far.body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
@@ -59,13 +59,13 @@ describe('a near miss of market_hash_name', () => {
   })
 
   it('is no miss where the name is right and the phase is not', async () => {
-    const { status, body } = await world.get(`/prices?market_hash_name=${encodeURIComponent(NEAREST)}&phase=Ruby`)
+    const { status, body } = await scenario.get(`/prices?market_hash_name=${encodeURIComponent(NEAREST)}&phase=Ruby`)
     expect([status, body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
     expect(body.detail).not.to.include('nearest')
   })
 
   it('on GET /items is 200 with none', async () => {
-    const { status, body } = await world.get(`/items?market_hash_name=${encodeURIComponent(MISS)}`)
+    const { status, body } = await scenario.get(`/items?market_hash_name=${encodeURIComponent(MISS)}`)
     expect([status, body.items]).to.deep.equal([200, []])
   })
 })

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { healthNextKey } from '#schemas/views/provider-health.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
@@ -18,12 +18,12 @@ const REDIS_TRIES = 24
 describe('outages', () => {
   const platform = useServers()
   const wires: Record<'redis' | 'clickhouse' | 'postgres', Wire> = {} as never
-  let world: ApiWorld
+  let scenario: ApiScenario
   let roles: StartedRoles
 
   before('a service whose servers can be cut off', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 5)
+    scenario = await openApiScenario(platform, 5)
     const { servers } = platform.config
     wires.redis = await layWire(servers.redis)
     wires.clickhouse = await layWire(servers.clickhouseReadOnly)
@@ -41,12 +41,12 @@ describe('outages', () => {
   })
   after('end of the service', async () => {
     await roles.stop()
-    await world.close()
+    await scenario.close()
     for (const wire of Object.values(wires)) await wire.close()
   })
 
   async function ask(path: string): Promise<[status: number, code: string | undefined]> {
-    const answer = await fetch(roles.baseUrl + path, { headers: { authorization: `Bearer ${world.keys.quant}` } })
+    const answer = await fetch(roles.baseUrl + path, { headers: { authorization: `Bearer ${scenario.keys.quant}` } })
     const body = (await answer.json()) as { code?: string }
     return [answer.status, body.code]
   }
@@ -60,7 +60,7 @@ describe('outages', () => {
       `${path} to answer ${status}`,
     )
   const isReady = async () => (await fetch(`${roles.baseUrl}/readyz`)).status === 200
-  const item = () => `item_id=${world.items.full.item_id}`
+  const item = () => `item_id=${scenario.items.full.item_id}`
 
   for (const isLong of [false, true])
     it(`of Redis${isLong ? ', longer than its client tries' : ''}: nothing is let through uncounted`, async function () {
@@ -97,7 +97,9 @@ describe('outages', () => {
     await wires.postgres.cut()
     expect(await ask('/fx')).to.deep.equal([200, undefined])
     await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
-    const redirect = await fetch(`${roles.baseUrl}/r/provider_01/${world.items.full.item_id}`, { redirect: 'manual' })
+    const redirect = await fetch(`${roles.baseUrl}/r/provider_01/${scenario.items.full.item_id}`, {
+      redirect: 'manual',
+    })
     expect(redirect.status, 'the redirect needs no key').to.equal(302)
     await wires.postgres.mend()
     await becomes('/fx', 200)
@@ -105,13 +107,13 @@ describe('outages', () => {
 
   it('of the exchange rates: dollars go on, all else is unavailable', async () => {
     const key = fxCurrentKey(platform.namespace)
-    const table = (await world.redis.get(key)) as string
-    await world.redis.del(key)
+    const table = (await scenario.redis.get(key)) as string
+    await scenario.redis.del(key)
     await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
     expect(await ask(`/prices?${item()}&currency=EUR`)).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     expect(await ask(`/prices?${item()}&currency=USD`)).to.deep.equal([200, undefined])
     expect(await ask(`/prices?${item()}&currency=eur`)).to.deep.equal([422, 'VALIDATION_ERROR'])
-    await world.redis.set(key, table)
+    await scenario.redis.set(key, table)
     await becomes(`/prices?${item()}&currency=EUR`, 200)
     await becomes('/prices?currency=ZZZ', 422, 'VALIDATION_ERROR')
   })
@@ -120,9 +122,9 @@ describe('outages', () => {
     // What used to happen: after a wipe of Redis every provider was told as down, with nothing listed.
     const key = healthNextKey(platform.namespace)
     await becomes('/providers', 200)
-    await world.redis.del(key)
+    await scenario.redis.del(key)
     await becomes('/providers', 503, 'SERVICE_UNAVAILABLE')
-    await world.redis.set(key, '0')
+    await scenario.redis.set(key, '0')
     await becomes('/providers', 200)
   })
 

@@ -13,7 +13,7 @@ import {
   storeChanges,
   storeRates,
 } from '#test/fixtures/api-records.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
@@ -27,20 +27,20 @@ describe('stored records', () => {
   const platform = useServers()
   const place = useClickhouse(platform)
   const now = Date.now()
-  let world: ApiWorld
+  let scenario: ApiScenario
   let changes: StoredChange[]
   const rateDays = makeRateDays(now)
 
   before('records behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 0)
-    const { items, random } = world
+    scenario = await openApiScenario(platform, 0)
+    const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)
     changes = makeChanges(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 1_500 })
     await storeChanges(place, changes)
     await storeRates(place, rateDays)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const converted = (micro: number, currency: string, at: number) => convertedAt(rateDays, micro, currency, at)
 
@@ -56,7 +56,7 @@ describe('stored records', () => {
     })
 
     async function read(parameters: string, as: 'free' | 'pro' = 'pro') {
-      const answer = await world.get(`/v1/prices/candles?${parameters}`, { as })
+      const answer = await scenario.get(`/v1/prices/candles?${parameters}`, { as })
       expect(answer.status, answer.text).to.equal(200)
       const body = candlesReply.parse(answer.body)
       return { ...body, start: Date.parse(body.meta.start), end: Date.parse(body.meta.end) }
@@ -65,7 +65,7 @@ describe('stored records', () => {
     for (const [interval, ms] of Object.entries(INTERVALS))
       for (const currency of ['USD', 'EUR'])
         it(`of ${interval} in ${currency} are those of the changes`, async () => {
-          const { item_id, market_hash_name } = world.items.full
+          const { item_id, market_hash_name } = scenario.items.full
           const start = iso(Math.floor((now - 5 * DAY) / DAY) * DAY)
           const { meta, data, end } = await read(
             `item_id=${item_id}&interval=${interval}&currency=${currency}&start=${start}`,
@@ -84,7 +84,7 @@ describe('stored records', () => {
         })
 
     it('of a lookback are completed ones alone', async () => {
-      const { item_id } = world.items.full
+      const { item_id } = scenario.items.full
       const { data, start, end } = await read(`item_id=${item_id}&interval=1h&lookback=48h`)
       expect(end - start).to.equal(48 * 3_600_000)
       expect(end).to.be.at.most(Date.now())
@@ -93,7 +93,7 @@ describe('stored records', () => {
     })
 
     it('on free are those of whole days', async () => {
-      const { item_id } = world.items.full
+      const { item_id } = scenario.items.full
       const { data, start, end } = await read(`item_id=${item_id}&lookback=5&fill=false`, 'free')
       expect(end - start).to.equal(5 * DAY)
       const expected = modelCandles(asks(item_id), DAY).filter(one => one.t >= start && one.t < end)
@@ -101,7 +101,7 @@ describe('stored records', () => {
     })
 
     it('fill empty buckets with the close before them', async () => {
-      const { item_id } = world.items.full
+      const { item_id } = scenario.items.full
       const { data, start, end } = await read(`item_id=${item_id}&interval=1h&lookback=3d&fill=true`)
       const known = modelCandles(asks(item_id), INTERVALS['1h'])
       const buckets = Array.from({ length: (end - start) / INTERVALS['1h'] }, (_, i) => start + i * INTERVALS['1h'])
@@ -128,7 +128,7 @@ describe('stored records', () => {
     })
 
     it('of a finish by its name hold the asks of all its phases side by side', async () => {
-      const { finish, phases } = world.items
+      const { finish, phases } = scenario.items
       const start = iso(Math.floor((now - 5 * DAY) / DAY) * DAY)
       const name = encodeURIComponent(finish.market_hash_name)
       const { data, meta, end } = await read(`market_hash_name=${name}&interval=1d&start=${start}`)
@@ -157,13 +157,13 @@ describe('stored records', () => {
         .filter(change => change.side === 'ask' && change.change !== 'removed' && fits(change))
         .sort(order)
         .map(change => {
-          const item = world.catalog.find(one => one.item_id === change.item_id)
+          const item = scenario.catalog.find(one => one.item_id === change.item_id)
           const micro = change.price_micro_usd as number
           return {
             item_id: change.item_id,
             market_hash_name: item?.market_hash_name,
             phase: item?.phase,
-            provider: world.providers.find(one => one.key === change.provider)?.display_name,
+            provider: scenario.providers.find(one => one.key === change.provider)?.display_name,
             time: iso(change.seen_at),
             price: change.currency === currency ? change.price : converted(micro, currency, change.seen_at),
             currency,
@@ -176,7 +176,7 @@ describe('stored records', () => {
       const items: object[] = []
       let cursor = ''
       for (let page = 0; ; page++) {
-        const answer = await world.get(`/v1/prices/history?${parameters}${cursor}`)
+        const answer = await scenario.get(`/v1/prices/history?${parameters}${cursor}`)
         expect(answer.status, answer.text).to.equal(200)
         const body = historyReply.parse(answer.body)
         expect(body.meta.result_count).to.equal(body.items.length)
@@ -194,7 +194,7 @@ describe('stored records', () => {
 
     for (const currency of ['USD', 'EUR', 'CNY'])
       it(`of an item in ${currency}, newest first, page by page`, async () => {
-        const { item_id } = world.items.full
+        const { item_id } = scenario.items.full
         const expected = recordsOf(change => change.item_id === item_id, currency)
         for (const limit of [1000, 17]) {
           expect(await pages(`item_id=${item_id}&currency=${currency}&limit=${limit}`)).to.deep.equal(expected)
@@ -203,7 +203,7 @@ describe('stored records', () => {
       })
 
     it('of a finish by its name, of one phase, and of one provider', async () => {
-      const { finish, phases } = world.items
+      const { finish, phases } = scenario.items
       const ids = [finish, ...phases].map(item => item.item_id)
       const name = `market_hash_name=${encodeURIComponent(finish.market_hash_name)}`
       expect(await pages(`${name}&limit=1000`)).to.deep.equal(recordsOf(change => ids.includes(change.item_id)))
@@ -215,7 +215,7 @@ describe('stored records', () => {
     })
 
     it('from start (included) to end (excluded)', async () => {
-      const { item_id } = world.items.full
+      const { item_id } = scenario.items.full
       const own = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
       const [end, start] = [own[10]?.seen_at as number, own[60]?.seen_at as number]
       const found = await pages(`item_id=${item_id}&start=${iso(start)}&end=${iso(end)}&limit=9`)
@@ -225,7 +225,7 @@ describe('stored records', () => {
     })
 
     it('keeps its pages while records are added', async () => {
-      const { item_id } = world.items.full
+      const { item_id } = scenario.items.full
       const expected = recordsOf(change => change.item_id === item_id)
       const [last] = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
       const found = await pages(`item_id=${item_id}&limit=40`, async page => {
@@ -236,15 +236,15 @@ describe('stored records', () => {
     })
 
     it('takes no cursor but its own', async () => {
-      const { item_id } = world.items.full
-      const { body } = await world.get(`/prices/history?item_id=${item_id}&limit=5`)
+      const { item_id } = scenario.items.full
+      const { body } = await scenario.get(`/prices/history?item_id=${item_id}&limit=5`)
       const cursor = body.pagination.next_cursor
       const others = [
-        `item_id=${world.items.finish.item_id}&cursor=${cursor}`,
+        `item_id=${scenario.items.finish.item_id}&cursor=${cursor}`,
         `item_id=${item_id}&provider=provider_07&cursor=${cursor}`,
       ]
       for (const query of [...others, `item_id=${item_id}&cursor=x${cursor}`, `item_id=${item_id}&cursor=abc`]) {
-        const answer = await world.get(`/prices/history?${query}`)
+        const answer = await scenario.get(`/prices/history?${query}`)
         expect(answer.status, query).to.equal(422)
         expect(answer.body.detail[0].loc).to.deep.equal(['query', 'cursor'])
       }
@@ -253,7 +253,7 @@ describe('stored records', () => {
 
   it('are unavailable in a currency of which no day is known', async () => {
     for (const path of ['/prices/candles?interval=1h', '/prices/history?limit=1']) {
-      const { status, body } = await world.get(`${path}&item_id=${world.items.full.item_id}&currency=VEF`)
+      const { status, body } = await scenario.get(`${path}&item_id=${scenario.items.full.item_id}&currency=VEF`)
       expect([status, body.code], path).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     }
   })

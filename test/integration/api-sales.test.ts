@@ -11,7 +11,7 @@ import {
   storeRates,
   storeSales,
 } from '#test/fixtures/api-records.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -23,19 +23,19 @@ describe('GET /sales', () => {
   const place = useClickhouse(platform)
   const now = Date.now()
   const rateDays = makeRateDays(now)
-  let world: ApiWorld
+  let scenario: ApiScenario
   let sales: StoredSale[]
 
   before('sales behind the service', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 0)
-    const { items, random } = world
+    scenario = await openApiScenario(platform, 0)
+    const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)
     sales = makeSales(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 800 })
     await storeSales(place, sales)
     await storeRates(place, rateDays)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const order = (a: StoredSale, b: StoredSale): number =>
     b.sold_at - a.sold_at ||
@@ -47,7 +47,7 @@ describe('GET /sales', () => {
       .filter(fits)
       .sort(order)
       .map(sale => {
-        const item = world.catalog.find(one => one.item_id === sale.item_id)
+        const item = scenario.catalog.find(one => one.item_id === sale.item_id)
         const { inspect_in_game: in_game, screenshot_front } = sale
         return {
           date: iso(sale.sold_at),
@@ -75,7 +75,7 @@ describe('GET /sales', () => {
     const items: object[] = []
     let cursor = from === undefined ? '' : `&cursor=${from}`
     for (;;) {
-      const answer = await world.get(`/v1/sales?${parameters}${cursor}`)
+      const answer = await scenario.get(`/v1/sales?${parameters}${cursor}`)
       expect(answer.status, answer.text).to.equal(200)
       const body = salesReply.parse(answer.body)
       expect(body.meta.result_count).to.equal(body.items.length)
@@ -96,7 +96,7 @@ describe('GET /sales', () => {
   })
 
   it('of an item by id, by name and by phase', async () => {
-    const { full, finish, phases } = world.items
+    const { full, finish, phases } = scenario.items
     const { item_id, market_hash_name } = full
     expect(await pages(`item_id=${item_id}&phase=Ruby`)).to.deep.equal(
       recordsOf(sale => isShown(sale) && sale.item_id === item_id),
@@ -109,7 +109,7 @@ describe('GET /sales', () => {
       recordsOf(sale => isShown(sale) && ids.includes(sale.item_id)),
     )
     const { phase } = phases[0] as { phase: string }
-    const ofPhase = world.catalog.filter(item => item.phase === phase).map(item => item.item_id)
+    const ofPhase = scenario.catalog.filter(item => item.phase === phase).map(item => item.item_id)
     expect(await pages(`phase=${encodeURIComponent(phase)}`)).to.deep.equal(
       recordsOf(sale => isShown(sale) && ofPhase.includes(sale.item_id)),
     )
@@ -153,9 +153,9 @@ describe('GET /sales', () => {
 
   it('keeps its pages while sales are added', async () => {
     const expected = recordsOf(isShown)
-    const first = (await world.get('/sales?limit=100')).body
-    const { full } = world.items
-    const added = makeSales(world.random, { itemIds: [full.item_id], providers: PROVIDERS, now, days: 1, count: 5 })
+    const first = (await scenario.get('/sales?limit=100')).body
+    const { full } = scenario.items
+    const added = makeSales(scenario.random, { itemIds: [full.item_id], providers: PROVIDERS, now, days: 1, count: 5 })
     const late = added.map((sale, i) => ({ ...sale, sold_at: now + i, sale_id: `late-${i}` }))
     await storeSales(place, late, 10_000)
     const rest = await pages('limit=100', first.pagination.next_cursor)
@@ -163,7 +163,7 @@ describe('GET /sales', () => {
   })
 
   it('tells what it was asked for', async () => {
-    const { body } = await world.get('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
+    const { body } = await scenario.get('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
     expect(body.meta).to.deep.include({
       currency: 'USD',
       filters: {
@@ -178,14 +178,14 @@ describe('GET /sales', () => {
         charms: null,
         limit: 2,
       },
-      providers_queried: world.providers.filter(one => one.features.has_recent_sales).map(one => one.key),
+      providers_queried: scenario.providers.filter(one => one.features.has_recent_sales).map(one => one.key),
     })
-    expect((await world.get('/sales', { as: 'pro' })).body.pagination.limit).to.equal(100)
-    expect((await world.get('/sales', { as: 'quant' })).body.pagination.limit).to.equal(1000)
+    expect((await scenario.get('/sales', { as: 'pro' })).body.pagination.limit).to.equal(100)
+    expect((await scenario.get('/sales', { as: 'quant' })).body.pagination.limit).to.equal(1000)
   })
 
   it('are unavailable in a currency of which no day is known', async () => {
-    const { status, body } = await world.get('/sales?limit=1&currency=VEF')
+    const { status, body } = await scenario.get('/sales?limit=1&currency=VEF')
     expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
   })
 })

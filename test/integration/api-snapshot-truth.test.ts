@@ -8,7 +8,7 @@ import { expect } from 'chai'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { hashOf, type Moment } from '#test/fixtures/snapshot-market.ts'
-import { openSnapshotWorld, type SnapshotWorld } from '#test/fixtures/snapshot-world.ts'
+import { openSnapshotScenario, type SnapshotScenario } from '#test/fixtures/snapshot-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -24,13 +24,13 @@ interface Entry {
 describe('a snapshot under running changes', function () {
   this.timeout(60_000 + SNAPSHOTS * 2_000)
   const platform = useServers()
-  let world: SnapshotWorld
+  let scenario: SnapshotScenario
   before('a market behind the service', async function () {
     this.timeout(180_000)
-    world = await openSnapshotWorld(platform)
-    await world.market.built()
+    scenario = await openSnapshotScenario(platform)
+    await scenario.market.built()
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   /** A partition's part of a body: provider → hash of its lines, in the order of the body. */
   function partsOf(lines: readonly string[]): Map<number, Map<string, string>> {
@@ -52,7 +52,7 @@ describe('a snapshot under running changes', function () {
 
   /** Moves all partitions at random until told to stop. */
   async function move(signal: AbortSignal): Promise<void> {
-    const { market } = world
+    const { market } = scenario
     await Promise.all(
       market.partitions.map(async partition => {
         while (!signal.aborted) {
@@ -66,13 +66,13 @@ describe('a snapshot under running changes', function () {
 
   /** Waits until a partition's manifest is another one than now: its builder is at work, and so is whoever moves. */
   async function newManifest(partition: number): Promise<void> {
-    const before = (await world.market.manifest(partition))?.next
-    const isNew = async (): Promise<boolean> => (await world.market.manifest(partition))?.next !== before
+    const before = (await scenario.market.manifest(partition))?.next
+    const isNew = async (): Promise<boolean> => (await scenario.market.manifest(partition))?.next !== before
     await eventually(isNew, BUILD_LIMIT_MS, 'a new manifest')
   }
 
   it(`is the table at one moment of each partition, ${SNAPSHOTS} times, and never goes back`, async () => {
-    const { market } = world
+    const { market } = scenario
     const { random } = market
     const stop = new AbortController()
     const moving = move(stop.signal)
@@ -84,13 +84,13 @@ describe('a snapshot under running changes', function () {
       for (let taken = 0; taken < SNAPSHOTS; taken++) {
         await newManifest(random.pick(market.partitions))
         const side: Side = random.chance(0.6) ? 'ask' : 'bid'
-        if (starts[side]++ % STARTS_OF_A_KEY === 0) keys[side] = await world.newKey('quant')
+        if (starts[side]++ % STARTS_OF_A_KEY === 0) keys[side] = await scenario.newKey('quant')
         const sold = market.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(({ key }) => key)
         const chosen = random.chance(0.7) ? sold : random.shuffle(sold).slice(0, random.integer(1, sold.length)).sort()
         const query = chosen === sold ? '' : `?${chosen.map(key => `providers=${key}`).join('&')}`
         const coding = random.pick(['gzip', 'identity'])
         const path = `/v1/${side === 'ask' ? 'prices' : 'bids'}${query}`
-        const answer = await world.send(path, keys[side], { headers: { 'accept-encoding': coding } })
+        const answer = await scenario.send(path, keys[side], { headers: { 'accept-encoding': coding } })
         expect(answer.status).to.equal(200)
         const lines = (await answer.text())
           .split('\n')

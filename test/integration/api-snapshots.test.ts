@@ -6,7 +6,7 @@ import { bidEntry, priceEntry } from '#schemas/api/listing.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { headKey } from '#schemas/views/live-keys.ts'
 import { manifestKey, segmentKey } from '#schemas/views/snapshot.ts'
-import { CLIENTS, openSnapshotWorld, type SnapshotWorld } from '#test/fixtures/snapshot-world.ts'
+import { CLIENTS, openSnapshotScenario, type SnapshotScenario } from '#test/fixtures/snapshot-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -18,16 +18,16 @@ const AT_ONCE_MS = 5_000
 describe('bulk snapshots', function () {
   this.timeout(120_000)
   const platform = useServers()
-  let world: SnapshotWorld
+  let scenario: SnapshotScenario
 
   before('a market behind the service', async function () {
     this.timeout(180_000)
-    world = await openSnapshotWorld(platform)
-    const { market } = world
+    scenario = await openSnapshotScenario(platform)
+    const { market } = scenario
     for (const partition of market.partitions) await market.flush(partition, market.randomRecords(partition, 120))
     await market.built()
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const plain = (body: string): string[] =>
     body === ''
@@ -38,7 +38,7 @@ describe('bulk snapshots', function () {
           .map(line => JSON.stringify(JSON.parse(line)))
 
   const stream = async (path: string, key: string, headers: Record<string, string> = {}) => {
-    const answer = await world.send(path, key, { headers })
+    const answer = await scenario.send(path, key, { headers })
     return { status: answer.status, headers: answer.headers, text: await answer.text() }
   }
 
@@ -46,7 +46,7 @@ describe('bulk snapshots', function () {
 
   describe('hold', () => {
     it('the asks of the live table in the order of listings, each as GET /prices has it', async () => {
-      const { market, keys } = world
+      const { market, keys } = scenario
       const { status, headers, text } = await stream('/v1/prices', keys.pro)
       expect(status).to.equal(200)
       expect(headers.get('content-type')).to.equal('application/x-ndjson')
@@ -61,22 +61,22 @@ describe('bulk snapshots', function () {
       expect(headers.get('x-request-id')).to.be.a('string')
       expect(headers.get('vary')).to.equal('Accept-Encoding')
       const { item_id } = JSON.parse(lines[0] ?? '{}')
-      const listed = await world.send(`/v1/prices?item_id=${item_id}`, keys.quant, { method: 'GET' })
+      const listed = await scenario.send(`/v1/prices?item_id=${item_id}`, keys.quant, { method: 'GET' })
       const { items } = (await listed.json()) as { items: object[] }
       const ofItem = lines.filter(line => JSON.parse(line).item_id === item_id)
       expect(items.map(item => JSON.stringify(item))).to.deep.equal(ofItem)
     })
 
     it('the bids, for starter too and without the version', async () => {
-      const { status, text } = await stream('/bids', world.keys.starter)
+      const { status, text } = await stream('/bids', scenario.keys.starter)
       expect(status).to.equal(200)
       const lines = plain(text)
-      expect(lines).to.deep.equal(world.market.lines('bid'))
+      expect(lines).to.deep.equal(scenario.market.lines('bid'))
       for (const line of lines) bidEntry.parse(JSON.parse(line))
     })
 
     it('only the providers that were asked for', async () => {
-      const { market, keys } = world
+      const { market, keys } = scenario
       const listing = [...new Set(market.lines('ask').map(line => JSON.parse(line).provider as string))].sort()
       for (const chosen of [listing.slice(0, 1), listing.slice(1, 4)]) {
         const query = chosen
@@ -90,7 +90,7 @@ describe('bulk snapshots', function () {
     })
 
     it('nothing, where providers list nothing', async () => {
-      const { market, keys } = world
+      const { market, keys } = scenario
       const listing = new Set(market.lines('ask').map(line => JSON.parse(line).provider))
       const silent = market.providers.find(({ key }) => !listing.has(key))?.key
       for (const coding of ['gzip', 'identity']) {
@@ -103,7 +103,7 @@ describe('bulk snapshots', function () {
 
     for (const [name, client] of Object.entries(CLIENTS))
       it(`the same for ${name}, packed and plain`, async () => {
-        const { market, keys, roles } = world
+        const { market, keys, roles } = scenario
         for (const [path, side] of [
           ['/v1/prices', 'ask'],
           ['/v1/bids', 'bid'],
@@ -118,7 +118,7 @@ describe('bulk snapshots', function () {
 
   describe('are told apart by ETag', () => {
     it('which stays while nothing changes, differs by coding, and answers 304 without a start', async () => {
-      const key = await world.newKey('pro')
+      const key = await scenario.newKey('pro')
       const first = await stream('/v1/prices', key, { 'accept-encoding': 'gzip' })
       const etag = first.headers.get('etag') ?? expect.fail('no ETag')
       const other = await stream('/v1/prices', key, { 'accept-encoding': 'identity' })
@@ -130,7 +130,7 @@ describe('bulk snapshots', function () {
         expect([same.status, same.text, same.headers.get('etag')]).to.deep.equal([304, '', etag])
         expect(remaining(same.headers)).to.equal(48)
       }
-      const { market } = world
+      const { market } = scenario
       await market.flush(0, market.randomRecords(0, 60))
       await market.built()
       const changed = await stream('/v1/prices', key, known)
@@ -152,25 +152,25 @@ describe('bulk snapshots', function () {
       ]
     for (const [name, path, tier, status, code] of cases)
       it(name, async () => {
-        const answer = await world.send(path, tier && world.keys[tier])
+        const answer = await scenario.send(path, tier && scenario.keys[tier])
         expect([answer.status, ((await answer.json()) as { code: string }).code]).to.deep.equal([status, code])
       })
 
     it('a client that takes neither coding', async () => {
-      const answer = await world.send('/v1/prices', world.keys.pro, { headers: { 'accept-encoding': '*;q=0' } })
+      const answer = await scenario.send('/v1/prices', scenario.keys.pro, { headers: { 'accept-encoding': '*;q=0' } })
       expect(answer.status).to.equal(400)
     })
 
     it('other methods, and leave GET alone', async () => {
-      const put = await world.send('/v1/prices', world.keys.pro, { method: 'PUT' })
+      const put = await scenario.send('/v1/prices', scenario.keys.pro, { method: 'PUT' })
       expect([put.status, put.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, POST, OPTIONS'])
-      const got = await world.send('/v1/prices?limit=1', world.keys.free, { method: 'GET' })
+      const got = await scenario.send('/v1/prices?limit=1', scenario.keys.free, { method: 'GET' })
       expect([got.status, got.headers.get('content-type')]).to.deep.equal([200, 'application/json; charset=utf-8'])
     })
   })
 
   it('count successful starts in 24 hours, for each key and endpoint by itself', async () => {
-    const key = await world.newKey('starter')
+    const key = await scenario.newKey('starter')
     for (let start = 1; start <= 25; start++) {
       const { status, headers } = await stream('/v1/bids?providers=provider_02', key)
       expect([status, headers.get('x-ratelimit-limit'), remaining(headers)]).to.deep.equal([200, '25', 25 - start])
@@ -189,14 +189,14 @@ describe('bulk snapshots', function () {
     expect([headers.get('x-ratelimit-limit'), remaining(headers)]).to.deep.equal(['25', 0])
     // The limit stands before the parameters; who only asks whether there is news starts nothing.
     expect((await stream('/v1/bids?providers=x', key)).status).to.equal(429)
-    const { headers: ofOther } = await stream('/v1/bids', world.keys.pro)
+    const { headers: ofOther } = await stream('/v1/bids', scenario.keys.pro)
     const known = { 'if-none-match': ofOther.get('etag') ?? '' }
     expect((await stream('/v1/bids', key, known)).status).to.equal(304)
   })
 
   /** Takes a key out of Redis for a while. */
   async function without<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const { redis } = world
+    const { redis } = scenario
     const [kept, ttl] = [await redis.dumpBuffer(key), await redis.pttl(key)]
     expect(await redis.del(key), key).to.equal(1)
     try {
@@ -208,9 +208,9 @@ describe('bulk snapshots', function () {
 
   /** The key of the first or last segment of all asks. */
   async function segmentAt(place: 0 | -1): Promise<string> {
-    const { provider, item_id } = JSON.parse(world.market.lines('ask').at(place) ?? '{}')
+    const { provider, item_id } = JSON.parse(scenario.market.lines('ask').at(place) ?? '{}')
     const partition = partitionOfItem(item_id)
-    const entry = (await world.market.manifest(partition))?.ask[provider] ?? expect.fail('no segment')
+    const entry = (await scenario.market.manifest(partition))?.ask[provider] ?? expect.fail('no segment')
     return segmentKey(partition, 'ask', provider, entry.version, platform.namespace)
   }
 
@@ -221,7 +221,7 @@ describe('bulk snapshots', function () {
   ]
   for (const [name, keyOf, paths] of needed)
     it(`are unavailable without ${name}, which counts nothing`, async () => {
-      const key = await world.newKey('quant')
+      const key = await scenario.newKey('quant')
       for (const path of paths) {
         const code = path === '/v1/bids' ? 'BIDS_INDEX_UNAVAILABLE' : 'PRICES_INDEX_UNAVAILABLE'
         const { status, text } = await without(await keyOf(), () => stream(path, key))
@@ -234,8 +234,8 @@ describe('bulk snapshots', function () {
   for (const coding of ['gzip', 'identity'] as const)
     for (const [name, client] of Object.entries(CLIENTS))
       it(`that cannot be finished are seen to be cut by ${name}: ${coding}`, async () => {
-        const key = await world.newKey('quant')
-        const url = `${world.roles.baseUrl}/v1/prices`
+        const key = await scenario.newKey('quant')
+        const url = `${scenario.roles.baseUrl}/v1/prices`
         const result = await without(await segmentAt(-1), () => client(url, key, coding))
         expect((result as { failure?: string }).failure).to.match(CUT[name] as RegExp)
         // Its slot is free, and the start counted.
@@ -245,7 +245,7 @@ describe('bulk snapshots', function () {
 
   describe('of some size', () => {
     before('two providers that list everything', async () => {
-      const { market } = world
+      const { market } = scenario
       await market.list(market.catalog, market.providers.slice(0, 2))
       await market.built()
     })
@@ -253,7 +253,7 @@ describe('bulk snapshots', function () {
     /** Starts a stream that its client does not read. */
     const hold = async (path: string, key: string) => {
       const leaving = new AbortController()
-      const answer = await world.send(path, key, {
+      const answer = await scenario.send(path, key, {
         signal: leaving.signal,
         headers: { 'accept-encoding': 'identity' },
       })
@@ -262,18 +262,18 @@ describe('bulk snapshots', function () {
     }
 
     it('run one at a time for each key and endpoint, and free their slot when the client hangs up', async () => {
-      const key = await world.newKey('quant')
-      const other = await world.startAnother()
+      const key = await scenario.newKey('quant')
+      const other = await scenario.startAnother()
       const { leave } = await hold('/v1/prices', key)
-      for (const baseUrl of [world.roles.baseUrl, other.baseUrl]) {
-        const second = await world.send('/v1/prices', key, { baseUrl })
+      for (const baseUrl of [scenario.roles.baseUrl, other.baseUrl]) {
+        const second = await scenario.send('/v1/prices', key, { baseUrl })
         expect(second.status).to.equal(409)
         expect(((await second.json()) as { code: string }).code).to.equal('STREAM_ALREADY_ACTIVE')
         expect(Number(second.headers.get('retry-after'))).to.be.within(1, 15)
         expect(remaining(second.headers)).to.equal(299)
       }
       expect((await stream('/v1/bids', key)).status).to.equal(200)
-      expect((await stream('/v1/prices?providers=provider_02', await world.newKey('quant'))).status).to.equal(200)
+      expect((await stream('/v1/prices?providers=provider_02', await scenario.newKey('quant'))).status).to.equal(200)
       leave()
       const again = async (): Promise<boolean> => (await stream('/v1/prices?providers=provider_03', key)).status === 200
       await eventually(again, AT_ONCE_MS, 'the slot to be free')
@@ -281,8 +281,8 @@ describe('bulk snapshots', function () {
     })
 
     it('end in a broken connection when Redis is lost on the way', async () => {
-      const { redis } = world
-      const key = await world.newKey('quant')
+      const { redis } = scenario
+      const key = await scenario.newKey('quant')
       const { answer } = await hold('/v1/prices', key)
       // The stream's own connection is the one that has no name.
       const clients = String(await redis.client('LIST')).split('\n')
@@ -298,9 +298,9 @@ describe('bulk snapshots', function () {
     })
 
     it('are whole after they were replaced', async () => {
-      const { market } = world
+      const { market } = scenario
       const lines = market.lines('ask')
-      const key = await world.newKey('quant')
+      const key = await scenario.newKey('quant')
       const { answer } = await hold('/v1/prices', key)
       for (let round = 0; round < 3; round++) {
         for (const partition of market.partitions) await market.flush(partition, market.randomRecords(partition, 20))
@@ -310,8 +310,8 @@ describe('bulk snapshots', function () {
     })
 
     it('are the same in both codings, over many blocks', async () => {
-      const key = await world.newKey('quant')
-      const lines = world.market.lines('ask')
+      const key = await scenario.newKey('quant')
+      const lines = scenario.market.lines('ask')
       for (const coding of ['gzip', 'identity']) {
         const { text, headers } = await stream('/v1/prices', key, { 'accept-encoding': coding })
         expect(headers.get('x-snapshot-total')).to.equal(String(lines.length))

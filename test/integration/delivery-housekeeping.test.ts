@@ -7,11 +7,11 @@ import { addJob } from '#infra/postgres/jobs.ts'
 import { forgetOld, pickUpLeft } from '#services/delivery/housekeeping.ts'
 import {
   EVENT,
-  openWebhookWorld,
+  openWebhookScenario,
   type TestAccount,
-  type WebhookWorld,
+  type WebhookScenario,
   writeEvent,
-} from '#test/fixtures/webhook-world.ts'
+} from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -19,23 +19,23 @@ const never = new AbortController().signal
 
 describe('housekeeping of deliveries', () => {
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let account: TestAccount
   before('roles', async function () {
     this.timeout(120_000)
-    world = await openWebhookWorld(platform)
-    account = await world.account({ email: 'kept@example.com' })
-    await world.webhook(account, world.receivers[0] as (typeof world.receivers)[number])
+    scenario = await openWebhookScenario(platform)
+    account = await scenario.account({ email: 'kept@example.com' })
+    await scenario.webhook(account, scenario.receivers[0] as (typeof scenario.receivers)[number])
   })
-  after('end of them', () => world.close())
+  after('end of them', () => scenario.close())
 
   const count = async (table: string): Promise<number> =>
-    (await world.database.rows<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`))[0]?.n ?? -1
+    (await scenario.database.rows<{ n: number }>(`SELECT count(*)::int AS n FROM ${table}`))[0]?.n ?? -1
   const settled = () =>
     eventually(
       async () =>
         (
-          await world.database.rows(
+          await scenario.database.rows(
             `SELECT 1 FROM webhook_deliveries WHERE status = 'pending' UNION ALL
             SELECT 1 FROM email_deliveries WHERE status = 'pending' UNION ALL SELECT 1 FROM graphile_worker.jobs`,
           )
@@ -45,87 +45,87 @@ describe('housekeeping of deliveries', () => {
     )
 
   it('keeps 90 days, attempts and mails included, and forgets what is older', async () => {
-    const ids = [await world.event(account), await world.event(account), await world.event(account)]
+    const ids = [await scenario.event(account), await scenario.event(account), await scenario.event(account)]
     await settled()
     for (const [table, column] of [
       ['webhook_deliveries', 'created_at'],
       ['email_deliveries', 'created_at'],
     ] as const) {
-      await world.database.rows(
+      await scenario.database.rows(
         `UPDATE ${table} SET ${column} = now() - CASE event_id WHEN $1::uuid THEN interval '90 days 1 minute'
           ELSE interval '89 days 23 hours' END`,
         [ids[0]],
       )
     }
-    expect(await forgetOld(world.database, never)).to.equal(2)
+    expect(await forgetOld(scenario.database, never)).to.equal(2)
     expect([
       await count('webhook_deliveries'),
       await count('email_deliveries'),
       await count('webhook_attempts'),
     ]).to.deep.equal([2, 2, 2])
-    const left = await world.database.rows<{ event_id: string }>('SELECT event_id FROM webhook_deliveries')
+    const left = await scenario.database.rows<{ event_id: string }>('SELECT event_id FROM webhook_deliveries')
     expect(left.map(({ event_id }) => event_id).sort()).to.deep.equal(ids.slice(1).sort())
-    expect(await forgetOld(world.database, never)).to.equal(0)
+    expect(await forgetOld(scenario.database, never)).to.equal(0)
   })
 
   it('forgets any number, and stops when it is told to', async () => {
-    await world.database.rows(
+    await scenario.database.rows(
       `INSERT INTO email_deliveries (id, account_id, event_id, status, created_at, completed_at)
         SELECT gen_random_uuid(), $1, gen_random_uuid(), 'failed', now() - interval '100 days', now()
         FROM generate_series(1, 2500)`,
       [account.id],
     )
-    expect(await forgetOld(world.database, AbortSignal.abort())).to.equal(0)
-    expect(await forgetOld(world.database, never)).to.equal(2_500)
+    expect(await forgetOld(scenario.database, AbortSignal.abort())).to.equal(0)
+    expect(await forgetOld(scenario.database, never)).to.equal(2_500)
   })
 
   it('gives what is due and has no job a job', async () => {
-    const [, receiver] = [0, world.receivers[0] as (typeof world.receivers)[number]]
+    const [, receiver] = [0, scenario.receivers[0] as (typeof scenario.receivers)[number]]
     const before = receiver.received.length
-    await world.database.rows(
+    await scenario.database.rows(
       `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() - interval '2 minutes'`,
     )
-    expect(await pickUpLeft(world.database)).to.equal(1)
+    expect(await pickUpLeft(scenario.database)).to.equal(1)
     await settled()
     expect(receiver.received.length).to.equal(before + 2)
-    expect(await pickUpLeft(world.database)).to.equal(0)
+    expect(await pickUpLeft(scenario.database)).to.equal(0)
   })
 
   it('brings forward the job of what is due, as after a job that failed often', async () => {
-    await world.database.rows(
+    await scenario.database.rows(
       `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() - interval '2 minutes'`,
     )
-    const [row] = await world.database.rows<{ endpoint_id: string }>(
+    const [row] = await scenario.database.rows<{ endpoint_id: string }>(
       'SELECT endpoint_id FROM webhook_deliveries LIMIT 1',
     )
     const { endpoint_id = '' } = row ?? {}
     const job = { runAt: Date.now() + 3_600_000, key: `webhook:${endpoint_id}` }
-    await addJob(world.database.rows, 'deliver-webhook', { endpoint_id }, job)
-    expect(await pickUpLeft(world.database)).to.equal(1)
+    await addJob(scenario.database.rows, 'deliver-webhook', { endpoint_id }, job)
+    expect(await pickUpLeft(scenario.database)).to.equal(1)
     await settled()
   })
 
   it('tells the other events of a batch in which one cannot be told', async () => {
-    const eventId = await world.database.transaction(async query => {
+    const eventId = await scenario.database.transaction(async query => {
       const id = await writeEvent(query, account.id, EVENT)
       await queueFanOut(query, ['no event', id])
       return id
     })
     const found = async (): Promise<boolean> =>
-      (await world.database.rows('SELECT FROM webhook_deliveries WHERE event_id = $1', [eventId])).length === 1
+      (await scenario.database.rows('SELECT FROM webhook_deliveries WHERE event_id = $1', [eventId])).length === 1
     await eventually(found, 10_000, 'the delivery of the other')
-    const left = () => world.database.rows(`SELECT attempts FROM graphile_worker.jobs WHERE key = 'no event'`)
+    const left = () => scenario.database.rows(`SELECT attempts FROM graphile_worker.jobs WHERE key = 'no event'`)
     await eventually(async () => (await left()).length === 1, 10_000, 'the job of the one')
-    await world.database.rows(`SELECT graphile_worker.remove_job('no event')`)
+    await scenario.database.rows(`SELECT graphile_worker.remove_job('no event')`)
     await settled()
   })
 
   it('leaves alone what has a job, or is not due', async () => {
-    await world.database.rows(
+    await scenario.database.rows(
       `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() + interval '1 hour'`,
     )
-    expect(await pickUpLeft(world.database)).to.equal(0)
-    await world.database.rows(
+    expect(await pickUpLeft(scenario.database)).to.equal(0)
+    await scenario.database.rows(
       `UPDATE webhook_deliveries SET status = 'failed', completed_at = now(), next_attempt_at = NULL`,
     )
   })

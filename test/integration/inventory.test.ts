@@ -9,7 +9,7 @@ import type { PlatformAsset } from '#services/inventory/asset.ts'
 import { openHttpSource } from '#services/inventory/http-source.ts'
 import { type InventoryAnswer, openInventories } from '#services/inventory/inventory.ts'
 import { STAND_IN } from '#services/inventory/stand-in.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type LoopbackPlatform, openLoopbackPlatform, WRONG } from '#test/fixtures/platform-stand-in.ts'
 import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
 
@@ -159,28 +159,28 @@ describe('kept inventories', () => {
 describe('inventories through the API', () => {
   const servers = useServers()
   let platform: LoopbackPlatform
-  let world: ApiWorld
+  let scenario: ApiScenario
   let linked: string
   before('a platform and a linked account', async function () {
     this.timeout(120_000)
     platform = await openLoopbackPlatform()
     const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
       servers.startRoles(roles, { ...overrides, inventoryUrl: platform.url })
-    world = await openApiWorld(Object.create(servers, { startRoles: { value: startRoles } }), 5)
+    scenario = await openApiScenario(Object.create(servers, { startRoles: { value: startRoles } }), 5)
     linked = await newAccount(STAND_IN.full)
   })
   after('end of both', async () => {
-    await world.close()
+    await scenario.close()
     await platform.close()
   })
   async function newAccount(platformId?: string): Promise<string> {
-    const { key, account_id } = await createAccountWithKey(world.database, { tier: 'pro' })
-    if (platformId) await linkPlatformAccount(world.database, account_id, platformId)
+    const { key, account_id } = await createAccountWithKey(scenario.database, { tier: 'pro' })
+    if (platformId) await linkPlatformAccount(scenario.database, account_id, platformId)
     return key
   }
   const json = { 'content-type': 'application/json' }
   const post = (path: string, as: string, body?: object, headers: Record<string, string> = {}) =>
-    world.get(path, {
+    scenario.get(path, {
       as,
       method: 'POST',
       ...(body && { body: JSON.stringify(body) }),
@@ -190,11 +190,11 @@ describe('inventories through the API', () => {
     (await post('/v1/portfolio', as, { name: 'imported' })).body.id
 
   it('show the linked account, with phases by their finish', async () => {
-    const { status, body } = await world.get('/v1/inventory/gamestore', { as: linked })
+    const { status, body } = await scenario.get('/v1/inventory/gamestore', { as: linked })
     expect(status).to.equal(200)
     const { data, total_count } = inventoryReply.parse(body)
     expect(total_count).to.equal(60)
-    const phased = world.catalog.filter(item => item.phase !== null && item.paint_index !== null)
+    const phased = scenario.catalog.filter(item => item.phase !== null && item.paint_index !== null)
     const wanted = [0, 1, 2, 3, 4].map(i => phased[Math.floor((i * phased.length) / 5)])
     expect(data.slice(0, 5).map(one => [one.market_hash_name, one.phase])).to.deep.equal(
       wanted.map(item => [item?.market_hash_name, item?.phase]),
@@ -204,8 +204,8 @@ describe('inventories through the API', () => {
 
   it('can be looked up by id and by vanity name, also without a linked account', async () => {
     const key = await newAccount()
-    const byId = await world.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.full}`, { as: key })
-    const byName = await world.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.vanity}`, { as: key })
+    const byId = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.full}`, { as: key })
+    const byName = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.vanity}`, { as: key })
     expect(byId.body.total_count).to.equal(60)
     expect(byName.body).to.deep.equal(byId.body)
   })
@@ -219,18 +219,18 @@ describe('inventories through the API', () => {
   ]
   for (const [what, id, status, code] of refusals)
     it(`tell ${what} by its own code`, async () => {
-      const answer = await world.get(`/v1/inventory/gamestore/lookup?gamestore_id=${encodeURIComponent(id)}`, {
+      const answer = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${encodeURIComponent(id)}`, {
         as: linked,
       })
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
   it('are empty when there is nothing, and a 403 without a linked account', async () => {
-    const empty = await world.get('/v1/inventory/gamestore', { as: await newAccount(STAND_IN.empty) })
+    const empty = await scenario.get('/v1/inventory/gamestore', { as: await newAccount(STAND_IN.empty) })
     expect(empty.body).to.deep.equal({ data: [], total_count: 0 })
     const key = await newAccount()
     for (const answer of [
-      await world.get('/v1/inventory/gamestore', { as: key }),
+      await scenario.get('/v1/inventory/gamestore', { as: key }),
       await post(`/v1/portfolio/${await newPortfolio(key)}/import`, key),
     ]) {
       expect([answer.status, answer.body.code]).to.deep.equal([403, 'PLATFORM_ACCOUNT_NOT_LINKED'])
@@ -240,7 +240,7 @@ describe('inventories through the API', () => {
   it('are imported whole; what is there already is skipped, what no item matches is told', async () => {
     const id = await newPortfolio(linked)
     const first = await post(`/v1/portfolio/${id}/import`, linked)
-    const inventory = (await world.get('/v1/inventory/gamestore', { as: linked })).body.data
+    const inventory = (await scenario.get('/v1/inventory/gamestore', { as: linked })).body.data
     const medal = inventory.at(-1)
     const unresolved = [medal.market_hash_name]
     expect([first.status, first.body]).to.deep.equal([200, { imported: 59, skipped: 0, unresolved }])
@@ -249,7 +249,7 @@ describe('inventories through the API', () => {
       skipped: 59,
       unresolved,
     })
-    const entries = entriesReply.parse((await world.get(`/v1/portfolio/${id}/items`, { as: linked })).body)
+    const entries = entriesReply.parse((await scenario.get(`/v1/portfolio/${id}/items`, { as: linked })).body)
     expect(entries).to.have.length(59)
     const told = (one: object) => {
       const { market_hash_name, phase, quantity, float_value, paint_seed, inspect_link, name_tag, stickers, charms } =
@@ -265,7 +265,7 @@ describe('inventories through the API', () => {
 
   it('are imported by asset, once for a key, and assets that are not there are told', async () => {
     const id = await newPortfolio(linked)
-    const [one, two] = (await world.get('/v1/inventory/gamestore', { as: linked })).body.data
+    const [one, two] = (await scenario.get('/v1/inventory/gamestore', { as: linked })).body.data
     const body = { asset_ids: [one.assetid, two.assetid, one.assetid, '1'] }
     const headers = { 'idempotency-key': `import-${id}` }
     const first = await post(`/v1/portfolio/${id}/import`, linked, body, headers)
@@ -275,7 +275,7 @@ describe('inventories through the API', () => {
       unresolved: ['1'],
     })
     // The link may be another one by then: what was done is told, and nothing is asked.
-    await world.database.rows("UPDATE platform_links SET platform_id = '76561190000000101'")
+    await scenario.database.rows("UPDATE platform_links SET platform_id = '76561190000000101'")
     expect((await post(`/v1/portfolio/${id}/import`, linked, body, headers)).body).to.deep.equal(first.body)
     expect((await post(`/v1/portfolio/${id}/import`, linked, body)).status).to.equal(502)
     expect((await post(`/v1/portfolio/${id}/import`, linked, { asset_ids: [] })).status).to.equal(422)

@@ -18,7 +18,7 @@ import { packagedRates } from '#services/ingest/fx/source.ts'
 import { ingestHistory } from '#services/ingest/history/publish.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
 import { convertedAt, makeChanges, makeRateDays, type StoredChange, storeRates } from '#test/fixtures/api-records.ts'
-import { type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { changeOf } from '#test/fixtures/book-change-sequences.ts'
 import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
@@ -40,24 +40,24 @@ describe('daily history', function () {
   const day = (ago: number): string => new Date(today - ago * DAY).toISOString().slice(0, 10)
   const second = (ago: number): number => (today - ago * DAY) / 1000
   const rateDays = makeRateDays(Date.now())
-  let world: ApiWorld
+  let scenario: ApiScenario
   let kafka: KafkaConnection
   let spaced: CatalogItem
   let ruby: CatalogItem
 
   before('a service and the owners of daily tables', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform, 0)
+    scenario = await openApiScenario(platform, 0)
     kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
     await storeRates(place, rateDays)
     await platform.startRoles(['history', 'candles'])
-    spaced = world.catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem
-    ruby = world.catalog.find(item => item.phase === 'Ruby') as CatalogItem
+    spaced = scenario.catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem
+    ruby = scenario.catalog.find(item => item.phase === 'Ruby') as CatalogItem
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   async function chart(parameters: string): Promise<Chart> {
-    const answer = await world.get(`/v1/market/history/chart?${parameters}`)
+    const answer = await scenario.get(`/v1/market/history/chart?${parameters}`)
     expect(answer.status, answer.text).to.equal(200)
     return historyChartReply.parse(answer.body)
   }
@@ -80,7 +80,7 @@ describe('daily history', function () {
 
   describe('from a file', () => {
     const lines = (): string[] => {
-      const { full, finish } = world.items
+      const { full, finish } = scenario.items
       return [
         `${quoted(full.market_hash_name)},${day(1200)},1000,CNY,`,
         `${quoted(full.market_hash_name)},${day(900)},1100,CNY,40`,
@@ -107,7 +107,7 @@ describe('daily history', function () {
     })
 
     const expectChart = async (): Promise<void> => {
-      const { item_id: id } = world.items.full
+      const { item_id: id } = scenario.items.full
       const { meta, series } = await chart(`item_id=${id}&start=${day(1300)}&currency=CNY`)
       expect(meta.providers).to.deep.equal(filed)
       const data = series[0]?.data ?? []
@@ -139,14 +139,15 @@ describe('daily history', function () {
         async () => (await unresolved()).find(({ group }) => group.endsWith('history')),
         LIMIT_MS,
       )
-      expect(found).to.include({ market_hash_name: `${world.items.finish.market_hash_name} Tier9`, provider: FILED })
+      expect(found).to.include({ market_hash_name: `${scenario.items.finish.market_hash_name} Tier9`, provider: FILED })
       expect((await unresolved()).filter(({ group }) => group.endsWith('candles'))).to.deep.equal([])
     })
 
     it('makes daily candles of the days that are kept', async () => {
-      const { item_id: id } = world.items.full
+      const { item_id: id } = scenario.items.full
       const read = async () => {
-        const { body } = await world.get(`/v1/prices/candles?item_id=${id}&interval=1d&start=${day(20)}&currency=USD`)
+        const query = `item_id=${id}&interval=1d&start=${day(20)}&currency=USD`
+        const { body } = await scenario.get(`/v1/prices/candles?${query}`)
         const { data } = candlesReply.parse(body)
         return data.length === 2 ? data : undefined
       }
@@ -166,17 +167,17 @@ describe('daily history', function () {
     })
 
     it('changes nothing when it is published again, gzipped', async () => {
-      const before = (await chart(`item_id=${world.items.full.item_id}&start=${day(1300)}`)).series
+      const before = (await chart(`item_id=${scenario.items.full.item_id}&start=${day(1300)}`)).series
       await ingest(lines(), true)
       const seen = async () =>
         (await readTopic(kafka, 'unresolved')).filter(({ value }) => value.group.endsWith('history')).length
       await eventually(async () => (await seen()) === 2, LIMIT_MS, 'the file a second time')
       await expectChart()
-      expect((await chart(`item_id=${world.items.full.item_id}&start=${day(1300)}`)).series).to.deep.equal(before)
+      expect((await chart(`item_id=${scenario.items.full.item_id}&start=${day(1300)}`)).series).to.deep.equal(before)
     })
 
     it('gives way to what the book saw of the same day', async () => {
-      const { unlisted } = world.items
+      const { unlisted } = scenario.items
       await ingest([
         `${quoted(unlisted.market_hash_name)},${day(4)},700,CNY,3`,
         `${quoted(unlisted.market_hash_name)},${day(2)},800,CNY,4`,
@@ -200,8 +201,10 @@ describe('daily history', function () {
       writeFileSync(file, JSON.stringify({ providers }))
       const { baseUrl, stop } = await platform.startRoles(['api'], { providersFile: file })
       const ask = async (more: string) => {
-        const url = `${baseUrl}/v1/market/history/chart?item_id=${world.items.full.item_id}&start=${day(1300)}${more}`
-        const answer = await fetch(url, { headers: { authorization: `Bearer ${world.keys.quant}` } })
+        const query = `item_id=${scenario.items.full.item_id}&start=${day(1300)}${more}`
+        const answer = await fetch(`${baseUrl}/v1/market/history/chart?${query}`, {
+          headers: { authorization: `Bearer ${scenario.keys.quant}` },
+        })
         return historyChartReply.parse(await answer.json()).meta.providers
       }
       expect(await ask('')).to.deep.equal([])
@@ -217,9 +220,10 @@ describe('daily history', function () {
     let ids: number[]
 
     before('changes of 60 days', async () => {
-      const { finish, phases } = world.items
+      const { finish, phases } = scenario.items
       ids = [finish, ...phases.slice(0, 2)].map(item => item.item_id)
-      changes = makeChanges(world.random, { itemIds: ids, providers: PROVIDERS, now: Date.now(), days: 60, count: 400 })
+      const scope = { itemIds: ids, providers: PROVIDERS, now: Date.now(), days: 60 }
+      changes = makeChanges(scenario.random, { ...scope, count: 400 })
       await write(
         openHistorySink(place.batcher),
         changes.map(change => changeRecord(change, change.offset, change.partition)),
@@ -273,12 +277,12 @@ describe('daily history', function () {
         'start=2026-01-01',
         `item_id=${itemId}&lookback=0`,
       ]) {
-        expect((await world.get(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
+        expect((await scenario.get(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
       }
     })
 
     it("of a finish takes each provider's cheapest phase, listings together", async () => {
-      const { finish, phases } = world.items
+      const { finish, phases } = scenario.items
       const all = [finish, ...phases].map(item => item.item_id)
       const { series } = await chart(
         `market_hash_name=${encodeURIComponent(finish.market_hash_name)}&start=${day(50)}&providers=provider_07`,
@@ -302,13 +306,13 @@ describe('daily history', function () {
 
   describe('indicators', () => {
     const read = async (parameters: string) => {
-      const answer = await world.get(`/v1/market/indicators?${parameters}`)
+      const answer = await scenario.get(`/v1/market/indicators?${parameters}`)
       expect(answer.status, answer.text).to.equal(200)
       return indicatorsReply.parse(answer.body)
     }
 
     it('rest on completed candles, gaps filled forward', async () => {
-      const { meta, data } = await read(`item_id=${world.items.full.item_id}`)
+      const { meta, data } = await read(`item_id=${scenario.items.full.item_id}`)
       expect(meta).to.include({ interval: '1d', currency: 'USD', provider: 'All Providers', data_source: 'live' })
       expect(data.coverage).to.deep.include({ candle_count: 365, insufficient_for: [] })
       expect(data.coverage.last_bucket).to.equal(`${day(1)}T00:00:00.000Z`)
@@ -319,7 +323,7 @@ describe('daily history', function () {
       expect(data.close_price_usd).to.equal(usd(1300).toFixed(2))
       const volumes = [10, 5]
       expect(data.volume.obv).to.equal((volumes[0] as number) - (volumes[1] as number))
-      const inYuan = await read(`item_id=${world.items.full.item_id}&currency=CNY`)
+      const inYuan = await read(`item_id=${scenario.items.full.item_id}&currency=CNY`)
       const today = Number(Object.values(rateDays).at(-1)?.CNY)
       const factor = (inYuan.data.momentum.bb_upper as number) / (data.momentum.bb_upper as number)
       expect(factor).to.be.within(5, 8).and.closeTo(today, 1)
@@ -334,7 +338,7 @@ describe('daily history', function () {
       const empty = await read('item_id=13&interval=1h')
       expect(empty.data).to.deep.include({ close_price_usd: null })
       expect(empty.data.coverage.candle_count).to.equal(0)
-      expect((await world.get('/v1/market/indicators')).status).to.equal(422)
+      expect((await scenario.get('/v1/market/indicators')).status).to.equal(422)
     })
   })
 })

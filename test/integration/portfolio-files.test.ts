@@ -2,7 +2,7 @@
  * CSV import and export through the API: malformed files, a file at the bound, and the way out and in again.
  */
 import { expect } from 'chai'
-import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { largeLedger, MALFORMED } from '#test/fixtures/malformed-csv.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -16,16 +16,16 @@ const IMPORT_LIMIT_MS = 3_000
 describe('portfolio files through the API', function () {
   this.timeout(60_000)
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   before('a market', async () => {
-    world = await openApiWorld(platform, 5)
+    scenario = await openApiScenario(platform, 5)
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const newPortfolio = async (): Promise<string> => {
     const body = JSON.stringify({ name: 'files' })
-    return (await world.get('/v1/portfolio', { method: 'POST', body, headers: { 'content-type': 'application/json' } }))
-      .body.id
+    const headers = { 'content-type': 'application/json' }
+    return (await scenario.get('/v1/portfolio', { method: 'POST', body, headers })).body.id
   }
   const form = (file: string | Buffer, field = 'file'): Buffer =>
     Buffer.concat([
@@ -36,13 +36,14 @@ describe('portfolio files through the API', function () {
       Buffer.from('\r\n--b--\r\n'),
     ])
   const upload = (id: string, body: Buffer, headers: Record<string, string> = {}): Promise<Answer> =>
-    world.get(`/v1/portfolio/${id}/import/csv`, {
+    scenario.get(`/v1/portfolio/${id}/import/csv`, {
       method: 'POST',
       body: body as unknown as string,
       headers: { 'content-type': 'multipart/form-data; boundary=b', ...headers },
     })
-  const read = async (id: string, what: string) => (await world.get(`/v1/portfolio/${id}/${what}`)).body
-  const exported = async (id: string, type: string) => (await world.get(`/v1/portfolio/${id}/export?type=${type}`)).text
+  const read = async (id: string, what: string) => (await scenario.get(`/v1/portfolio/${id}/${what}`)).body
+  const exported = async (id: string, type: string) =>
+    (await scenario.get(`/v1/portfolio/${id}/export?type=${type}`)).text
   // biome-ignore lint/suspicious/noExplicitAny: records of the API
   const without = (record: any, ...names: string[]) =>
     Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)))
@@ -67,11 +68,11 @@ describe('portfolio files through the API', function () {
 
   it('a ledger goes out and comes in again as the same portfolio', async () => {
     const id = await newPortfolio()
-    const [phase] = world.items.phases
+    const [phase] = scenario.items.phases
     const rows = [
       'date,type,item_id,quantity,price,currency,fee_amount,fee_percentage,marketplace,note',
-      `2026-01-05,buy,${world.items.full.item_id},5,12.50,EUR,0.30,2.5,=cmd|' /C calc'!A1,"two\r\nlines, ""quoted"""`,
-      `2026-01-05,sell,${world.items.full.item_id},2,13.00,USD,,,,-1`,
+      `2026-01-05,buy,${scenario.items.full.item_id},5,12.50,EUR,0.30,2.5,=cmd|' /C calc'!A1,"two\r\nlines, ""quoted"""`,
+      `2026-01-05,sell,${scenario.items.full.item_id},2,13.00,USD,,,,-1`,
       `2025-12-31,buy,${phase?.item_id},1,99999.99,USD,,,provider_02,`,
     ]
     const stored = await upload(id, form(`\uFEFF${rows.join('\r\n')}`))
@@ -96,7 +97,7 @@ describe('portfolio files through the API', function () {
 
   it('a file is imported once, however often it is sent with one key', async () => {
     const id = await newPortfolio()
-    const file = form(`item_id,quantity\n${world.items.full.item_id},4\n`)
+    const file = form(`item_id,quantity\n${scenario.items.full.item_id},4\n`)
     const headers = { 'idempotency-key': 'file-1' }
     const answers = await Promise.all(Array.from({ length: 4 }, () => upload(id, file, headers)))
     expect(new Set(answers.map(({ status, text }) => status + text))).to.have.length(1)
@@ -106,7 +107,7 @@ describe('portfolio files through the API', function () {
 
   it('a form without the file, with more than it, of another type or broken off is refused by its own code', async () => {
     const id = await newPortfolio()
-    const good = `item_id,quantity\n${world.items.full.item_id},4\n`
+    const good = `item_id,quantity\n${scenario.items.full.item_id},4\n`
     expect((await upload(id, form(good, 'upload'))).body.detail.map((one: { loc: unknown }) => one.loc)).to.deep.equal([
       ['body', 'upload'],
     ])
@@ -122,7 +123,7 @@ describe('portfolio files through the API', function () {
 
   it('a file of 5 MB is imported with three seconds of processor time at most, and one byte more is a 413', async () => {
     const id = await newPortfolio()
-    const names = world.catalog.filter(item => item.phase === null).slice(0, 2_000)
+    const names = scenario.catalog.filter(item => item.phase === null).slice(0, 2_000)
     const { file, rows } = largeLedger(
       MAX_BYTES,
       names.map(item => item.market_hash_name),

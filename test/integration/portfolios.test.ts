@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { entriesReply, portfoliosReply, transactionReply } from '#schemas/api/portfolios.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { type Answer, type ApiWorld, openApiWorld } from '#test/fixtures/api-world.ts'
+import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
@@ -13,24 +13,24 @@ const MISSING = '00000000-0000-4000-8000-000000000000'
 
 describe('portfolios', () => {
   const platform = useServers()
-  let world: ApiWorld
+  let scenario: ApiScenario
   let id: string
   before('a market and a portfolio', async function () {
     this.timeout(120_000)
-    world = await openApiWorld(platform)
+    scenario = await openApiScenario(platform)
     id = (await post('/v1/portfolio', { name: 'first' })).body.id
   })
-  after('end of the market', () => world.close())
+  after('end of the market', () => scenario.close())
 
   const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
-    world.get(path, {
+    scenario.get(path, {
       ...{ method, as, body: JSON.stringify(body) },
       headers: { 'content-type': 'application/json', ...headers },
     })
   const post = (path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
     send('POST', path, body, headers, as)
   const buy = (more: object = {}) => ({
-    ...{ item_id: world.items.full.item_id, type: 'buy', quantity: 5, price: 1250, date: '2026-01-10' },
+    ...{ item_id: scenario.items.full.item_id, type: 'buy', quantity: 5, price: 1250, date: '2026-01-10' },
     ...more,
   })
   const trade = (more: object, portfolio = id) => post(`/v1/portfolio/${portfolio}/transactions`, buy(more))
@@ -42,13 +42,13 @@ describe('portfolios', () => {
     expect(created.status).to.equal(201)
     expect(created.body).to.include({ name: 'second', item_count: 0 })
     await trade({}, created.body.id)
-    const listed = portfoliosReply.parse((await world.get('/v1/portfolio')).body)
+    const listed = portfoliosReply.parse((await scenario.get('/v1/portfolio')).body)
     expect(listed.data.find(one => one.id === created.body.id)).to.include({ item_count: 1 })
     const path = `/v1/portfolio/${created.body.id}`
-    const gone = await world.get(path, { method: 'DELETE' })
+    const gone = await scenario.get(path, { method: 'DELETE' })
     expect([gone.status, gone.text]).to.deep.equal([204, ''])
-    expect(codeOf(await world.get(path, { method: 'DELETE' }))).to.deep.equal([404, 'PORTFOLIO_NOT_FOUND'])
-    const left = await world.database.rows('SELECT 1 FROM portfolio_transactions WHERE portfolio_id = $1', [
+    expect(codeOf(await scenario.get(path, { method: 'DELETE' }))).to.deep.equal([404, 'PORTFOLIO_NOT_FOUND'])
+    const left = await scenario.database.rows('SELECT 1 FROM portfolio_transactions WHERE portfolio_id = $1', [
       created.body.id,
     ])
     expect(left).to.have.length(0)
@@ -56,27 +56,27 @@ describe('portfolios', () => {
 
   it('take an entry by id, by name and by name and phase', async () => {
     const portfolio = await newPortfolio()
-    const [phase] = world.items.phases
+    const [phase] = scenario.items.phases
     if (!phase) throw new Error('the market has no phases')
     const path = `/v1/portfolio/${portfolio}/items`
     for (const [body, item] of [
-      [{ item_id: world.items.full.item_id, quantity: 3 }, world.items.full],
+      [{ item_id: scenario.items.full.item_id, quantity: 3 }, scenario.items.full],
       [{ market_hash_name: phase.market_hash_name, phase: phase.phase, quantity: 1, item_id: null }, phase],
-      [{ market_hash_name: phase.market_hash_name, quantity: 2, phase: null }, world.items.finish],
+      [{ market_hash_name: phase.market_hash_name, quantity: 2, phase: null }, scenario.items.finish],
     ] as const) {
       const added = await post(path, body)
       expect(added.status, added.text).to.equal(201)
       expect(added.body).to.include({ item_id: item.item_id, phase: item.phase, source: 'manual' })
     }
-    const entries = entriesReply.parse((await world.get(path)).body)
+    const entries = entriesReply.parse((await scenario.get(path)).body)
     expect(entries.map(entry => entry.quantity)).to.deep.equal([3, 1, 2])
-    const removed = await world.get(`${path}/${entries[1]?.id}`, { method: 'DELETE' })
+    const removed = await scenario.get(`${path}/${entries[1]?.id}`, { method: 'DELETE' })
     expect(removed.status).to.equal(204)
-    expect(codeOf(await world.get(`${path}/${MISSING}`, { method: 'DELETE' }))).to.deep.equal([
+    expect(codeOf(await scenario.get(`${path}/${MISSING}`, { method: 'DELETE' }))).to.deep.equal([
       404,
       'PORTFOLIO_ENTRY_NOT_FOUND',
     ])
-    expect((await world.get(path)).body).to.have.length(2)
+    expect((await scenario.get(path)).body).to.have.length(2)
     expect(codeOf(await post(path, { market_hash_name: 'No Such Item', quantity: 1 }))).to.deep.equal([
       404,
       'ITEM_NOT_FOUND',
@@ -128,7 +128,7 @@ describe('portfolios', () => {
     })
 
   it('answer a path that is no UUID with a 422, and a PATCH without any member too', async () => {
-    expect((await world.get('/v1/portfolio/1/items')).body.detail[0]).to.include({ type: 'uuid_parsing' })
+    expect((await scenario.get('/v1/portfolio/1/items')).body.detail[0]).to.include({ type: 'uuid_parsing' })
     const { body } = await trade({})
     const empty = await send('PATCH', `/v1/portfolio/${id}/transactions/${body.id}`, { price: null })
     expect(empty.status).to.equal(422)
@@ -137,7 +137,7 @@ describe('portfolios', () => {
   it('hold what the ledger adds up to, and refuse what would sell more than was held on any day', async () => {
     const portfolio = await newPortfolio()
     const path = `/v1/portfolio/${portfolio}`
-    const held = async () => (await world.get(`${path}/items`)).body.map((one: { quantity: number }) => one.quantity)
+    const held = async () => (await scenario.get(`${path}/items`)).body.map((one: { quantity: number }) => one.quantity)
     const first = await trade({ quantity: 5, date: '2026-01-10' }, portfolio)
     expect(first.status, first.text).to.equal(201)
     expect(await held()).to.deep.equal([5])
@@ -149,7 +149,7 @@ describe('portfolios', () => {
     expect(sold.status).to.equal(201)
     expect(await held()).to.deep.equal([])
     const one = `${path}/transactions/${first.body.id}`
-    expect(codeOf(await world.get(one, { method: 'DELETE' }))).to.deep.equal([409, 'INSUFFICIENT_HOLDINGS'])
+    expect(codeOf(await scenario.get(one, { method: 'DELETE' }))).to.deep.equal([409, 'INSUFFICIENT_HOLDINGS'])
     for (const patch of [{ quantity: 4 }, { date: '2026-01-11' }, { type: 'sell' }]) {
       expect(codeOf(await send('PATCH', one, patch)), JSON.stringify(patch)).to.deep.equal([
         409,
@@ -161,11 +161,11 @@ describe('portfolios', () => {
     const cleared = await send('PATCH', one, { fee_amount: null, note: null, quantity: null, currency: 'EUR' })
     expect(cleared.body).to.include({ quantity: 9, fee_amount: null, note: null, currency: 'EUR' })
     expect(await held()).to.deep.equal([4])
-    expect((await world.get(`${path}/transactions/${sold.body.id}`, { method: 'DELETE' })).status).to.equal(204)
+    expect((await scenario.get(`${path}/transactions/${sold.body.id}`, { method: 'DELETE' })).status).to.equal(204)
     expect(await held()).to.deep.equal([9])
-    expect((await world.get(one, { method: 'DELETE' })).status).to.equal(204)
+    expect((await scenario.get(one, { method: 'DELETE' })).status).to.equal(204)
     expect(await held()).to.deep.equal([])
-    expect(codeOf(await world.get(one, { method: 'DELETE' }))).to.deep.equal([404, 'TRANSACTION_NOT_FOUND'])
+    expect(codeOf(await scenario.get(one, { method: 'DELETE' }))).to.deep.equal([404, 'TRANSACTION_NOT_FOUND'])
   })
 
   it('list transactions newest first, by day and then by entry', async () => {
@@ -178,29 +178,29 @@ describe('portfolios', () => {
     ]) {
       await trade({ note, date }, portfolio)
     }
-    const { body } = await world.get(`/v1/portfolio/${portfolio}/transactions`)
+    const { body } = await scenario.get(`/v1/portfolio/${portfolio}/transactions`)
     expect(body.map(({ note }: { note: string }) => note).join('')).to.equal('dbca')
   })
 
   it('keep units that were added by hand beside the ledger, in one entry of the item', async () => {
     const portfolio = await newPortfolio()
     const path = `/v1/portfolio/${portfolio}/items`
-    await post(path, { item_id: world.items.full.item_id, quantity: 2 })
+    await post(path, { item_id: scenario.items.full.item_id, quantity: 2 })
     await trade({ quantity: 5 }, portfolio)
-    const { body } = await world.get(path)
+    const { body } = await scenario.get(path)
     expect(body.map((one: { quantity: number }) => one.quantity)).to.deep.equal([7])
     await trade({ type: 'sell', quantity: 5 }, portfolio)
-    expect((await world.get(path)).body[0]).to.include({ quantity: 2 })
+    expect((await scenario.get(path)).body[0]).to.include({ quantity: 2 })
   })
 
   it('are valued at the best live ask, in any currency, with every provider and null where there is none', async () => {
     const portfolio = await newPortfolio()
-    const { full, unlisted } = world.items
+    const { full, unlisted } = scenario.items
     await post(`/v1/portfolio/${portfolio}/items`, { item_id: full.item_id, quantity: 3 })
     await post(`/v1/portfolio/${portfolio}/items`, { item_id: unlisted.item_id, quantity: 4 })
     for (const currency of ['USD', 'EUR', 'CNY', 'BTC', 'VEB']) {
       for (const providers of [undefined, ['provider_02', 'provider_36']]) {
-        const asks = world.rows
+        const asks = scenario.rows
           .filter(row => row.side === 'ask' && row.itemId === full.item_id)
           .filter(row => !providers || providers.includes(row.provider))
           .sort((a, b) => (a.provider < b.provider ? -1 : 1))
@@ -208,12 +208,12 @@ describe('portfolios', () => {
         const amounts = asks.map(row =>
           row.currency === currency
             ? BigInt(row.price)
-            : BigInt(hundredths(majorUnits(row.priceMicroUsd, world.rates[currency] as string))),
+            : BigInt(hundredths(majorUnits(row.priceMicroUsd, scenario.rates[currency] as string))),
         )
         const [best = 0n] = [...amounts].sort((a, b) => (a < b ? -1 : 1))
         const worth = Number(best * 3n)
         const query = `currency=${currency}${(providers ?? []).map(key => `&providers=${key}`).join('')}`
-        const stored = await world.get(`/v1/portfolio/${portfolio}/value?${query}`)
+        const stored = await scenario.get(`/v1/portfolio/${portfolio}/value?${query}`)
         const items = [full, unlisted].map((item, i) => ({ item_id: item.item_id, quantity: i + 3 }))
         const stateless = await post('/v1/portfolio/value', {
           items: [...items, { item_id: 99_999_999, quantity: 1 }],
@@ -245,15 +245,15 @@ describe('portfolios', () => {
     await trade({ quantity: 3, price: 1000, fee_amount: 30, date: '2026-01-01' }, portfolio)
     await trade({ quantity: 2, price: 2000, fee_percentage: 10, date: '2026-01-02' }, portfolio)
     await trade({ type: 'sell', quantity: 4, price: 1500, fee_amount: 100, date: '2026-01-03' }, portfolio)
-    await trade({ item_id: world.items.unlisted.item_id, quantity: 1, price: 700, date: '2026-01-03' }, portfolio)
-    const asks = world.rows.filter(row => row.side === 'ask' && row.itemId === world.items.full.item_id)
+    await trade({ item_id: scenario.items.unlisted.item_id, quantity: 1, price: 700, date: '2026-01-03' }, portfolio)
+    const asks = scenario.rows.filter(row => row.side === 'ask' && row.itemId === scenario.items.full.item_id)
     const best = Math.min(
       ...asks.map(row => (row.currency === 'USD' ? row.price : Number(hundredths(majorUnits(row.priceMicroUsd, '1'))))),
     )
-    const { status, body } = await world.get(`/v1/portfolio/${portfolio}/performance`)
+    const { status, body } = await scenario.get(`/v1/portfolio/${portfolio}/performance`)
     expect(status).to.equal(200)
     const rowOf = (itemId: number) => body.data.items.find((one: { item_id: number }) => one.item_id === itemId)
-    const mine = rowOf(world.items.full.item_id)
+    const mine = rowOf(scenario.items.full.item_id)
     // 3 units at 1000 + 10 and one of two at 2000 + 200 were sold; the other is still there.
     const realised = 6000 - 100 - 3030 - 2200
     expect(mine).to.include({
@@ -265,7 +265,7 @@ describe('portfolios', () => {
       realised_profit: realised,
     })
     expect(mine).to.include({ market_value: best, unrealised_profit: best - 2200 })
-    expect(rowOf(world.items.unlisted.item_id)).to.include({
+    expect(rowOf(scenario.items.unlisted.item_id)).to.include({
       cost_basis: 700,
       market_value: null,
       unrealised_profit: null,
@@ -285,7 +285,7 @@ describe('portfolios', () => {
     const path = `/v1/portfolio/${first.body.id}/transactions`
     const many = await Promise.all(Array.from({ length: 20 }, () => post(path, buy(), { 'idempotency-key': 'buy-1' })))
     expect(new Set(many.map(({ status, text }) => `${status}${text}`))).to.have.length(1)
-    expect((await world.get(path)).body).to.have.length(1)
+    expect((await scenario.get(path)).body).to.have.length(1)
     const refused = buy({ type: 'sell', quantity: 6 })
     expect((await post(path, refused, { 'idempotency-key': 'sell-1' })).status).to.equal(409)
     await post(path, buy({ quantity: 1 }))
@@ -296,16 +296,16 @@ describe('portfolios', () => {
   it('forget a key after a day', async () => {
     const headers = { 'idempotency-key': 'yesterday' }
     const first = await post('/v1/portfolio', { name: 'old' }, headers)
-    await world.database.rows("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'")
+    await scenario.database.rows("UPDATE idempotency_keys SET created_at = created_at - interval '25 hours'")
     const again = await post('/v1/portfolio', { name: 'new' }, headers)
     expect([again.status, again.body.name]).to.deep.equal([201, 'new'])
     expect(again.body.id).not.to.equal(first.body.id)
-    const [kept] = await world.database.rows('SELECT count(*)::int AS count FROM idempotency_keys')
+    const [kept] = await scenario.database.rows('SELECT count(*)::int AS count FROM idempotency_keys')
     expect(kept?.count).to.equal(1)
   })
 
   it('are limited by tier, also when creates come at the same time', async () => {
-    const { key } = await createAccountWithKey(world.database, { tier: 'free', name: 'limits' })
+    const { key } = await createAccountWithKey(scenario.database, { tier: 'free', name: 'limits' })
     const answers = await Promise.all(
       Array.from({ length: 25 }, (_, i) => post('/v1/portfolio', { name: `p${i}` }, {}, key)),
     )
@@ -313,31 +313,32 @@ describe('portfolios', () => {
     const refused = answers.filter(({ status }) => status !== 201)
     expect(refused.map(({ body }) => body.code)).to.deep.equal(Array(5).fill('PORTFOLIO_LIMIT_REACHED'))
     const portfolio = answers.find(({ status }) => status === 201)?.body.id as string
-    await world.database.rows(
+    await scenario.database.rows(
       `INSERT INTO portfolio_entries (portfolio_id, item_id, added_quantity, source, created_at)
       SELECT $1, $2, 1, 'manual', now() FROM generate_series(1, 999)`,
-      [portfolio, world.items.full.item_id],
+      [portfolio, scenario.items.full.item_id],
     )
     const path = `/v1/portfolio/${portfolio}/items`
-    const body = { item_id: world.items.full.item_id, quantity: 1 }
+    const body = { item_id: scenario.items.full.item_id, quantity: 1 }
     expect((await post(path, body, {}, key)).status).to.equal(201)
     expect(codeOf(await post(path, body, {}, key))).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
     const tracked = await post(
       `/v1/portfolio/${portfolio}/transactions`,
-      buy({ item_id: world.items.unlisted.item_id }),
+      buy({ item_id: scenario.items.unlisted.item_id }),
       {},
       key,
     )
     expect(codeOf(tracked)).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
-    expect((await world.get(`/v1/portfolio/${portfolio}/transactions`, { as: key })).body).to.deep.equal([])
+    expect((await scenario.get(`/v1/portfolio/${portfolio}/transactions`, { as: key })).body).to.deep.equal([])
   })
 
   it('answer 503 while the store does not answer, and go on when it does', async () => {
-    await world.database.transaction(async query => {
+    await scenario.database.transaction(async query => {
       await query('LOCK TABLE portfolio_entries IN ACCESS EXCLUSIVE MODE')
-      const { status, body } = await world.get(`/v1/portfolio/${id}/items`)
+      const { status, body } = await scenario.get(`/v1/portfolio/${id}/items`)
       expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     })
-    await eventually(async () => (await world.get(`/v1/portfolio/${id}/items`)).status === 200, 5_000, 'entries again')
+    const isBack = async () => (await scenario.get(`/v1/portfolio/${id}/items`)).status === 200
+    await eventually(isBack, 5_000, 'entries again')
   })
 })

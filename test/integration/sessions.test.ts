@@ -7,7 +7,7 @@ import { newSecretKey, openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openSessions } from '#services/accounts/sessions.ts'
 import { openSigningKeys } from '#services/accounts/signing-keys.ts'
 import { openBrowser } from '#test/fixtures/browser.ts'
-import { openSignInWorld, type SignInWorld, type Tokens } from '#test/fixtures/sign-in-world.ts'
+import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixtures/sign-in-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 type Json = Record<string, unknown>
@@ -23,34 +23,34 @@ function partsOf(token: string) {
 
 describe('sessions', () => {
   const platform = useServers()
-  let world: SignInWorld
+  let scenario: SignInScenario
   let tokens: Tokens
   before('a provider and the API', async function () {
     this.timeout(120_000)
-    world = await openSignInWorld(platform)
+    scenario = await openSignInScenario(platform)
   })
-  after('end of the world', () => world.close())
+  after('end of the scenario', () => scenario.close())
   beforeEach(async () => {
-    tokens = await world.signIn(world.personOf('ada', { email: 'ada@example.com', email_verified: true }))
+    tokens = await scenario.signIn(scenario.personOf('ada', { email: 'ada@example.com', email_verified: true }))
   })
 
   const statusOf = async (as: string, path = '/v1/account'): Promise<[number, string | undefined]> => {
-    const { status, body } = await world.ask(path, { as })
+    const { status, body } = await scenario.ask(path, { as })
     return [status, body.code]
   }
   const refresh = (refresh_token: string) =>
-    world.ask('/v1/account/session/refresh', { method: 'POST', body: { refresh_token } })
+    scenario.ask('/v1/account/session/refresh', { method: 'POST', body: { refresh_token } })
 
   describe('access tokens', () => {
     it('are good for 15 minutes, name account and session, and fit the published keys', async () => {
       const { header, claims, signed, signature } = partsOf(tokens.access_token)
-      const account = (await world.ask('/v1/account', { as: tokens.access_token })).body
-      expect(claims).to.include({ sub: account.id, iss: world.baseUrl, aud: 'marketlog-account' })
+      const account = (await scenario.ask('/v1/account', { as: tokens.access_token })).body
+      expect(claims).to.include({ sub: account.id, iss: scenario.baseUrl, aud: 'marketlog-account' })
       expect(Number(claims.exp) - Number(claims.iat)).to.equal(900)
       expect(Math.abs(Number(claims.iat) - Date.now() / 1000)).to.be.below(60)
       expect(Object.keys(claims).sort()).to.deep.equal(['aud', 'exp', 'iat', 'iss', 'sid', 'sub'])
       for (const root of ['', '/v1']) {
-        const { body } = await world.ask(`${root}/.well-known/jwks.json`)
+        const { body } = await scenario.ask(`${root}/.well-known/jwks.json`)
         const key = body.keys.find(({ kid }: Json) => kid === header.kid) as JsonWebKey
         expect(key).not.to.have.property('d')
         const isGood = verify(
@@ -66,7 +66,7 @@ describe('sessions', () => {
     it('that were forged, altered or borrowed are refused', async () => {
       const { header, claims, signed, signature } = partsOf(tokens.access_token)
       const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-      const [published] = (await world.ask('/v1/.well-known/jwks.json')).body.keys as JsonWebKey[]
+      const [published] = (await scenario.ask('/v1/.well-known/jwks.json')).body.keys as JsonWebKey[]
       const pem = createPublicKey({ key: published as JsonWebKey, format: 'jwk' }).export({
         type: 'spki',
         format: 'pem',
@@ -104,28 +104,28 @@ describe('sessions', () => {
 
     it('expire after 15 minutes, by the clock of the platform', async () => {
       let time = Date.UTC(2031, 5, 1)
-      const keys = openSigningKeys(world.database, openSealedBox(newSecretKey()))
-      const sessions = openSessions({ database: world.database, keys, issuer: 'https://a.example', now: () => time })
-      const { body: account } = await world.ask('/v1/account', { as: tokens.access_token })
+      const keys = openSigningKeys(scenario.database, openSealedBox(newSecretKey()))
+      const sessions = openSessions({ database: scenario.database, keys, issuer: 'https://a.example', now: () => time })
+      const { body: account } = await scenario.ask('/v1/account', { as: tokens.access_token })
       const { accessToken } = await sessions.open(async () => account.id, time)
       const accepted = async (by = sessions) => (await by.judge(accessToken)).accepted
       time += 899_000
       expect(await accepted()).to.equal(true)
-      const scope = { database: world.database, keys, issuer: 'https://b.example', now: () => time }
+      const scope = { database: scenario.database, keys, issuer: 'https://b.example', now: () => time }
       expect(await accepted(openSessions(scope)), 'by another issuer').to.equal(false)
       time += 1_000
       expect(await accepted()).to.equal(false)
     })
 
     it('end with their session, and with their account', async () => {
-      const out = await world.ask('/v1/account/session', { method: 'DELETE', as: tokens.access_token })
+      const out = await scenario.ask('/v1/account/session', { method: 'DELETE', as: tokens.access_token })
       expect([out.status, out.body]).to.deep.equal([200, { ok: true }])
       expect(await statusOf(tokens.access_token)).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
       expect((await refresh(tokens.refresh_token)).body.code).to.equal('AUTH_INVALID_SESSION')
-      const next = await world.signIn(openBrowser({ 'x-person': 'ada' }))
-      await world.database.rows('UPDATE accounts SET disabled_at = now()')
+      const next = await scenario.signIn(openBrowser({ 'x-person': 'ada' }))
+      await scenario.database.rows('UPDATE accounts SET disabled_at = now()')
       expect(await statusOf(next.access_token)).to.deep.equal([403, 'AUTH_ACCOUNT_DISABLED'])
-      await world.database.rows('UPDATE accounts SET disabled_at = NULL')
+      await scenario.database.rows('UPDATE accounts SET disabled_at = NULL')
     })
   })
 
@@ -146,7 +146,7 @@ describe('sessions', () => {
 
     it('of which one is used twice end the whole session, at once', async () => {
       const { body: next } = await refresh(tokens.refresh_token)
-      const other = await world.signIn(openBrowser({ 'x-person': 'ada' }))
+      const other = await scenario.signIn(openBrowser({ 'x-person': 'ada' }))
       expect((await refresh(tokens.refresh_token)).body.code).to.equal('AUTH_INVALID_SESSION')
       expect((await refresh(next.refresh_token)).body.code, 'the newest too').to.equal('AUTH_INVALID_SESSION')
       expect(await statusOf(next.access_token)).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
@@ -164,7 +164,7 @@ describe('sessions', () => {
       for (const text of ['x', 'refresh_', `refresh_${'A'.repeat(43)}`, tokens.access_token.slice(0, 90)]) {
         expect((await refresh(text)).body.code, text).to.equal('AUTH_INVALID_SESSION')
       }
-      await world.database.rows(`UPDATE sessions SET expires_at = now() - interval '1 second'`)
+      await scenario.database.rows(`UPDATE sessions SET expires_at = now() - interval '1 second'`)
       expect((await refresh(tokens.refresh_token)).body.code).to.equal('AUTH_INVALID_SESSION')
       expect(await statusOf(tokens.access_token)).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
     })
@@ -176,7 +176,7 @@ describe('sessions', () => {
 
     it('are drawn once however many ask, and rotate daily; old ones stay published for longer than their tokens live', async () => {
       const box = openSealedBox(newSecretKey())
-      const open = () => openSigningKeys(world.database, box)
+      const open = () => openSigningKeys(scenario.database, box)
       const first = await Promise.all(Array.from({ length: 6 }, () => open().current(start)))
       expect(new Set(first.map(({ id }) => id)).size).to.equal(1)
       const [old] = first
@@ -192,11 +192,11 @@ describe('sessions', () => {
 
     it('cannot be read from the database, and another key of the environment draws another', async () => {
       const secret = newSecretKey()
-      const key = await openSigningKeys(world.database, openSealedBox(secret)).current(start + 40 * 24 * HOUR_MS)
-      const stored = JSON.stringify(await world.database.rows('SELECT * FROM signing_keys'))
+      const key = await openSigningKeys(scenario.database, openSealedBox(secret)).current(start + 40 * 24 * HOUR_MS)
+      const stored = JSON.stringify(await scenario.database.rows('SELECT * FROM signing_keys'))
       expect(stored).to.include(key.id)
       expect(stored).not.to.include(key.privateKey.d as string)
-      const other = await openSigningKeys(world.database, openSealedBox(newSecretKey())).current(
+      const other = await openSigningKeys(scenario.database, openSealedBox(newSecretKey())).current(
         start + 40 * 24 * HOUR_MS,
       )
       expect(other.id).not.to.equal(key.id)
@@ -207,27 +207,27 @@ describe('sessions', () => {
     const ID = '70000000000000042'
     const begin = async (platformId = ID) => {
       const browser = openBrowser({ 'x-platform-id': platformId })
-      const begun = await world.ask('/v1/account/platform', { method: 'POST', as: tokens.access_token, browser })
+      const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as: tokens.access_token, browser })
       expect(begun.status, begun.text).to.equal(200)
-      const isBack = (url: string) => url.startsWith(`${world.baseUrl}/v1/account/platform/callback`)
+      const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
       return { browser, back: (await browser.open(begun.body.url, isBack)).url }
     }
-    const linked = async () => (await world.ask('/v1/account', { as: tokens.access_token })).body.platform_id
+    const linked = async () => (await scenario.ask('/v1/account', { as: tokens.access_token })).body.platform_id
     const refused = async (url: string, browser = openBrowser()) => {
-      const { status, body } = await world.ask(url, { browser })
+      const { status, body } = await scenario.ask(url, { browser })
       expect([status, body.code], url).to.deep.equal([403, 'SIGN_IN_REFUSED'])
     }
 
     it('are made by signing in there, replaced, and taken back', async () => {
       const first = await begin()
-      const answer = await world.ask(first.back, { browser: first.browser })
+      const answer = await scenario.ask(first.back, { browser: first.browser })
       expect(answer.body).to.include({ ok: true, platform_id: ID })
       expect(await linked()).to.equal(ID)
       const second = await begin('70000000000000043')
-      await world.ask(second.back, { browser: second.browser })
-      const rows = await world.database.rows('SELECT platform_id FROM platform_links')
+      await scenario.ask(second.back, { browser: second.browser })
+      const rows = await scenario.database.rows('SELECT platform_id FROM platform_links')
       expect(rows).to.deep.equal([{ platform_id: '70000000000000043' }])
-      const unlink = () => world.ask('/v1/account/platform', { method: 'DELETE', as: tokens.access_token })
+      const unlink = () => scenario.ask('/v1/account/platform', { method: 'DELETE', as: tokens.access_token })
       expect((await unlink()).status).to.equal(200)
       expect(await linked()).to.equal(null)
       expect((await unlink()).status).to.equal(404)
@@ -236,7 +236,7 @@ describe('sessions', () => {
     it('come from the platform alone: what is altered, replayed or brought by a stranger links nothing', async () => {
       const { browser, back } = await begin()
       await refused(back)
-      await world.ask(back, { browser })
+      await scenario.ask(back, { browser })
       await refused(back, browser)
       const alter = async (name: string, value: (text: string) => string) => {
         const next = await begin()
@@ -244,7 +244,7 @@ describe('sessions', () => {
         url.searchParams.set(name, value(url.searchParams.get(name) ?? ''))
         await refused(url.href, next.browser)
       }
-      await world.ask('/v1/account/platform', { method: 'DELETE', as: tokens.access_token })
+      await scenario.ask('/v1/account/platform', { method: 'DELETE', as: tokens.access_token })
       const other = (text: string) => text.replace(ID, '70000000000000099')
       await alter('openid.claimed_id', other)
       await alter('openid.identity', other)
@@ -261,17 +261,17 @@ describe('sessions', () => {
 
     it('cannot be forged with both ids changed: the platform does not confirm them', async () => {
       const { browser, back } = await begin()
-      const before = world.platform.confirmations
+      const before = scenario.platform.confirmations
       await refused(back.replaceAll(ID, '70000000000000099'), browser)
-      expect(world.platform.confirmations).to.equal(before + 1)
+      expect(scenario.platform.confirmations).to.equal(before + 1)
       expect(await linked()).to.equal(null)
     })
 
     it('are a 502 while the platform does not answer', async () => {
       const { browser, back } = await begin()
-      world.platform.isDown = true
-      const lost = await world.ask(back, { browser }).finally(() => {
-        world.platform.isDown = false
+      scenario.platform.isDown = true
+      const lost = await scenario.ask(back, { browser }).finally(() => {
+        scenario.platform.isDown = false
       })
       expect([lost.status, lost.body.code]).to.deep.equal([502, 'UPSTREAM_ERROR'])
     })

@@ -3,92 +3,93 @@
  */
 import { expect } from 'chai'
 import { type Browser, openBrowser } from '#test/fixtures/browser.ts'
-import { openSignInWorld, type SignInWorld } from '#test/fixtures/sign-in-world.ts'
+import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LINK = /https?:\S+\/v1\/account\/email\/verify\?token=\S+/
 
 describe('sign-in', () => {
   const platform = useServers()
-  let world: SignInWorld
+  let scenario: SignInScenario
   before('a provider, a mail server and the API', async function () {
     this.timeout(120_000)
-    world = await openSignInWorld(platform)
+    scenario = await openSignInScenario(platform)
   })
-  after('end of the world', () => world.close())
+  after('end of the scenario', () => scenario.close())
 
   const refusedWith = async (url: string, browser: Browser, code: string): Promise<void> => {
-    const { status, body, text } = await world.ask(url, { browser })
+    const { status, body, text } = await scenario.ask(url, { browser })
     expect([status, body?.code], text).to.deep.equal([status, code])
   }
-  const begin = (browser: Browser) => world.depart(browser)
+  const begin = (browser: Browser) => scenario.depart(browser)
 
   it('makes an account whose address the provider vouches for, and issues its first key', async () => {
-    const browser = world.personOf('ada', { email: 'ada@example.com', email_verified: true })
-    const { access_token, expires_in } = await world.signIn(browser)
+    const browser = scenario.personOf('ada', { email: 'ada@example.com', email_verified: true })
+    const { access_token, expires_in } = await scenario.signIn(browser)
     expect(expires_in).to.equal(900)
-    const account = await world.ask('/v1/account', { as: access_token })
+    const account = await scenario.ask('/v1/account', { as: access_token })
     expect(account.body).to.include({ tier: 'free', email: 'ada@example.com', email_verified: true, platform_id: null })
-    const issued = await world.ask('/v1/account/key/reissue', { method: 'POST', as: access_token })
+    const issued = await scenario.ask('/v1/account/key/reissue', { method: 'POST', as: access_token })
     expect(issued.status, issued.text).to.equal(200)
-    const own = await world.ask('/v1/account/key', { as: issued.body.key })
+    const own = await scenario.ask('/v1/account/key', { as: issued.body.key })
     expect(own.body.key).to.include({ id: issued.body.id, is_root_key: true, is_active: true })
-    const seen = await world.ask('/v1/account/key', { as: access_token })
+    const seen = await scenario.ask('/v1/account/key', { as: access_token })
     expect(seen.body.key.id, 'a session stands for the active root key').to.equal(issued.body.id)
-    expect(world.mailbox.mails.filter(({ to }) => to.includes('ada@example.com'))).to.have.length(0)
+    expect(scenario.mailbox.mails.filter(({ to }) => to.includes('ada@example.com'))).to.have.length(0)
   })
 
   it('finds the same account at the next sign-in, also when two come at once', async () => {
     const person = { email: 'eve@example.com', email_verified: true }
-    const tokens = await Promise.all([1, 2, 3].map(() => world.signIn(world.personOf('eve', person))))
-    tokens.push(await world.signIn(world.personOf('eve', { email: 'eve@elsewhere.example', email_verified: true })))
-    const accounts = await Promise.all(tokens.map(({ access_token: as }) => world.ask('/v1/account', { as })))
+    const tokens = await Promise.all([1, 2, 3].map(() => scenario.signIn(scenario.personOf('eve', person))))
+    const elsewhere = { email: 'eve@elsewhere.example', email_verified: true }
+    tokens.push(await scenario.signIn(scenario.personOf('eve', elsewhere)))
+    const accounts = await Promise.all(tokens.map(({ access_token: as }) => scenario.ask('/v1/account', { as })))
     expect(new Set(accounts.map(({ body }) => body.id)).size).to.equal(1)
     expect(accounts.at(-1)?.body.email, 'a verified address stays').to.equal('eve@example.com')
   })
 
   it('sends a mail when the provider vouches for nothing; its link works once and opens the way to a key', async () => {
-    const browser = world.personOf('bob', { email: 'bob@example.com', email_verified: false })
-    const { access_token: as } = await world.signIn(browser)
-    expect((await world.ask('/v1/account', { as })).body).to.include({
+    const browser = scenario.personOf('bob', { email: 'bob@example.com', email_verified: false })
+    const { access_token: as } = await scenario.signIn(browser)
+    expect((await scenario.ask('/v1/account', { as })).body).to.include({
       email: 'bob@example.com',
       email_verified: false,
     })
-    const early = await world.ask('/v1/account/key/reissue', { method: 'POST', as })
+    const early = await scenario.ask('/v1/account/key/reissue', { method: 'POST', as })
     expect([early.status, early.body.code]).to.deep.equal([403, 'EMAIL_NOT_VERIFIED'])
-    const mail = await world.mailbox.mailTo('bob@example.com')
+    const mail = await scenario.mailbox.mailTo('bob@example.com')
     const link = LINK.exec(mail.text ?? '')?.[0] as string
     expect(mail.html).to.include(link)
-    const [opened, again] = [await world.ask(link), await world.ask(link)]
+    const [opened, again] = [await scenario.ask(link), await scenario.ask(link)]
     expect([opened.status, opened.body]).to.deep.equal([200, { ok: true, email: 'bob@example.com' }])
     expect([again.status, again.body.code]).to.deep.equal([404, 'NOT_FOUND'])
-    expect((await world.ask('/v1/account', { as })).body.email_verified).to.equal(true)
-    expect((await world.ask('/v1/account/key/reissue', { method: 'POST', as })).status).to.equal(200)
-    await world.signIn(browser)
-    expect(world.mailbox.mails.filter(({ to }) => to.includes('bob@example.com'))).to.have.length(1)
+    expect((await scenario.ask('/v1/account', { as })).body.email_verified).to.equal(true)
+    expect((await scenario.ask('/v1/account/key/reissue', { method: 'POST', as })).status).to.equal(200)
+    await scenario.signIn(browser)
+    expect(scenario.mailbox.mails.filter(({ to }) => to.includes('bob@example.com'))).to.have.length(1)
   })
 
   it('takes a new address only once its link was opened, and lets older links lapse', async () => {
-    const browser = world.personOf('cleo', { email: 'cleo@example.com', email_verified: true })
-    const { access_token: as } = await world.signIn(browser)
-    const change = (email: string) => world.ask('/v1/account/email', { method: 'POST', as, body: { email } })
+    const browser = scenario.personOf('cleo', { email: 'cleo@example.com', email_verified: true })
+    const { access_token: as } = await scenario.signIn(browser)
+    const change = (email: string) => scenario.ask('/v1/account/email', { method: 'POST', as, body: { email } })
     expect((await change('first@example.com')).body).to.deep.equal({ ok: true })
     expect((await change('second@example.com')).body).to.deep.equal({ ok: true })
-    expect((await world.ask('/v1/account', { as })).body.email).to.equal('cleo@example.com')
+    expect((await scenario.ask('/v1/account', { as })).body.email).to.equal('cleo@example.com')
     const [first, second] = await Promise.all(
       ['first@example.com', 'second@example.com'].map(async to =>
-        String(LINK.exec((await world.mailbox.mailTo(to)).text ?? '')),
+        String(LINK.exec((await scenario.mailbox.mailTo(to)).text ?? '')),
       ),
     )
-    expect((await world.ask(second as string)).status).to.equal(200)
-    expect((await world.ask(first as string)).status).to.equal(404)
-    expect((await world.ask('/v1/account', { as })).body.email).to.equal('second@example.com')
+    expect((await scenario.ask(second as string)).status).to.equal(200)
+    expect((await scenario.ask(first as string)).status).to.equal(404)
+    expect((await scenario.ask('/v1/account', { as })).body.email).to.equal('second@example.com')
   })
 
   it('bounds the mails of an account and to an address, and refuses what is no address', async () => {
-    const browser = world.personOf('dan', { email: 'dan@example.com', email_verified: true })
-    const { access_token: as } = await world.signIn(browser)
-    const change = (email: string) => world.ask('/v1/account/email', { method: 'POST', as, body: { email } })
+    const browser = scenario.personOf('dan', { email: 'dan@example.com', email_verified: true })
+    const { access_token: as } = await scenario.signIn(browser)
+    const change = (email: string) => scenario.ask('/v1/account/email', { method: 'POST', as, body: { email } })
     const answers = await Promise.all(Array.from({ length: 8 }, (_, i) => change(`dan${i}@example.com`)))
     expect(answers.filter(({ status }) => status === 200)).to.have.length(5)
     const refused = answers.filter(({ status }) => status === 429)
@@ -108,7 +109,7 @@ describe('sign-in', () => {
 
   it('tells a refusal of the provider', async () => {
     const browser = openBrowser({ 'x-person': 'nobody' })
-    const { status, body } = await world.ask(await begin(browser), { browser })
+    const { status, body } = await scenario.ask(await begin(browser), { browser })
     expect([status, body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
     expect(body.detail).to.include('access_denied')
   })
@@ -117,23 +118,23 @@ describe('sign-in', () => {
     let browser: Browser
     let back: string
     beforeEach(async () => {
-      browser = world.personOf('mallory', { email: 'mallory@example.com', email_verified: true })
+      browser = scenario.personOf('mallory', { email: 'mallory@example.com', email_verified: true })
       back = await begin(browser)
     })
-    const tokenRequests = () => world.provider.requests.filter(one => one === 'POST /token').length
+    const tokenRequests = () => scenario.provider.requests.filter(one => one === 'POST /token').length
 
     it('another browser, without asking the provider, and the first one may still come back', async () => {
       const before = tokenRequests()
       await refusedWith(back, openBrowser(), 'SIGN_IN_REFUSED')
-      const stranger = world.personOf('mallory', {})
+      const stranger = scenario.personOf('mallory', {})
       await begin(stranger)
       await refusedWith(back, stranger, 'SIGN_IN_REFUSED')
       expect(tokenRequests()).to.equal(before)
-      expect((await world.ask(back, { browser })).status).to.equal(200)
+      expect((await scenario.ask(back, { browser })).status).to.equal(200)
     })
 
     it('a return that comes twice', async () => {
-      const answers = await Promise.all([1, 2, 3].map(() => world.ask(back, { browser })))
+      const answers = await Promise.all([1, 2, 3].map(() => scenario.ask(back, { browser })))
       expect(answers.map(({ status }) => status).sort()).to.deep.equal([200, 403, 403])
     })
 
@@ -146,48 +147,50 @@ describe('sign-in', () => {
     })
 
     it('a code of somebody else’s sign-in: PKCE and nonce bind it to the one that began', async () => {
-      const other = world.personOf('victim', { email: 'victim@example.com', email_verified: true })
+      const other = scenario.personOf('victim', { email: 'victim@example.com', email_verified: true })
       const foreign = new URL(await begin(other)).searchParams.get('code') as string
       const url = new URL(back)
       url.searchParams.set('code', foreign)
-      const { status, body } = await world.ask(url.href, { browser })
+      const { status, body } = await scenario.ask(url.href, { browser })
       expect([status, body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
     })
 
     it('one that took too long', async () => {
-      await world.database.rows(
+      await scenario.database.rows(
         `UPDATE sign_ins SET expires_at = now() - interval '1 second' WHERE returned_at IS NULL`,
       )
       await refusedWith(back, browser, 'SIGN_IN_REFUSED')
     })
 
     it('a code that comes twice, in another browser, or too late', async () => {
-      const { body } = await world.ask(back, { browser })
+      const { body } = await scenario.ask(back, { browser })
       const exchange = (as: Browser) =>
-        world.ask('/v1/account/session', { method: 'POST', body: { code: body.code }, browser: as })
+        scenario.ask('/v1/account/session', { method: 'POST', body: { code: body.code }, browser: as })
       expect((await exchange(openBrowser())).status).to.equal(403)
       const answers = await Promise.all([1, 2, 3].map(() => exchange(browser)))
       expect(answers.map(({ status }) => status).sort()).to.deep.equal([200, 403, 403])
-      const late = await world.ask(await begin(browser), { browser })
-      await world.database.rows(
+      const late = await scenario.ask(await begin(browser), { browser })
+      await scenario.database.rows(
         `UPDATE sign_ins SET expires_at = now() - interval '1 second' WHERE exchanged_at IS NULL`,
       )
-      const answer = await world.ask('/v1/account/session', { method: 'POST', body: { code: late.body.code }, browser })
+      const answer = await scenario.ask('/v1/account/session', {
+        ...{ method: 'POST', body: { code: late.body.code }, browser },
+      })
       expect([answer.status, answer.body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
     })
 
     it('a disabled account', async () => {
-      await world.ask(back, { browser })
-      await world.database.rows(
+      await scenario.ask(back, { browser })
+      await scenario.database.rows(
         `UPDATE accounts SET disabled_at = now() FROM identities i WHERE i.account_id = id AND subject = 'mallory'`,
       )
       await refusedWith(await begin(browser), browser, 'AUTH_ACCOUNT_DISABLED')
-      await world.database.rows('UPDATE accounts SET disabled_at = NULL')
+      await scenario.database.rows('UPDATE accounts SET disabled_at = NULL')
     })
   })
 
   it('sends its cookie to nobody but this API, out of reach of scripts', async () => {
-    const { headers, status } = await world.ask('/v1/account/login')
+    const { headers, status } = await scenario.ask('/v1/account/login')
     expect(status).to.equal(302)
     const cookie = headers.get('set-cookie') ?? ''
     expect(cookie).to.match(/^marketlog_sign_in=[\w-]{43}; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/)
@@ -198,56 +201,56 @@ describe('sign-in', () => {
   })
 
   it('is a 502 while the provider does not answer, and works again afterwards', async () => {
-    const browser = world.personOf('zoe', { email: 'zoe@example.com', email_verified: true })
+    const browser = scenario.personOf('zoe', { email: 'zoe@example.com', email_verified: true })
     const back = await begin(browser)
-    world.provider.isDown = true
-    const lost = await world.ask(back, { browser }).finally(() => {
-      world.provider.isDown = false
+    scenario.provider.isDown = true
+    const lost = await scenario.ask(back, { browser }).finally(() => {
+      scenario.provider.isDown = false
     })
     expect([lost.status, lost.body.code]).to.deep.equal([502, 'UPSTREAM_ERROR'])
-    expect(await world.signIn(browser)).to.have.property('access_token')
+    expect(await scenario.signIn(browser)).to.have.property('access_token')
   })
 })
 
 describe('sign-in by a provider that tells the address in its token', () => {
   const platform = useServers()
-  let world: SignInWorld
+  let scenario: SignInScenario
   before('a provider and the API', async function () {
     this.timeout(120_000)
-    world = await openSignInWorld(platform, { tellsInToken: true })
+    scenario = await openSignInScenario(platform, { tellsInToken: true })
   })
-  after('end of the world', () => world.close())
+  after('end of the scenario', () => scenario.close())
 
   it('believes the address only when the provider says that it is verified', async () => {
     const people = { yes: true, no: false, silent: undefined }
     for (const [name, email_verified] of Object.entries(people)) {
-      const browser = world.personOf(name, { email: `${name}@example.com`, email_verified })
-      const { access_token: as } = await world.signIn(browser)
-      const { body } = await world.ask('/v1/account', { as })
+      const browser = scenario.personOf(name, { email: `${name}@example.com`, email_verified })
+      const { access_token: as } = await scenario.signIn(browser)
+      const { body } = await scenario.ask('/v1/account', { as })
       expect(body).to.include({ email: `${name}@example.com`, email_verified: name === 'yes' })
     }
-    expect(world.provider.requests).not.to.include('GET /me')
+    expect(scenario.provider.requests).not.to.include('GET /me')
   })
 })
 
 describe('without a sign-in configured', () => {
   const platform = useServers()
-  let world: SignInWorld
+  let scenario: SignInScenario
   before('the API alone', async function () {
     this.timeout(120_000)
     const overrides = { signIn: undefined, platformSignInUrl: undefined, smtpUrl: undefined, secretKey: undefined }
-    world = await openSignInWorld(platform, { overrides })
+    scenario = await openSignInScenario(platform, { overrides })
   })
-  after('end of the world', () => world.close())
+  after('end of the scenario', () => scenario.close())
 
   it('its routes say what to set, and the others work', async () => {
     for (const path of ['/v1/account/login', '/v1/.well-known/jwks.json', '/v1/account/callback?state=a']) {
-      const { status, body } = await world.ask(path)
+      const { status, body } = await scenario.ask(path)
       expect([status, body.code], path).to.deep.equal([404, 'SIGN_IN_NOT_CONFIGURED'])
       expect(body.detail).to.include('MARKETLOG_OIDC_URL')
     }
-    const forged = await world.ask('/v1/account', { as: 'a.b.c' })
+    const forged = await scenario.ask('/v1/account', { as: 'a.b.c' })
     expect([forged.status, forged.body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
-    expect((await world.ask('/v1/openapi.json')).status).to.equal(200)
+    expect((await scenario.ask('/v1/openapi.json')).status).to.equal(200)
   })
 })

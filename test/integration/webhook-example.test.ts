@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { openReceiver } from '#test/fixtures/webhook-receiver.ts'
-import { openWebhookWorld, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import { openWebhookScenario, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -16,18 +16,18 @@ const README = new URL('../../README.md', import.meta.url)
 describe("the README's receiver of webhooks", () => {
   const platform = useServers()
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-receiver-'))
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let port: number
   before('a free port that is allowed, and roles', async function () {
     this.timeout(120_000)
     const place = await openReceiver()
     port = place.port
-    world = await openWebhookWorld(platform, { beside: [place] })
+    scenario = await openWebhookScenario(platform, { beside: [place] })
     await place.close()
   })
   after('end of them', async () => {
     rmSync(folder, { recursive: true, force: true })
-    await world.close()
+    await scenario.close()
   })
 
   it('takes what is genuine, and answers 401 to what is forged, altered or old', async () => {
@@ -35,9 +35,9 @@ describe("the README's receiver of webhooks", () => {
     expect(code, 'the block of the README').to.be.a('string')
     const file = join(folder, 'receiver.cjs')
     writeFileSync(file, code ?? '')
-    const account = await world.account()
+    const account = await scenario.account()
     const url = `http://127.0.0.1:${port}/`
-    const made = await world.ask(account, 'POST', '/v1/account/webhooks', { label: 'readme', url })
+    const made = await scenario.ask(account, 'POST', '/v1/account/webhooks', { label: 'readme', url })
     const child = spawn(process.execPath, [file], {
       env: { WEBHOOK_SECRET: made.body.secret, PORT: String(port) },
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -56,10 +56,10 @@ describe("the README's receiver of webhooks", () => {
         expect(status, signature).to.equal(401)
       }
       expect(printed).to.equal('')
-      const eventId = await world.event(account)
+      const eventId = await scenario.event(account)
       const [delivery] = await eventually(
         async () => {
-          const { body } = await world.ask(account, 'GET', '/v1/account/webhooks/deliveries')
+          const { body } = await scenario.ask(account, 'GET', '/v1/account/webhooks/deliveries')
           return body.deliveries[0]?.status === 'succeeded' ? body.deliveries : undefined
         },
         10_000,

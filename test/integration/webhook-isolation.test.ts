@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import { type Answering, openReceiver, type Receiver, silence } from '#test/fixtures/webhook-receiver.ts'
-import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -16,28 +16,28 @@ const PROMPTLY_MS = 8_000
 
 describe('destinations beside a dead one', () => {
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let dead: Receiver[]
   before('receivers that never answer, and roles', async function () {
     this.timeout(120_000)
     dead = await Promise.all(Array.from({ length: SLOW + 1 }, () => openReceiver()))
     for (const receiver of dead) receiver.answerWith(silence)
-    world = await openWebhookWorld(platform, {
+    scenario = await openWebhookScenario(platform, {
       receivers: GOOD + 1,
       beside: dead,
     })
   })
   after('end of the roles', async () => {
-    await world.close()
+    await scenario.close()
     for (const receiver of dead) await receiver.close()
   })
 
   it('20 good ones get every event at once while one is dead, and the dead one has few requests at a time', async function () {
     this.timeout(60_000)
-    const accounts = await manyDestinations([dead[0] as Receiver], world.receivers.slice(0, GOOD))
+    const accounts = await manyDestinations([dead[0] as Receiver], scenario.receivers.slice(0, GOOD))
     const startedAt = performance.now()
     await fire(accounts, EVENTS)
-    const good = world.receivers.slice(0, GOOD)
+    const good = scenario.receivers.slice(0, GOOD)
     await eventually(() => good.every(({ received }) => received.length >= EVENTS), PROMPTLY_MS, 'all good deliveries')
     const tookMs = performance.now() - startedAt
     console.log(`      ${GOOD} x ${EVENTS} good deliveries beside a dead destination took ${Math.round(tookMs)} ms`)
@@ -53,11 +53,11 @@ describe('destinations beside a dead one', () => {
     const accounts = await manyDestinations(silent, [])
     await fire(accounts, 3)
     await eventually(() => silent.every(({ received }) => received.length > 0), 60_000, 'every dead one to be tried')
-    const last = world.receivers[GOOD] as Receiver
-    const account = await world.account()
-    await world.webhook(account, last)
+    const last = scenario.receivers[GOOD] as Receiver
+    const account = await scenario.account()
+    await scenario.webhook(account, last)
     const startedAt = performance.now()
-    await world.event(account)
+    await scenario.event(account)
     await eventually(() => last.received.length === 1, PROMPTLY_MS, 'the delivery to the good one')
     console.log(`      beside ${SLOW} dead ones a good delivery took ${Math.round(performance.now() - startedAt)} ms`)
     for (const receiver of silent) expect(receiver.mostAtOnce()).to.be.at.most(4)
@@ -66,11 +66,11 @@ describe('destinations beside a dead one', () => {
   it('one that answers after half a second is served four at a time, and no more', async function () {
     this.timeout(60_000)
     const late: Answering = response => void setTimeout(() => response.writeHead(200).end(), 500)
-    const receiver = world.receivers[GOOD] as Receiver
+    const receiver = scenario.receivers[GOOD] as Receiver
     receiver.answerWith(late)
     const before = receiver.received.length
-    const account = await world.account()
-    await world.webhook(account, receiver)
+    const account = await scenario.account()
+    await scenario.webhook(account, receiver)
     await fire([account], 16)
     await eventually(() => receiver.received.length === before + 16, 20_000, 'all of its deliveries')
     expect(receiver.mostAtOnce()).to.equal(4)
@@ -82,15 +82,15 @@ describe('destinations beside a dead one', () => {
     let account: TestAccount | undefined
     for (const [i, receiver] of [...first, ...rest].entries()) {
       if (!account || i % 7 === 0) {
-        account = await world.account()
+        account = await scenario.account()
         accounts.push(account)
       }
-      await world.webhook(account, receiver)
+      await scenario.webhook(account, receiver)
     }
     return accounts
   }
 
   async function fire(accounts: readonly TestAccount[], count: number): Promise<void> {
-    for (let n = 0; n < count; n++) await Promise.all(accounts.map(account => world.event(account)))
+    for (let n = 0; n < count; n++) await Promise.all(accounts.map(account => scenario.event(account)))
   }
 })

@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'
-import { openWebhookWorld, type TestAccount, type WebhookWorld } from '#test/fixtures/webhook-world.ts'
+import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -12,22 +12,22 @@ const ROOT = '/v1/account/webhooks'
 
 describe('routes of webhooks', () => {
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let account: TestAccount
   let stranger: TestAccount
   before('roles and receivers', async function () {
     this.timeout(120_000)
-    world = await openWebhookWorld(platform, { receivers: 2 })
-    account = await world.account()
-    stranger = await world.account()
+    scenario = await openWebhookScenario(platform, { receivers: 2 })
+    account = await scenario.account()
+    stranger = await scenario.account()
   })
-  after('end of the roles', () => world.close())
+  after('end of the roles', () => scenario.close())
 
-  const url = () => `${world.receivers[0]?.url}/hook`
-  const create = (body: object, as = account) => world.ask(as, 'POST', ROOT, body)
+  const url = () => `${scenario.receivers[0]?.url}/hook`
+  const create = (body: object, as = account) => scenario.ask(as, 'POST', ROOT, body)
 
   it('take 20 destinations of an account, also when all are asked for at once', async () => {
-    const mine = await world.account()
+    const mine = await scenario.account()
     const answers = await Promise.all(
       Array.from({ length: 24 }, (_, i) => create({ label: `n${i}`, url: url() }, mine)),
     )
@@ -35,11 +35,11 @@ describe('routes of webhooks', () => {
     for (const { status, body } of answers.filter(answer => answer.status !== 201)) {
       expect([status, body.code]).to.deep.equal([409, 'WEBHOOK_LIMIT_REACHED'])
     }
-    const { body } = await world.ask(mine, 'GET', ROOT)
+    const { body } = await scenario.ask(mine, 'GET', ROOT)
     expect(body.webhooks).to.have.length(20)
     const ids = body.webhooks.map((webhook: { id: string }) => webhook.id)
     expect(ids, 'newest first').to.deep.equal([...ids].sort().reverse())
-    await world.ask(mine, 'DELETE', `${ROOT}/${ids[0]}`)
+    await scenario.ask(mine, 'DELETE', `${ROOT}/${ids[0]}`)
     expect((await create({ label: 'again', url: url() }, mine)).status).to.equal(201)
   })
 
@@ -127,37 +127,37 @@ describe('routes of webhooks', () => {
 
   it('change what is sent and leave the rest, null included', async () => {
     const { body: made } = await create({ label: 'first', url: url(), platform: null, is_active: null })
-    const { body } = await world.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, { label: 'second', url: null })
+    const { body } = await scenario.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, { label: 'second', url: null })
     expect(body).to.include({ ...made.webhook, label: 'second', updated_at: body.updated_at })
     expect(Date.parse(body.updated_at)).to.be.at.least(Date.parse(made.webhook.updated_at))
     for (const empty of [{}, { label: null }]) {
-      expect((await world.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, empty)).status).to.equal(422)
+      expect((await scenario.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, empty)).status).to.equal(422)
     }
-    const telegram = await world.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, { platform: 'telegram' })
+    const telegram = await scenario.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, { platform: 'telegram' })
     expect([telegram.status, telegram.body.detail[0].loc]).to.deep.equal([422, ['body', 'url']])
     const chat = { platform: 'telegram', url: `${url()}?chat_id=1` }
-    expect((await world.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, chat)).body).to.include(chat)
-    const without = await world.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, { url: url() })
+    expect((await scenario.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, chat)).body).to.include(chat)
+    const without = await scenario.ask(account, 'PATCH', `${ROOT}/${made.webhook.id}`, { url: url() })
     expect(without.status).to.equal(422)
   })
 
   it('are for quant alone, and not without a key', async () => {
     for (const tier of TIERS.filter(one => one !== 'quant')) {
-      const lower = await world.account({ tier })
+      const lower = await scenario.account({ tier })
       for (const [method, path] of operations(SOME_ID)) {
-        const { status, body } = await world.ask(lower, method, path, method === 'POST' ? {} : undefined)
+        const { status, body } = await scenario.ask(lower, method, path, method === 'POST' ? {} : undefined)
         expect([status, body.code], `${tier} ${method} ${path}`).to.deep.equal([403, 'FORBIDDEN_TIER'])
       }
     }
-    expect((await world.ask(null, 'GET', ROOT)).status).to.equal(401)
+    expect((await scenario.ask(null, 'GET', ROOT)).status).to.equal(401)
   })
 
   it("do not find another account's destinations and deliveries, nor change them", async () => {
-    const webhook = await world.webhook(account, world.receivers[1] as (typeof world.receivers)[number])
-    const eventId = await world.event(account)
+    const webhook = await scenario.webhook(account, scenario.receivers[1] as (typeof scenario.receivers)[number])
+    const eventId = await scenario.event(account)
     const delivery = await eventually(
       async () => {
-        const { body } = await world.ask(account, 'GET', `${ROOT}/deliveries?limit=100`)
+        const { body } = await scenario.ask(account, 'GET', `${ROOT}/deliveries?limit=100`)
         return body.deliveries.find(
           (one: { endpoint_id: string; event_id: string; status: string }) =>
             one.endpoint_id === webhook.id && one.event_id === eventId && one.status === 'succeeded',
@@ -166,10 +166,10 @@ describe('routes of webhooks', () => {
       10_000,
       'the delivery',
     )
-    const count = world.receivers[1]?.received.length
+    const count = scenario.receivers[1]?.received.length
     for (const [method, path] of operations(webhook.id, delivery.id)) {
       if (!path.includes(webhook.id) && !path.includes(delivery.id)) continue
-      const { status, body } = await world.ask(
+      const { status, body } = await scenario.ask(
         stranger,
         method,
         path,
@@ -180,50 +180,52 @@ describe('routes of webhooks', () => {
         [404, 'DELIVERY_NOT_FOUND'],
       ])
     }
-    expect((await world.ask(stranger, 'GET', ROOT)).body).to.deep.equal({ webhooks: [] })
-    expect((await world.ask(stranger, 'GET', `${ROOT}/deliveries`)).body.deliveries).to.deep.equal([])
-    const { body } = await world.ask(account, 'GET', ROOT)
+    expect((await scenario.ask(stranger, 'GET', ROOT)).body).to.deep.equal({ webhooks: [] })
+    expect((await scenario.ask(stranger, 'GET', `${ROOT}/deliveries`)).body.deliveries).to.deep.equal([])
+    const { body } = await scenario.ask(account, 'GET', ROOT)
     expect(body.webhooks.find((one: { id: string }) => one.id === webhook.id)).to.include({ label: 'test' })
-    expect(world.receivers[1]?.received).to.have.length(count ?? -1)
+    expect(scenario.receivers[1]?.received).to.have.length(count ?? -1)
   })
 
   it('refuse ids that are none, and tell what is unknown', async () => {
     for (const [method, path] of operations('nonsense', 'nonsense')) {
       if (!path.includes('nonsense')) continue
-      const { status, body } = await world.ask(account, method, path, method === 'PATCH' ? { label: 'x' } : undefined)
+      const given = method === 'PATCH' ? { label: 'x' } : undefined
+      const { status, body } = await scenario.ask(account, method, path, given)
       expect([status, body.detail[0].type], `${method} ${path}`).to.deep.equal([422, 'uuid_parsing'])
     }
-    expect((await world.ask(account, 'DELETE', `${ROOT}/${SOME_ID}`)).body.code).to.equal('WEBHOOK_NOT_FOUND')
-    expect((await world.ask(account, 'GET', `${ROOT}/deliveries/${SOME_ID}`)).body.code).to.equal('DELIVERY_NOT_FOUND')
+    expect((await scenario.ask(account, 'DELETE', `${ROOT}/${SOME_ID}`)).body.code).to.equal('WEBHOOK_NOT_FOUND')
+    const delivery = await scenario.ask(account, 'GET', `${ROOT}/deliveries/${SOME_ID}`)
+    expect(delivery.body.code).to.equal('DELIVERY_NOT_FOUND')
   })
 
   it('send a test event on demand, and none to a paused destination', async () => {
-    const mine = await world.account()
-    const at = world.receivers[1] as (typeof world.receivers)[number]
-    const webhook = await world.webhook(mine, at, { path: '/tested' })
-    const { body } = await world.ask(mine, 'POST', `${ROOT}/${webhook.id}/test`)
-    const shown = await world.ask(mine, 'GET', `${ROOT}/deliveries/${body.delivery_id}`)
+    const mine = await scenario.account()
+    const at = scenario.receivers[1] as (typeof scenario.receivers)[number]
+    const webhook = await scenario.webhook(mine, at, { path: '/tested' })
+    const { body } = await scenario.ask(mine, 'POST', `${ROOT}/${webhook.id}/test`)
+    const shown = await scenario.ask(mine, 'GET', `${ROOT}/deliveries/${body.delivery_id}`)
     expect(shown.body, 'it is there at once').to.include({ endpoint_id: webhook.id, event_type: 'alert.triggered' })
     const request = await eventually(() => at.received.find(({ path }) => path === '/tested'), 10_000, 'the test event')
     expect(request.headers).to.include({ 'x-svc-delivery-id': body.delivery_id, 'x-svc-test': 'true' })
     expect(JSON.parse(request.body).data.alert_id).to.match(/^0{8}-/)
-    await world.ask(mine, 'PATCH', `${ROOT}/${webhook.id}`, { is_active: false })
+    await scenario.ask(mine, 'PATCH', `${ROOT}/${webhook.id}`, { is_active: false })
     for (const path of [`${ROOT}/${webhook.id}/test`, `${ROOT}/deliveries/${body.delivery_id}/redeliver`]) {
-      const refusal = await world.ask(mine, 'POST', path)
+      const refusal = await scenario.ask(mine, 'POST', path)
       expect([refusal.status, refusal.body.code]).to.deep.equal([409, 'WEBHOOK_PAUSED'])
     }
-    await world.ask(mine, 'DELETE', `${ROOT}/${webhook.id}`)
-    const gone = await world.ask(mine, 'POST', `${ROOT}/deliveries/${body.delivery_id}/redeliver`)
+    await scenario.ask(mine, 'DELETE', `${ROOT}/${webhook.id}`)
+    const gone = await scenario.ask(mine, 'POST', `${ROOT}/deliveries/${body.delivery_id}/redeliver`)
     expect(gone.body.code).to.equal('WEBHOOK_NOT_FOUND')
   })
 
   it('page deliveries newest first, with limits moved into 1 to 100', async () => {
-    const mine = await world.account()
-    const webhook = await world.webhook(mine, world.receivers[1] as (typeof world.receivers)[number])
+    const mine = await scenario.account()
+    const webhook = await scenario.webhook(mine, scenario.receivers[1] as (typeof scenario.receivers)[number])
     const ids: string[] = []
     for (let n = 0; n < 7; n++)
-      ids.unshift((await world.ask(mine, 'POST', `${ROOT}/${webhook.id}/test`)).body.delivery_id)
-    const page = async (query: string) => (await world.ask(mine, 'GET', `${ROOT}/deliveries${query}`)).body
+      ids.unshift((await scenario.ask(mine, 'POST', `${ROOT}/${webhook.id}/test`)).body.delivery_id)
+    const page = async (query: string) => (await scenario.ask(mine, 'GET', `${ROOT}/deliveries${query}`)).body
     const idsOf = (body: { deliveries: { id: string }[] }) => body.deliveries.map(({ id }) => id)
     expect(idsOf(await page(''))).to.deep.equal(ids)
     const middle = await page('?limit=3&offset=2')
@@ -236,15 +238,15 @@ describe('routes of webhooks', () => {
   })
 
   it('show a secret once: no list, no record, no log line, no row of the database holds it', async () => {
-    const mine = await world.account()
+    const mine = await scenario.account()
     const { body: made } = await create({ label: 'kept', url: url() }, mine)
-    const { body: rotated } = await world.ask(mine, 'POST', `${ROOT}/${made.webhook.id}/rotate-secret`)
-    await world.ask(mine, 'POST', `${ROOT}/${made.webhook.id}/test`)
+    const { body: rotated } = await scenario.ask(mine, 'POST', `${ROOT}/${made.webhook.id}/rotate-secret`)
+    await scenario.ask(mine, 'POST', `${ROOT}/${made.webhook.id}/test`)
     const shown = JSON.stringify([
-      await world.ask(mine, 'GET', ROOT),
-      await world.ask(mine, 'PATCH', `${ROOT}/${made.webhook.id}`, { label: 'b' }),
+      await scenario.ask(mine, 'GET', ROOT),
+      await scenario.ask(mine, 'PATCH', `${ROOT}/${made.webhook.id}`, { label: 'b' }),
     ])
-    const tables = await world.database.rows<{ name: string }>(
+    const tables = await scenario.database.rows<{ name: string }>(
       `SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname IN ('public', 'graphile_worker')`,
     )
     expect(tables.length).to.be.greaterThan(10)
@@ -252,7 +254,7 @@ describe('routes of webhooks', () => {
       const core = secret.slice('whsec_'.length)
       expect(shown).not.to.include(core)
       for (const { name } of tables) {
-        const found = await world.database.rows(`SELECT 1 FROM ${name} t WHERE strpos(t::text, $1) > 0`, [core])
+        const found = await scenario.database.rows(`SELECT 1 FROM ${name} t WHERE strpos(t::text, $1) > 0`, [core])
         expect(found, name).to.deep.equal([])
       }
     }

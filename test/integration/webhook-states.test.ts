@@ -10,11 +10,11 @@ import type { Database } from '#infra/postgres/pool.ts'
 import { readDelivery } from '#services/api/queries/deliveries.ts'
 import { type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
 import {
-  openWebhookWorld,
+  openWebhookScenario,
   type TestAccount,
   type TestWebhook,
-  type WebhookWorld,
-} from '#test/fixtures/webhook-world.ts'
+  type WebhookScenario,
+} from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -25,43 +25,43 @@ type Body = any
 
 describe('states', () => {
   const platform = useServers()
-  let world: WebhookWorld
+  let scenario: WebhookScenario
   let next = 0
   before('roles and receivers', async function () {
     this.timeout(120_000)
-    world = await openWebhookWorld(platform, { receivers: 23 })
+    scenario = await openWebhookScenario(platform, { receivers: 23 })
   })
-  after('end of the roles', () => world.close())
+  after('end of the roles', () => scenario.close())
 
   /** A receiver that no other test has used, and an account of its own. */
   async function fresh(): Promise<{ account: TestAccount; receiver: Receiver }> {
-    const receiver = world.receivers[next++]
+    const receiver = scenario.receivers[next++]
     if (!receiver) throw new Error('there are fewer receivers')
-    return { account: await world.account(), receiver }
+    return { account: await scenario.account(), receiver }
   }
   const deliveriesOf = async (account: TestAccount): Promise<Body[]> =>
-    (await world.ask(account, 'GET', '/v1/account/webhooks/deliveries?limit=100')).body.deliveries
+    (await scenario.ask(account, 'GET', '/v1/account/webhooks/deliveries?limit=100')).body.deliveries
   const detailOf = async (account: TestAccount, id: string): Promise<Body> =>
-    (await world.ask(account, 'GET', `/v1/account/webhooks/deliveries/${id}`)).body
+    (await scenario.ask(account, 'GET', `/v1/account/webhooks/deliveries/${id}`)).body
   const until = (account: TestAccount, holds: (delivery: Body) => boolean): Promise<Body> =>
     eventually(async () => (await deliveriesOf(account)).find(holds), LIMIT_MS, 'the delivery')
   const change = (account: TestAccount, { id }: TestWebhook, body: object) =>
-    world.ask(account, 'PATCH', `/v1/account/webhooks/${id}`, body)
+    scenario.ask(account, 'PATCH', `/v1/account/webhooks/${id}`, body)
 
   describe('of a webhook destination', () => {
     it('created -> active: is_active left out or true; events are delivered', async () => {
       const { account, receiver } = await fresh()
-      const { body } = await world.ask(account, 'POST', '/v1/account/webhooks', { label: 'a', url: receiver.url })
+      const { body } = await scenario.ask(account, 'POST', '/v1/account/webhooks', { label: 'a', url: receiver.url })
       expect(body.webhook).to.include({ is_active: true, platform: 'custom', secret_last4: body.secret.slice(-4) })
-      await world.event(account)
+      await scenario.event(account)
       await eventually(() => receiver.received.length === 1, LIMIT_MS, 'the delivery')
     })
 
     it('created -> paused: created with is_active false; events make no delivery', async () => {
       const { account, receiver } = await fresh()
-      const webhook = await world.webhook(account, receiver, { is_active: false })
-      await change(account, await world.webhook(account, receiver, { path: '/other' }), { label: 'beside it' })
-      const eventId = await world.event(account)
+      const webhook = await scenario.webhook(account, receiver, { is_active: false })
+      await change(account, await scenario.webhook(account, receiver, { path: '/other' }), { label: 'beside it' })
+      const eventId = await scenario.event(account)
       const delivery = await until(account, one => one.event_id === eventId && one.status === 'succeeded')
       expect(delivery.endpoint_id).not.to.equal(webhook.id)
       expect(await deliveriesOf(account)).to.have.length(1)
@@ -71,11 +71,11 @@ describe('states', () => {
     it('active -> paused: is_active false; deliveries stop, what is pending waits without a time', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(503))
-      const webhook = await world.webhook(account, receiver)
-      await world.event(account)
+      const webhook = await scenario.webhook(account, receiver)
+      await scenario.event(account)
       await until(account, one => one.attempt_count === 1 && one.last_http_status === 503)
       expect((await change(account, webhook, { is_active: false })).body.is_active).to.equal(false)
-      await world.hurry(webhook.id)
+      await scenario.hurry(webhook.id)
       const waiting = await until(account, one => one.next_attempt_at === null)
       expect(waiting).to.include({ status: 'pending', attempt_count: 1 })
       expect(receiver.received).to.have.length(1)
@@ -84,11 +84,11 @@ describe('states', () => {
     it('paused -> active: is_active true; what waited is delivered, with its id', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(503))
-      const webhook = await world.webhook(account, receiver)
-      await world.event(account)
+      const webhook = await scenario.webhook(account, receiver)
+      await scenario.event(account)
       const { id } = await until(account, one => one.attempt_count === 1 && one.last_http_status === 503)
       await change(account, webhook, { is_active: false })
-      await world.hurry(webhook.id)
+      await scenario.hurry(webhook.id)
       await until(account, one => one.next_attempt_at === null)
       receiver.answerWith(status(200))
       expect((await change(account, webhook, { is_active: true })).body.is_active).to.equal(true)
@@ -100,26 +100,26 @@ describe('states', () => {
       it(`${isActive ? 'active' : 'paused'} -> removed: deleted; pending deliveries are cancelled, past ones stay`, async () => {
         const { account, receiver } = await fresh()
         receiver.answerWith(status(503))
-        const webhook = await world.webhook(account, receiver)
-        await world.event(account)
+        const webhook = await scenario.webhook(account, receiver)
+        await scenario.event(account)
         await until(account, one => one.last_http_status === 503)
         if (!isActive) await change(account, webhook, { is_active: false })
-        const removed = await world.ask(account, 'DELETE', `/v1/account/webhooks/${webhook.id}`)
+        const removed = await scenario.ask(account, 'DELETE', `/v1/account/webhooks/${webhook.id}`)
         expect(removed).to.deep.equal({ status: 200, body: { ok: true } })
         const [delivery] = await deliveriesOf(account)
         expect(delivery).to.include({ status: 'failed', next_attempt_at: null, endpoint_id: webhook.id })
         expect(delivery.error).to.match(/^Cancelled/)
         expect(delivery.completed_at).to.be.a('string')
-        await world.hurry(webhook.id)
+        await scenario.hurry(webhook.id)
         await eventually(() => noJobOf(webhook.id), LIMIT_MS, 'its last job to end')
         expect(receiver.received).to.have.length(1)
-        expect((await world.ask(account, 'GET', '/v1/account/webhooks')).body).to.deep.equal({ webhooks: [] })
+        expect((await scenario.ask(account, 'GET', '/v1/account/webhooks')).body).to.deep.equal({ webhooks: [] })
         expect((await change(account, webhook, { label: 'x' })).body.code).to.equal('WEBHOOK_NOT_FOUND')
       })
   })
 
   const noJobOf = async (webhookId: string): Promise<boolean> => {
-    const jobs = await world.database.rows('SELECT 1 FROM graphile_worker.jobs WHERE key = $1', [
+    const jobs = await scenario.database.rows('SELECT 1 FROM graphile_worker.jobs WHERE key = $1', [
       `webhook:${webhookId}`,
     ])
     return jobs.length === 0
@@ -129,8 +129,8 @@ describe('states', () => {
     it('(none) -> pending: an event of an account with an active destination', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(silence)
-      const webhook = await world.webhook(account, receiver)
-      const eventId = await world.event(account)
+      const webhook = await scenario.webhook(account, receiver)
+      const eventId = await scenario.event(account)
       const delivery = await until(account, () => true)
       expect(delivery).to.include({ event_id: eventId, status: 'pending', endpoint_id: webhook.id, error: null })
       expect(delivery).to.include({ completed_at: null, endpoint_url: `${receiver.url}/hook`, endpoint_label: 'test' })
@@ -140,8 +140,8 @@ describe('states', () => {
     it('pending -> succeeded: any 2xx', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(299))
-      await world.webhook(account, receiver)
-      await world.event(account)
+      await scenario.webhook(account, receiver)
+      await scenario.event(account)
       const delivery = await until(account, one => one.status === 'succeeded')
       expect(delivery).to.include({ attempt_count: 1, last_http_status: 299, next_attempt_at: null, error: null })
       expect(delivery.completed_at).to.be.a('string')
@@ -150,8 +150,8 @@ describe('states', () => {
     it('pending -> pending: a retryable answer; next_attempt_at tells when, by Retry-After where that is later', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(429, { 'retry-after': '120' }))
-      await world.webhook(account, receiver)
-      await world.event(account)
+      await scenario.webhook(account, receiver)
+      await scenario.event(account)
       const delivery = await until(account, one => one.last_http_status === 429)
       expect(delivery).to.include({ status: 'pending', attempt_count: 1, completed_at: null })
       const cameAt = performance.timeOrigin + (receiver.received[0]?.at ?? 0)
@@ -161,8 +161,8 @@ describe('states', () => {
     it('pending -> failed: a final answer, such as a redirect', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(302, { location: '/elsewhere' }))
-      await world.webhook(account, receiver)
-      await world.event(account)
+      await scenario.webhook(account, receiver)
+      await scenario.event(account)
       const delivery = await until(account, one => one.status === 'failed')
       expect(delivery).to.include({ attempt_count: 1, last_http_status: 302, error: 'The destination answered 302.' })
       expect(receiver.received).to.have.length(1)
@@ -171,8 +171,8 @@ describe('states', () => {
     it('pending -> failed: the seventh failure, after waits of the schedule with at most a fifth of jitter', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(500))
-      const webhook = await world.webhook(account, receiver)
-      await world.event(account)
+      const webhook = await scenario.webhook(account, receiver)
+      await scenario.event(account)
       for (const [i, seconds] of [5, 30, 120, 600, 3_600, 21_600].entries()) {
         const attempt = i + 1
         const { id } = await until(account, one => one.attempt_count === attempt)
@@ -189,7 +189,7 @@ describe('states', () => {
           cameAt + seconds * 800 - 1,
           Date.now() + seconds * 1_200,
         )
-        await world.hurry(webhook.id)
+        await scenario.hurry(webhook.id)
       }
       const failed = await until(account, one => one.status === 'failed')
       expect(failed).to.include({ attempt_count: 7, last_http_status: 500, next_attempt_at: null })
@@ -199,15 +199,15 @@ describe('states', () => {
       )
       const { attempts } = await detailOf(account, failed.id)
       expect(attempts.map((one: Body) => one.attempt_number)).to.deep.equal([1, 2, 3, 4, 5, 6, 7])
-      const [record] = (await world.ask(account, 'GET', '/v1/account/webhooks')).body.webhooks
+      const [record] = (await scenario.ask(account, 'GET', '/v1/account/webhooks')).body.webhooks
       expect(record).to.include({ last_success_at: null, last_failure_message: 'The destination answered 500.' })
     })
 
     it('pending -> failed: a destination at an address that may not be reached', async () => {
       const { account, receiver } = await fresh()
       const url = 'http://localhost:1/hook'
-      await world.webhook(account, receiver, { url })
-      await world.event(account)
+      await scenario.webhook(account, receiver, { url })
+      await scenario.event(account)
       const delivery = await until(account, one => one.status === 'failed')
       expect(delivery).to.include({ attempt_count: 1, last_http_status: null, endpoint_url: url })
       expect(delivery.error).to.include('may not reach')
@@ -221,13 +221,13 @@ describe('states', () => {
           if (!response.writableEnded) status(500)(response, ...request)
         }
       })
-      await world.webhook(account, receiver)
-      await world.event(account)
+      await scenario.webhook(account, receiver)
+      await scenario.event(account)
       await eventually(() => receiver.received.length === 1, LIMIT_MS, 'the attempt')
       const { id } = await until(account, one => one.attempt_count === 1)
       // The attempt ends between any two statements of the reader.
       const rows: Database['rows'] = async (statement, values) => {
-        const found = await world.database.rows(statement, values)
+        const found = await scenario.database.rows(statement, values)
         answer()
         await until(account, one => one.last_http_status === 500)
         return found as never
@@ -244,12 +244,12 @@ describe('states', () => {
       it(`${from} -> pending -> succeeded: redelivered, with its id and a round of attempts of its own`, async () => {
         const { account, receiver } = await fresh()
         receiver.answerWith(status(code))
-        const webhook = await world.webhook(account, receiver)
-        await world.event(account)
+        const webhook = await scenario.webhook(account, receiver)
+        await scenario.event(account)
         const { id } = await until(account, one => one.status === from)
         await change(account, webhook, { url: `${receiver.url}/moved`, label: 'renamed' })
         receiver.answerWith(status(200))
-        const asked = await world.ask(account, 'POST', `/v1/account/webhooks/deliveries/${id}/redeliver`)
+        const asked = await scenario.ask(account, 'POST', `/v1/account/webhooks/deliveries/${id}/redeliver`)
         expect(asked).to.deep.equal({ status: 200, body: { delivery_id: id } })
         const again = await until(account, one => one.status === 'succeeded' && one.attempt_count === 2)
         expect(again).to.include({ id, endpoint_label: 'renamed', error: null })
@@ -263,10 +263,10 @@ describe('states', () => {
       receiver.answerWith((response, request, n) =>
         status(n === 1 ? 503 : 200, { 'retry-after': '3600' })(response, request, n),
       )
-      await world.webhook(account, receiver)
-      await world.event(account)
+      await scenario.webhook(account, receiver)
+      await scenario.event(account)
       const { id } = await until(account, one => one.last_http_status === 503)
-      await world.ask(account, 'POST', `/v1/account/webhooks/deliveries/${id}/redeliver`)
+      await scenario.ask(account, 'POST', `/v1/account/webhooks/deliveries/${id}/redeliver`)
       await until(account, one => one.status === 'succeeded')
     })
   })
@@ -275,14 +275,14 @@ describe('states', () => {
     it('rotated: shown once, and whatever is sent from then on is signed with the new one, retries included', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith((response, request, n) => status(n === 1 ? 503 : 200)(response, request, n))
-      const webhook = await world.webhook(account, receiver)
-      await world.event(account)
+      const webhook = await scenario.webhook(account, receiver)
+      await scenario.event(account)
       await until(account, one => one.last_http_status === 503)
-      const { body } = await world.ask(account, 'POST', `/v1/account/webhooks/${webhook.id}/rotate-secret`)
+      const { body } = await scenario.ask(account, 'POST', `/v1/account/webhooks/${webhook.id}/rotate-secret`)
       expect(body.secret).to.match(/^whsec_[A-Za-z0-9_-]{43}$/)
       expect(body.secret).not.to.equal(webhook.secret)
       expect(body.webhook.secret_last4).to.equal(body.secret.slice(-4))
-      await world.hurry(webhook.id)
+      await scenario.hurry(webhook.id)
       await until(account, one => one.status === 'succeeded')
       const signers = receiver.received.map(({ headers, body: sent }) => {
         const text = `${headers['x-svc-timestamp']}.${sent}`
