@@ -32,9 +32,9 @@ import {
   storedRules,
 } from './alert-ledgers.ts'
 import { type AlertLoad, startAlertLoad } from './alert-load.ts'
+import { type KillReport, type KillRun, killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { faultScale } from './scale.ts'
-import { type Pack, type TormentReport, torment } from './torment.ts'
 
 const ROLES = ['alert-triggers', 'accounts', 'delivery'] as const
 const DRAIN_LIMIT_MS = 240_000
@@ -123,13 +123,13 @@ describe('alerts under kill', function () {
     return events
   }
 
-  function pack(random: SeededRandom, load: AlertLoad, role: (typeof ROLES)[number]): Pack {
+  function kill(random: SeededRandom, load: AlertLoad, role: (typeof ROLES)[number]): KillRun {
     const env = {
       MARKETLOG_WEBHOOK_ALLOW: receivers.map(({ port }) => `127.0.0.1:${port}`).join(','),
       MARKETLOG_SMTP_URL: mailbox.url,
     }
-    return torment(randomOf(random.integer(0, 2 ** 31)), {
-      ...{ role, processes: 2, kills: Math.ceil(scale.kills / ROLES.length), zombies: 0 },
+    return killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
+      ...{ role, processes: 2, kills: Math.ceil(scale.kills / ROLES.length), freezes: 0 },
       ...{ pauseMs: [300, 2_500], intoWorkMs: [0, 100] },
       start: () => place.spawnRole(role, env),
       // What fires reaches accounts and delivery a moment after the prices move.
@@ -157,15 +157,15 @@ describe('alerts under kill', function () {
       ...{ database, market, random: randomOf(random.integer(0, 2 ** 31)), accountIds: owners.map(({ id }) => id) },
       ...{ alertsPerSecond: isLong ? 80 : 40, least: leastAlerts },
     })
-    const packs = ROLES.map(role => pack(random, load, role))
-    let reports: TormentReport[]
+    const runs = ROLES.map(role => kill(random, load, role))
+    let reports: KillReport[]
     let events: EventRow[]
     try {
-      reports = await Promise.all(packs.map(({ done }) => done))
+      reports = await Promise.all(runs.map(({ done }) => done))
       await load.end()
       events = await drained([...load.fires.values()].reduce((sum, times) => sum + times, 0))
     } finally {
-      for (const one of packs) await one.stop()
+      for (const one of runs) await one.stop()
     }
 
     for (const report of reports) console.log(`      ${storyOf(report)}`)
@@ -181,8 +181,8 @@ describe('alerts under kill', function () {
     })
     expect(reports.reduce((sum, { kills }) => sum + kills, 0)).to.be.at.least(scale.kills)
     for (const { role, underLoad, endedByThemselves, kills } of reports) {
-      expect(underLoad, `blows to ${role} under load`).to.be.above(0)
-      expect(endedByThemselves, `ends of ${role} without a blow`).to.be.at.most(kills)
+      expect(underLoad, `kills of ${role} under load`).to.be.above(0)
+      expect(endedByThemselves, `ends of ${role} without a kill`).to.be.at.most(kills)
     }
   })
 })
@@ -211,5 +211,5 @@ function mailsOf({ mails }: Mailbox): LedgerEntry[] {
   return [...new Set(ids)].map(key => ({ key, what: 'mailed' }))
 }
 
-const storyOf = ({ role, kills, seconds, underLoad, endedByThemselves }: TormentReport): string =>
+const storyOf = ({ role, kills, seconds, underLoad, endedByThemselves }: KillReport): string =>
   `${role}: ${kills} kills in ${seconds} s, ${underLoad} of them under load; ${endedByThemselves} ended by themselves`

@@ -16,11 +16,11 @@ import { expectBalanced } from '#test/harness/ledger.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
+import { killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
 import { faultScale } from './scale.ts'
 import { leastOf, openScriptedMarket } from './scripted-market.ts'
-import { torment } from './torment.ts'
 
 const DRAIN_LIMIT_MS = 60_000
 
@@ -53,39 +53,39 @@ describe('book under kill', function () {
       ...{ feeds, publisher, backlog, codec: kafka.codec, recordsPerSecond: scale.recordsPerSecond },
       random: randomOf(random.integer(0, 2 ** 31)),
     })
-    const pack = torment(randomOf(random.integer(0, 2 ** 31)), {
+    const run = killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
       ...{
         role: 'book',
         processes: 2,
         kills: scale.kills,
-        zombies: scale.zombies,
+        freezes: scale.freezes,
         pauseMs: [500, 4_000],
         intoWorkMs: [0, 700],
       },
       start: () => place.spawnRole('book'),
       ...{ backlog, work: load.wave },
     })
-    const report = await pack.done
+    const report = await run.done
     const refreshes = await load.end()
     const endedAt = performance.now()
     await eventually(async () => (await backlog()) === 0, DRAIN_LIMIT_MS, 'the book to reach the end of its input')
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     const value = (performance.now() - endedAt) / 1_000
     expectFigure({ test: 'book under kill', what: 'until the end of the input', value, unit: 's', limit })
-    await pack.stop()
+    await run.stop()
 
     const { ledgers, aborted } = await bookLedgers(kafka, refreshes, await findJavaReader(), leastOf(feeds))
     const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(
       ([ending, of]) => `${of.length} ${ending}`,
     )
     console.log(
-      `      ${report.kills} kills and ${report.zombies} zombies in ${report.seconds} s, ${report.underLoad} of them under ` +
+      `      ${report.kills} kills and ${report.freezes} freezes in ${report.seconds} s, ${report.underLoad} of them under ` +
         `load; ${report.endedByThemselves} ended by themselves; ${aborted ?? '?'} records of cut transactions`,
     )
     console.log(`      ${load.published()} records in ${refreshes.length} refreshes: ${kinds.join(', ')}`)
     expectBalanced(ledgers)
-    expect(report).to.include({ kills: scale.kills, zombies: scale.zombies })
-    expect(report.endedByThemselves, 'ends without a blow').to.be.at.most(scale.kills + scale.zombies)
-    expect(report.underLoad, 'blows while records waited').to.be.greaterThan(0)
+    expect(report).to.include({ kills: scale.kills, freezes: scale.freezes })
+    expect(report.endedByThemselves, 'ends without a kill or freeze').to.be.at.most(scale.kills + scale.freezes)
+    expect(report.underLoad, 'kills and freezes while records waited').to.be.greaterThan(0)
   })
 })

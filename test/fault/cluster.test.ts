@@ -15,6 +15,7 @@ import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-
 import { useCluster } from '#test/harness/use-cluster.ts'
 import { breakBrokers, type FaultReport } from './break-brokers.ts'
 import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
+import { type KillRoundsReport, killInRounds } from './kill-in-rounds.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
@@ -24,7 +25,6 @@ import {
   startScenario,
   stopClients,
 } from './platform-scenario.ts'
-import { type StrikeReport, strikeInTurn } from './strike-in-turn.ts'
 
 const TEST = 'platform on brokers that break'
 const IS_LONG = process.env.FAULT === 'long'
@@ -45,8 +45,8 @@ const TWICE: readonly RoleName[] = IS_LONG ? ROLE_NAMES : ['market-summary', 'al
 const JAVA_TOPICS: readonly TopicKey[] = IS_LONG
   ? ['quotes', 'bids', 'sales', 'refreshes', 'unresolved', 'deadLetters', 'alertRules', 'alertsTriggered']
   : []
-/** Between blows to processes. */
-const STRIKE_MS: readonly [number, number] = [2_000, 8_000]
+/** Between two kills or freezes of processes. */
+const KILL_PAUSE_MS: readonly [number, number] = [2_000, 8_000]
 const FREEZE_CHANCE = 0.3
 /** Of a process that starts while a broker is away, and of what is left when all is whole again. */
 const LIMIT_MS = 120_000
@@ -70,22 +70,22 @@ describe(TEST, function () {
     })
     const ending = new AbortController()
     const failing = new AbortController()
-    const strikes = strikeInTurn(randomOf(random.integer(0, 2 ** 31)), platform.all, {
-      ...{ kills: Number.POSITIVE_INFINITY, pauseMs: STRIKE_MS, freezeChance: FREEZE_CHANCE },
+    const killing = killInRounds(randomOf(random.integer(0, 2 ** 31)), platform.all, {
+      ...{ kills: Number.POSITIVE_INFINITY, pauseMs: KILL_PAUSE_MS, freezeChance: FREEZE_CHANCE },
       ...{ readyLimitMs: LIMIT_MS, isUnderLoad, signal: ending.signal },
     })
-    strikes.catch(error => failing.abort(error))
+    killing.catch(error => failing.abort(error))
     const limits = { faults: FAULTS, ms: MINUTES * 60_000, signal: failing.signal }
     const report = await breakBrokers(place, plan, limits).finally(() => ending.abort())
-    return { report, blows: await strikes }
+    return { report, killed: await killing }
   }
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
     const random = seededRandom(TEST)
     scenario = await openPlatformScenario(place, random, { items: ITEMS, twice: TWICE, limitMs: LIMIT_MS })
     load = await startScenario(scenario)
-    const { report, blows } = await breakAll(random, scenario)
-    tellFaults(report, blows)
+    const { report, killed } = await breakAll(random, scenario)
+    printFaults(report, killed)
     const drained = await drainScenario(scenario, load)
 
     const java = await findJavaReader()
@@ -95,18 +95,18 @@ describe(TEST, function () {
       expectFigure({ test: TEST, what: `whole after ${kind}`, value, unit: 's', limit: { atMost: RECOVERED_S } })
     }
     expect(report.faults, 'faults').to.be.at.least(FAULTS)
-    expect(blows.underLoad, 'blows under load').to.be.above(0)
-    expect(endsByThemselves(scenario), 'ends without a blow').to.be.at.most(report.faults)
+    expect(killed.underLoad, 'kills and freezes under load').to.be.above(0)
+    expect(endsByThemselves(scenario), 'ends without a kill').to.be.at.most(report.faults)
   })
 })
 
-function tellFaults(report: FaultReport, blows: StrikeReport): void {
+function printFaults(report: FaultReport, killed: KillRoundsReport): void {
   const kinds = [...report.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')
-  const names = [...blows.kills].flatMap(([name, count]) => (count > 0 ? [`${name} ${count}`] : [])).join(', ')
-  const all = [...blows.kills.values()].reduce((sum, count) => sum + count, 0)
+  const names = [...killed.kills].flatMap(([name, count]) => (count > 0 ? [`${name} ${count}`] : [])).join(', ')
+  const all = [...killed.kills.values()].reduce((sum, count) => sum + count, 0)
   for (const line of [
     `${report.faults} faults of brokers in ${report.seconds} s, ${report.moved} leaders moved by request: ${kinds}`,
-    `${all} blows to processes, ${blows.freezes} of them freezes, ${blows.underLoad} under load: ${names}`,
+    `${all} faults of processes, ${killed.freezes} of them freezes, ${killed.underLoad} under load: ${names}`,
   ]) {
     console.log(`      ${line}`)
   }

@@ -45,16 +45,16 @@ describe('delivery under kill', function () {
   it(`${scale.kills} kills while ${events} events fire lose none, and repeat none under another id`, async () => {
     const random = seededRandom('delivery under kill')
     const accounts = await makeAccounts()
-    const killing = new AbortController()
+    const ending = new AbortController()
     // Two sources: what they are asked for interleaves by chance.
-    const [striking, firing] = [randomOf(random.integer(0, 2 ** 31)), randomOf(random.integer(0, 2 ** 31))]
-    const tormented = torment(striking, killing.signal)
-    const eventIds = await fire(firing, accounts, tormented.progress)
-    const { kills } = await tormented.done
+    const [killing, firing] = [randomOf(random.integer(0, 2 ** 31)), randomOf(random.integer(0, 2 ** 31))]
+    const run = killRepeatedly(killing, ending.signal)
+    const eventIds = await fire(firing, accounts, run.progress)
+    const { kills } = await run.done
     console.log(`      ${kills} kills while ${events} events were written`)
     await drained()
-    killing.abort()
-    await tormented.stop()
+    ending.abort()
+    await run.stop()
     await checkWebhooks(eventIds)
     await checkMails(eventIds)
   })
@@ -76,7 +76,7 @@ describe('delivery under kill', function () {
     )
   }
 
-  /** Writes the events over the time of the kills; tells the owner of each. */
+  /** Writes the events over the time of the kills; resolves with the owner of each. */
   async function fire(random: SeededRandom, owners: Owner[], progress: () => number): Promise<Map<string, Owner>> {
     const eventIds = new Map<string, Owner>()
     const write = async (count: number) => {
@@ -95,14 +95,14 @@ describe('delivery under kill', function () {
   }
 
   /** Keeps two processes running and kills one or the other after random times. */
-  function torment(random: SeededRandom, signal: AbortSignal) {
+  function killRepeatedly(random: SeededRandom, signal: AbortSignal) {
     const environment = {
       MARKETLOG_WEBHOOK_ALLOW: scenario.receivers.map(({ port }) => `127.0.0.1:${port}`).join(','),
       MARKETLOG_SMTP_URL: mailbox.url,
     }
     const running: SpawnedRole[] = []
     let kills = 0
-    const strike = async (): Promise<{ kills: number }> => {
+    const run = async (): Promise<{ kills: number }> => {
       for (let slot = 0; slot < 2; slot++) running[slot] = await platform.spawnRole('delivery', environment)
       await running[0]?.baseUrl(60_000)
       while (kills < scale.kills && !signal.aborted) {
@@ -117,7 +117,7 @@ describe('delivery under kill', function () {
     }
     return {
       progress: () => (scale.kills === 0 ? 1 : kills / scale.kills),
-      done: strike(),
+      done: run(),
       stop: async () => {
         for (const role of running) await role.stop()
       },

@@ -1,15 +1,15 @@
 /**
  * Every role under kill, one after the other, on a market that is polled, judged, viewed, summarised, watched and sold.
  *
- * Every role runs as a process of its own and is killed with SIGKILL in its turn, again and again, and started again as a
- * supervisor would. Then all is drained and everything that anybody wrote or told is held against a reference fold of the
- * observations.
+ * Every role runs as a process of its own, is killed with SIGKILL again and again, and is started again as a supervisor
+ * would. Then all is drained, and everything that was written or delivered is compared with a reference fold of the observations.
  */
 import { expect } from 'chai'
 import { findJavaReader } from '#test/harness/java-reader.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { READY_LIMIT_MS } from './keep-running.ts'
+import { killInRounds } from './kill-in-rounds.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
@@ -19,10 +19,9 @@ import {
   startScenario,
   stopClients,
 } from './platform-scenario.ts'
-import { strikeInTurn } from './strike-in-turn.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
-/** The short run strikes each process once. */
+/** The short run kills each process once. */
 const KILLS = Number(process.env.KILLS ?? (IS_LONG ? 200 : 15))
 const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 600 : 150))
 const PAUSE_MS: readonly [number, number] = IS_LONG ? [300, 3_000] : [100, 900]
@@ -43,20 +42,20 @@ describe('every role under kill', function () {
     scenario = await openPlatformScenario(place, random, { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS })
     const { platform } = scenario
     load = await startScenario(scenario)
-    const report = await strikeInTurn(randomOf(random.integer(0, 2 ** 31)), platform.all, {
+    const report = await killInRounds(randomOf(random.integer(0, 2 ** 31)), platform.all, {
       ...{ kills: KILLS, pauseMs: PAUSE_MS, isUnderLoad: scenario.isUnderLoad },
     })
     const drained = await drainScenario(scenario, load)
 
-    const blows = [...report.kills].map(([name, kills]) => `${name} ${kills}`).join(', ')
+    const counts = [...report.kills].map(([name, kills]) => `${name} ${kills}`).join(', ')
     console.log(
       `      ${KILLS} kills in ${report.seconds} s, ${report.underLoad} under load, ${report.early} of processes not yet ready`,
     )
-    console.log(`      ${blows}`)
+    console.log(`      ${counts}`)
     const java = IS_LONG ? await findJavaReader() : undefined
     await expectPlatformBalanced({ test: 'every role under kill', scenario, load, ...drained, java })
-    expect(endsByThemselves(scenario), 'ends without a blow').to.be.at.most(KILLS)
+    expect(endsByThemselves(scenario), 'ends without a kill').to.be.at.most(KILLS)
     if (KILLS >= platform.all.length) expect([...report.kills].filter(([, kills]) => kills === 0)).to.deep.equal([])
-    expect(report.underLoad, 'blows under load').to.be.above(KILLS / 3)
+    expect(report.underLoad, 'kills under load').to.be.above(KILLS / 3)
   })
 })

@@ -18,12 +18,12 @@ import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
 import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { type KillReport, type KillRun, killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
 import { givenOf } from './market-records.ts'
 import { faultScale } from './scale.ts'
 import { type Feed, type LeastOfMarket, leastOf, openScriptedMarket } from './scripted-market.ts'
-import { type Pack, type TormentReport, torment } from './torment.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const DRAIN_LIMIT_MS = 60_000
@@ -57,13 +57,13 @@ describe('views under kill', function () {
     })
   }
 
-  /** Two processes of some roles, whose first role's group tells whether they have work. */
-  function pack(random: SeededRandom, load: MarketLoad, roles: string, share: number): Pack {
+  /** Two processes of some roles, killed and frozen; the first role's lag says whether they have work. */
+  function kill(random: SeededRandom, load: MarketLoad, roles: string, share: number): KillRun {
     const backlog = () => lagOf(look, roles.split(' ')[0] ?? '')
-    return torment(newRandom(random), {
+    return killAndFreeze(newRandom(random), {
       ...{ role: roles, processes: 2, pauseMs: [500, 4_000], intoWorkMs: [0, 100], backlog },
       kills: Math.ceil(scale.kills * share),
-      zombies: Math.ceil(scale.zombies * share),
+      freezes: Math.ceil(scale.freezes * share),
       start: () => place.spawnRole(roles),
       // A wave reaches the views when the book has judged what came with it; some waves change nothing.
       work: async () => {
@@ -106,11 +106,11 @@ describe('views under kill', function () {
     const size = { items: scale.items, askProviders: 9, bidProviders: 5 }
     const feeds = openScriptedMarket(newRandom(random), size)
     const load = publish(random, feeds)
-    const packs = [pack(random, load, 'live-view', 1), pack(random, load, 'history candles', 0.5)]
-    const reports = await Promise.all(packs.map(({ done }) => done))
+    const runs = [kill(random, load, 'live-view', 1), kill(random, load, 'history candles', 0.5)]
+    const reports = await Promise.all(runs.map(({ done }) => done))
     const refreshes = await load.end()
     await drained()
-    for (const one of packs) await one.stop()
+    for (const one of runs) await one.stop()
 
     const expected = foldRefreshes(refreshes.map(givenOf))
     const ledgers = await ledgersOf(expected, leastOf(feeds))
@@ -119,14 +119,14 @@ describe('views under kill', function () {
       `      ${load.published()} records in ${refreshes.length} refreshes, ${expected.changes.length} changes`,
     )
     expectBalanced(ledgers)
-    expect(reports[0]).to.include({ kills: scale.kills, zombies: scale.zombies })
-    for (const { role, underLoad, endedByThemselves, kills, zombies } of reports) {
-      expect(underLoad, `blows to ${role} while records waited`).to.be.above(0)
-      expect(endedByThemselves, `ends of ${role} without a blow`).to.be.at.most(kills + zombies)
+    expect(reports[0]).to.include({ kills: scale.kills, freezes: scale.freezes })
+    for (const { role, underLoad, endedByThemselves, kills, freezes } of reports) {
+      expect(underLoad, `kills and freezes of ${role} while records waited`).to.be.above(0)
+      expect(endedByThemselves, `ends of ${role} without a kill or freeze`).to.be.at.most(kills + freezes)
     }
   })
 })
 
-const storyOf = ({ role, kills, zombies, underLoad, endedByThemselves, seconds }: TormentReport): string =>
-  `${role}: ${kills} kills and ${zombies} zombies in ${seconds} s, ${underLoad} of them under load; ` +
+const storyOf = ({ role, kills, freezes, underLoad, endedByThemselves, seconds }: KillReport): string =>
+  `${role}: ${kills} kills and ${freezes} freezes in ${seconds} s, ${underLoad} of them under load; ` +
   `${endedByThemselves} ended by themselves`

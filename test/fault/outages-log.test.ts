@@ -1,9 +1,9 @@
 /**
  * The log's broker frozen, killed, and out of disk, while a market is published, ingested, read and followed.
  *
- * Roles run as processes that nobody touches; only the broker, which is this file's own, is struck, and each blow waits
- * until all goes on after the one before. At the end everything that the roles wrote is held against the reference fold
- * of what the log was given: nothing lost, nothing doubled, each key in its order, also for a client of the feed.
+ * Only the broker, which is this file's own, is frozen and killed; the roles run on. Each fault waits until everything goes on
+ * after the one before. At the end everything that the roles wrote is compared with the reference fold of what the log was
+ * given: nothing lost, nothing doubled, each key in its order, also for a client of the feed.
  */
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -186,7 +186,7 @@ describe('writes of alerts', function () {
         })
         if (changed.isEnabled) enabledVersions.get(id)?.add(changed.version)
       }
-      const strike = async (sink: ReturnType<typeof newApplier>, from: number) => {
+      const fire = async (sink: ReturnType<typeof newApplier>, from: number) => {
         const versions = alerts.map(async ({ id }) =>
           triggerOf(id, Number((await stored(id))?.version) - random.integer(0, 1)),
         )
@@ -196,7 +196,7 @@ describe('writes of alerts', function () {
       for (let round = 0; round < 15; round++) {
         await Promise.all([
           ...alerts.map(({ id }) => toggle(id)),
-          ...sinks.map(sink => strike(sink, round * alerts.length)),
+          ...sinks.map(sink => fire(sink, round * alerts.length)),
         ])
       }
       let fired = 0
