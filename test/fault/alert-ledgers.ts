@@ -50,7 +50,7 @@ export const hookEntries = (owners: readonly Owner[], events: readonly EventRow[
     ),
   )
 
-/** What the destinations got; one event under two delivery ids stands here twice. */
+/** What the destinations got; one event under two delivery ids is here twice. */
 export function receivedBy(receivers: readonly Receiver[]): LedgerEntry[] {
   const ids = new Map<string, Set<string>>()
   for (const { path, headers, body } of receivers.flatMap(({ received }) => received)) {

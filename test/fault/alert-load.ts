@@ -1,8 +1,8 @@
 /**
- * Alerts that are created and made to fire, wave after wave, until told to end.
+ * Alerts that are created and made to fire, wave after wave, until it is ended.
  *
  * Writes alerts through the write side that the API calls, and prices of an item of their own per wave. Each alert's
- * condition holds for one moment, right after its rule stands in the log, and never again; some are then enabled
+ * condition holds for one moment, right after its rule is in the log, and never again; some are then enabled
  * once more and get a second moment. Invariant: `fires` says how often each alert must fire, no more and no less.
  */
 import { setTimeout as pause } from 'node:timers/promises'

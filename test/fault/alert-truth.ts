@@ -16,7 +16,7 @@ export interface PlainRule {
   threshold: string
 }
 
-/** A trigger as the ledger takes it: keyed by alert, told by what stood when it fired. */
+/** A trigger as the ledger takes it: keyed by alert, described by the prices when it fired. */
 export const entryOfTrigger = (trigger: {
   alert_id: string
   best_ask_micro_usd: number
@@ -27,7 +27,7 @@ export const entryOfTrigger = (trigger: {
   what: [trigger.best_ask_micro_usd, trigger.best_bid_micro_usd, trigger.caused_at].join(' '),
 })
 
-/** The triggers that rules must give; changes of an item stand in the order of their partition. */
+/** The triggers that rules must give; changes of an item are in the order of their partition. */
 export function expectedTriggers(
   rules: readonly PlainRule[],
   changes: readonly Pick<BookChanged, 'side' | 'provider' | 'item_id' | 'price_micro_usd' | 'seen_at'>[],

@@ -1,5 +1,5 @@
 /**
- * Alerts under kill: each fires exactly once, and what it told reaches every destination.
+ * Alerts under kill: each fires exactly once, and its event reaches every destination.
  *
  * Two processes each of `alert-triggers`, `accounts` and `delivery` are killed with SIGKILL at random moments while
  * alerts are created and made to fire, some of them twice, each in a moment that is over at once. Then all is drained and

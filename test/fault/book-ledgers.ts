@@ -13,7 +13,7 @@ import type { JavaReader } from '#test/harness/java-reader.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
-import { givenOf, setAsideOf, urlOf, verdictsOf } from './market-records.ts'
+import { givenOf, rejectsOf, urlOf, verdictsOf } from './market-records.ts'
 import type { LeastOfMarket, ScriptedRefresh } from './scripted-market.ts'
 
 /** What the ledgers of a run show beside themselves. */
@@ -33,7 +33,7 @@ export async function bookLedgers(
   const expected = foldRefreshes(refreshes.map(givenOf))
   const changes = await readTopic(kafka, 'bookChanges')
   const changelog = await readTopic(kafka, 'book')
-  const aside = setAsideOf(refreshes)
+  const rejects = rejectsOf(refreshes)
   const rows = least.asks + least.bids
   const ledgers: Record<string, Ledger> = {
     'changes by item': openLedger(
@@ -50,8 +50,8 @@ export async function bookLedgers(
     verdicts: openLedger(verdictsOf(refreshes, expected), await verdictsRead(kafka), least.feeds),
     quarantine: openLedger(quarantined(expected), await quarantineRead(kafka), least.quarantined),
     'final book': openLedger(expectedRows(expected), rowsOf(changelog), rows),
-    unresolved: openLedger(aside.unresolved, await unresolvedRead(kafka), least.unresolved),
-    'dead letters': openLedger(aside.letters, await lettersRead(kafka), least.deadLetters),
+    unresolved: openLedger(rejects.unresolved, await unresolvedRead(kafka), least.unresolved),
+    'dead letters': openLedger(rejects.letters, await lettersRead(kafka), least.deadLetters),
   }
   if (java === undefined) return { ledgers, aborted: undefined }
   const truth = await readByJava(java, kafka, 'bookChanges')
@@ -91,17 +91,17 @@ function sequenceEntry({ partition, event, value }: ReadRecord): LedgerEntry {
   return { key, what: `${entryOfChange(value).what} ${value.item_id} ${value.url}` }
 }
 
-/** Every change names a place of the input of its own, and stands in the partition of its item. */
+/** Every change names a source record and index of its own, and is in the partition of its item. */
 function sourcesOnce(changes: readonly ReadRecord[]): [LedgerEntry[], LedgerEntry[]] {
-  const told = changes
+  const sources = changes
     .filter(({ event }) => event === 'BookChanged')
     .map(({ partition, value }) => ({
       key: `${value.side}|${value.source_partition}`,
       what: `${value.source_offset}.${value.source_index}`,
-      isAtHome: partition === partitionOfItem(value.item_id),
+      isInPartition: partition === partitionOfItem(value.item_id),
     }))
-  const distinct = new Map(told.map(entry => [`${entry.key} ${entry.what}`, entry]))
-  return [[...distinct.values()].filter(({ isAtHome }) => isAtHome), told]
+  const distinct = new Map(sources.map(entry => [`${entry.key} ${entry.what}`, entry]))
+  return [[...distinct.values()].filter(({ isInPartition }) => isInPartition), sources]
 }
 
 const verdictsRead = async (kafka: KafkaConnection): Promise<LedgerEntry[]> =>

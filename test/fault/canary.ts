@@ -1,5 +1,5 @@
 /**
- * A price that changes several times a second, and how long each of its values takes to be answered and to be told.
+ * A price that changes several times a second, and how long each of its values takes to be answered and to be delivered.
  *
  * One provider with one item, published by the test itself as refreshes of the log. Invariant: the next value is
  * published only when the paths that are watched have shown the one before; a value that is still awaited counts with its
@@ -62,13 +62,13 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
     const { items } = (await answer.json()) as { items?: { lowest_ask: number }[] }
     return items?.[0]?.lowest_ask === price
   }
-  const told = (price: number): boolean => pricesOf(stream).includes(price)
+  const delivered = (price: number): boolean => pricesOf(stream).includes(price)
   const untilSeen = async (path: FreshPath, price: number, holds: () => boolean | Promise<boolean>): Promise<void> => {
     const isOver = async (): Promise<boolean> => !meter.isAwaited(path) || (await holds())
     await eventually(isOver, COMES_WITHIN_MS, `the price ${price} (${path})`)
     meter.seen(path)
   }
-  const sing = async (): Promise<void> => {
+  const run = async (): Promise<void> => {
     for (let value = 0; !ending.signal.aborted; value++) {
       const price = FIRST_PRICE + value
       const refresh = refreshOf(options, price, from + value * MINUTE_MS)
@@ -78,13 +78,13 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
       meter.acknowledged()
       await Promise.all([
         untilSeen('restMs', price, () => answered(price)),
-        untilSeen('feedMs', price, () => told(price)),
+        untilSeen('feedMs', price, () => delivered(price)),
       ])
       await pause(EVERY_MS, undefined, { signal: ending.signal }).catch(() => undefined)
     }
   }
-  const singing = sing()
-  singing.catch(meter.fail)
+  const running = run()
+  running.catch(meter.fail)
   return {
     refreshes,
     watch: meter.watch,
@@ -92,7 +92,7 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
     discard: meter.discard,
     async stop() {
       ending.abort()
-      await singing
+      await running
       stream.close()
     },
   }
@@ -106,7 +106,7 @@ function refreshOf({ provider, item }: CanaryOptions, price: number, observedAt:
   }
 }
 
-/** The last prices that a stream has told. */
+/** The last prices that a stream has delivered. */
 const pricesOf = ({ events }: SseClient): number[] =>
   events
     .slice(-3)

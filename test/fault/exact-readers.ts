@@ -18,7 +18,7 @@ export interface ExactOptions {
   books: Expected['books']
 }
 
-/** Readers that read when told to, or until they are stopped. */
+/** Readers that read when asked to, or until they are stopped. */
 export interface ExactReaders {
   /** `items 200` → how often. */
   readonly counts: ReadonlyMap<string, number>

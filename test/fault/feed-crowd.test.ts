@@ -1,8 +1,8 @@
 /**
  * Many clients that lose their gateway at once and come back at another one, on a moving market.
  *
- * All of them share one connection to the log there: its sockets are counted in /proc. Where more come than may be told
- * the past at once, the rest are told when to come back, and come through in the end.
+ * All of them share one connection to the log there: its sockets are counted in /proc. Where more come than may replay
+ * history at once, the rest are asked to retry later, and all receive everything in the end.
  */
 import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
@@ -52,7 +52,7 @@ describe('a crowd of clients that resume', function () {
     await catalog.close()
     openMarket = () => openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('a crowd'), items })
   })
-  // Its clients connect before it moves: what they are told begins with it.
+  // Its clients connect before it moves: what they receive begins with it.
   beforeEach(() => {
     market = openMarket()
   })
@@ -92,14 +92,14 @@ describe('a crowd of clients that resume', function () {
   /** The first event of a client's stream: an id to come back with. */
   const hasBegun = ({ pieces }: Client) => pieces.at(-1)?.event(({ event }) => event === 'ready', LIMIT_MS)
 
-  const toldTo = ({ pieces }: Client): SseEvent[] =>
+  const eventsOf = ({ pieces }: Client): SseEvent[] =>
     pieces.flatMap(piece => market.upToLastId(piece, piece === pieces.at(-1)))
 
-  async function expectAllTold(): Promise<void> {
+  async function expectAllDelivered(): Promise<void> {
     for (const client of clients) {
-      const isUpToDate = () => market.isUpToDate({ events: toldTo(client) }, client.path)
+      const isUpToDate = () => market.isUpToDate({ events: eventsOf(client) }, client.path)
       await eventually(isUpToDate, LIMIT_MS, `the state of the market at ${client.path}`)
-      const events = toldTo(client)
+      const events = eventsOf(client)
       market.expectChain(events, { from: 'nothing' })
       expect(events.map(({ event }) => event)).not.to.include('resync')
     }
@@ -127,7 +127,7 @@ describe('a crowd of clients that resume', function () {
       await moving
       await market.refreshes(3)
       await Promise.all(clients.map(hasBegun))
-      await expectAllTold()
+      await expectAllDelivered()
       watch.stop()
       expect(before, 'connections of a gateway').to.be.at.least(1)
       expect(watch.seen() - before, 'connections that the clients cost').to.be.at.most(CONNECTIONS_MORE)
@@ -136,7 +136,7 @@ describe('a crowd of clients that resume', function () {
     }
   })
 
-  it('is told when to come back beyond the bound, each client at a time of its own, and comes through', async () => {
+  it('asks clients beyond the bound to retry, each at a time of its own, and serves them in the end', async () => {
     const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     for (let at = 0; at < CROWD; at++) {
@@ -154,13 +154,13 @@ describe('a crowd of clients that resume', function () {
     const waits = refused.map(({ headers }) => Number(headers['retry-after']))
     for (const seconds of waits) expect(seconds).to.be.within(1, 10)
     expect(new Set(waits).size, 'times to come back').to.be.above(2)
-    await expectAllTold()
+    await expectAllDelivered()
     const gauge = () => roles.metrics.registry.getSingleMetricAsString('feed_catching_up')
     await eventually(async () => (await gauge()).includes('feed_catching_up 0'), LIMIT_MS, 'all to be live')
     console.log(`      ${refused.length} refused`)
   })
 
-  it('lets so many replays run and tells others when to come back', async () => {
+  it('runs so many replays and asks other clients to retry later', async () => {
     const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     await market.refreshes(20)

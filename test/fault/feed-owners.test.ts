@@ -119,7 +119,7 @@ describe('feeds of two ingest processes', function () {
     })
   }
 
-  it('stand in the log as of single writers, and the book has taken every refresh', async () => {
+  it('are in the log as a single writer would have written them, and the book has taken every refresh', async () => {
     await one.stop()
     await other.stop()
     await eventually(async () => (await lagOf(look, 'book')) === 0, TAKEN_MS, 'the book to reach the end')

@@ -1,19 +1,19 @@
 /**
  * What the log must look like when each feed has one writer at a time: whole refreshes, one after the other.
  *
- * Reads market.quotes and market.bids as they are committed. Invariant: pure but for the reading; nothing of the product's own
- * bookkeeping is asked.
+ * Reads market.quotes and market.bids as they are committed, and nothing of the product's own
+ * bookkeeping.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 
-/** What the records of all feeds tell. */
+/** What the records of all feeds show. */
 export interface FeedRecords {
   /** Feed (`<topic> <provider>`) → times of its completed refreshes, in the order of the log. */
   completed: Map<string, number[]>
   /** Refreshes that were begun and not completed before another began. */
   cut: number
-  /** A sentence for each record that stands where no single writer would have put it. */
+  /** A sentence for each record that a single writer would not have written there. */
   faults: string[]
 }
 
@@ -22,12 +22,12 @@ export async function readFeedRecords(kafka: KafkaConnection): Promise<FeedRecor
   const found: FeedRecords = { completed: new Map(), cut: 0, faults: [] }
   for (const topic of ['quotes', 'bids'] as const) {
     for (const [provider, records] of Map.groupBy(await readTopic(kafka, topic), ({ key }) => key))
-      tellFeed(`${topic} ${provider}`, records, found)
+      addFeed(`${topic} ${provider}`, records, found)
   }
   return found
 }
 
-function tellFeed(feed: string, records: readonly ReadRecord[], found: FeedRecords): void {
+function addFeed(feed: string, records: readonly ReadRecord[], found: FeedRecords): void {
   const times: number[] = []
   found.completed.set(feed, times)
   let open: { id: string; next: number } | undefined

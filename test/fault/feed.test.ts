@@ -193,7 +193,7 @@ describe('feeds that resume', function () {
     expect(performance.now() - startedAt).to.be.at.least(span / 10)
   })
 
-  it('refuse a replay of no range that can be told', async () => {
+  it('refuse a replay of a range that cannot be replayed', async () => {
     const { key } = await createAccountWithKey(database, { tier: 'quant' })
     for (const [query, loc] of [
       ['', 'from'],

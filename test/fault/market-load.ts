@@ -1,9 +1,9 @@
 /**
- * Publishes a scripted market in waves, feeds mixed as they are in the log, until told to end.
+ * Publishes a scripted market in waves, feeds mixed as they are in the log, until it is ended.
  *
- * Writes market.quotes and market.bids. Invariant: each feed's refreshes stand in the log in the order in
- * which they were told, and the log holds all of them when `end` resolves; no more than a bounded number of
- * records wait for the book, so that a slow machine slows the market down.
+ * Writes market.quotes and market.bids. Each feed's refreshes are in the log in the order in which the feed made them, and the
+ * log holds all of them when `end` resolves. The number of records that wait for the book is bounded, so that a slow machine
+ * slows the market down.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -30,21 +30,21 @@ export interface MarketLoad {
   published(): number
   /** Resolves when the next wave begins. */
   wave(): Promise<void>
-  /** Lets every feed tell one last sound refresh; resolves with all refreshes in the order of the log. */
+  /** Publishes one last sound refresh of every feed; resolves with all refreshes in the order of the log. */
   end(): Promise<ScriptedRefresh[]>
 }
 
-interface Telling {
+interface Publishing {
   feed: Feed
-  /** Records of the refresh being told. */
+  /** Records of the refresh being published. */
   records: Outgoing[]
-  told: number
+  sent: number
 }
 
 const RECORDS_PER_SEND = [50, 1_200] as const
 const BACKLOG_MOST = 80_000
 const BACKLOG_LIMIT_MS = 60_000
-const LOOK_EVERY_MS = 500
+const CHECK_EVERY_MS = 500
 const WAVE_MS = 4_000
 
 /** Begins to publish. */
@@ -56,17 +56,17 @@ export function startLoad(options: LoadOptions): MarketLoad {
   let isEnding = false
   let waveEnd = 0
   let nextWave = Promise.withResolvers<void>()
-  let lookedAt = 0
+  let checkedAt = 0
 
-  const begin = (telling: Telling, refresh: ScriptedRefresh): void => {
+  const begin = (publishing: Publishing, refresh: ScriptedRefresh): void => {
     refreshes.push(refresh)
-    telling.records = recordsOf(refresh, codec)
-    telling.told = 0
+    publishing.records = recordsOf(refresh, codec)
+    publishing.sent = 0
   }
-  const tell = async (telling: Telling): Promise<void> => {
-    const some = telling.records.slice(telling.told, telling.told + random.integer(...RECORDS_PER_SEND))
+  const sendSome = async (publishing: Publishing): Promise<void> => {
+    const some = publishing.records.slice(publishing.sent, publishing.sent + random.integer(...RECORDS_PER_SEND))
     await publisher.send(some)
-    telling.told += some.length
+    publishing.sent += some.length
     published += some.length
     if (published >= waveEnd && !isEnding) {
       const aheadMs = (published / recordsPerSecond) * 1_000 - (performance.now() - startedAt)
@@ -75,27 +75,27 @@ export function startLoad(options: LoadOptions): MarketLoad {
       nextWave = Promise.withResolvers<void>()
       waveEnd = published + (recordsPerSecond * WAVE_MS) / 1_000
     }
-    if (performance.now() - lookedAt < LOOK_EVERY_MS) return
-    lookedAt = performance.now()
+    if (performance.now() - checkedAt < CHECK_EVERY_MS) return
+    checkedAt = performance.now()
     await untilShort(options.backlog)
   }
-  const isTold = ({ records, told }: Telling): boolean => told >= records.length
+  const isSent = ({ records, sent }: Publishing): boolean => sent >= records.length
 
   const run = async (): Promise<void> => {
-    const tellings: Telling[] = feeds.map(feed => ({ feed, records: [], told: 0 }))
+    const publishings: Publishing[] = feeds.map(feed => ({ feed, records: [], sent: 0 }))
     while (!isEnding) {
-      const telling = random.pick(tellings)
-      if (isTold(telling)) begin(telling, telling.feed.next())
-      await tell(telling)
+      const publishing = random.pick(publishings)
+      if (isSent(publishing)) begin(publishing, publishing.feed.next())
+      await sendSome(publishing)
     }
-    for (const telling of tellings) while (!isTold(telling)) await tell(telling)
-    for (const telling of tellings) {
-      begin(telling, telling.feed.last())
-      while (!isTold(telling)) await tell(telling)
+    for (const publishing of publishings) while (!isSent(publishing)) await sendSome(publishing)
+    for (const publishing of publishings) {
+      begin(publishing, publishing.feed.last())
+      while (!isSent(publishing)) await sendSome(publishing)
     }
   }
   const running = run()
-  // `end` hands a failure on; until then it must not count as nobody's.
+  // `end` hands a failure on; until then it must not count as unhandled.
   running.catch(() => undefined)
   return {
     published: () => published,

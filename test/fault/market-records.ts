@@ -1,8 +1,7 @@
 /**
  * A scripted refresh as records of the log, and as the reference fold takes it.
  *
- * Pure but for the encoder. Invariant: both tell of the same entries - what is lost or set aside on its way
- * is so in both.
+ * Both hold the same entries: what is lost or rejected on its way is so in both.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
@@ -17,7 +16,7 @@ import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { bookKey, type Expected, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import type { ScriptedEntry, ScriptedRefresh } from './scripted-market.ts'
 
-/** The marketplace's page of an item: some providers tell it, others do not. */
+/** The marketplace's page of an item: some providers give it, others do not. */
 export const urlOf = (provider: string, itemId: number | undefined): string | null =>
   itemId !== undefined && /[13579]$/.test(provider) ? `https://${provider}.example/i/${itemId}` : null
 
@@ -72,8 +71,8 @@ export function givenOf(refresh: ScriptedRefresh): GivenRefresh {
   }
 }
 
-/** What the book must set aside of the refreshes, one entry a record. */
-export function setAsideOf(refreshes: readonly ScriptedRefresh[]): {
+/** The unresolved names and dead letters that the book must write of the refreshes, one entry a record. */
+export function rejectsOf(refreshes: readonly ScriptedRefresh[]): {
   unresolved: LedgerEntry[]
   letters: LedgerEntry[]
 } {
@@ -107,7 +106,7 @@ export function verdictsOf(refreshes: readonly ScriptedRefresh[], expected: Expe
     const { verdict, reason } = expected.verdicts[at] ?? { verdict: undefined, reason: undefined }
     const changed = verdict === 'applied' ? counts.get(`${key}|${refreshId}`) : undefined
     const { added = 0, updated = 0, removed = 0 } = changed ?? {}
-    const { unresolved, letters } = setAsideOf([refresh])
+    const { unresolved, letters } = rejectsOf([refresh])
     const numbers = [added, updated, removed, unresolved.length, letters.length].join(' ')
     return [{ key, what: `${refreshId} ${verdict} ${reason} ${numbers}` }]
   })

@@ -1,10 +1,10 @@
 /**
- * Marketplaces that answer over HTTP what a scripted market tells, and remember what they told.
+ * Marketplaces that serve a scripted market over HTTP, and remember what they served.
  *
- * One server for all of them; ingest polls it through its `http-json` connector. Every answer that tells rows is an
- * edition with a number, told by one more entry whose name no catalog has, so that the log shows which edition it
- * holds. Some answers break off or fail, as real ones do. Invariant: what `told` lists left this server whole, in
- * this order, before the log could hold it; from `settle` on each marketplace repeats one sound refresh.
+ * One server for all of them; ingest polls it through its `http-json` connector. Every answer with rows is an edition with a
+ * number: one more entry, whose name no catalog has, holds it, so that the log shows which edition it holds. Some answers
+ * break off or fail, as real ones do. What `served` lists left this server whole, in this order, before the log could hold it;
+ * from `settle` on each marketplace repeats one sound refresh.
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -25,15 +25,15 @@ import {
 } from './scripted-market.ts'
 
 /** An edition that left the server whole. */
-export interface ToldEdition {
+export interface ServedEdition {
   /** `<side>|<provider>`. */
   key: string
   edition: number
   digest: string
 }
 
-/** A sale that was told, over and over. */
-export interface ToldSale {
+/** A sale that was served, over and over. */
+export interface ServedSale {
   provider: string
   sale_id: string
   itemId: number
@@ -50,20 +50,20 @@ export interface Marketplaces {
   readonly items: readonly MarketItem[]
   /** What the views hold of them at least. */
   readonly least: LeastOfMarket
-  readonly told: readonly ToldEdition[]
-  readonly sales: readonly ToldSale[]
+  readonly served: readonly ServedEdition[]
+  readonly sales: readonly ServedSale[]
   /** How long ago the last answer was given, in milliseconds. */
   quietMs(): number
-  /** Resolves when every marketplace has told its last refresh and was asked once more: then the log holds it. */
+  /** Resolves when every marketplace has served its last refresh and was asked once more: then the log holds it. */
   settle(limitMs: number): Promise<void>
   close(): Promise<void>
 }
 
-interface Stand {
+interface Marketplace {
   feed: Feed
   editions: number
-  /** The last refresh and how often it was told; set when the market settles. */
-  last: { body: string; told: ToldEdition; times: number } | undefined
+  /** The last refresh and how often it was served; set when the market settles. */
+  last: { body: string; edition: ServedEdition; times: number } | undefined
 }
 
 /** What the entries of an edition come down to: the same text for the same rows. */
@@ -79,48 +79,48 @@ export function digestOf(
 
 const EDITION = /^edition (\d+)$/
 
-/** The number of an edition, if this is the name that tells it. */
+/** The number of an edition, if this is the name that holds it. */
 export function editionOf(name: string): number | undefined {
   const [, number] = EDITION.exec(name) ?? []
   return number === undefined ? undefined : Number(number)
 }
 
 const SALES_PER_ANSWER = 3
-/** So many are told before the market settles. */
+/** So many are served before the market settles. */
 export const SALES_LEAST = 5 * SALES_PER_ANSWER
 /** Sales are kept without end, so their time may lie anywhere. */
 const FIRST_SALE = Date.UTC(2026, 0, 1)
-/** What all sales are told in. */
+/** The currency of all sales. */
 const SALES_CURRENCY = 'EUR'
 
-/** Opens the marketplaces of a scripted market, and one that tells sales. */
+/** Opens the marketplaces of a scripted market, and one that serves sales. */
 export async function openMarketplaces(
   random: SeededRandom,
   size: MarketSize,
   salesProvider: string,
 ): Promise<Marketplaces> {
-  const stands = new Map<string, Stand>()
+  const byFeed = new Map<string, Marketplace>()
   const feeds = openScriptedMarket(random, size)
   for (const feed of feeds) {
-    stands.set(bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined })
+    byFeed.set(bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined })
   }
-  const told: ToldEdition[] = []
-  const sales: ToldSale[] = []
+  const served: ServedEdition[] = []
+  const sales: ServedSale[] = []
   /** Entries of the last refresh that a catalog knows; what is sold is among them. */
   let listed: readonly ScriptedEntry[] = []
   let answeredAt = performance.now()
   let isSettling = false
 
-  const tell = (stand: Stand, response: ServerResponse): void => {
-    const { feed } = stand
-    if (stand.last !== undefined) {
-      stand.last.times += 1
-      send(response, stand.last.body)
+  const serve = (marketplace: Marketplace, response: ServerResponse): void => {
+    const { feed } = marketplace
+    if (marketplace.last !== undefined) {
+      marketplace.last.times += 1
+      send(response, marketplace.last.body)
       return
     }
     const refresh = isSettling ? feed.last() : feed.next()
     if (refresh.ending === 'failed') return void response.writeHead(500).end()
-    const edition = ++stand.editions
+    const edition = ++marketplace.editions
     const body = bodyOf(feed.provider, refresh.currency, refresh.entries, edition)
     if (refresh.ending === 'cut') {
       response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
@@ -129,15 +129,15 @@ export async function openMarketplaces(
     const sound = refresh.entries.filter(({ itemId, isRejected, price }) => itemId && !isRejected && price > 0)
     if (sound.length > 0) listed = sound
     const one = { key: bookKey(feed.side, feed.provider), edition, digest: digestOf(refresh.entries) }
-    told.push(one)
-    if (isSettling) stand.last = { body, told: one, times: 1 }
+    served.push(one)
+    if (isSettling) marketplace.last = { body, edition: one, times: 1 }
     send(response, body)
   }
   const server = createServer((request, response) => {
     answeredAt = performance.now()
     const [, side = '', provider = ''] = (request.url ?? '').split('/')
-    const stand = stands.get(`${side}|${provider}`)
-    if (stand !== undefined) tell(stand, response)
+    const marketplace = byFeed.get(`${side}|${provider}`)
+    if (marketplace !== undefined) serve(marketplace, response)
     else {
       if (!isSettling) sales.push(...newSales(random, listed, salesProvider, sales.length))
       send(response, JSON.stringify({ currency: SALES_CURRENCY, rows: sales }))
@@ -148,14 +148,14 @@ export async function openMarketplaces(
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
   return {
-    ...{ told, sales, items: feeds[0]?.items ?? [], least: leastOfMarketplaces(feeds) },
+    ...{ served, sales, items: feeds[0]?.items ?? [], least: leastOfMarketplaces(feeds) },
     quietMs: () => performance.now() - answeredAt,
-    marketFile: intervalMs => marketFile(base, [...stands.keys()], salesProvider, intervalMs),
+    marketFile: intervalMs => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
     async settle(limitMs) {
       await eventually(() => sales.length >= SALES_LEAST, limitMs, 'sales to be asked for')
       isSettling = true
-      const isTold = () => [...stands.values()].every(({ last }) => (last?.times ?? 0) > 1)
-      await eventually(isTold, limitMs, 'every marketplace to be asked for its last refresh')
+      const isServed = () => [...byFeed.values()].every(({ last }) => (last?.times ?? 0) > 1)
+      await eventually(isServed, limitMs, 'every marketplace to be asked for its last refresh')
     },
     async close() {
       server.close()
@@ -177,7 +177,7 @@ function newSales(
   listed: readonly ScriptedEntry[],
   provider: string,
   before: number,
-): ToldSale[] {
+): ServedSale[] {
   if (listed.length === 0) return []
   return Array.from({ length: SALES_PER_ANSWER }, (_, more) => {
     const { name, itemId = 0, price } = random.pick(listed)
@@ -197,7 +197,7 @@ function send(response: ServerResponse, body: string): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(body)
 }
 
-/** A page as {@link marketFile} maps it; a price that is none stands as a word. */
+/** A page as {@link marketFile} maps it; a price that is none is written as a word. */
 function bodyOf(provider: string, currency: string, entries: readonly ScriptedEntry[], edition: number): string {
   const rows = entries.map(({ name, itemId, price, quantity, isRejected }) => ({
     ...{ name, price: isRejected ? 'on request' : price, n: quantity },
@@ -207,13 +207,13 @@ function bodyOf(provider: string, currency: string, entries: readonly ScriptedEn
   return JSON.stringify({ currency, rows })
 }
 
-function marketFile(base: string, stands: readonly string[], salesProvider: string, intervalMs: number): string {
+function marketFile(base: string, keys: readonly string[], salesProvider: string, intervalMs: number): string {
   const feed = (side: string, provider: string, mapping: string) => ({
     ...{ provider, side, connector: 'http-json', interval_ms: intervalMs },
     options: { url: `${base}/${side}/${provider}`, rows: 'rows', currency: 'currency', mapping, retries: 0 },
   })
   const offer = '$.{"market_hash_name": name, "price": price, "quantity": n, "url": url}'
   const sale = '$.{"market_hash_name": name, "price": price, "sold_at": sold_at, "sale_id": sale_id}'
-  const offers = stands.map(key => key.split('|')).map(([side = '', provider = '']) => feed(side, provider, offer))
+  const offers = keys.map(key => key.split('|')).map(([side = '', provider = '']) => feed(side, provider, offer))
   return JSON.stringify({ name: 'marketplaces', feeds: [...offers, feed('sale', salesProvider, sale)] })
 }

@@ -34,9 +34,9 @@ import { type Kept, keepRunning } from './keep-running.ts'
 import { lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
 import { givenOf } from './market-records.ts'
-import { entryOfTold, openResumingClient, type ResumingClient } from './resuming-client.ts'
+import { readRefreshesOfLog } from './refreshes-of-log.ts'
+import { entryOfDelivered, openResumingClient, type ResumingClient } from './resuming-client.ts'
 import { type LeastOfMarket, leastOf, openScriptedMarket, type ScriptedRefresh } from './scripted-market.ts'
-import { readRefreshesOfLog } from './told-refreshes.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -88,10 +88,10 @@ describe('outages of the log', function () {
     least = leastOf(feeds)
     load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
-      // While nobody answers, nobody can tell how many wait.
+      // While the broker does not answer, the backlog is unknown.
       backlog: () => lagOf(look, 'book').catch(() => 0),
     })
-    // Last, so that the client is told all of it.
+    // Last, so that the client receives all of it.
     keep('ingest')
     await areReady()
     await goesOn('the beginning')
@@ -123,16 +123,16 @@ describe('outages of the log', function () {
     return key
   }
 
-  /** Resolves when the feed tells what was published after this moment, of the test's own market and of ingest's. */
+  /** Resolves when the feed delivers what was published after this moment, of the test's own market and of ingest's. */
   async function goesOn(after: string): Promise<void> {
     const startedAt = performance.now()
-    const [told, published] = [client.rows().length, load.published()]
-    const isMoving = () => load.published() > published + 1_000 && client.rows().length > told
+    const [received, published] = [client.rows().length, load.published()]
+    const isMoving = () => load.published() > published + 1_000 && client.rows().length > received
     await eventually(isMoving, GOES_ON_MS, `all to go on after ${after}`)
     const isIngesting = () =>
       client
         .rows()
-        .slice(told)
+        .slice(received)
         .some(({ key }) => INGESTED.some(each => key.includes(each)))
     await eventually(isIngesting, GOES_ON_MS, `ingest to go on after ${after}`)
     const value = (performance.now() - startedAt) / 1_000
@@ -147,7 +147,7 @@ describe('outages of the log', function () {
     return answer.status
   }
 
-  /** Whether readiness and log of the roles that write tell who does not answer and what to look at. */
+  /** Readiness and log of the roles that write name the server that does not answer and what to check. */
   async function saysWhy(): Promise<true> {
     for (const [name, who] of [
       ['book', 'the group book'],
@@ -206,15 +206,16 @@ describe('outages of the log', function () {
   }
 
   it('lose, double and misplace nothing, anywhere', async () => {
-    const told = await load.end()
+    const given = await load.end()
     await kept[3]?.stop()
     for (const group of ['book', 'live-view', 'history', 'candles']) {
       await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
     }
-    const refreshes = [...told, ...(await ingested())]
+    const refreshes = [...given, ...(await ingested())]
     const expected = foldRefreshes(refreshes.map(givenOf))
-    const asks = expected.changes.filter(({ side }) => side === 'ask').map(entryOfTold)
-    await eventually(() => client.rows().length >= asks.length, 20_000, 'the feed to tell all').catch(() => undefined)
+    const asks = expected.changes.filter(({ side }) => side === 'ask').map(entryOfDelivered)
+    const hasAll = () => client.rows().length >= asks.length
+    await eventually(hasAll, 20_000, 'the feed to deliver all').catch(() => undefined)
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, least)
     const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
     const database = databaseName(place.namespace)
@@ -234,7 +235,7 @@ describe('outages of the log', function () {
     expect(kept.map(one => `${one.name}: ${one.endedByThemselves()}`)).to.deep.equal(ROLES.map(name => `${name}: 0`))
   })
 
-  /** What ingest brought to the log, as the log itself tells it. */
+  /** What ingest brought to the log, as the log itself holds it. */
   async function ingested(): Promise<ScriptedRefresh[]> {
     const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
     const all = await readRefreshesOfLog(kafka, name => ids.get(nameKey(name, null)))

@@ -2,7 +2,7 @@
  * Redis wiped under read load: no wrong answer at any moment, 503 where the view is not there, and all of it back soon.
  *
  * The market is at rest, so that every answer of 200 can be held against one reference to the last row, and so that no
- * record comes that would tell the roles of the wipe. `FAULT=long` does it with some 1.2 million live rows, three times.
+ * record comes that would make the roles notice the wipe. `FAULT=long` does it with some 1.2 million live rows, three times.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'

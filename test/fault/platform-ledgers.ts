@@ -1,5 +1,5 @@
 /**
- * Everything that anybody wrote or told in a scenario, beside a reference fold of what the marketplaces told.
+ * Everything that was written or delivered in a scenario, beside a reference fold of what the marketplaces served.
  *
  * Reads Kafka, Redis, ClickHouse, Postgres and the API. Prints the ledgers and figures; throws when one does not balance.
  */
@@ -19,7 +19,7 @@ import { bookLedgers } from './book-ledgers.ts'
 import { SALES_LEAST } from './marketplaces.ts'
 import { type DrainedScenario, type PlatformScenario, RULES, type ScenarioLoad } from './platform-scenario.ts'
 import { askPrices, expectAvailable, shownPrice, shownText, wrongRows } from './price-reader.ts'
-import { entryOfTold } from './resuming-client.ts'
+import { entryOfDelivered } from './resuming-client.ts'
 import { editionLedger, healthLedger, ratesLedger, salesLedgers, summaryLedger } from './side-ledgers.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
@@ -42,16 +42,16 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
   const { test, scenario, load, refreshes, expected, java } = finished
   const { kafka, marketplaces, options } = scenario
   const clients: Record<string, Ledger> = {}
-  for (const { client, isTold, least } of load.listeners) {
+  for (const { client, isDelivered, least } of load.listeners) {
     clients[`client of ${client.path.slice(9, 60)}`] = openLedger(
-      expected.changes.filter(isTold).map(entryOfTold),
+      expected.changes.filter(isDelivered).map(entryOfDelivered),
       client.rows(),
       least,
     )
   }
-  tellStory(finished)
+  printSummary(finished)
   expectBalanced({
-    'editions told and logged': editionLedger(marketplaces.told, refreshes, marketplaces.least.feeds),
+    'editions served and logged': editionLedger(marketplaces.served, refreshes, marketplaces.least.feeds),
     ...(await bookLedgers(kafka, refreshes, java, marketplaces.least)).ledgers,
     ...(await viewLedgers(finished)),
     ...clients,
@@ -60,7 +60,7 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
   })
   expect(
     wrongRows(load.reader.rows, expected.changes).slice(0, 5),
-    'prices that the API should not have told',
+    'prices that the API should not have answered',
   ).to.deep.equal([])
   expect([...load.reader.statuses.keys()].filter(status => ![0, 200, 503].includes(status))).to.deep.equal([])
   expectAvailable(test, load.reader, options.items)
@@ -90,15 +90,15 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
   }
 }
 
-/** All asks as the API tells them, item by item. */
+/** All asks as the API answers them, item by item. */
 async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
   const { database, platform, marketplaces, options } = scenario
   const { key } = await createAccountWithKey(database, { tier: 'quant' })
-  const told: LedgerEntry[] = []
+  const answered: LedgerEntry[] = []
   const base = await eventually(() => platform.addresses('api')[0], options.limitMs, 'the API')
   for (const { itemId } of marketplaces.items) {
     const rows = await askPrices(base, key, itemId)
-    told.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))
+    answered.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))
   }
   const asks = [...books].filter(([book]) => book.startsWith('ask'))
   const wanted = asks.flatMap(([book, rows]) =>
@@ -107,7 +107,7 @@ async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScen
       return { key: `${book}|${itemId}`, what: shownText({ ...row, price, seenAt: row.seen_at }) }
     }),
   )
-  return openLedger(wanted, told, marketplaces.least.asks)
+  return openLedger(wanted, answered, marketplaces.least.asks)
 }
 
 async function alertLedgers({ scenario, load, made, expected }: FinishedScenario) {
@@ -157,7 +157,7 @@ async function javaLedgers({ scenario, java, javaTopics = [] }: FinishedScenario
 export const endsByThemselves = ({ platform }: PlatformScenario): number =>
   platform.all.reduce((sum, one) => sum + one.endedByThemselves(), 0)
 
-function tellStory({ scenario, load, made, refreshes, expected }: FinishedScenario): void {
+function printSummary({ scenario, load, made, refreshes, expected }: FinishedScenario): void {
   const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(
     ([ending, of]) => `${of.length} ${ending}`,
   )

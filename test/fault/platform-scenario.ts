@@ -27,9 +27,9 @@ import type { PlainRule } from './alert-truth.ts'
 import { givenOf } from './market-records.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
 import { type PriceReader, startPriceReader } from './price-reader.ts'
+import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { openResumingClient, type ResumingClient } from './resuming-client.ts'
 import type { ScriptedRefresh } from './scripted-market.ts'
-import { readRefreshesOfLog } from './told-refreshes.ts'
 import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 
 /** How large a scenario is. */
@@ -41,7 +41,7 @@ export interface ScenarioOptions {
   limitMs: number
 }
 
-/** A scenario: who takes part, and nothing told yet. */
+/** A scenario: who takes part; nothing is published yet. */
 export interface PlatformScenario {
   readonly options: ScenarioOptions
   readonly place: TestPlace
@@ -57,11 +57,11 @@ export interface PlatformScenario {
   close(): Promise<void>
 }
 
-/** A client of a feed, and what it is to be told. */
+/** A client of a feed, and what it is to receive. */
 export interface Listener {
   client: ResumingClient
-  isTold(change: ExpectedChange): boolean
-  /** How many changes it is told at least. */
+  isDelivered(change: ExpectedChange): boolean
+  /** How many changes it receives at least. */
   least: number
 }
 
@@ -148,7 +148,7 @@ const isRelayed =
   async (): Promise<boolean> =>
     (await rulesToRelay(database)) === 0
 
-/** Opens ingest, once rules and clients are there; resolves when every client is told of changes. */
+/** Opens ingest, once rules and clients are there; resolves when every client has received changes. */
 export async function startScenario(scenario: PlatformScenario): Promise<ScenarioLoad> {
   const { platform, marketplaces, random, options } = scenario
   await platform.ready()
@@ -159,11 +159,11 @@ export async function startScenario(scenario: PlatformScenario): Promise<Scenari
   platform.open()
   await platform.ready()
   const isUnderWay = () => listeners.every(({ client }) => client.rows().length > 0)
-  await eventually(isUnderWay, options.limitMs, 'every client to be told of changes')
+  await eventually(isUnderWay, options.limitMs, 'every client to receive changes')
   return { rules, listeners, reader: await readPrices(scenario), endAlerts: makeAlertsMeanwhile(scenario) }
 }
 
-/** Makes alerts that hold as soon as anybody asks a price, until it is ended. */
+/** Makes alerts that hold as soon as the item has an ask, until it is ended. */
 function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRule[]> {
   const { random, marketplaces } = scenario
   const made: PlainRule[] = []
@@ -189,17 +189,17 @@ async function listen({ marketplaces, database, platform, random, options }: Pla
   const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
   const ids = [...some].map(id => `&item_ids=${id}`).join('')
   const { asks, bids } = marketplaces.least
-  const kinds: [path: string, isTold: Listener['isTold'], least: number][] = [
+  const kinds: [path: string, isDelivered: Listener['isDelivered'], least: number][] = [
     ['prices?resume=true', ({ side }) => side === 'ask', asks],
     ['bids?resume=true', ({ side }) => side === 'bid', bids],
     ['prices?resume=true&providers=provider_03', change => isOf(change, 'ask', 'provider_03'), options.items / 2],
     [`prices?resume=true${ids}`, ({ side, item_id }) => side === 'ask' && some.has(item_id), some.size],
   ]
-  const opened = kinds.map(async ([path, isTold, least]) => {
+  const opened = kinds.map(async ([path, isDelivered, least]) => {
     const { key } = await createAccountWithKey(database, { tier: 'quant' })
     const gateways = () => platform.addresses('feed')
     const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: newRandom(random), gateways })
-    return { client, isTold, least }
+    return { client, isDelivered, least }
   })
   return Promise.all(opened)
 }
@@ -218,7 +218,7 @@ async function readPrices({ database, marketplaces, random, platform }: Platform
   return startPriceReader({ key, itemIds, address, random: own })
 }
 
-/** Resolves when every view, client and destination has what the marketplaces told last; the clients are stopped then. */
+/** Resolves when every view, client and destination has what the marketplaces served last; the clients are stopped then. */
 export async function drainScenario(scenario: PlatformScenario, load: ScenarioLoad): Promise<DrainedScenario> {
   const { marketplaces, platform, place, database, kafka, options } = scenario
   const { limitMs } = options
@@ -237,10 +237,11 @@ export async function drainScenario(scenario: PlatformScenario, load: ScenarioLo
   await catalog.close()
   const expected = foldRefreshes(refreshes.map(givenOf))
   const late = (): string | undefined =>
-    load.listeners.find(({ client, isTold }) => client.rows().length < expected.changes.filter(isTold).length)?.client
-      .path
-  await eventually(() => late() === undefined, limitMs, 'every client to be told of the last changes').finally(
-    () => late() && console.log(`      not told of all: ${late()}`),
+    load.listeners.find(
+      ({ client, isDelivered }) => client.rows().length < expected.changes.filter(isDelivered).length,
+    )?.client.path
+  await eventually(() => late() === undefined, limitMs, 'every client to receive the last changes').finally(
+    () => late() && console.log(`      did not receive all: ${late()}`),
   )
   await stopClients(load)
   return { made, refreshes, expected }

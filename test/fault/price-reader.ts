@@ -1,5 +1,5 @@
 /**
- * A client of the API that asks for prices again and again while processes are killed, and keeps what it was told.
+ * A client of the API that asks for prices again and again while processes are killed, and keeps what was answered.
  *
  * Invariant: one request at a time, so that of two answers the second is the later one; a request that found nobody
  * counts as unanswered, which a kill explains, and every other answer is kept with its status.
@@ -18,7 +18,7 @@ export interface ReaderOptions {
   address(): string | undefined
 }
 
-/** A row as it was told. */
+/** A row as it was answered. */
 export interface ReadRow {
   itemId: number
   provider: string
@@ -29,11 +29,11 @@ export interface ReadRow {
 
 /** A client that reads. */
 export interface PriceReader {
-  /** How often each status was answered; 0 stands for no answer. */
+  /** How often each status was answered; 0 for no answer. */
   readonly statuses: ReadonlyMap<number, number>
   /** The longest time between two answers of 200, in seconds, the time since the last one included. */
   longestGapS(): number
-  /** Rows in the order in which they were told. */
+  /** Rows in the order in which they were answered. */
   readonly rows: readonly ReadRow[]
   stop(): Promise<void>
 }
@@ -133,21 +133,21 @@ export const shownPrice = (price: number, currency: string, micro: number): numb
 export const shownText = ({ seenAt, price, quantity }: Pick<ReadRow, 'seenAt' | 'price' | 'quantity'>): string =>
   [seenAt, price, quantity].join(' ')
 
-/** What is wrong with rows that were read one after the other: told though it never stood, or older than before. */
+/** What is wrong with rows that were read one after the other: a price that was never listed, or one older than before. */
 export function wrongRows(rows: readonly ReadRow[], changes: readonly ExpectedChange[]): string[] {
-  const stood = new Set<string>()
+  const listed = new Set<string>()
   for (const { side, provider, item_id, seen_at: seenAt, price_micro_usd: micro, price, ...row } of changes) {
     if (price === null || micro === null) continue
     const text = shownText({ seenAt, price: shownPrice(price, row.currency, micro), quantity: row.quantity })
-    stood.add(`${bookKey(side, provider)}|${item_id} ${text}`)
+    listed.add(`${bookKey(side, provider)}|${item_id} ${text}`)
   }
   const faults: string[] = []
   const newest = new Map<string, number>()
-  for (const told of rows) {
-    const { itemId, provider, seenAt } = told
+  for (const read of rows) {
+    const { itemId, provider, seenAt } = read
     const row = `${bookKey('ask', provider)}|${itemId}`
-    if (!stood.has(`${row} ${shownText(told)}`)) faults.push(`${row}: ${shownText(told)} never stood`)
-    if (seenAt < (newest.get(row) ?? 0)) faults.push(`${row}: told of ${seenAt} after ${newest.get(row)}`)
+    if (!listed.has(`${row} ${shownText(read)}`)) faults.push(`${row}: ${shownText(read)} was never listed`)
+    if (seenAt < (newest.get(row) ?? 0)) faults.push(`${row}: of ${seenAt} after ${newest.get(row)}`)
     newest.set(row, Math.max(seenAt, newest.get(row) ?? 0))
   }
   return faults

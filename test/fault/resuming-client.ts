@@ -1,7 +1,7 @@
 /**
  * A client of a feed that loses its gateway and comes back at another one, with `Last-Event-ID`.
  *
- * Keeps the rows that it may rely on: those of events up to the last id of each connection. Invariant: nothing is
+ * Keeps the rows that it may rely on: those of events up to the last id of each connection. Nothing is
  * sorted, merged or dropped beyond that, so that a gap, a repeat or a wrong order of any row is there to be seen.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -25,9 +25,9 @@ export interface ResumingClient {
   readonly path: string
   /** Connections so far that were streams. */
   connections(): number
-  /** Events other than changes, in order: `ready` of each connection, and whatever should not be there. */
+  /** Events other than changes, in order: `ready` of each connection, and any that should not be there. */
   notices(): readonly string[]
-  /** Rows told so far, those of the open connection included. */
+  /** Rows received so far, those of the open connection included. */
   rows(): LedgerEntry[]
   stop(): Promise<void>
 }
@@ -37,7 +37,7 @@ const AGAIN_MS = 100
 /** Opens a client; resolves when its first stream is open. */
 export async function openResumingClient(options: ResumingOptions): Promise<ResumingClient> {
   const ending = new AbortController()
-  const told: SseEvent[] = []
+  const received: SseEvent[] = []
   let current: SseClient | undefined
   let connections = 0
   const opened = Promise.withResolvers<void>()
@@ -45,7 +45,7 @@ export async function openResumingClient(options: ResumingOptions): Promise<Resu
   const connect = async (): Promise<SseClient | undefined> => {
     const gateways = options.gateways()
     if (gateways.length === 0) return undefined
-    const id = told.findLast(event => event.id !== undefined)?.id
+    const id = received.findLast(event => event.id !== undefined)?.id
     const headers: Record<string, string> = id === undefined ? {} : { 'last-event-id': id }
     const url = `${options.random.pick(gateways)}${options.path}`
     const client = await openSse(url, { key: options.key, headers }).catch(() => undefined)
@@ -66,11 +66,11 @@ export async function openResumingClient(options: ResumingOptions): Promise<Resu
       while (!client.hasEnded() && !ending.signal.aborted) await pause(20)
       client.close()
       current = undefined
-      told.push(...upToLastId(client.events))
+      received.push(...upToLastId(client.events))
     }
   }
   const running = run()
-  const all = (): SseEvent[] => [...told, ...upToLastId(current?.events ?? [])]
+  const all = (): SseEvent[] => [...received, ...upToLastId(current?.events ?? [])]
   await opened.promise
   return {
     path: options.path,
@@ -84,11 +84,11 @@ export async function openResumingClient(options: ResumingOptions): Promise<Resu
   }
 }
 
-/** Of what comes after `ready`, only what an id covers was told for good. */
+/** Of what comes after `ready`, only what an id covers will not be sent again. */
 const upToLastId = (events: readonly SseEvent[]): readonly SseEvent[] =>
   events.slice(0, Math.max(1, events.findLastIndex(({ id }) => id !== undefined) + 1))
 
-interface Told {
+interface ChangedData {
   provider: string
   seen_at: string
   items: { item_id: number; price: number | null; qty: number; change: string }[]
@@ -97,15 +97,15 @@ interface Told {
 function rowsOf({ event, data }: SseEvent): LedgerEntry[] {
   if (!event.endsWith('.changed')) return []
   const side: Side = event === 'bids.changed' ? 'bid' : 'ask'
-  const { provider, seen_at, items } = data as Told
+  const { provider, seen_at, items } = data as ChangedData
   return items.map(({ item_id, price, qty, change }) => ({
     key: `${bookKey(side, provider)}|${item_id}`,
     what: [change, price, qty, Date.parse(seen_at)].join(' '),
   }))
 }
 
-/** A change as a client of its side must be told of it. */
-export function entryOfTold({ side, provider, item_id, ...change }: ExpectedChange): LedgerEntry {
+/** A change as a client of its side must receive it. */
+export function entryOfDelivered({ side, provider, item_id, ...change }: ExpectedChange): LedgerEntry {
   const { price_micro_usd: micro, quantity, seen_at } = change
   // Hundredths of a dollar, halves up (DECISIONS.md, "Amounts and rates").
   const price = micro === null ? null : Number((BigInt(micro) + 5_000n) / 10_000n)

@@ -39,7 +39,7 @@ const BEFORE_MS = 3 * HOUR_MS
 const TAKEN_AT = CLOCK_CHANGES[3] + 14 * DAY_MS
 const MINUTES_APART = 90
 
-/** What stands at the beginning of everything that is derived. */
+/** The events at the beginning of everything that is derived. */
 export const INPUTS = ['fx', 'alertRules', 'quotes', 'bids', 'sales', 'dayCloses'] as const satisfies TopicKey[]
 
 const OBSERVED = INPUTS.filter(key => topics[key].writer === 'ingest')

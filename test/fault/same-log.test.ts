@@ -29,7 +29,7 @@ const SIZE = {
   rules: 200,
 }
 const FEEDS = SIZE.askProviders.length + SIZE.bidProviders.length
-/** Rows that stand in the end, at least, of which the bids' candles know nothing. */
+/** Rows that are left in the end, at least, of which the bids' candles know nothing. */
 const ROWS = (SIZE.items / 2) * FEEDS
 const ASK_ROWS = (SIZE.items / 2) * SIZE.askProviders.length
 /** The least number of entries of each thing that is derived. */
@@ -175,13 +175,13 @@ describe('the same log', function () {
 const isSamePlace = (one: { partition: number; offset: number }, other: { partition: number; offset: number }) =>
   one.partition === other.partition && one.offset === other.offset
 
-/** Tells a time's day in a zone. */
+/** A time's day in a zone. */
 const dayIn = (timeZone: string): ((time: number) => string) => {
   const format = new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short' })
   return time => format.format(time)
 }
 
-/** Tells how far a zone's clocks are from UTC at a time, as `GMT-4`. */
+/** How far a zone's clocks are from UTC at a time, as `GMT-4`. */
 const offsetIn = (timeZone: string): ((time: number) => string) => {
   const format = new Intl.DateTimeFormat('en', { timeZone, timeZoneName: 'shortOffset' })
   return time => format.formatToParts(time).find(({ type }) => type === 'timeZoneName')?.value ?? ''

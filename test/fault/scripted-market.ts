@@ -1,5 +1,5 @@
 /**
- * A market for fault tests: what several providers tell of real items, refresh by refresh, from a seed.
+ * A market for fault tests: what several providers list of real items, refresh by refresh, from a seed.
  *
  * Pure but for the recorded refreshes and the catalog that it reads. Names and prices are those of real
  * refreshes; a feed takes over some of a later file's prices with each refresh, lists and withdraws items.
@@ -12,7 +12,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
-/** One entry of a refresh as its provider tells it. */
+/** One entry of a refresh as its provider lists it. */
 export interface ScriptedEntry {
   name: string
   /** Undefined where the catalog has no such item. */
@@ -27,13 +27,13 @@ export interface ScriptedEntry {
 /** How a refresh ends: completed; completed though an entry was lost; by nothing; by a RefreshFailed. */
 export type Ending = 'completed' | 'lossy' | 'cut' | 'failed'
 
-/** A refresh as it will stand in the log. */
+/** A refresh as it will be in the log. */
 export interface ScriptedRefresh {
   side: Side
   provider: string
   refreshId: string
   observedAt: number
-  /** When it was told, where its own time lies after that. */
+  /** When it was appended, where its own time lies after that. */
   appendedAt?: number
   currency: string
   usdRate: string
@@ -49,9 +49,9 @@ export interface Feed {
   readonly provider: string
   /** What it may list. */
   readonly items: readonly MarketItem[]
-  /** What the provider tells next. */
+  /** The provider's next refresh. */
   next(): ScriptedRefresh
-  /** A refresh without faults, which every book believes. */
+  /** A refresh without faults, which every book accepts. */
   last(): ScriptedRefresh
   /** Lets its clock jump ahead. */
   skipTo(time: number): void
@@ -77,7 +77,7 @@ export interface MarketItem {
   prices: readonly number[]
 }
 
-/** What the views hold at least of a market whose feeds have each told a sound refresh. */
+/** What the views hold at least of a market whose feeds have each published a sound refresh. */
 export interface LeastOfMarket {
   feeds: number
   asks: number
@@ -315,7 +315,7 @@ function entriesOf(random: SeededRandom, state: State, items: readonly MarketIte
     const { price = 1, quantity = 1 } = state.listed.get(at) ?? {}
     const entry: ScriptedEntry = { name, itemId, price, quantity, currency, isRejected: false }
     entries.push(entry)
-    // A feed's first refresh has one of each oddity. The first entry tells a refresh's currency, so it stays sound.
+    // A feed's first refresh has one of each oddity. The first entry gives a refresh's currency, so it stays sound.
     if (state.refreshes === 1 && entries.length === 2) entries.push(...ODDITIES.map(odd => odd(entry)))
     const chance = random.next()
     const odd = ODDITIES[Math.floor(chance * 1_000)]

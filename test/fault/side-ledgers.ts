@@ -1,8 +1,8 @@
 /**
- * What stands beside the book and its views: sales, providers' health, exchange rates, the market's summary.
+ * What the roles beside the book write: sales, providers' health, exchange rates, the market's summary.
  *
- * Reads Kafka, Redis and ClickHouse only. Invariant: what should stand there is told by the marketplaces or by the
- * reference fold, and shares no code with the streams.
+ * Reads Kafka, Redis and ClickHouse only. What should be there comes from the marketplaces or from the reference fold, and
+ * shares no code with the streams.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -12,12 +12,12 @@ import { healthKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
-import { digestOf, editionOf, type ToldEdition, type ToldSale } from './marketplaces.ts'
+import { digestOf, editionOf, type ServedEdition, type ServedSale } from './marketplaces.ts'
 import type { ScriptedRefresh } from './scripted-market.ts'
 
-/** Completed refreshes of the log beside the editions that marketplaces told. */
+/** Completed refreshes of the log beside the editions that marketplaces served. */
 export function editionLedger(
-  told: readonly ToldEdition[],
+  served: readonly ServedEdition[],
   refreshes: readonly ScriptedRefresh[],
   least: number,
 ): Ledger {
@@ -28,26 +28,26 @@ export function editionLedger(
     const entry = { key: bookKey(side, provider), what: `${edition} ${digestOf(entries.slice(0, -1))}` }
     came.push(entry)
   }
-  const last = new Map(told.map(({ key, edition, digest }) => [key, `${edition} ${digest}`]))
-  // The last edition is told again and again; nobody has to hear all of the others.
-  const heard = came.filter(({ key, what }, at) => what !== last.get(key) || at === firstOf(came, key, what))
+  const last = new Map(served.map(({ key, edition, digest }) => [key, `${edition} ${digest}`]))
+  // The last edition is served again and again; the log need not hold every one of the others.
+  const once = came.filter(({ key, what }, at) => what !== last.get(key) || at === firstOf(came, key, what))
   const held = new Set(came.map(({ key, what }) => `${key} ${what}`))
-  const wanted = told
+  const wanted = served
     .map(({ key, edition, digest }) => ({ key, what: `${edition} ${digest}` }))
     .filter(({ key, what }) => held.has(`${key} ${what}`) || what === last.get(key))
-  return openLedger(wanted, heard, least)
+  return openLedger(wanted, once, least)
 }
 
 const firstOf = (entries: readonly LedgerEntry[], key: string, what: string): number =>
   entries.findIndex(entry => entry.key === key && entry.what === what)
 
-/** Both tables of sales beside what was told. */
+/** Both tables of sales beside what was served. */
 export async function salesLedgers(
   reader: ClickhouseReader,
-  told: readonly Omit<ToldSale, 'name'>[],
+  served: readonly Omit<ServedSale, 'name'>[],
   least: number,
 ): Promise<Record<string, Ledger>> {
-  const wanted = told.map(({ provider, sale_id, itemId, price, currency, sold_at }) => ({
+  const wanted = served.map(({ provider, sale_id, itemId, price, currency, sold_at }) => ({
     key: sale_id,
     what: [provider, itemId, price, currency, sold_at].join(' '),
   }))

@@ -90,7 +90,7 @@ export async function tableLedgers(
 ): Promise<Record<string, Ledger>> {
   const rows = await readTableRows(reader)
   const asks = changes.filter(({ side }) => side === 'ask')
-  // What stands at the end was added once, on one day, and in one bucket of each interval.
+  // What is listed at the end was added once, on one day, and in one bucket of each interval.
   const [leastRows, leastParts] = [least.asks + least.bids, least.asks * BUCKETS_MS.length]
   return {
     'table changes': openLedger(changes.map(changeEntry), rows.changes, leastRows),

@@ -1,7 +1,7 @@
 /**
  * The whole platform for a fault test: every role as a process of its own, some as two, marketplaces beside it.
  *
- * Invariant: a role that the platform gains is among them without a word here; `ingest` starts only when it is told
+ * A role that the platform gains is among them without a change here; `ingest` starts only when it is asked
  * to, so that clients can be there before the first change.
  */
 import { writeFileSync } from 'node:fs'

@@ -1,8 +1,8 @@
 /**
  * The refreshes that a log of observations holds, for those who did not write it themselves.
  *
- * Reads market.quotes and market.bids whole. Invariant: what is read is the log's own word, record by record: a
- * refresh that was begun and never completed stands here as cut, one with other records than it counts as lossy.
+ * Reads market.quotes and market.bids whole, record by record. A refresh that was begun and never completed is `cut`; one with
+ * other records than it counts is `lossy`.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
@@ -16,7 +16,7 @@ export type FindItem = (name: string) => number | undefined
 
 const SIDES = { quotes: 'ask', bids: 'bid' } as const
 
-/** Reads all refreshes; those of each feed stand in the order of the log. */
+/** Reads all refreshes; those of each feed are in the order of the log. */
 export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindItem): Promise<ScriptedRefresh[]> {
   const refreshes: ScriptedRefresh[] = []
   const reader = await openRangeReader(kafka, [kafka.topicName('quotes'), kafka.topicName('bids')])
@@ -24,13 +24,13 @@ export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindI
     for (const key of ['quotes', 'bids'] as const) {
       const topic = kafka.topicName(key)
       for (let partition = 0; partition < topics[key].partitions; partition++) {
-        const telling = openTelling(SIDES[key], findItem, refreshes)
+        const assembly = openAssembly(SIDES[key], findItem, refreshes)
         const to = await reader.stableEnd(topic, partition)
-        await reader.read({ topic, partition, from: 0, to }, async ({ value }) => {
-          const { event, value: told } = await decodeLearning(kafka.codec, value ?? Buffer.alloc(0))
-          telling.take(event, told)
+        await reader.read({ topic, partition, from: 0, to }, async record => {
+          const { event, value } = await decodeLearning(kafka.codec, record.value ?? Buffer.alloc(0))
+          assembly.take(event, value)
         })
-        telling.end()
+        assembly.end()
       }
     }
   } finally {
@@ -39,12 +39,12 @@ export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindI
   return refreshes
 }
 
-type Told = Observation & ObservationRejected & RefreshCompleted & RefreshFailed
+type ObservationValue = Observation & ObservationRejected & RefreshCompleted & RefreshFailed
 
 /** Puts one partition's records together to refreshes. */
-function openTelling(side: ScriptedRefresh['side'], findItem: FindItem, refreshes: ScriptedRefresh[]) {
+function openAssembly(side: ScriptedRefresh['side'], findItem: FindItem, refreshes: ScriptedRefresh[]) {
   const open = new Map<string, ScriptedRefresh>()
-  const begin = ({ provider, refresh_id, observed_at }: Told): ScriptedRefresh => {
+  const begin = ({ provider, refresh_id, observed_at }: ObservationValue): ScriptedRefresh => {
     const common = { side, provider, refreshId: refresh_id ?? '', observedAt: observed_at }
     return { ...common, currency: 'USD', usdRate: '1', entries: [], ending: 'cut' }
   }
@@ -52,12 +52,12 @@ function openTelling(side: ScriptedRefresh['side'], findItem: FindItem, refreshe
    * The refresh under way that a record belongs to; one that was never completed ends where another begins. None for what follows of
    * one that has been replaced: that changes nothing.
    */
-  const openOf = (told: Told, isFirst: boolean): ScriptedRefresh | undefined => {
-    const known = open.get(told.provider)
-    if (known !== undefined && !isFirst) return known.refreshId === told.refresh_id ? known : undefined
-    const begun = begin(told)
-    leave(told.provider)
-    open.set(told.provider, begun)
+  const openOf = (value: ObservationValue, isFirst: boolean): ScriptedRefresh | undefined => {
+    const known = open.get(value.provider)
+    if (known !== undefined && !isFirst) return known.refreshId === value.refresh_id ? known : undefined
+    const begun = begin(value)
+    leave(value.provider)
+    open.set(value.provider, begun)
     return begun
   }
   const leave = (provider: string): void => {
@@ -66,23 +66,23 @@ function openTelling(side: ScriptedRefresh['side'], findItem: FindItem, refreshe
     if (left !== undefined) refreshes.push(left)
   }
   return {
-    take(event: string, told: Told): void {
+    take(event: string, value: ObservationValue): void {
       if (event === 'RefreshFailed') {
-        leave(told.provider)
-        refreshes.push({ ...begin(told), ending: 'failed', failure: told.reason })
+        leave(value.provider)
+        refreshes.push({ ...begin(value), ending: 'failed', failure: value.reason })
       } else if (event === 'RefreshCompleted') {
-        const whole = openOf(told, told.count === 0)
+        const whole = openOf(value, value.count === 0)
         if (whole === undefined) return
-        const { currency, usd_rate: usdRate } = told
-        const ending = whole.entries.length === told.count ? 'completed' : 'lossy'
+        const { currency, usd_rate: usdRate } = value
+        const ending = whole.entries.length === value.count ? 'completed' : 'lossy'
         Object.assign(whole, { currency, usdRate, ending })
-        leave(told.provider)
+        leave(value.provider)
       } else {
-        const refresh = openOf(told, told.index === 0)
+        const refresh = openOf(value, value.index === 0)
         if (refresh === undefined) return
-        if (refresh.entries.length !== told.index) refresh.ending = 'lossy'
-        refresh.entries.push(entryOf(event, told, findItem))
-        refresh.currency = told.currency ?? refresh.currency
+        if (refresh.entries.length !== value.index) refresh.ending = 'lossy'
+        refresh.entries.push(entryOf(event, value, findItem))
+        refresh.currency = value.currency ?? refresh.currency
       }
     },
     end(): void {
@@ -91,11 +91,11 @@ function openTelling(side: ScriptedRefresh['side'], findItem: FindItem, refreshe
   }
 }
 
-function entryOf(event: string, told: Told, findItem: FindItem): ScriptedEntry {
-  const name = told.market_hash_name ?? ''
+function entryOf(event: string, value: ObservationValue, findItem: FindItem): ScriptedEntry {
+  const name = value.market_hash_name ?? ''
   if (event === 'ObservationRejected') {
     return { name, itemId: findItem(name), price: 0, quantity: 0, currency: '', isRejected: true }
   }
-  const { price, quantity, currency } = told
+  const { price, quantity, currency } = value
   return { name, itemId: findItem(name), price: price ?? 0, quantity, currency, isRejected: false }
 }
