@@ -61,7 +61,7 @@ export function startAlertLoad(options: AlertLoadOptions): AlertLoad {
     }
   }
   const running = Promise.all(Array.from({ length: AT_ONCE }, worker))
-  // `end` hands a failure on; until then it must not count as nobody's.
+  // `end` hands a failure on; until then it must not count as unhandled.
   running.catch(() => undefined)
   return {
     fires,
@@ -95,7 +95,7 @@ async function runWave(
   const moment = async (): Promise<void> => {
     await relayed(database, itemId)
     poured()
-    // Each moment is over before anybody can have asked twice.
+    // Each moment is over before it can have been asked for twice.
     for (const [there, back] of [
       [price('ask', 'provider_a', 50), price('ask', 'provider_a', 100)],
       [price('ask', 'provider_b', 102), price('ask', 'provider_b', 101)],

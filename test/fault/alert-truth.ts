@@ -1,9 +1,9 @@
 /**
- * When alerts must fire on a log of changes: each rule held against each change of its item, by brute force.
+ * When alerts must fire on a log of changes: each rule checked after each change of its item, by brute force.
  *
- * Pure. Written from DECISIONS.md, "Alerts", and shares no code with the triggers: every look sorts an item's rows
- * anew and compares exact fractions. Invariant: rules that stood before the first change fire at the first change
- * after which their condition holds, and never again.
+ * Written from DECISIONS.md, "Alerts", and shares no code with the triggers: every check sorts all rows of an item and compares
+ * exact fractions. Rules that are older than the first change fire at the first change after which their condition holds, and
+ * never again.
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'

@@ -1,9 +1,9 @@
 /**
- * Two ingest processes on one market: each feed has one owner at a time, whoever is killed or frozen.
+ * Two ingest processes on one market: each feed has one owner at a time, whichever process is killed or frozen.
  *
  * Used to interleave the refreshes of a provider, whereupon the book called both incomplete. The processes share a simulated market
- * with refreshes of two portions; one of them is frozen until the other has its feeds, woken, and killed, again and again. What stands
- * in the log is held against what a single writer would have put there, and against the book's verdicts.
+ * with refreshes of two portions; one of them is frozen until the other has its feeds, woken, and killed, again and again. The
+ * log is compared with what a single writer would have written, and with the book's verdicts.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

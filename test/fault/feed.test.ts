@@ -3,7 +3,7 @@
  *
  * A writer publishes refreshes of random rows and keeps every row's history: a version of a row is its quantity, which
  * never comes twice. A client's events are walked along these histories, so that a gap, a repeat or a wrong order of
- * any row shows at the event where it happens; at the end every client must stand where the market stands.
+ * any row shows at the event where it happens; at the end every client must hold what the market holds.
  */
 import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'

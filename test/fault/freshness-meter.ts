@@ -1,8 +1,8 @@
 /**
  * How long values take until each path shows them, the one that is on its way included.
  *
- * States of a value: published -> acknowledged -> seen by every watched path. Pure: the clock is an argument. Invariant: a
- * path that stands still shows as the age of the value that it does not show, and as too few values.
+ * States of a value: published -> acknowledged -> seen by every watched path. The clock is an argument. A path that
+ * stops shows as the age of the value that it does not show, and as too few values.
  */
 
 /** A way by which a value reaches a client. */

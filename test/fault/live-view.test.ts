@@ -1,7 +1,7 @@
 /**
  * The views under kill: Redis and ClickHouse hold what a reference fold of the refreshes says.
  *
- * A book that nobody touches feeds them. Two processes of `live-view` and two that run `history` and `candles`
+ * The book that feeds them is neither killed nor frozen. Two processes of `live-view` and two that run `history` and `candles`
  * are killed with SIGKILL and frozen beyond their session at random moments while a scripted market is
  * published; then the log is drained and every row of every view is held against the fold.
  */

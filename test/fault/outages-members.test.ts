@@ -1,9 +1,9 @@
 /**
  * A rebalance storm: members of the groups of `book` and `live-view` come and go every three seconds under load.
  *
- * One process of each role stands; up to three more members join and leave, each join and each leave a rebalance of its group
- * that takes every partition away from whoever had it. At the end everything that the two wrote is held against the
- * reference fold: nothing lost, nothing doubled, order kept. `FAULT=long` storms for three minutes.
+ * One process of each role stays; up to three more members join and leave. Each join and each leave is a rebalance of its group
+ * that revokes every partition. At the end everything that the two roles wrote is compared with the reference fold: nothing
+ * lost, nothing doubled, order kept. `FAULT=long` storms for three minutes.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'

@@ -2,8 +2,8 @@
  * ClickHouse, Postgres and the schema registry gone for a while, under a market in motion: what does not need them does not
  * notice, what needs them refuses and comes back, and what was missed is made up for.
  *
- * Roles run as processes that nobody touches; the three servers are this file's own. A price that changes all the time shows
- * how fresh REST and feed are meanwhile. At the end every row of the views is held against the reference fold.
+ * Only the three servers, which are this file's own, go away; the roles run on. A price that changes all the time shows how
+ * fresh REST and feed are meanwhile. At the end every row of the views is compared with the reference fold.
  * `FAULT=long` keeps ClickHouse away for five minutes and asks for a catch-up at ten times the live rate.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -211,7 +211,7 @@ describe(TEST, function () {
     const ends = Object.fromEntries(kept.map(one => [one.name, one.endedByThemselves()]))
     const { [TABLE_WRITERS]: ofWriters, ...others } = ends
     expect(Object.values(others), JSON.stringify(ends)).to.deep.equal(ROLES.slice(1).map(() => 0))
-    // Whoever commits nothing while records wait starts itself anew, which is once for each such time at most.
+    // A role that commits nothing while records wait restarts itself, once for each such time at most.
     expect(ofWriters).to.be.at.most(Math.floor(CLICKHOUSE_DOWN_MS / STALLED_AFTER_MS))
   })
 })

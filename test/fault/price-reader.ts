@@ -1,15 +1,15 @@
 /**
  * A client of the API that asks for prices again and again while processes are killed, and keeps what was answered.
  *
- * Invariant: one request at a time, so that of two answers the second is the later one; a request that found nobody
- * counts as unanswered, which a kill explains, and every other answer is kept with its status.
+ * One request at a time, so that of two answers the second is the later one. A request that found no API counts as unanswered,
+ * which a kill explains; every other answer is kept with its status.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expectFigure } from '#test/harness/figures.ts'
 import { bookKey, type ExpectedChange } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
-/** What a reader asks, and whom. */
+/** What a reader asks, and which API. */
 export interface ReaderOptions {
   key: string
   random: SeededRandom
@@ -55,7 +55,7 @@ interface Item {
   timestamp: string
 }
 
-/** Asks the API for an item's prices in dollars; no rows unless it answers with 200. Rejects when nobody answers. */
+/** Asks the API for an item's prices in dollars; no rows unless it answers with 200. Rejects when no API answers. */
 export async function askPrices(
   base: string,
   key: string,
@@ -110,7 +110,7 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   }
 }
 
-/** How long prices were refused or asked of nobody; every kill of the API takes one start of it. */
+/** How long prices were refused or no API answered; every kill of the API takes one start of it. */
 export function expectAvailable(test: string, { statuses, longestGapS, rows }: PriceReader, leastRows: number): void {
   const answers = [...statuses.values()].reduce((sum, count) => sum + count, 0)
   const refused = (statuses.get(503) ?? 0) / Math.max(1, answers)

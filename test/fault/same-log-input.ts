@@ -1,9 +1,9 @@
 /**
  * A log of observations whose event times cross the changes of clocks, and its copies in other namespaces.
  *
- * Writes the topics that come from outside: asks, bids, sales, exchange rates, daily closes, alert rules. Invariant: a
- * copy holds the same bytes and append times at the same offsets, so whoever reads it reads the same log. What the changes of
- * clocks lie in is years ahead, and so is when the log took it.
+ * Writes the topics that come from outside: asks, bids, sales, exchange rates, daily closes, alert rules. A copy
+ * holds the same bytes and append times at the same offsets, so it reads as the same log. The changes of clocks lie years
+ * ahead, and so do the append times.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

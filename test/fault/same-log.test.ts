@@ -2,8 +2,8 @@
  * The same log gives the same bytes: run again from scratch, by other numbers of processes, in other time zones and
  * another language, over event times that cross the changes of their clocks.
  *
- * A log of observations is copied byte for byte into further namespaces; in each, the roles derive everything anew. Then
- * the derived topics are held against each other record by record, in bytes, and the tables and keys row by row.
+ * A log of observations is copied byte for byte into further namespaces; in each, the roles derive everything from the beginning.
+ * Then the derived topics are compared record by record, in bytes, and the tables and keys row by row.
  * Alerts are derived twice from one and the same log of changes, a summary of the market twice for one moment.
  */
 import { expect } from 'chai'
