@@ -34,7 +34,7 @@ const WEAPONS: [family: string, kind: string, models: string][] = [
   ['Equipment', 'Taser', 'Zeus x27'],
 ]
 
-/** Families that the specification names, by class; others may stand beside them. */
+/** Families that the specification names, by class; others may be added. */
 const FAMILIES: Record<string, string[]> = {
   Weapon: ['Rifles', 'Pistols', 'SMGs', 'Heavy', 'Knives', 'Gloves', 'Equipment'],
   Sticker: ['Autograph', 'Team', 'Event'],

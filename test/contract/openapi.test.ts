@@ -91,7 +91,7 @@ describe('the description of the API', () => {
   })
 
   for (const { method, path, tiers, countsInMonth } of ROWS)
-    it(`tells all about ${method} ${path}`, () => {
+    it(`documents all of ${method} ${path}`, () => {
       const operation = operationAt(method, path)
       expect(operation, 'is described').to.be.an('object')
       expect(operation['x-tiers']).to.deep.equal(tiers)
@@ -175,7 +175,7 @@ describe('the description of the API, served', () => {
   after('end of the market', () => scenario.close())
 
   for (const root of ['', '/v1'])
-    it(`stands at ${root}/openapi.json, for a page at ${root}/docs and as ${root}/llms.txt, without a key`, async () => {
+    it(`is served as ${root}/openapi.json, ${root}/docs and ${root}/llms.txt, without a key`, async () => {
       const { status, body, headers } = await scenario.get(`${root}/openapi.json`, { as: null })
       expect([status, body.openapi, body.info.version]).to.deep.equal([200, '3.1.0', '1.0.0'])
       expect(body.servers).to.deep.equal([{ url: scenario.roles.baseUrl }])

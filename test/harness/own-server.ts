@@ -35,7 +35,7 @@ export interface OwnServer {
 
 /** How a server is opened. */
 export interface OwnServerOptions {
-  /** Gives its data a disk of this size; whoever may not mount one is refused. */
+  /** Gives its data a disk of this size; refused without the right to mount one. */
   diskMegabytes?: number
 }
 

@@ -1,8 +1,8 @@
 /**
  * All committed records of a topic, decoded, by the platform's own range reader.
  *
- * Reads only. Invariant: the order is that of the log, partition after partition; a record of a partition
- * stands at its place with its raw bytes, so that a second reader can be held against it.
+ * The order is that of the log, partition after partition; each record has its offset and its raw bytes, so that a second
+ * reader can be compared with it.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'

@@ -1,8 +1,8 @@
 /**
- * The role `alert-triggers` on a log: what fires follows from the order of the log alone, whoever reads it when.
+ * The role `alert-triggers` on a log: what fires follows from the order of the log alone.
  *
  * Rules and prices are published one after the other, and a plain model takes them in the same order. Restarts
- * fall between them, and what is published while nobody runs counts like the rest.
+ * fall between them, and what is published while the role is down counts like the rest.
  */
 import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'

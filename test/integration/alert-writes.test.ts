@@ -126,7 +126,7 @@ describe('writes of alerts', function () {
       expect([...(await eventsOf(gone.id)), ...(await eventsOf(off.id))]).to.deep.equal([])
     })
 
-    it('that the tables could not take is set aside, and what stands beside it is applied', async () => {
+    it('that the tables cannot store becomes a dead letter, and the other records are applied', async () => {
       const alert = await create(await newAccount())
       const sink = newApplier()
       const [good] = recordsOf([triggerOf(alert.id, 1)])

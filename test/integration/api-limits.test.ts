@@ -234,7 +234,7 @@ describe('request meter', () => {
 
   const limits = { perMinute: 100, perMonth: 5 }
 
-  it('begins a month anew in UTC and tells when it ends', async () => {
+  it('begins a new month in UTC and says when it ends', async () => {
     clock = Date.UTC(2096, 11, 31, 23, 59, 59, 999)
     for (let i = 0; i < 5; i++) await meter.take('a', limits, { countsInMonth: true })
     const over = await meter.take('a', limits, { countsInMonth: true })

@@ -64,7 +64,7 @@ describe('a snapshot under running changes', function () {
     )
   }
 
-  /** Waits until a partition's manifest is another one than now: its builder is at work, and so is whoever moves. */
+  /** Waits until a partition's manifest is another one than now: its builder is at work, and so is the market. */
   async function newManifest(partition: number): Promise<void> {
     const before = (await scenario.market.manifest(partition))?.next
     const isNew = async (): Promise<boolean> => (await scenario.market.manifest(partition))?.next !== before

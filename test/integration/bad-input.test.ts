@@ -121,8 +121,8 @@ describe('bad input', function () {
     return fitting.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
   }
 
-  /** Counter and log line of records that were set aside. */
-  async function expectSetAside(outcome: string, reason: string, atLeast: number): Promise<void> {
+  /** Counter and log line of records that were not applied. */
+  async function expectRejected(outcome: string, reason: string, atLeast: number): Promise<void> {
     expect(await counted('marketlog_records_total', { group: 'book', outcome, reason })).to.be.at.least(atLeast)
     await book.line(new RegExp(`"reason":"${reason}".*a record was set aside`), LIMIT_MS)
   }
@@ -171,8 +171,8 @@ describe('bad input', function () {
       poison.map(() => ['market.quotes', partition]),
     )
     expect(new Set(found.map(({ offset }) => offset)).size).to.equal(poison.length)
-    await expectSetAside('deadLetter', 'undecodable', 3)
-    await expectSetAside('deadLetter', 'empty', 1)
+    await expectRejected('deadLetter', 'undecodable', 3)
+    await expectRejected('deadLetter', 'empty', 1)
   })
 
   it('a schema id that the registry does not know becomes a dead letter', async () => {
@@ -195,7 +195,7 @@ describe('bad input', function () {
     const unresolved = await of('unresolved', provider)
     expect(unresolved.map(({ value }) => value.market_hash_name)).to.deep.equal(['AK-48 | Unheard-of'])
     expect(kafka.codec.decode(unresolved[0]?.value.value).value).to.include({ price: 5_000, provider })
-    await expectSetAside('unresolved', 'unknown_name', 1)
+    await expectRejected('unresolved', 'unknown_name', 1)
   })
 
   it('a refresh that lost 90 percent of the items is quarantined once; a good one after it is applied', async () => {
@@ -281,8 +281,8 @@ describe('bad input', function () {
       ...['price_not_number', 'price_not_number', 'price_too_large', 'quantity_not_positive'],
     ])
     expect(found[0]?.detail).to.contain('NaN')
-    await expectSetAside('deadLetter', 'price_not_number', 3)
-    await expectSetAside('deadLetter', 'price_not_positive', 2)
+    await expectRejected('deadLetter', 'price_not_number', 3)
+    await expectRejected('deadLetter', 'price_not_positive', 2)
   })
 
   it('a truncated file fails its refresh and withdraws nothing; the files around it are applied', async () => {

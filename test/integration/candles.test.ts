@@ -149,7 +149,7 @@ describe('candles in ClickHouse', function () {
     expect(candles[0]).to.include({ o: 70_000, c: 70_000, q: 4, h: 90_000 })
   })
 
-  it('set aside a change that no table can hold', () => {
+  it('make a dead letter of a change that no table can hold', () => {
     const sink = openCandleSink(clickhouse.batcher)
     const late = changeOf({ provider: 'a', itemId: 1, after: { micro: 1, quantity: 1 }, seenAt: 8_000_000_000_000 })
     expect(sink.apply(changeRecord(late, 0))).to.include({ kind: 'deadLetter', reason: 'time_out_of_range' })

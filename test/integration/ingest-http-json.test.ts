@@ -103,7 +103,7 @@ describe('ingest: polled HTTP providers', () => {
     expect(requests.map(request => request.url)).to.deep.equal(['/?skip=0', '/?skip=2', '/?skip=4'])
   })
 
-  it('publishes unchanged pages again, observed now (304), and reads changed ones anew', async () => {
+  it('publishes unchanged pages again, observed now (304), and reads changed ones again', async () => {
     let version = 1
     const url = await serve((request, response) => {
       const page = new URL(request.url ?? '', 'http://x').searchParams.get('c') ?? '1'

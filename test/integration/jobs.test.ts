@@ -1,5 +1,5 @@
 /**
- * Jobs in Postgres: they belong to the transaction that adds them, and outlive whoever has taken them.
+ * Jobs in Postgres: they belong to the transaction that adds them, and outlive the process that has taken them.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -87,11 +87,11 @@ describe('jobs', () => {
       await addJob(database.rows, 'note', { n })
       await eventually(() => seen.length === n + 1, 10_000, 'the job to be done')
     }
-    // It may come before the lane listens, and is then found by its next look.
+    // It may come before the lane listens, and is then found by its next poll.
     await one(0)
     const startedAt = performance.now()
     for (let n = 1; n <= JOBS_IN_TURN; n++) await one(n)
-    // Each would wait for a look of its own, nearly two seconds after the one that found the job before it.
+    // Each would wait for a poll of its own, nearly two seconds after the one that found the job before it.
     expect(performance.now() - startedAt).to.be.lessThan(JOBS_IN_TURN * 1_000)
   })
 
@@ -127,7 +127,7 @@ describe('jobs', () => {
     await eventually(async () => runs === 2 && (await waiting()) === 0, 20_000, 'the second run')
   })
 
-  it('of a process that was killed are free as soon as another looks, and those of a live one are not', async () => {
+  it('of a process that was killed are free as soon as another polls, and those of a live one are not', async () => {
     const { seen, task } = noting()
     const release = Promise.withResolvers<void>()
     const alive = await start([{ tasks: { hold: () => release.promise }, concurrency: 1 }])

@@ -162,7 +162,7 @@ describe('snapshots of the live view', function () {
     ).to.deep.equal([1])
   })
 
-  it('are made anew when the root of the links is another', async () => {
+  it('are rebuilt when the root of the links is another', async () => {
     const { market, prefix } = await open()
     await market.flush(2, market.randomRecords(2, 30))
     await market.built()

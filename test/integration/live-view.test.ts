@@ -46,7 +46,7 @@ describe('live view sink', () => {
   })
   after(() => closeRedis(redis))
 
-  it('shows what a plain fold shows, however the log is cut and wherever the sink is opened anew', async () => {
+  it('shows what a plain fold shows, however the log is cut and wherever the sink is reopened', async () => {
     const random = seededRandom('cuts')
     const log = ownLog(random, 4_000)
     let sink = await open('cuts.')

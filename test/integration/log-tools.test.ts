@@ -1,5 +1,5 @@
 /**
- * The tools that read the log, and what asks for a second try of what was set aside: on a real log, with the real `sales`.
+ * The tools that read the log, and those that retry dead letters and unresolved names: on a real log, with the real `sales`.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
@@ -228,7 +228,7 @@ describe('log tools', function () {
     expect(after[0]).to.deep.include({ item_id: 900_000, retried: 1 })
   })
 
-  it('retry a record that stays poison: it is set aside again and listed once', async () => {
+  it('retry a record that stays unreadable: it is a dead letter again and is listed once', async () => {
     const { config, log } = platform
     const list = async () => (await run(out => listDeadLetters(config, log, out, {}))).lines()
     const [letter] = await list()

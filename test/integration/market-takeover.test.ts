@@ -35,7 +35,7 @@ describe("the writer of the market's views", function () {
     return { asOf, providers: ['a', 'b'], columns, excluded: { ask: {}, bid: {} } }
   }
 
-  it('is one: whoever holds the lease keeps it while it renews, and loses it when it does not', async () => {
+  it('has one holder, which keeps it while it renews, and loses it when it does not', async () => {
     const key = `${platform.namespace}{lease}:one`
     const [first, second] = [openLease(redis, key, 300), openLease(redis, key, 300)]
     expect([await first.hold(), await second.hold(), await first.hold()]).to.deep.equal(['taken', undefined, 'renewed'])

@@ -106,7 +106,7 @@ describe('views of single records', () => {
     for (let at = 0; at < records.length; at += 6) await write(sink, records.slice(at, at + 6))
     await redis.del(fxCurrentKey(prefix))
     const again = await openFxSink(redis, clickhouse.batcher, prefix, nothing)
-    expect(again.position, 'an incomplete view begins anew').to.equal(0)
+    expect(again.position, 'an incomplete view begins again').to.equal(0)
     for (let at = 0; at < records.length; at += 20) await write(again, records.slice(at, at + 20))
     const newest = tables.toSorted((a, b) => a.as_of - b.as_of)
     const current: FxCurrent = JSON.parse((await redis.get(fxCurrentKey(prefix))) ?? '{}')

@@ -1,5 +1,5 @@
 /**
- * Sales from a real log into a real ClickHouse: each once, resolved by the catalog, the rest set aside.
+ * Sales from a real log into a real ClickHouse: each once, resolved by the catalog; the rest are unresolved or dead letters.
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -109,13 +109,13 @@ describe('sales', function () {
     expect(await rowsIn('sales_by_time')).to.deep.equal(wanted)
   })
 
-  it('of names that the catalog lacks are set aside whole', async () => {
+  it('of names that the catalog lacks are published whole as unresolved', async () => {
     const unknown = saleOf({ market_hash_name: 'No Such Thing | Void', phase: null }, 5_000)
     await publish([unknown])
     const roles = await platform.startRoles([startSales])
     const topic = kafka.topicName('unresolved')
     const reader = await openRangeReader(kafka, [topic])
-    await eventually(async () => (await reader.stableEnd(topic, 0)) > 0, LIMIT_MS, 'the name to be set aside')
+    await eventually(async () => (await reader.stableEnd(topic, 0)) > 0, LIMIT_MS, 'the unresolved name')
     await roles.stop()
     const found: NameUnresolved[] = []
     const values: Buffer[] = []

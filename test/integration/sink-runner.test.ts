@@ -87,7 +87,7 @@ describe('sink runner', function () {
     expect(seen).to.deep.equal(from(POSITION))
   })
 
-  it('opens a view anew that was wiped while it ran, though no record comes', async () => {
+  it('reopens a view that was wiped while it ran, though no record comes', async () => {
     const seen: number[] = []
     const flushed: number[] = []
     let stored: number | undefined = RECORDS

@@ -1,7 +1,7 @@
 /**
  * Providing servers natively: what survives, what a failure says, and that nothing is ever left running.
  *
- * Starts servers of its own in data directories of its own; whoever is killed here was started here.
+ * Starts servers of its own in data directories of its own; every process that is killed here was started here.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import {
@@ -43,7 +43,7 @@ function lightEnvironment(): Record<string, string | undefined> {
   return { ...nativeEnvironment(), KAFKA_BROKERS: '127.0.0.1:1', SCHEMA_REGISTRY_URL: 'http://127.0.0.1:1' }
 }
 
-/** Every process that works in or was told of the data directory. */
+/** Every process that works in the data directory or names it in its command. */
 function processesOf(dataDir: string): number[] {
   const places = [dataDir, postgresHomeElsewhere(dataDir)].filter(place => place !== undefined)
   return readdirSync('/proc')

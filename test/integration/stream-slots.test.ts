@@ -1,5 +1,5 @@
 /**
- * Slots of bulk streams in a real Redis: one at a time, so many in a rolling window, exactly, whoever asks.
+ * Slots of bulk streams in a real Redis: one at a time and so many in a rolling window, exactly, over all processes.
  */
 import { expect } from 'chai'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'

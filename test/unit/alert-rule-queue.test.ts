@@ -22,10 +22,10 @@ const ruleOf = (id: number): Rule => ({
 })
 
 /**
- * By rule: how many changes had been applied when it was looked at. A live reader has a rule when it came; one that reads the log again
+ * By rule: how many changes had been applied when it was evaluated. A live reader has a rule when it came; one that reads the log again
  * has all of them before the first change.
  */
-async function looks(
+async function evaluations(
   changes: readonly Came[],
   rules: readonly Came[],
   isLive: boolean,
@@ -108,25 +108,25 @@ describe('the queue of alert rules', () => {
 describe('alert rules between changes, by clocks that differ', () => {
   for (const isLive of [true, false]) {
     const who = isLive ? 'a live reader' : 'a reader of the log'
-    it(`${who} looks at a rule once, after all that came longer than d before it and before all that came d after it`, () =>
+    it(`${who} evaluates a rule once: after what came over d before it, before what came d after it`, () =>
       fc.assert(
         fc.asyncProperty(coming(25), coming(8), async (changes, rules) => {
-          const seen = await looks(changes, rules, isLive)
+          const seen = await evaluations(changes, rules, isLive)
           for (const [id, { at }] of rules.entries()) {
-            const [place = -1, ...more] = seen.get(String(id)) ?? []
+            const [position = -1, ...more] = seen.get(String(id)) ?? []
             expect(more).to.deep.equal([])
-            expect(place).to.be.at.least(changes.filter(change => change.at < at - D).length)
-            expect(place).to.be.at.most(changes.filter(change => change.at < at + D).length)
+            expect(position).to.be.at.least(changes.filter(change => change.at < at - D).length)
+            expect(position).to.be.at.most(changes.filter(change => change.at < at + D).length)
           }
         }),
         { numRuns: 300 },
       ))
   }
 
-  it('whoever reads the log again looks at each rule in the same place again', () =>
+  it('a second reading of the log evaluates each rule after the same number of changes', () =>
     fc.assert(
       fc.asyncProperty(coming(25), coming(8), async (changes, rules) => {
-        expect(await looks(changes, rules, false)).to.deep.equal(await looks(changes, rules, false))
+        expect(await evaluations(changes, rules, false)).to.deep.equal(await evaluations(changes, rules, false))
       }),
       { numRuns: 100 },
     ))

@@ -23,7 +23,7 @@ const SLACK_MS = 600_000
 const AHEAD = NOW + SLACK_MS + 1
 const YEAR_MS = 365 * 86_400_000
 
-const claims: { name: string; given: InputRecord[]; then: string[]; verdicts?: string[]; setAside?: string[] }[] = [
+const claims: { name: string; given: InputRecord[]; then: string[]; verdicts?: string[]; unapplied?: string[] }[] = [
   {
     name: 'used to freeze a provider for a year: a refresh from the future fails, and the next honest one counts',
     given: [...refresh(NOW + YEAR_MS, [at(1, 100)]), ...refresh(NOW, [at(1, 90)])],
@@ -57,17 +57,17 @@ const claims: { name: string; given: InputRecord[]; then: string[]; verdicts?: s
     name: 'used to freeze an item: a pushed observation from the future is a dead letter, and the next honest one counts',
     given: [pushed(AHEAD, 1, 100), pushed(AHEAD, 2, null), pushed(NOW, 1, 90), pushed(NOW, 2, 80)],
     then: ['added 1 90x1', 'added 2 80x1'],
-    setAside: ['from_the_future', 'from_the_future'],
+    unapplied: ['from_the_future', 'from_the_future'],
   },
 ]
 
 describe('book, observations from the future', () => {
-  for (const { name, given, then, verdicts = [], setAside = [] } of claims) {
+  for (const { name, given, then, verdicts = [], unapplied = [] } of claims) {
     it(name, () => {
       const played = play(inLog(given))
       expect(told(played.changes)).to.deep.equal(then)
       expect(verdictsOf(played)).to.deep.equal(verdicts)
-      expect(played.setAside.map(outcome => 'reason' in outcome && outcome.reason)).to.deep.equal(setAside)
+      expect(played.unapplied.map(outcome => 'reason' in outcome && outcome.reason)).to.deep.equal(unapplied)
       expect(played.quarantined).to.deep.equal([])
     })
   }

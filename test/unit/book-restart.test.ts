@@ -92,7 +92,7 @@ describe('book restart', () => {
     expect(runBook(records, [{ at: 2, uncommitted: 0 }])).to.deep.equal(runBook(records))
   })
 
-  it('used to withdraw a row again that a later observation had brought, when it read its input anew', () => {
+  it('used to withdraw a row again that a later observation had brought, when it read its input again', () => {
     const cut = begun(1, [at(1, 100)])
     const records = [...cut, pushed(2, 6, null, { provider: 'q' }), pushed(1, 6, 101, { provider: 'q' })]
     const next = pushed(3, 6, 102, { provider: 'q' })

@@ -325,7 +325,7 @@ describe('book step', () => {
     expect(play([...refused, failed(4)]).marked).to.have.length(1)
   })
 
-  it('a verdict counts the changes, what was set aside, and the book after it', () => {
+  it('a verdict counts the changes, what was not applied, and the book after it', () => {
     const more = [at(1, 150), at(2, 200, { quantity: 2 }), at('unknown', 5), { name: 'no price' }, at(11, 7), at(5, -3)]
     const { judged } = play([
       ...refresh(1, ten.slice(0, 3), { currency: 'EUR', rate: '0.5' }),
@@ -343,11 +343,11 @@ describe('book step', () => {
   })
 })
 
-describe('book step sets aside', () => {
-  const setAside = (entry: Entry) => play(refresh(1, [at(1, 100), entry])).setAside
+describe('book step does not apply', () => {
+  const unappliedOf = (entry: Entry) => play(refresh(1, [at(1, 100), entry])).unapplied
 
   it('a name that the catalog does not know, with its phase', () => {
-    expect(setAside(at('☆ Unheard-of', 5, { phase: 'Phase 9' }))).to.deep.equal([
+    expect(unappliedOf(at('☆ Unheard-of', 5, { phase: 'Phase 9' }))).to.deep.equal([
       { kind: 'unresolved', name: '☆ Unheard-of', phase: 'Phase 9', provider: 'p', observedAt: 1 },
     ])
   })
@@ -363,9 +363,9 @@ describe('book step sets aside', () => {
   ]
   for (const { name, entry, reason } of letters) {
     it(`${name}, and the rest of its refresh is applied`, () => {
-      const { setAside: aside, changes, judged } = play(refresh(1, [at(1, 100), entry]))
-      expect(aside).to.have.length(1)
-      expect(aside[0]).to.include({ kind: 'deadLetter', reason })
+      const { unapplied, changes, judged } = play(refresh(1, [at(1, 100), entry]))
+      expect(unapplied).to.have.length(1)
+      expect(unapplied[0]).to.include({ kind: 'deadLetter', reason })
       expect(told(changes)).to.deep.equal(['added 1 100x1'])
       expect(judged[0]).to.include({ verdict: 'applied', rejected: 1, unresolved: 0 })
     })
@@ -373,13 +373,13 @@ describe('book step sets aside', () => {
 
   it('entries of a refresh that another has replaced, rejected ones too', () => {
     const old = refresh(1, [at(1, 1), at(2, 2), { name: 'no price' }])
-    const { setAside: aside, judged } = play([...old.slice(0, 1), ...begun(2, [at(1, 1)]), ...old.slice(1)])
-    expect(aside).to.deep.equal(Array.from({ length: 3 }, () => ({ kind: 'skip', reason: 'no_refresh_open' })))
+    const { unapplied, judged } = play([...old.slice(0, 1), ...begun(2, [at(1, 1)]), ...old.slice(1)])
+    expect(unapplied).to.deep.equal(Array.from({ length: 3 }, () => ({ kind: 'skip', reason: 'no_refresh_open' })))
     expect(judged).to.deep.equal([])
   })
 
   it('an entry of no open refresh', () => {
     const [, second] = begun(1, [at(1, 1), at(2, 2)])
-    expect(play(second ? [second] : []).setAside).to.deep.equal([{ kind: 'skip', reason: 'no_refresh_open' }])
+    expect(play(second ? [second] : []).unapplied).to.deep.equal([{ kind: 'skip', reason: 'no_refresh_open' }])
   })
 })

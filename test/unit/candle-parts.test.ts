@@ -150,9 +150,9 @@ describe('candles', () => {
     expect(candles[0]).to.include({ o: 500_000, l: 500_000, c: 500_000, q: 5 })
   })
 
-  it('forget an ask of before the window when its withdrawal is told by nothing but the first part after it', () => {
-    const anew = [listed('b', 70, t0 + 1), listed('a', 60, t0 + 2 * HOUR_MS)]
-    const { parts } = stored([anew.map((change, offset) => ({ change, offset }))])
+  it('forget an ask of before the window when only the first part after it records its withdrawal', () => {
+    const listings = [listed('b', 70, t0 + 1), listed('a', 60, t0 + 2 * HOUR_MS)]
+    const { parts } = stored([listings.map((change, offset) => ({ change, offset }))])
     const old = { provider: 'a', standing: true, micro: 100_000, quantity: 1, at: t0 - 90 * 86_400_000 }
     const { opening, candles } = composeCandles(
       { parts: partTable(selected(partsOf(parts, HOUR_MS), window)), standing: [old] },

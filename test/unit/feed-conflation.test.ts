@@ -1,5 +1,5 @@
 /**
- * Conflation: whoever gets less still ends where whoever gets everything ends.
+ * Conflation: a client that gets fewer changes ends with the same state as one that gets all of them.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -7,7 +7,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { openConflation } from '#services/feed/conflation.ts'
 import { changed } from '#test/harness/feed-events.ts'
 
-/** Applies changes as a client does that believes what it is told. */
+/** Applies changes as a client does that trusts every event. */
 function apply(state: Map<string, number>, changes: readonly BookChanged[]): void {
   for (const { provider, item_id, change, quantity } of changes) {
     const key = `${provider} ${item_id}`
@@ -30,8 +30,8 @@ describe('conflation', () => {
         const [whole, conflated] = [new Map<string, number>(), new Map<string, number>()]
         const waiting = openConflation(1_000)
         for (const [at, { provider, item, goes, take }] of steps.entries()) {
-          const stands = whole.has(`${provider} ${item}`)
-          const change = !stands ? 'added' : goes ? 'removed' : 'updated'
+          const isListed = whole.has(`${provider} ${item}`)
+          const change = !isListed ? 'added' : goes ? 'removed' : 'updated'
           const one = changed({ provider, item_id: item, change, quantity: at + 1, seen_at: at })
           apply(whole, [one])
           waiting.add([one])

@@ -64,7 +64,7 @@ describe('exchange rates', () => {
     'a dollar that is not 1': { USD: '1.1', EUR: '0.9' },
     'no dollar': { EUR: '0.9' },
   })) {
-    it(`with ${name} are set aside whole`, () => {
+    it(`with ${name} are a dead letter as a whole`, () => {
       const batch = empty()
       expect(foldRates(batch, { as_of: 1, source: 's', rates }, LATE)).to.include({
         kind: 'deadLetter',

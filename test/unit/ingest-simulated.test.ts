@@ -65,7 +65,7 @@ describe('ingest: simulated asks and bids', () => {
     expect(quotes(NOW, feedOf(), {}, 42, baseOf({ order: names.toReversed() }))).to.deep.equal(first)
   })
 
-  it('are these very ones: whoever changes this digest changes every market that runs', () => {
+  it('have this digest: changing it changes every market that runs', () => {
     const few = baseOf({ order: Array.from({ length: 50 }, (_, i) => `★ Knife ${i} | Doppler (Factory New)`) })
     const digest = createHash('sha256').update(JSON.stringify(quotes(NOW, feedOf(), { phases: true }, 42, few)))
     expect(digest.digest('hex').slice(0, 16)).to.equal('431391e495ed1506')
@@ -121,7 +121,7 @@ describe('ingest: simulated asks and bids', () => {
     expect(come.length / before.size).to.be.within(0.01, 0.03)
   })
 
-  it('stand at the factor around the base, in the provider’s currency', () => {
+  it('are the base times the factor, in the provider’s currency', () => {
     const micro = new Map(
       base.names.map((name, i) => [nameKey(name, base.phases[i] ?? null), base.microUsd[i] as number]),
     )
@@ -175,7 +175,7 @@ describe('ingest: simulated sales', () => {
     expect(parts.length).to.be.within(190, 202)
   })
 
-  it('are usable, inside their window, with the details that the provider tells', () => {
+  it('are usable, inside their window, with the details that the provider gives', () => {
     const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: NOW, priceMax: priceMaxAt(USD_RATE) }
     const window = sales(NOW - 86_400_000, NOW)
     for (const sale of window) {
@@ -183,8 +183,8 @@ describe('ingest: simulated sales', () => {
       expect(sale.sold_at).to.be.within(NOW - 86_400_000, NOW)
       expect(sale.inspect_in_game).to.equal(null)
     }
-    const told = (member: keyof RawSale) => window.filter(sale => sale[member] !== null).length
-    expect(told('float')).to.equal(told('paint_seed')).and.be.greaterThan(300)
+    const given = (member: keyof RawSale) => window.filter(sale => sale[member] !== null).length
+    expect(given('float')).to.equal(given('paint_seed')).and.be.greaterThan(300)
     expect(window.filter(sale => (sale.stickers as unknown[] | null)?.length).length).to.be.greaterThan(50)
     expect(window.filter(sale => (sale.charms as unknown[] | null)?.length).length).to.be.greaterThan(5)
   })

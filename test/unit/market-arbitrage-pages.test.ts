@@ -119,8 +119,8 @@ describe('pages of arbitrage', () => {
     expect(later).to.have.length.below(items.length)
     expect(pageOf(view, ASKED, AS_OF + 7).items).to.equal(later)
     for (const offset of [1, 2, 3, 4, 5]) pageOf(view, { ...ASKED, offset }, AS_OF + 7)
-    const anew = pageOf(view, ASKED, AS_OF + 7).items
-    expect(anew).to.deep.equal(later)
-    expect(anew).not.to.equal(later)
+    const recomputed = pageOf(view, ASKED, AS_OF + 7).items
+    expect(recomputed).to.deep.equal(later)
+    expect(recomputed).not.to.equal(later)
   })
 })

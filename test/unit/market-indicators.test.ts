@@ -1,5 +1,5 @@
 /**
- * Indicators against TA-Lib on 200 real price series, and where TA-Lib has none against their formulas written out anew.
+ * Indicators against TA-Lib on 200 real price series, and where TA-Lib has none against their formulas, written out a second time.
  */
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'

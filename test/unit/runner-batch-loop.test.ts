@@ -28,7 +28,7 @@ function loopOf(process: ProcessBatch<Slot>, open: () => Promise<Slot> = async (
 }
 
 describe('runner batch loop', () => {
-  it('asks for the batch again after a failure, to a slot opened anew', async () => {
+  it('asks for the batch again after a failure, to a reopened slot', async () => {
     let failures = 1
     const { loop, opened } = loopOf(async () => {
       if (failures-- > 0) throw new Error('the store is away')

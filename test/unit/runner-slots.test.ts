@@ -11,7 +11,7 @@ interface Slot {
   close(): Promise<void>
 }
 
-/** Slots that tell what was opened and closed; `gate` holds openings back. */
+/** Slots that record what was opened and closed; `gate` holds openings back. */
 function watchedSlots(gate: (name: string) => Promise<void> = async () => undefined) {
   const opened: string[] = []
   const closed: string[] = []
@@ -69,7 +69,7 @@ describe('runner slots', () => {
     expect(closed).to.deep.equal(['quotes/0#1', 'quotes/0#0'])
   })
 
-  it('are opened anew after a drop, and closed before that', async () => {
+  it('are reopened after a drop, and closed before that', async () => {
     const { slots, closed } = watchedSlots()
     slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     await slots.get('quotes', 0, noTick)
@@ -78,7 +78,7 @@ describe('runner slots', () => {
     expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
   })
 
-  it('are opened anew at once when told to, unless another one is current by now', async () => {
+  it('are reopened at once on request, unless another one is current by now', async () => {
     const { slots, opened } = watchedSlots()
     slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     const first = await slots.get('quotes', 0, noTick)
@@ -104,7 +104,7 @@ describe('runner slots', () => {
 })
 
 describe('runner waits', () => {
-  it('tell the group every second that they live', async () => {
+  it('send the group a heartbeat every second', async () => {
     const work = Promise.withResolvers<string>()
     let ticks = 0
     const waiting = whileTicking(work.promise, async () => {
@@ -114,7 +114,7 @@ describe('runner waits', () => {
     expect(ticks).to.equal(2)
   })
 
-  it('end at once when the group refuses the sign of life', async () => {
+  it('end at once when the group refuses the heartbeat', async () => {
     const refusal = await whileTicking(new Promise(() => undefined), async () => {
       throw new Error('rebalancing')
     }).catch(error => error.message)
@@ -129,7 +129,7 @@ describe('runner patience', () => {
     expect(pauses).to.deep.equal([200, 400, 800, 1_600, 3_200, 5_000, 5_000])
   })
 
-  it('starts anew after a success', () => {
+  it('starts over after a success', () => {
     let now = 0
     const patience = openPatience(() => now)
     patience.failed(new Error('away'))

@@ -33,7 +33,7 @@ describe('a sale', () => {
     })
   })
 
-  it('keeps apart that a provider tells nothing of stickers and that there are none', () => {
+  it('distinguishes a provider that says nothing of stickers from an item without any', () => {
     expect(rowOfSale(sale, () => 42, sale.observed_at)).to.deep.include({
       ...{ has_stickers: false, stickers: [] },
       ...{ has_charms: true, charms: [] },
@@ -42,12 +42,12 @@ describe('a sale', () => {
 
   const cases: { name: string; given: Partial<SaleObserved>; itemId?: number; outcome: object }[] = [
     {
-      name: 'from the future is set aside, whether its name is known or not',
+      name: 'from the future is a dead letter, whether its name is known or not',
       given: { sold_at: sale.observed_at + 600_001 },
       outcome: { kind: 'deadLetter', reason: 'from_the_future' },
     },
     {
-      name: 'seen in the future is set aside',
+      name: 'seen in the future is a dead letter',
       given: { observed_at: sale.observed_at + 600_001 },
       itemId: 1,
       outcome: { kind: 'deadLetter', reason: 'from_the_future' },
@@ -63,27 +63,27 @@ describe('a sale', () => {
       given: {},
       outcome: { kind: 'unresolved', name: sale.market_hash_name, phase: null, observedAt: sale.observed_at },
     },
-    { name: 'at no price is set aside', given: { price: 0 }, itemId: 1, outcome: { reason: 'price_out_of_range' } },
+    { name: 'at no price is a dead letter', given: { price: 0 }, itemId: 1, outcome: { reason: 'price_out_of_range' } },
     {
-      name: 'at a negative price is set aside',
+      name: 'at a negative price is a dead letter',
       given: { price: -5 },
       itemId: 1,
       outcome: { reason: 'price_out_of_range' },
     },
     {
-      name: 'with an unusable rate is set aside',
+      name: 'with an unusable rate is a dead letter',
       given: { usd_rate: 'NaN' },
       itemId: 1,
       outcome: { reason: 'unusable_rate' },
     },
     {
-      name: 'beyond what an amount can hold is set aside',
+      name: 'beyond what an amount can hold is a dead letter',
       given: { price: 2 ** 52, usd_rate: '0.0000001' },
       itemId: 1,
       outcome: { reason: 'unusable_rate' },
     },
     {
-      name: 'in a time out of range is set aside',
+      name: 'in a time out of range is a dead letter',
       given: { sold_at: -1 },
       itemId: 1,
       outcome: { reason: 'time_out_of_range' },

@@ -1,8 +1,8 @@
 /**
  * A server of event streams in a process of its own: the feed's gateway, or plain Node that writes one shared buffer.
  *
- * Both tell the same events at the same pace to whoever is connected. The gateway stands behind its handler, with
- * keys and places that are known here, and gets its batches where the log's reader would hand them over.
+ * Both deliver the same events at the same pace to every connected client. The gateway runs behind its handler, with keys and
+ * leases that are kept in memory here, and gets its batches as the log's reader would deliver them.
  */
 import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'

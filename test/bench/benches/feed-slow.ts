@@ -2,11 +2,11 @@
  * What clients that read slowly or not at all cost those that read: 100 good ones alone, then beside 100 stalled and 100
  * slow ones for a hundred seconds, then alone again.
  *
- * Slow ones read a third of what comes. Whoever is ended at its cap comes back at once, so there are always as many. An
+ * Slow ones read a third of what comes. A client that is ended at its cap connects again at once, so there are always as many. An
  * event holds 100 items, so that a stalled client reaches its cap within a minute. The three processes have a network of
  * their own whose send buffers are bounded as the README advises for gateways: with Linux' own 4 MiB the kernel takes 400 MiB
- * for stalled clients within seconds, which a virtual machine may have to fetch from its host page by page. Invariant: good
- * clients get every event; a run in which one is missing, or a full one in which nobody was ended, is no result.
+ * for stalled clients within seconds, which a virtual machine may have to fetch from its host page by page. Good
+ * clients get every event; a run in which one is missing, or a full one in which no client was ended, fails.
  */
 import { spawnSync } from 'node:child_process'
 import { constants, setPriority } from 'node:os'
@@ -100,7 +100,7 @@ function entriesOf({ before, within, after, ended }: Record<'before' | 'within' 
 }
 
 /**
- * Elsewhere bad clients would have machines of their own: here they take what processor time nobody wants. With the lowest
+ * Elsewhere bad clients would have machines of their own: here they take what processor time is left. With the lowest
  * priority alone, for machines without chrt, one of them that runs keeps a good one waiting for the rest of its slice, 3 ms.
  */
 function standBehind(pid: number): void {
