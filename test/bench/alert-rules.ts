@@ -19,7 +19,7 @@ export interface AlertBench {
   rules(from: number, to: number): Promise<void>
   /** Publishes a rule on an item that fires by {@link AlertBench.changes} of that canary. */
   canaries(itemIds: readonly number[], version: number): Promise<void>
-  /** Publishes a change of each item, of canaries to the price that fires them; `turn` tells which way the others go. */
+  /** Publishes a change of each item, of canaries to the price that fires them; `turn` sets which way the others go. */
   changes(itemIds: readonly number[], turn: number, canaries: ReadonlySet<number>): Promise<void>
   close(): Promise<void>
 }
@@ -89,7 +89,7 @@ export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly n
 
 const restingAt = (turn: number): number => MICRO.resting + (turn % 2) * MICRO.step
 
-/** A UUID that tells a number. */
+/** A UUID that holds a number. */
 const idOf = (number: number): string => `00000000-0000-7000-8000-${number.toString(16).padStart(12, '0')}`
 
 async function sendRules(

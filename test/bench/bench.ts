@@ -44,7 +44,7 @@ export interface BenchContext<S = Stage> {
   /** A short version: less data and fewer turns, for trying a change; its figures mean little. */
   readonly isQuick: boolean
   readonly log: Log
-  /** Tells what is being done. */
+  /** Shows what is being done. */
   say(text: string): void
   /** The market at full size on real servers, with the book alone running; asked for once. */
   stage(): Promise<S>
@@ -61,7 +61,7 @@ export interface Bench<S = Stage> {
   readonly about: string
   /**
    * Whether it changes what the market lists or what views hold of it, or measures how much the log holds: it gets a market
-   * that was just loaded, and nobody gets it afterwards. The others only move prices and leave the rest as it was.
+   * that was just loaded, and no other benchmark gets it afterwards. The others only move prices and leave the rest as it was.
    */
   readonly ownStage?: true
   run(context: BenchContext<S>): Promise<Entry[]>

@@ -116,7 +116,7 @@ async function compareBench(
   comparison.progress.note(`${bench}: ${moved.join('; ') || 'nothing moved'} (${pairs.length} pairs, ${tookS} s)`)
 }
 
-/** Whether a line is worth a look. */
+/** Whether a line needs to be examined. */
 export const hasMoved = ({ verdict }: Movement): boolean => verdict === 'better' || verdict === 'worse'
 
 /** The lines of one run; none of one that ended without a result. */

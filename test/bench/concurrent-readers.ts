@@ -1,7 +1,7 @@
 /**
  * A few readers that ask one question after the other, and how long each answer took.
  *
- * Node's own client over kept connections, and nothing is kept of a body that nobody looks at: with `fetch` and the bodies
+ * Node's own client over kept connections, and nothing is kept of a body that is not checked: with `fetch` and the bodies
  * of half a megabyte in one piece this process collected its garbage every 250 ms, and one answer in ten seemed 20 ms
  * slower than it was. Invariant: an answer that is no 200 ends the reading with an error.
  */
@@ -27,7 +27,7 @@ export interface ReadingTimes {
   wholeMs: number[]
 }
 
-/** Reads until told to stop; `onBody` sees the bytes of each answer. */
+/** Reads until it is stopped; `onBody` sees the bytes of each answer. */
 export async function readConcurrently(reading: Reading, onBody?: (body: Buffer) => void): Promise<ReadingTimes> {
   const times: ReadingTimes = { firstByteMs: [], wholeMs: [] }
   let asked = 0

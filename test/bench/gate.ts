@@ -3,7 +3,7 @@
  *
  * A transaction that is open on every partition keeps later records from everyone who reads
  * read_committed, while their writers go on; its end lets all go at once. The transaction is aborted, so
- * its records are never seen. Invariant: a gate that nobody opens opens by itself when its transaction
+ * its records are never seen. A gate that is never opened opens by itself when its transaction
  * times out.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

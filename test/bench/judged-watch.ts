@@ -1,8 +1,8 @@
 /**
- * Tells when the book has judged refreshes, from its own verdicts in market.refreshes.
+ * Resolves when the book has judged refreshes, from its own verdicts in market.refreshes.
  *
- * Reads the topic without a group. Invariant: a refresh that was not applied as a whole fails the
- * benchmark that waits for it, so no figure stands on refreshes that the book refused.
+ * Reads the topic without a group. A refresh that was not applied as a whole fails the benchmark that waits for
+ * it, so no figure is based on refreshes that the book refused.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'

@@ -21,7 +21,7 @@ const READABLE_BY_ALL = 0o644
 const SHOWN_DIGITS = 4
 const KEPT_DIGITS = 6
 
-/** Writes `bench.json`: every line also tells what it was measured on. */
+/** Writes `bench.json`: every line also says what it was measured on. */
 export function keepResults(directory: string, entries: readonly Entry[], measuredOn: Provenance): void {
   mkdirSync(directory, { recursive: true })
   replaceFile(join(directory, 'bench.json'), asJson(entries, measuredOn), READABLE_BY_ALL)

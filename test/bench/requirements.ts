@@ -1,7 +1,7 @@
 /**
  * What a run must have done for its figures to be about what they say.
  *
- * Pure. Throws, so that a benchmark whose load was not the one that it names fails instead of telling a figure.
+ * Throws, so that a benchmark whose load was not the one that it names fails instead of reporting a figure.
  */
 
 const LEAST_SHARE = 0.98

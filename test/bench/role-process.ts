@@ -64,7 +64,7 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
     child.once('message', message => resolve((message as { port: number }).port))
     void ended.then(() => reject(new Error(`${name} ended:\n${endOf(logFile)}`)))
   })
-  // It may also end later, when nobody waits for its port any more.
+  // It may also end later, when nothing waits for its port any more.
   listening.catch(() => undefined)
   const end = async (signal: NodeJS.Signals): Promise<void> => {
     child.kill(signal)

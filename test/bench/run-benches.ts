@@ -60,7 +60,7 @@ function untilStopped<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   if (signal.aborted) reject(signal.reason)
   else signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  // Whichever comes second has nobody who waits for it.
+  // Nothing waits for the one that comes second.
   for (const one of [promise, work]) one.catch(() => undefined)
   return Promise.race([work, promise])
 }

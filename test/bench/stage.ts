@@ -42,7 +42,7 @@ export const FULL_SIZE: MarketSize = { providers: 41, items: 30_000 }
 /** Enough to see that a benchmark works. */
 export const QUICK_SIZE: MarketSize = { providers: 8, items: 5_000 }
 
-/** Short, since it is part of what is measured; a look costs the broker one request. */
+/** Short, since it is part of what is measured; each check costs the broker one request. */
 const LAG_POLL_MS = 25
 const LOAD_LIMIT_MS = 300_000
 const WARM_UP = { providers: 4, share: 0.2, limitMs: 120_000 }

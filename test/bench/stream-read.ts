@@ -1,5 +1,5 @@
 /**
- * Reads a long answer as fast as it comes and keeps nothing of it, unless it is told where to.
+ * Reads a long answer as fast as it comes and keeps nothing of it, unless it is given a target.
  *
  * Invariant: an answer that is no 200, or that is cut, rejects.
  */

@@ -2,7 +2,7 @@
  * Every operation under /account, as the API's description lists them, against callers who mean harm.
  *
  * Made of the description alone: an operation that is added later is swept by itself. Two accounts, four tiers, child
- * keys, a session: nothing but described answers, nobody reads or changes what is another's.
+ * keys, a session: nothing but described answers; no account reads or changes what is another's.
  */
 import { expect } from 'chai'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
@@ -241,7 +241,7 @@ describe('the sweep of account routes', function () {
       const ids = [...theirs]
       const isForeign = (text: string) => ids.find(id => text.includes(id)) ?? (text.includes(MARKER) && MARKER)
       await scenario.database.rows(`UPDATE api_keys SET name = 'mine' WHERE account_id = $1`, [first.accountId])
-      // What ends the caller's own keys names nobody else's.
+      // What ends the caller's own keys names no other account's.
       const ending = ['/v1/account/key/reissue', '/v1/account/session']
       const able = guarded.filter(({ path }) => !ending.includes(path))
       for (const as of [first.root, first.child, session]) {

@@ -45,8 +45,8 @@ const FAMILIES: Record<string, string[]> = {
 
 const byModel = new Map(WEAPONS.flatMap(([family, kind, models]) => models.split(',').map(m => [m, [family, kind]])))
 
-/** Class, family and kind as the name tells them; undefined where it tells none. */
-function toldByName(name: string): (string | null)[] | undefined {
+/** Class, family and kind as the name gives them; undefined where it gives none. */
+function givenByName(name: string): (string | null)[] | undefined {
   const plain = name.replace(/^★ /, '').replace(/^(StatTrak™|Souvenir) /, '')
   if (name.startsWith('★')) {
     return / Gloves | Wraps /.test(name) ? ['Weapon', 'Gloves', 'Gloves'] : ['Weapon', 'Knives', 'Knife']
@@ -68,9 +68,9 @@ describe('catalog: categories', () => {
   it('are class, family and kind for every weapon, knife and glove', () => {
     let weapons = 0
     for (const { market_hash_name: name, item_type, item_subtype, weapon_type } of items) {
-      const told = toldByName(name)
-      if (told) weapons += 1
-      if (told || item_type === 'Weapon') expect([item_type, item_subtype, weapon_type], name).to.deep.equal(told)
+      const given = givenByName(name)
+      if (given) weapons += 1
+      if (given || item_type === 'Weapon') expect([item_type, item_subtype, weapon_type], name).to.deep.equal(given)
     }
     expect(weapons).to.be.greaterThan(15_000)
     const models = new Set(ofClass.get('Weapon')?.map(item => item.base_name))

@@ -1,5 +1,5 @@
 /**
- * The feeds as the API's description tells of them, against what the role `feed` takes, refuses and sends.
+ * The feeds as the API's description has them, against what the role `feed` takes, refuses and sends.
  *
  * The feed reads its parameters by hand; random connects are judged by it and by the described schemas alike.
  */

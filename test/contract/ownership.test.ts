@@ -124,12 +124,12 @@ describe('ownership', () => {
     return ids
   }
   const filled = (path: string, ids: Ids): string => path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? '4940')
-  const told = ({ status, body }: Answer) => [status, body]
+  const resultOf = ({ status, body }: Answer) => [status, body]
 
   for (const { method, path, tiers, body } of KEYED) {
     const at = filled(path, {}).replace('/4940/', `/${NEVER}/`)
     it(`${method.toUpperCase()} ${path} wants a key`, async () => {
-      expect(told(await callAs(null)(method, at, body))[0]).to.equal(401)
+      expect(resultOf(await callAs(null)(method, at, body))[0]).to.equal(401)
       expect((await callAs('sk_live_root_x')(method, at, body)).body.code).to.equal('AUTH_INVALID_API_KEY')
     })
     for (const tier of TIERS) {
@@ -158,7 +158,7 @@ describe('ownership', () => {
           expect(answer.status, answer.text).to.equal(404)
           for (const id of Object.values(mine)) expect(answer.text).not.to.include(id)
         }
-        expect(told(await other(method, filled(path, mine), body))).to.deep.equal(told(unknown))
+        expect(resultOf(await other(method, filled(path, mine), body))).to.deep.equal(resultOf(unknown))
         expect(await lookAt(owner, path, mine)).to.deep.equal(before)
         const own = await owner(method, filled(path, mine), body)
         expect(own.status, own.text).not.to.be.oneOf([401, 404, 405, 500])
@@ -198,7 +198,7 @@ describe('ownership', () => {
     const seen: unknown[] = []
     for (const one of reads) {
       if (paramsOf(one.path).some(name => !(name in ids)) || /value|performance|history|export/.test(one.path)) continue
-      seen.push(told(await call('get', filled(one.path, ids))))
+      seen.push(resultOf(await call('get', filled(one.path, ids))))
     }
     return seen
   }

@@ -228,8 +228,8 @@ describe('the types of replies', function () {
     const entry = await ask('POST /portfolio/:id/items', { params, body: { item_id: item.item_id, quantity: 3 } })
     const date = new Date(Date.now() - 2 * 86_400_000).toISOString().slice(0, 10)
     const wanted = { item_id: item.item_id, type: 'buy', quantity: 2, price: 1_234, date }
-    const told = { fee_amount: 12, fee_percentage: 2.5, marketplace: 'somewhere', note: 'a note' }
-    const bought = await ask('POST /portfolio/:id/transactions', { params, body: { ...wanted, ...told } })
+    const details = { fee_amount: 12, fee_percentage: 2.5, marketplace: 'somewhere', note: 'a note' }
+    const bought = await ask('POST /portfolio/:id/transactions', { params, body: { ...wanted, ...details } })
     const tx = { ...params, tx_id: bought.id }
     await ask('PATCH /portfolio/:id/transactions/:tx_id', { params: tx, body: { price: 1_000, note: null } })
     for (const query of ['?type=transactions', '?type=items']) await ask('GET /portfolio/:id/export', { params, query })

@@ -107,8 +107,8 @@ describe('a platform on one machine', function () {
     }
     expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
     const answers = () => place.get('/prices', { providers: 'provider_05', limit: 1 })
-    const told = (await eventually(async () => updatedIn(await answers()), END_LIMIT_MS, 'prices')) as string
-    await eventually(async () => updatedIn(await answers()) !== told, END_LIMIT_MS, 'a later refresh')
+    const updatedAt = (await eventually(async () => updatedIn(await answers()), END_LIMIT_MS, 'prices')) as string
+    await eventually(async () => updatedIn(await answers()) !== updatedAt, END_LIMIT_MS, 'a later refresh')
   })
 
   /** When the first price was last updated. */
@@ -139,7 +139,7 @@ describe('a platform on one machine', function () {
     expect((await place.command(['down'])).stderr).to.include('nothing was running')
   })
 
-  it('tells in one line that no platform runs', async () => {
+  it('says in one line that no platform runs', async () => {
     const { code, stderr } = await place.command(['lag'])
     expect(code).to.equal(69)
     expect(stderr).to.match(/^marketlog: .*make up/)

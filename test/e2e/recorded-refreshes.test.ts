@@ -150,7 +150,7 @@ describe('recorded refreshes', function () {
   })
 
   it('reach a feed that was open meanwhile: each change once, in the order of the refreshes', () => {
-    const heard = feed.events
+    const received = feed.events
       .filter(({ event }) => event === 'prices.changed')
       .flatMap(({ data }) => {
         const { provider, seen_at, items } = data as {
@@ -165,10 +165,10 @@ describe('recorded refreshes', function () {
       .map(({ seen_at, provider, item_id, change, price_micro_usd: micro, quantity }) =>
         [instant(seen_at), provider, item_id, change, micro === null ? '' : cents(micro), quantity].join(' '),
       )
-    expect(heard.map(line => line.split(' ')[0])).to.deep.equal(wanted.map(line => line.split(' ')[0]))
-    expect(heard.sort()).to.deep.equal(wanted.sort())
+    expect(received.map(line => line.split(' ')[0])).to.deep.equal(wanted.map(line => line.split(' ')[0]))
+    expect(received.sort()).to.deep.equal(wanted.sort())
     for (const change of ['added', 'updated', 'removed'])
-      expect(heard.some(line => line.includes(change))).to.equal(true)
+      expect(received.some(line => line.includes(change))).to.equal(true)
   })
 
   async function displayNames(): Promise<Map<string, string>> {

@@ -288,14 +288,14 @@ describe(`${PROVIDERS} providers at full size`, function () {
     await reader.close()
   })
 
-  it('a feed that was open meanwhile told each change once', async () => {
-    const isComplete = (): boolean => heardCount() >= expected.changes.length
+  it('a feed that was open meanwhile delivered each change once', async () => {
+    const isComplete = (): boolean => receivedCount() >= expected.changes.length
     await eventually(isComplete, 120_000, 'the last event')
     expect(feed.hasEnded()).to.equal(false)
     const wanted = expected.changes.map(({ provider, seen_at, item_id, change, price_micro_usd: micro, quantity }) =>
       [provider, instant(seen_at), item_id, change, micro === null ? '' : cents(micro), quantity].join(' '),
     )
-    const got = heard().sort()
+    const got = received().sort()
     wanted.sort()
     expect(got.length).to.equal(wanted.length)
     expect(got.findIndex((line, at) => line !== wanted[at])).to.equal(-1)
@@ -307,10 +307,10 @@ describe(`${PROVIDERS} providers at full size`, function () {
     }
   }
 
-  const heardCount = (): number =>
+  const receivedCount = (): number =>
     feed.events.reduce((sum, { data }) => sum + ((data as { items?: unknown[] }).items?.length ?? 0), 0)
 
-  function heard(): string[] {
+  function received(): string[] {
     return feed.events
       .filter(({ event }) => event === 'prices.changed')
       .flatMap(({ data }) => {

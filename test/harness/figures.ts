@@ -1,5 +1,5 @@
 /**
- * Figures of a run, each held to a limit and kept: how fast what was missed is made up for, how long nobody answers.
+ * Figures of a run, each held to a limit and kept: how fast a backlog is worked off, how long requests go unanswered.
  *
  * Writes .run/fault-figures.json at the end of a run that has any. Invariant: a figure is noted before it is judged, so that
  * the one that is beyond its limit is in the file too.

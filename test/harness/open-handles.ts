@@ -3,7 +3,7 @@
  * line that opened it.
  *
  * Keeps the handles that are open, by async_hooks without promises, so that a handle costs one stack trace and nothing else
- * is slower. A handle that was unref'd keeps nobody alive and does not count. What {@link untracked} opens belongs to the
+ * is slower. A handle that was unref'd keeps no process alive and does not count. What {@link untracked} opens belongs to the
  * run and not to a file. `process.getActiveResourcesInfo` gives kinds alone, and no line.
  */
 import { AsyncLocalStorage, createHook } from 'node:async_hooks'

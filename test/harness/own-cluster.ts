@@ -72,7 +72,7 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
     const ports = readJson<Record<string, number>>(join(dataDir, 'ports.json')) ?? {}
     for (const [index, proxy] of proxies.entries()) proxy.forwardTo(ports[`kafka-${index + 1}`] as number)
     const { kafka: addresses, kafkaAccess: access } = started.addresses
-    if (addresses === undefined || access === undefined) throw new Error('the cluster tells no addresses')
+    if (addresses === undefined || access === undefined) throw new Error('the cluster has no addresses')
     return {
       brokers: proxies.map((proxy, index) => brokerOf(started as StartedServers, index + 1, proxy, dataDir)),
       ...{ addresses, access, close },

@@ -1,5 +1,5 @@
 /**
- * A server of a test's own, which it may freeze, kill, fill and start again without harm to anybody else.
+ * A server of a test's own, which it may freeze, kill, fill and start again without harm to other tests.
  *
  * Runs natively, through infra/stack, with a data folder of its own under the system's temporary folder. States: running
  * ⇄ frozen, running → killed → running …, closed. Invariant: a server that is started again has its data and its address;

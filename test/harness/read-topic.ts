@@ -19,7 +19,7 @@ export interface ReadRecord {
   raw: Buffer | null
   /** Undefined for a tombstone. */
   event: string | undefined
-  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape.
   value: any
 }
 
@@ -52,7 +52,7 @@ export const entriesOfReading = (
     what: `${offset} ${key} ${raw === null ? '-' : raw.toString('base64')}`,
   }))
 
-/** What Kafka's own client reads of a topic, as {@link entriesOfReading} tells it, and how many records were aborted. */
+/** What Kafka's own client reads of a topic, as {@link entriesOfReading} writes it, and how many records were aborted. */
 export async function readByJava(
   java: JavaReader,
   kafka: KafkaConnection,

@@ -56,7 +56,7 @@ export interface Expected {
 /** The key of a book: one provider's asks or bids. */
 export const bookKey = (side: Side, provider: string): string => `${side}|${provider}`
 
-/** A change as the ledger takes it: keyed by row, told without its source. */
+/** A change as the ledger takes it: keyed by row, without its source. */
 export const entryOfChange = (change: ExpectedChange): LedgerEntry => ({
   key: `${bookKey(change.side, change.provider)}|${change.item_id}`,
   what: [
@@ -136,7 +136,7 @@ function hasMoved(before: ExpectedRow, now: ExpectedRow): boolean {
   return 5n * BigInt(Math.abs(to - from)) > 4n * BigInt(from)
 }
 
-/** Makes the rows equal to what was staged and tells how they changed, by ascending item. */
+/** Makes the rows equal to what was staged and returns how they changed, by ascending item. */
 function changesOf(
   refresh: GivenRefresh,
   rows: Map<number, ExpectedRow>,

@@ -45,9 +45,9 @@ export async function openRegistryProxy(
     const { hostname, port } = target
     const handed = request(
       { hostname, port, method: asked.method, path: asked.url, headers: { ...headers, host: target.host } },
-      told => {
-        answer.writeHead(told.statusCode ?? 502, told.headers)
-        told.pipe(answer)
+      received => {
+        answer.writeHead(received.statusCode ?? 502, received.headers)
+        received.pipe(answer)
       },
     )
     handed.on('error', () => answer.destroy())

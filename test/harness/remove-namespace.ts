@@ -16,7 +16,7 @@ import type { Log } from '#infra/runtime/log.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 
-/** Removes a namespace from all servers; its subjects, a call of the registry each, may stay where nobody comes after. */
+/** Removes a namespace from all servers; its subjects, a call of the registry each, may stay where no run comes after. */
 export async function removeNamespace(
   config: PlatformConfig,
   log: Log,

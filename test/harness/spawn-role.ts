@@ -91,7 +91,7 @@ export async function spawnRole(role: string, environment: Record<string, string
       if (child.exitCode === null && child.signalCode === null) {
         kill('SIGCONT')
         kill('SIGTERM')
-        // A signal that this does not count as sent: the process did not end as it was told to.
+        // A signal that this does not count as sent: the process did not end as it was asked to.
         await within(ended, STOP_LIMIT_MS, `${role} to stop`).catch(() => child.kill('SIGKILL'))
       }
       const ending = await ended

@@ -23,7 +23,7 @@ export interface SseClient {
   readonly events: readonly SseEvent[]
   /** Comment lines so far, without the colon and one space after it. */
   readonly comments: readonly string[]
-  /** What the other side last told about coming back, in milliseconds. */
+  /** The last `retry:` of the server, in milliseconds. */
   retryMs(): number | undefined
   /** Bytes of the body so far. */
   bytes(): number

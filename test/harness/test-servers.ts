@@ -17,12 +17,12 @@ import { untracked } from './open-handles.ts'
 
 interface TestServers {
   addresses: ServerAddresses
-  /** Nobody uses them after this run. */
+  /** Nothing uses them after this run. */
   endWithRun: boolean
   stop(): Promise<void>
 }
 
-/** What names the servers of a run to its workers; a file that `infra/stack/main.ts up` wrote tells the addresses alone. */
+/** What names the servers of a run to its workers; a file that `infra/stack/main.ts up` wrote has the addresses alone. */
 interface SharedServers extends ServerAddresses {
   endWithRun?: boolean
 }

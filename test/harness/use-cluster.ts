@@ -2,7 +2,7 @@
  * What a test file calls that owns a cluster: three brokers behind proxies, TLS and credentials everywhere, a namespace of its own.
  *
  * The other servers are those of the run; the registry stands behind a proxy that asks for credentials. Files that use it break
- * brokers, so nobody shares them. Invariant: what it has started has ended after the file's last test.
+ * brokers, so no other file shares them. What it has started has ended after the file's last test.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

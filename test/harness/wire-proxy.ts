@@ -3,7 +3,7 @@
  *
  * States of its line: open ⇄ slow, stalled (bytes vanish while connections stay: a half-open connection), cut (connections
  * end and new ones are refused). Bytes keep their order; what vanished is never sent later, since a stream with a gap would be
- * nobody's protocol: a connection that has lost bytes ends when its line heals.
+ * no protocol: a connection that has lost bytes ends when its line heals.
  */
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'

@@ -192,7 +192,7 @@ describe('keys', () => {
       expect((await ask(key, 'POST', '/account/sub-keys', { name: 'one too many' })).status).to.equal(409)
     })
 
-    it('inherit the limits of their tier, or lower ones that are enforced, told and taken back', async () => {
+    it('inherit the limits of their tier, or lower ones that are enforced, reported and taken back', async () => {
       const { key } = await newAccount()
       const { requests_per_minute: perMinute, requests_per_month: perMonth } = tiers.quant
       const plain = await newChild(key)
@@ -314,7 +314,7 @@ describe('keys', () => {
     expect(await codeOf(key)).to.equal('ok')
   })
 
-  it('tell when they were last used, without a write per request', async () => {
+  it('report when they were last used, without a write per request', async () => {
     const { key, key_id } = await newAccount()
     const lastUsed = async (of = key) => (await ask(of, 'GET', '/account/key')).body.key.last_used_at
     expect(await lastUsed()).to.equal(null)

@@ -40,7 +40,7 @@ describe('accounts and keys', () => {
     expect(tables.map(({ table_name }) => table_name)).to.include.members(['accounts', 'api_keys', 'migrations'])
   })
 
-  it('are created for every tier, and nothing stored tells a key', async () => {
+  it('are created for every tier, and nothing stored contains a key', async () => {
     for (const tier of TIERS) {
       const made = await createAccountWithKey(database, { tier, name: `account of ${tier}` })
       expect(made.key).to.match(/^sk_live_root_[A-Za-z0-9_-]{43}$/)

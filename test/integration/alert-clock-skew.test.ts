@@ -87,7 +87,7 @@ describe('alert triggers by clocks that differ', function () {
       await price(itemId, 10)
       await longer()
       await rule(`after-${itemId}`, itemId, aheadMs)
-      // As the rule comes the price is on its way: whether that fires is nobody's promise, but it does not change.
+      // As the rule comes the price is on its way: whether that fires is not promised, but it does not change.
       await price(itemId + 2, 10)
       await rule(`borderline-${itemId}`, itemId + 2, aheadMs)
       await price(itemId + 2, 3)

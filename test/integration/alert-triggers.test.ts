@@ -33,7 +33,7 @@ interface ModelRule {
   value: number
 }
 
-/** Rows and rules as anybody would write them down. */
+/** Rows and rules as a plain model. */
 class Model {
   readonly rows = new Map<string, number>()
   readonly waiting = new Map<string, ModelRule>()
@@ -136,8 +136,8 @@ describe('alert triggers on a log', function () {
     running = undefined
   }
   const triggers = async (): Promise<Set<string>> => {
-    const told = (await readTopic(kafka, 'alertsTriggered')).map(({ value }) => value as AlertTriggered)
-    return new Set(told.map(({ alert_id, version }) => `${alert_id}@${version}`))
+    const triggered = (await readTopic(kafka, 'alertsTriggered')).map(({ value }) => value as AlertTriggered)
+    return new Set(triggered.map(({ alert_id, version }) => `${alert_id}@${version}`))
   }
   /** Everything has been looked at when a rule that is published last has fired. */
   const settled = async (): Promise<void> => {
@@ -150,7 +150,7 @@ describe('alert triggers on a log', function () {
     }
   }
 
-  it('fire by a moment that passed while nobody ran, if they stood before it, and not if they came after', async () => {
+  it('fire by a moment that passed while the role was down if they are older than it, else not', async () => {
     await start()
     await price('ask', 1, 'provider_a', 10)
     await stop()
@@ -216,7 +216,7 @@ describe('alert triggers on a log', function () {
       [...fired].filter(one => !model.fired.has(one)),
       'fired and should not',
     ).to.deep.equal([])
-    // A version that was replaced while nobody ran is nobody's wish any more: accounts would refuse its trigger.
+    // A version that was replaced while the role was down does not fire: accounts would refuse its trigger.
     const newest = [...model.fired].filter(one => one.endsWith(`@${versions.get(one.split('@')[0] ?? '')}`))
     expect(
       newest.filter(one => !fired.has(one)),

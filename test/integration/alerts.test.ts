@@ -242,9 +242,9 @@ describe('alerts', function () {
       ]
       const { status, body } = await one.call('POST', '/batch', { alerts: entries })
       expect([status, body.created, body.failed]).to.deep.equal([200, 4, 2])
-      const told = body.results.map((each: { index: number; code: string | null }) => [each.index, each.code])
+      const results = body.results.map((each: { index: number; code: string | null }) => [each.index, each.code])
       const codes = [null, 'DUPLICATE_ALERT', null, null, 'ITEM_NOT_FOUND', null]
-      expect(told).to.deep.equal(codes.map((code, index) => [index, code]))
+      expect(results).to.deep.equal(codes.map((code, index) => [index, code]))
       const listed = (await one.call('GET', '')).body.alerts.map((each: { id: string }) => each.id)
       const made = body.results.flatMap((each: { alert_id: string | null }) => each.alert_id ?? [])
       expect(listed).to.deep.equal(made.reverse())

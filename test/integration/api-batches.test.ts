@@ -57,7 +57,7 @@ describe('batch lookups', () => {
     const side = path === '/prices' ? 'ask' : 'bid'
     const listed = () => [...new Set(scenario.rows.filter(row => row.side === side).map(row => row.itemId))]
 
-    it(`POST ${path}/batch tells of each item what GET ${path} tells`, async () => {
+    it(`POST ${path}/batch answers of each item what GET ${path} answers`, async () => {
       const { full, finish, unlisted, phases } = scenario.items
       const others = listed().filter(id => id !== finish.item_id)
       const ids = [...others.slice(0, 90), full.item_id, phases[0]?.item_id as number, unlisted.item_id, 999_999_999]
@@ -145,7 +145,7 @@ describe('batch lookups', () => {
     expect([body.meta.currency, body.items[0].item_id]).to.deep.equal(['EUR', id])
   })
 
-  it('all violations of a body are told', async () => {
+  it('all violations of a body are reported', async () => {
     const answer = await post('/bids/batch', {
       item_ids: [1, 'x', 1.5, 0, null],
       market_hash_names: ['', 'a\0b', '\ud800', 7],
@@ -155,8 +155,8 @@ describe('batch lookups', () => {
       shape: null,
     })
     expectError(answer, [422, 'VALIDATION_ERROR'])
-    const told = (answer.body.detail as Violation[]).map(({ type, loc }) => `${type} ${loc.join('.')}`)
-    expect(told).to.have.members([
+    const violations = (answer.body.detail as Violation[]).map(({ type, loc }) => `${type} ${loc.join('.')}`)
+    expect(violations).to.have.members([
       'int_parsing body.item_ids.1',
       'int_parsing body.item_ids.2',
       'greater_than_equal body.item_ids.3',

@@ -82,7 +82,7 @@ describe('around the routes', () => {
         expectError(await scenario.get('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
       })
 
-    it('that nobody was given is refused', async () => {
+    it('that was never issued is refused', async () => {
       expectError(await scenario.get('/fx', { as: newKeyText('root') }), 401, 'AUTH_INVALID_API_KEY')
     })
 
@@ -289,7 +289,7 @@ describe('around the routes', () => {
       expect(new Set(ids).size).to.equal(5)
     })
 
-    it('tells nothing of what made it and may be neither sniffed nor framed', async () => {
+    it('reveals nothing of what made it and may be neither sniffed nor framed', async () => {
       for (const path of ['/fx', '/nothing', '/prices?limit=x']) {
         const { headers } = await scenario.get(path)
         expect(headers.has('x-powered-by')).to.equal(false)

@@ -1,5 +1,5 @@
 /**
- * Rate limits and quotas: exact under concurrency and over two API processes, told by headers, in the order of checks.
+ * Rate limits and quotas: exact under concurrency and over two API processes, reported by headers, in the order of checks.
  */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
@@ -166,10 +166,10 @@ describe('rate limits and quotas', () => {
     expect((await ask(key, '/sales')).code).to.equal('FORBIDDEN_TIER')
   })
 
-  it('every answer to a valid key tells its quota, and no other answer does', async () => {
+  it('every answer to a valid key reports its quota, and no other answer does', async () => {
     const key = await rootKey('pro')
     const names = ['limit', 'remaining', 'reset', 'tier'].map(name => `x-ratelimit-${name}`)
-    const told = ({ headers }: Reply) => names.map(name => headers.get(name))
+    const quotaOf = ({ headers }: Reply) => names.map(name => headers.get(name))
     const now = new Date()
     const reset = String(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) / 1000)
     const limit = tiers.pro.requests_per_month
@@ -183,7 +183,7 @@ describe('rate limits and quotas', () => {
     ]
     for (const [path, status, used] of paths) {
       const reply = await ask(key, path)
-      expect([reply.status, ...told(reply)], path).to.deep.equal([
+      expect([reply.status, ...quotaOf(reply)], path).to.deep.equal([
         status,
         String(limit),
         String(limit - used),
@@ -194,11 +194,12 @@ describe('rate limits and quotas', () => {
     const starter = await rootKey('starter')
     const denied = await ask(starter, '/sales')
     const quota = String(tiers.starter.requests_per_month)
-    expect([denied.status, ...told(denied)]).to.deep.equal([403, quota, quota, reset, 'starter'])
+    expect([denied.status, ...quotaOf(denied)]).to.deep.equal([403, quota, quota, reset, 'starter'])
     const preflight = await ask(key, '/v1/fx')
     for (const name of names)
       expect(preflight.headers.get('access-control-expose-headers')?.toLowerCase()).to.include(name)
-    for (const path of ['/fx', '/nothing']) expect(told(await ask(null, path)), path).to.deep.equal(Array(4).fill(null))
+    for (const path of ['/fx', '/nothing'])
+      expect(quotaOf(await ask(null, path)), path).to.deep.equal(Array(4).fill(null))
   })
 
   it('an address gets 60 requests a minute without a valid key, whatever it asks for', async () => {

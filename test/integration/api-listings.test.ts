@@ -218,7 +218,7 @@ describe('GET /prices and /bids', () => {
         expect(seen).to.deep.equal(rows.map(row => entryOf(row)))
       })
 
-      it('of an item that nobody lists are none', async () => {
+      it('of an item that no provider lists are none', async () => {
         const { item_id } = scenario.items.unlisted
         await expectListing(side, { item_id }, { rows: [], filters: { item_id } })
       })

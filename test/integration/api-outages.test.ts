@@ -92,7 +92,7 @@ describe('outages', () => {
     for (const path of [`/prices/candles?${item()}`, '/sales']) await becomes(path, 200)
   })
 
-  it('of Postgres: a known key passes for a moment, then nobody does', async () => {
+  it('of Postgres: a known key passes for a moment, then no key does', async () => {
     await becomes('/fx', 200)
     await wires.postgres.cut()
     expect(await ask('/fx')).to.deep.equal([200, undefined])
@@ -119,7 +119,7 @@ describe('outages', () => {
   })
 
   it('of provider health: unavailable, and not all of them down', async () => {
-    // What used to happen: after a wipe of Redis every provider was told as down, with nothing listed.
+    // What used to happen: after a wipe of Redis every provider was reported as down, with nothing listed.
     const key = healthNextKey(platform.namespace)
     await becomes('/providers', 200)
     await scenario.redis.del(key)

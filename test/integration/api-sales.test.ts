@@ -162,7 +162,7 @@ describe('GET /sales', () => {
     expect([...first.items, ...rest]).to.deep.equal(expected)
   })
 
-  it('tells what it was asked for', async () => {
+  it('repeats what it was asked for', async () => {
     const { body } = await scenario.get('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
     expect(body.meta).to.deep.include({
       currency: 'USD',

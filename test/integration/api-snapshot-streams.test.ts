@@ -15,7 +15,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 20_000
-/** The system tells of freed room in steps of megabytes, so that a slow reader looks idle for up to a quarter of a second. */
+/** The system reports freed room in steps of megabytes, so that a slow reader looks idle for up to a quarter of a second. */
 const STALL_LIMIT_MS = 800
 const SLOW_READ_MS = 5
 const BLOCK_BYTES = 400_000
@@ -77,7 +77,7 @@ describe('a bulk stream', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  /** A client that has asked and reads when told to. */
+  /** A client that has asked and reads on request. */
   async function ask(): Promise<Socket> {
     const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
     clients.push(client)
@@ -131,7 +131,7 @@ describe('a bulk stream', () => {
     expect(bytes + (await drain(client))).to.be.lessThan(BLOCKS * BLOCK_BYTES)
   })
 
-  it('is cut when its key is revoked, and not while nobody can tell', async () => {
+  it('is cut when its key is revoked, and not while that cannot be known', async () => {
     const client = await ask()
     let asked = 0
     judge = () => {

@@ -1,7 +1,7 @@
 /**
  * Snapshots taken while the market moves: each is the live table at one moment of every partition.
  *
- * SNAPSHOTS sets how many (30 unless told).
+ * SNAPSHOTS sets how many (30 when left out).
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
@@ -50,7 +50,7 @@ describe('a snapshot under running changes', function () {
   const shows = (moment: Moment, side: Side, chosen: readonly string[], part: ReadonlyMap<string, string>): boolean =>
     chosen.every(key => moment.get(`${side}:${key}`) === part.get(key))
 
-  /** Moves all partitions at random until told to stop. */
+  /** Moves all partitions at random until it is stopped. */
   async function move(signal: AbortSignal): Promise<void> {
     const { market } = scenario
     await Promise.all(

@@ -116,7 +116,7 @@ describe('bulk snapshots', function () {
       })
   })
 
-  describe('are told apart by ETag', () => {
+  describe('are distinguished by ETag', () => {
     it('which stays while nothing changes, differs by coding, and answers 304 without a start', async () => {
       const key = await scenario.newKey('pro')
       const first = await stream('/v1/prices', key, { 'accept-encoding': 'gzip' })

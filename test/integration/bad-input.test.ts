@@ -1,5 +1,5 @@
 /**
- * What comes in wrong ends as a dead letter, a failed or a quarantined refresh; the rest flows on, and a counter and a log line tell.
+ * What comes in wrong ends as a dead letter, a failed or a quarantined refresh; the rest goes on, and a counter and a log line say so.
  *
  * A real `book` process reads what the recorded connector and raw records bring; its counters are read from
  * its /metrics and its lines from its output. Every scene has a provider of its own.
@@ -48,7 +48,7 @@ const fileText = (hour: number, prices: Record<string, unknown>, currency = 'USD
 const prices = (count: number, price: (place: number) => unknown = () => 1_000): Record<string, unknown> =>
   Object.fromEntries(names.slice(0, count).map((name, place) => [name, price(place)]))
 
-const told = ({ verdict, reason }: RefreshJudged): string => (reason === null ? verdict : `${verdict} ${reason}`)
+const textOf = ({ verdict, reason }: RefreshJudged): string => (reason === null ? verdict : `${verdict} ${reason}`)
 
 describe('bad input', function () {
   this.timeout(3 * LIMIT_MS)
@@ -161,7 +161,7 @@ describe('bad input', function () {
       null,
     ]
     await publishAround(provider, poison)
-    expect((await verdicts(provider, 1)).map(told)).to.deep.equal(['applied'])
+    expect((await verdicts(provider, 1)).map(textOf)).to.deep.equal(['applied'])
     expect(await changes(provider)).to.have.length(3)
     const found = await letters(provider)
     expect(found.map(({ reason }) => reason)).to.deep.equal(['undecodable', 'undecodable', 'undecodable', 'empty'])
@@ -180,7 +180,7 @@ describe('bad input', function () {
     const foreign = Buffer.from(observation(provider, 2, names[0] ?? ''))
     foreign.writeInt32BE(2_000_000_000, 1)
     await publishAround(provider, [foreign])
-    expect((await verdicts(provider, 1)).map(told)).to.deep.equal(['applied'])
+    expect((await verdicts(provider, 1)).map(textOf)).to.deep.equal(['applied'])
     expect((await letters(provider)).map(({ reason, detail }) => `${reason}: ${detail}`)).to.deep.equal([
       'undecodable: schema id 2000000000 is unknown',
     ])
@@ -209,7 +209,7 @@ describe('bad input', function () {
       ),
     ])
     const judged = await verdicts(provider, 3)
-    expect(judged.map(told)).to.deep.equal(['applied', 'quarantined collapsed', 'applied'])
+    expect(judged.map(textOf)).to.deep.equal(['applied', 'quarantined collapsed', 'applied'])
     expect(judged[1]).to.include({ unique_items: 100 })
     const [held] = await of('quarantine', provider)
     expect(held?.value).to.include({ reason: 'collapsed', items_before: 100, items_now: 10 })
@@ -221,7 +221,7 @@ describe('bad input', function () {
     const provider = nextProvider()
     const glitch = prices(100, place => (place < 60 ? 100_000 : 1_000))
     await ingest(provider, [fileText(0, prices(100)), fileText(1, glitch)])
-    expect((await verdicts(provider, 2)).map(told)).to.deep.equal(['applied', 'quarantined glitch'])
+    expect((await verdicts(provider, 2)).map(textOf)).to.deep.equal(['applied', 'quarantined glitch'])
     const [held] = await of('quarantine', provider)
     expect(held?.value).to.include({ reason: 'glitch', moved: 60, compared: 100 })
     expect(await changes(provider)).to.have.length(100)
@@ -234,7 +234,7 @@ describe('bad input', function () {
     const { totals, lines } = await ingest(provider, files)
     expect(totals).to.include({ refreshes: 2, failed: 1 })
     expect(lines.filter(line => line.includes('unknown_currency'))).to.have.length(1)
-    expect((await verdicts(provider, 3)).map(told)).to.deep.equal(['applied', 'failed unknown_currency', 'applied'])
+    expect((await verdicts(provider, 3)).map(textOf)).to.deep.equal(['applied', 'failed unknown_currency', 'applied'])
     await expectVerdict(provider, 'failed', 'unknown_currency')
   })
 
@@ -258,7 +258,7 @@ describe('bad input', function () {
   it('the same numbers in a currency of another worth are quarantined as a glitch', async () => {
     const provider = nextProvider()
     await ingest(provider, [fileText(0, prices(10)), fileText(1, prices(10), 'JPY')])
-    expect((await verdicts(provider, 2)).map(told)).to.deep.equal(['applied', 'quarantined glitch'])
+    expect((await verdicts(provider, 2)).map(textOf)).to.deep.equal(['applied', 'quarantined glitch'])
     await expectVerdict(provider, 'quarantined', 'glitch')
   })
 
@@ -298,7 +298,7 @@ describe('bad input', function () {
     expect(totals).to.include({ refreshes: 2, failed: 1 })
     expect(lines.filter(line => line.includes('truncated'))).to.have.length(1)
     const judged = await verdicts(provider, 3)
-    expect(judged.map(told)).to.deep.equal(['applied', 'failed truncated', 'applied'])
+    expect(judged.map(textOf)).to.deep.equal(['applied', 'failed truncated', 'applied'])
     expect(judged[1]).to.include({ unique_items: 100, removed: 0 })
     expect((await changes(provider)).filter(({ change }) => change === 'removed')).to.have.length(1)
     await expectVerdict(provider, 'failed', 'truncated')

@@ -1,5 +1,5 @@
 /**
- * The benchmarks' gate on a real broker: what is behind it is seen by nobody, then by all, and it leaves no trace.
+ * The benchmarks' gate on a real broker: what is behind it is seen by no reader, then by all, and it leaves no trace.
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'

@@ -21,7 +21,7 @@ interface Entry {
   partition: number
   offset: number
   event: string
-  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape.
   value: any
 }
 
@@ -89,23 +89,23 @@ function expectedChanges(refreshes: RecordedRefresh[]): Map<number, string[]> {
       .map(item => [item.market_hash_name, item.item_id]),
   )
   const changes = new Map<number, string[]>()
-  let standing = new Map<number, number>()
+  let listed = new Map<number, number>()
   for (const refresh of refreshes) {
     const now = new Map<number, number>()
     for (const [name, price] of Object.entries(refresh.prices)) {
       const id = ids.get(name)
       if (id !== undefined) now.set(id, Math.min(price, now.get(id) ?? Number.POSITIVE_INFINITY))
     }
-    const tell = (id: number, text: string): void => {
+    const record = (id: number, text: string): void => {
       changes.set(id, [...(changes.get(id) ?? []), `${refresh.refreshed_at} ${text}`])
     }
     for (const [id, price] of now) {
-      const before = standing.get(id)
-      if (before === undefined) tell(id, `added ${price}`)
-      else if (before !== price) tell(id, `updated ${price} from ${before}`)
+      const before = listed.get(id)
+      if (before === undefined) record(id, `added ${price}`)
+      else if (before !== price) record(id, `updated ${price} from ${before}`)
     }
-    for (const [id, before] of standing) if (!now.has(id)) tell(id, `removed from ${before}`)
-    standing = now
+    for (const [id, before] of listed) if (!now.has(id)) record(id, `removed from ${before}`)
+    listed = now
   }
   return changes
 }
@@ -122,7 +122,7 @@ describe('book on a real log', function () {
   })
   after(() => publisher.close())
 
-  it('tells exactly the changes of a brute-force fold of real refreshes, in order per item', async () => {
+  it('publishes exactly the changes of a brute-force fold of real refreshes, in order per item', async () => {
     const refreshes = readRefreshes().slice(0, 6)
     for (const refresh of refreshes) await publish(kafka, publisher, 'provider_01', refresh)
     const roles = await place.startRoles([startBook])
@@ -132,17 +132,17 @@ describe('book on a real log', function () {
     }, 90_000)
     expect(judged.map(({ value }) => value.verdict)).to.deep.equal(refreshes.map(() => 'applied'))
 
-    const told = new Map<number, string[]>()
+    const published = new Map<number, string[]>()
     for (const { event, value } of await readTopic(kafka, 'bookChanges')) {
       if (event !== 'BookChanged') continue
       const before = value.previous_micro_usd === null ? '' : ` from ${value.previous_micro_usd / 10_000}`
       const now = value.price === null ? '' : ` ${value.price}`
       const text = `${new Date(value.seen_at).toISOString()} ${value.change}${now}${before}`
-      told.set(value.item_id, [...(told.get(value.item_id) ?? []), text])
+      published.set(value.item_id, [...(published.get(value.item_id) ?? []), text])
     }
     const expected = expectedChanges(refreshes)
-    expect(told.size).to.equal(expected.size)
-    for (const [id, texts] of expected) expect(told.get(id)).to.deep.equal(texts)
+    expect(published.size).to.equal(expected.size)
+    for (const [id, texts] of expected) expect(published.get(id)).to.deep.equal(texts)
     await roles.stop()
   })
 })

@@ -79,7 +79,7 @@ describe('clickhouse batcher', function () {
     expect(inserts.length).to.be.within(3, 4)
   })
 
-  it('does not wait for more than 10,000 rows when nobody adds any', async () => {
+  it('does not wait for more than 10,000 rows when no more are added', async () => {
     const own = open(noting(), 60_000)
     await own.add([rowsOf(10_000)])
     expect(await stored()).to.equal(10_000)

@@ -71,7 +71,7 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
   }
 
   for (const mechanism of ['plain', 'scram-sha-256', 'scram-sha-512'])
-    it(`takes ${mechanism}, and nobody without credentials`, async () => {
+    it(`takes ${mechanism}, and no client without credentials`, async () => {
       expect(await connects({ KAFKA_SASL: mechanism })).to.equal(true)
       expect(await connects({ KAFKA_SASL: mechanism, KAFKA_PASSWORD: WRONG, KAFKA_PASSWORD_FILE: '' })).to.equal(false)
     })

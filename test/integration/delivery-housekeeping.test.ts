@@ -68,7 +68,7 @@ describe('housekeeping of deliveries', () => {
     expect(await forgetOld(scenario.database, never)).to.equal(0)
   })
 
-  it('forgets any number, and stops when it is told to', async () => {
+  it('forgets any number, and stops when it is aborted', async () => {
     await scenario.database.rows(
       `INSERT INTO email_deliveries (id, account_id, event_id, status, created_at, completed_at)
         SELECT gen_random_uuid(), $1, gen_random_uuid(), 'failed', now() - interval '100 days', now()
@@ -105,7 +105,7 @@ describe('housekeeping of deliveries', () => {
     await settled()
   })
 
-  it('tells the other events of a batch in which one cannot be told', async () => {
+  it('delivers the other events of a batch in which one cannot be delivered', async () => {
     const eventId = await scenario.database.transaction(async query => {
       const id = await writeEvent(query, account.id, EVENT)
       await queueFanOut(query, ['no event', id])

@@ -54,7 +54,7 @@ describe('a feed that resumes', function () {
   const changedId = async (client: SseClient): Promise<string> =>
     (await client.event(({ event, id }) => event === 'prices.changed' && id !== undefined, ARRIVES_MS)).id ?? ''
 
-  /** What was told of rows; a replay may tell the rows of a refresh in another order. */
+  /** What was delivered of rows; a replay may deliver the rows of a refresh in another order. */
   const rowsOf = ({ events }: Pick<SseClient, 'events'>) =>
     events.flatMap(({ data }) => (data as { items?: { item_id: number }[] }).items ?? []).sort(byItem)
   const byItem = (a: { item_id: number }, b: { item_id: number }) => a.item_id - b.item_id
@@ -90,7 +90,7 @@ describe('a feed that resumes', function () {
   it('loses nothing and repeats nothing when clients are cut off between `ready` and the first event', async () => {
     // A refresh in such a gap was lost for good: `ready` had no id to come back with.
     const witness = await listen('/feed/prices?resume=true')
-    const heard: SseEvent[] = []
+    const received: SseEvent[] = []
     let id: string | undefined
     let unheard = 0
     for (let drop = 0; drop < DROPS; drop++) {
@@ -105,13 +105,13 @@ describe('a feed that resumes', function () {
       }
       client.close()
       const read = drop % 3 === 0 ? [ready] : client.events
-      heard.push(...read)
+      received.push(...read)
       if (!read.some(({ event }) => event === 'prices.changed')) unheard += 1
       id = read.at(-1)?.id
       if (drop % 3 === 0) await market.refresh('ask')
     }
     const last = await listen('/feed/prices?resume=true', id)
-    const all = () => ({ events: [...heard, ...last.events] })
+    const all = () => ({ events: [...received, ...last.events] })
     await eventually(() => rowsOf(all()).length >= rowsOf(witness).length, ARRIVES_MS, 'all that was missed')
     await eventually(() => market.isUpToDate(witness, '/feed/prices'), ARRIVES_MS, 'the witness')
     expect(rowsOf(all())).to.deep.equal(rowsOf(witness))
@@ -148,7 +148,7 @@ describe('a feed that resumes', function () {
     expect(data).to.deep.equal({ reason: 'unknown' })
   })
 
-  it('hears resync with the reason and then live events, from a place that it can resume from again', async () => {
+  it('receives resync with the reason and then live events, from a position that it can resume from again', async () => {
     const first = await listen('/feed/prices?resume=true')
     await market.refresh('ask')
     const id = await changedId(first)
@@ -174,7 +174,7 @@ describe('a feed that resumes', function () {
     expect(rowsOf(again)).to.deep.equal(rowsOf(client))
   })
 
-  it('hears resync, then the state and exactly what follows it, where it asks for the state', async () => {
+  it('receives resync, then the state and exactly what follows it, where it asks for the state', async () => {
     const first = await listen('/feed/prices?resume=true')
     await market.refresh('ask')
     const id = await changedId(first)

@@ -86,7 +86,7 @@ describe('feed streams', () => {
     return client
   }
 
-  /** Delivers until a stream ends because nobody reads it; returns the number of batches. */
+  /** Delivers until a stream ends because its client does not read; returns the number of batches. */
   const deliverUntilTooSlow = async (): Promise<number> => {
     let batches = 0
     const isOver = async () => {
@@ -146,7 +146,7 @@ describe('feed streams', () => {
     server.close()
   }
 
-  it('refuses who is over its limit, and tells every valid key its own', async () => {
+  it('refuses a client over its limit, and reports its limit to every valid key', async () => {
     expect((await open('/feed/prices')).headers).to.include({ 'x-ratelimit-tier': 'quant' })
     overBy = 7
     for (const key of ['k', 'unknown']) {
@@ -196,17 +196,18 @@ describe('feed streams', () => {
           mock.timers.tick(500)
         }
       }
-      const tell = (seen_at: number) => gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({ seen_at })] })
+      const deliver = (seen_at: number) =>
+        gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({ seen_at })] })
       const busy = await open('/feed/prices')
       const idle = await open('/feed/bids')
       passes(19)
-      await tell(1)
+      await deliver(1)
       await busy.event(({ event }) => event === 'prices.changed', 2_000)
       expect([busy.comments, idle.comments]).to.deep.equal([[], []])
       passes(2)
       await eventually(() => idle.comments.length === 1, 2_000, 'the ping of the idle stream')
       passes(17)
-      await tell(2)
+      await deliver(2)
       await eventually(() => busy.events.length === 3, 2_000, 'the second change')
       expect(busy.comments).to.deep.equal([])
       passes(21)
@@ -231,7 +232,7 @@ describe('feed streams', () => {
     await eventually(async () => (await metric('feed_ended_total')).includes('client'), 2_000, 'its end')
   })
 
-  it('tells in `ready` what was asked for, and the buy-order providers on the other feed', async () => {
+  it('repeats in `ready` what was asked for, and the buy-order providers on the other feed', async () => {
     const query = '?providers=q&item_ids=1&item_ids=1&market_hash_names=x'
     const asked = await (await open(`/v1/feed/prices${query}`)).event(({ event }) => event === 'ready', 2_000)
     expect(asked.data).to.deep.equal({ providers: ['q'], item_ids_filter_count: 2, market_hash_names_filter_count: 1 })
@@ -355,7 +356,7 @@ describe('feed streams', () => {
     await eventually(async () => (await connections(server)) === 0, 8_000, 'the end of the connection')
   })
 
-  it('tells a slow client with policy=conflate the latest of each row, and never ends it', async () => {
+  it('delivers the latest of each row to a slow client with policy=conflate, and never ends it', async () => {
     const slow = await open('/feed/prices?policy=conflate')
     await slow.event(({ event }) => event === 'ready', 2_000)
     slow.pause()
@@ -367,12 +368,12 @@ describe('feed streams', () => {
     }
     expect(await metric('feed_ended_total')).not.to.include('too_slow')
     slow.resume()
-    type Told = { items: { item_id: number; qty: number; change: string }[] }
+    type ChangedData = { items: { item_id: number; qty: number; change: string }[] }
     const state = new Map<number, number>()
     const isCurrent = () => {
       for (const { event, data } of slow.events) {
         if (event === 'ready') continue
-        for (const { item_id, qty, change } of (data as Told).items) {
+        for (const { item_id, qty, change } of (data as ChangedData).items) {
           if (!state.has(item_id)) expect(change).to.equal('added')
           state.set(item_id, qty)
         }
@@ -383,7 +384,7 @@ describe('feed streams', () => {
     expect(slow.events.length).to.be.below(rounds)
   })
 
-  it('tells all clients when it stops', async () => {
+  it('announces to all clients that it stops', async () => {
     const client = await open('/feed/prices')
     await gateway.stop()
     await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')

@@ -23,7 +23,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const ARRIVES_MS = 10_000
 
-interface Told {
+interface ChangedData {
   provider: string
   seen_at: string
   items: {
@@ -36,8 +36,8 @@ interface Told {
   }[]
 }
 
-const toldOf = (client: SseClient): Told[] =>
-  client.events.filter(({ event }) => event !== 'ready').map(({ data }) => data as Told)
+const dataOf = (client: SseClient): ChangedData[] =>
+  client.events.filter(({ event }) => event !== 'ready').map(({ data }) => data as ChangedData)
 
 describe('feed', () => {
   const platform = useServers()
@@ -87,7 +87,7 @@ describe('feed', () => {
     partition: partitionOfItem(change.item_id),
     value: codec.encode(bookChanged, { ...changed(), ...change }),
   })
-  /** A refresh as the book tells it: its changes, then its marker in every partition. */
+  /** A refresh as the book publishes it: its changes, then its marker in every partition. */
   const refreshOf = (changes: ExpectedChange[], members: Parameters<typeof marked>[0]): Outgoing[] => [
     ...changes.map(recordOf),
     ...Array.from({ length: ITEM_PARTITIONS }, (_, partition) => {
@@ -96,20 +96,20 @@ describe('feed', () => {
     }),
   ]
 
-  it('tells a refresh in one event, whatever partitions it is spread over', async () => {
+  it('delivers a refresh in one event, whatever partitions it is spread over', async () => {
     const client = await listen('/feed/prices')
     const some = items.slice(0, 40)
     const about = { provider: 'provider_01', refresh_id: 'one', seen_at: 1_772_573_670_549 }
     const changes = some.map(({ item_id }) => changed({ ...about, item_id, price_micro_usd: item_id * 10_000 + 5_000 }))
     await publisher.send(refreshOf(changes, { ...about, last_updated: about.seen_at }))
     await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
-    const [told, ...more] = toldOf(client)
+    const [data, ...more] = dataOf(client)
     expect(more).to.deep.equal([])
-    expect(told).to.deep.include({ provider: 'provider_01', seen_at: '2026-03-03T21:34:30.549Z' })
+    expect(data).to.deep.include({ provider: 'provider_01', seen_at: '2026-03-03T21:34:30.549Z' })
     const expected = some.map(({ item_id, market_hash_name, phase }) => ({
       ...{ item_id, market_hash_name, phase, price: item_id + 1, qty: 1, change: 'added' },
     }))
-    expect(told?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
+    expect(data?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
   })
 
   it('sends bids to the bids feed, and to each filter what it names', async () => {
@@ -126,19 +126,19 @@ describe('feed', () => {
     await publisher.send(refreshOf(changes, { ...about, last_updated: 2_000 }))
     for (const client of [byName, byId]) await client.event(({ event }) => event === 'bids.changed', ARRIVES_MS)
     const idsOf = (client: SseClient) =>
-      toldOf(client)
-        .flatMap(told => told.items.map(item => item.item_id))
+      dataOf(client)
+        .flatMap(data => data.items.map(item => item.item_id))
         .sort()
     expect(idsOf(byName)).to.deep.equal([first.item_id, second.item_id].sort())
     expect(idsOf(byId)).to.deep.equal([second.item_id, other.item_id].sort())
-    expect([toldOf(elsewhere), toldOf(prices)]).to.deep.equal([[], []])
+    expect([dataOf(elsewhere), dataOf(prices)]).to.deep.equal([[], []])
   })
 
-  it('tells a pushed change at once', async () => {
+  it('delivers a pushed change at once', async () => {
     const client = await listen('/feed/prices?providers=provider_05')
     await publisher.send([recordOf(changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 }))])
     await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
-    expect(toldOf(client)[0]?.items).to.have.length(1)
+    expect(dataOf(client)[0]?.items).to.have.length(1)
   })
 
   it('leaves out a record that it cannot read, counts it, and goes on', async () => {
@@ -174,16 +174,16 @@ describe('feed', () => {
     }
     const total = expected.changes.length
     await eventually(
-      () => toldOf(client).reduce((sum, told) => sum + told.items.length, 0) >= total,
+      () => dataOf(client).reduce((sum, data) => sum + data.items.length, 0) >= total,
       60_000,
       'all changes',
     )
 
     const seen = new Map<string, { price: number | null; qty: number }>()
     const moments = new Map<string, number>()
-    for (const { provider, seen_at, items: told } of toldOf(client)) {
-      expect(told.length).to.be.at.most(1_000)
-      for (const { item_id, price, qty, change } of told) {
+    for (const { provider, seen_at, items: changes } of dataOf(client)) {
+      expect(changes.length).to.be.at.most(1_000)
+      for (const { item_id, price, qty, change } of changes) {
         const key = `${provider} ${item_id}`
         expect(Date.parse(seen_at)).to.be.above(moments.get(key) ?? 0)
         expect(seen.has(key)).to.equal(change !== 'added')

@@ -60,7 +60,7 @@ describe('events from the future', () => {
       }
       return publisher.send(recordsOf(refresh, kafka.codec))
     }
-    const told = async () =>
+    const judged = async () =>
       (await readTopic(kafka, 'refreshes')).map(({ value: { verdict, reason } }) => `${verdict} ${reason}`)
     const expected: string[] = []
     for (const [hours, price, verdict] of [
@@ -72,7 +72,7 @@ describe('events from the future', () => {
       await publish(now + hours * HOUR_MS, price)
       const roles = await place.startRoles(['book', 'provider-health'])
       expected.push(verdict)
-      await eventually(async () => expect(await told()).to.deep.equal(expected), LIMIT_MS, verdict)
+      await eventually(async () => expect(await judged()).to.deep.equal(expected), LIMIT_MS, verdict)
       await roles.stop()
     }
     const changes = (await readTopic(kafka, 'bookChanges')).filter(({ event }) => event === 'BookChanged')

@@ -39,7 +39,7 @@ describe('a namespace that is set up', () => {
 describe('a role as a process', () => {
   const platform = useServers()
 
-  it('serves, dies of a kill at once, and stops when told to', async function () {
+  it('serves, dies of a kill at once, and stops when it is asked to', async function () {
     this.timeout(90_000)
     const first = await platform.spawnRole('feed')
     const answer = await fetch(`${await first.baseUrl(30_000)}/readyz`)
@@ -54,7 +54,7 @@ describe('a role as a process', () => {
     expect(second.lines().at(-1)).to.include('stopped')
   })
 
-  it('is told apart from a role that cannot start', async () => {
+  it('is distinguished from a role that cannot start', async () => {
     const role = await platform.spawnRole('feed', { KAFKA_BROKERS: '' })
     role.expectEnd(/KAFKA_BROKERS/)
     let reason: unknown
@@ -69,7 +69,7 @@ describe('a namespace that is removed', () => {
   const platform = useServers({ setUp: false })
   const connected = (config: PlatformConfig) => connectKafka({ config, role: 'test', log: platform.log })
 
-  it("takes its topics, keys and database along and nobody else's", async () => {
+  it("takes its topics, keys and database along and no other's", async () => {
     const { config, log } = platform
     const other = { ...config, namespace: `${config.namespace.slice(0, -1)}x.` }
     const redis = await openRedis(config.servers.redis, { name: 'test', log })
@@ -82,7 +82,7 @@ describe('a namespace that is removed', () => {
     }
     await removeNamespace(other, log)
 
-    // The controller has deleted them; a busy broker hears of it later.
+    // The controller has deleted them; a busy broker learns of it later.
     const names = await eventually(
       async () => {
         const all = await topicNames(connected(config))

@@ -34,7 +34,7 @@ for (let read = 0; read < reads; read++) {
   await new Promise(resolve => setImmediate(resolve))
   most = Math.max(most, process.memoryUsage().arrayBuffers)
 }
-// A marking is told of some turns after it.
+// A marking is reported some turns after it.
 for (let turn = 0; turn < 1_000; turn++) await new Promise(resolve => setImmediate(resolve))
 count(observer.takeRecords())
 console.log(JSON.stringify({ marked, most, length: heap.length }))

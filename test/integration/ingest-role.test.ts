@@ -31,7 +31,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 interface Entry {
   event: string
-  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape.
   value: any
 }
 
@@ -160,7 +160,7 @@ describe('ingest role', () => {
     expect(sold.length).to.be.greaterThan(500)
   })
 
-  it('lets a slow provider delay nobody, and tells of a broken one', async () => {
+  it('lets a slow provider delay no other, and reports a broken one', async () => {
     const good = await serve((_, response) => response.end(JSON.stringify([{ name: 'a', cost: 1.5, n: 2 }])))
     const hanging = await serve(() => undefined)
     const broken = await serve((_, response) => response.writeHead(404).end())
@@ -191,7 +191,7 @@ describe('ingest role', () => {
     expect(metrics).to.match(/marketlog_ingest_observations_total\{provider="provider_07",side="ask"\} [1-9]/)
   })
 
-  it('refuses to start with a provider that nobody knows or a variable that is not set', async () => {
+  it('refuses to start with an unknown provider or a variable that is not set', async () => {
     const unknown = write('unknown.json', {
       name: 'm',
       base: 'base.json.gz',

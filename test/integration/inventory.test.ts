@@ -35,7 +35,7 @@ describe('the platform over HTTP', () => {
     expect(pages[1]).to.include(`start_assetid=${answer.assets[24]?.assetid}`)
   })
 
-  it('tells float, seed, finish, stickers, charm, name tag and link of an asset', async () => {
+  it('reads float, seed, finish, stickers, charm, name tag and link of an asset', async () => {
     const answer = await source().read(STAND_IN.full)
     if (answer.kind !== 'found') throw new Error(answer.kind)
     const [first] = answer.assets as [PlatformAsset]
@@ -146,7 +146,7 @@ describe('kept inventories', () => {
     await inventories.of(account(0))
     expect(asked).to.have.length(6)
   })
-  it('are read a few at a time, and who comes when too many wait is told so', async () => {
+  it('are read a few at a time, and a request that comes when too many wait is refused', async () => {
     const { inventories, most } = openCounted(() => ({ kind: 'found', assets: [] }))
     const answers = await Promise.all(Array.from({ length: 150 }, (_, i) => inventories.of(account(i))))
     expect(most()).to.equal(4)
@@ -218,7 +218,7 @@ describe('inventories through the API', () => {
     ['what is neither id nor name', 'a/../b', 422, 'VALIDATION_ERROR'],
   ]
   for (const [what, id, status, code] of refusals)
-    it(`tell ${what} by its own code`, async () => {
+    it(`report ${what} by its own code`, async () => {
       const answer = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${encodeURIComponent(id)}`, {
         as: linked,
       })
@@ -237,7 +237,7 @@ describe('inventories through the API', () => {
     }
   })
 
-  it('are imported whole; what is there already is skipped, what no item matches is told', async () => {
+  it('are imported whole; what is there already is skipped, what no item matches is reported', async () => {
     const id = await newPortfolio(linked)
     const first = await post(`/v1/portfolio/${id}/import`, linked)
     const inventory = (await scenario.get('/v1/inventory/gamestore', { as: linked })).body.data
@@ -251,19 +251,19 @@ describe('inventories through the API', () => {
     })
     const entries = entriesReply.parse((await scenario.get(`/v1/portfolio/${id}/items`, { as: linked })).body)
     expect(entries).to.have.length(59)
-    const told = (one: object) => {
+    const valuesOf = (one: object) => {
       const { market_hash_name, phase, quantity, float_value, paint_seed, inspect_link, name_tag, stickers, charms } =
         one as Record<string, unknown>
       return { market_hash_name, phase, quantity, float_value, paint_seed, inspect_link, name_tag, stickers, charms }
     }
-    expect(entries.map(told)).to.deep.equal(inventory.slice(0, 59).map(told))
+    expect(entries.map(valuesOf)).to.deep.equal(inventory.slice(0, 59).map(valuesOf))
     expect(entries.map(one => one.gamestore_assetid)).to.deep.equal(
       inventory.slice(0, 59).map((one: { assetid: string }) => one.assetid),
     )
     expect(new Set(entries.map(one => one.source))).to.deep.equal(new Set(['gamestore']))
   })
 
-  it('are imported by asset, once for a key, and assets that are not there are told', async () => {
+  it('are imported by asset, once for a key, and assets that are not there are reported', async () => {
     const id = await newPortfolio(linked)
     const [one, two] = (await scenario.get('/v1/inventory/gamestore', { as: linked })).body.data
     const body = { asset_ids: [one.assetid, two.assetid, one.assetid, '1'] }
@@ -274,7 +274,7 @@ describe('inventories through the API', () => {
       skipped: 0,
       unresolved: ['1'],
     })
-    // The link may be another one by then: what was done is told, and nothing is asked.
+    // The link may be another one by then: what was done is reported, and nothing is asked.
     await scenario.database.rows("UPDATE platform_links SET platform_id = '76561190000000101'")
     expect((await post(`/v1/portfolio/${id}/import`, linked, body, headers)).body).to.deep.equal(first.body)
     expect((await post(`/v1/portfolio/${id}/import`, linked, body)).status).to.equal(502)

@@ -47,7 +47,7 @@ describe('issued keys, tokens and secrets', function () {
     const { config, log } = platform
     const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
     database = keep(openDatabase(url, { name: 'test', log }))
-    provider = keep(await openTestIdentityProvider({ tellsInToken: true }))
+    provider = keep(await openTestIdentityProvider({ emailInToken: true }))
     mailbox = keep(await openMailbox())
     game = keep(await openTestPlatform())
     receiver = keep(await openReceiver())
@@ -199,7 +199,7 @@ describe('issued keys, tokens and secrets', function () {
       database: await dumpOfDatabase(),
       redis: await dumpOfRedis(),
     }
-    // That each place holds what it should tells that the search is not in vain.
+    // Each place holds what it should, so the search can find something.
     expect(places.log).to.include('"answered"').and.to.include('/account/sub-keys')
     expect(process.lines().length).to.be.greaterThan(100)
     expect(places.errors).to.include('extra_forbidden').and.to.include('[cut]')
@@ -226,7 +226,7 @@ describe('issued keys, tokens and secrets', function () {
   /** A text as it is, and as it would look after an encoding; prefixes are no secret. */
   function formsOf(text: string): string[] {
     const secret = text.replace(/^(sk_live_(root|child)|whsec|refresh|code|verify)_/, '')
-    // The first two parts of a token tell ids alone; who has the third has the token.
+    // The first two parts of a token are ids alone; the third is the secret.
     const part = secret.split('.').at(-1) as string
     const bytes = Buffer.from(part)
     return [part, bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url'), bytes.toString('hex')]

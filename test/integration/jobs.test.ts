@@ -160,7 +160,7 @@ describe('jobs', () => {
     await eventually(() => seen.length === 1, 5_000, 'the job before the cut')
     await wire.cut()
     await addJob(database.rows, 'note', { n: 2 })
-    await eventually(() => jobs.unavailable() !== undefined, 10_000, 'the lanes to tell of the cut')
+    await eventually(() => jobs.unavailable() !== undefined, 10_000, 'the lanes to report the cut')
     await wire.mend()
     await eventually(() => seen.length === 2, 30_000, 'the job after the cut')
     await eventually(() => jobs.unavailable() === undefined, 10_000, 'the lanes to be well')

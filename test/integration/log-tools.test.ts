@@ -192,7 +192,7 @@ describe('log tools', function () {
     expect(refused.stderr).to.match(/offset \(1200\).*-100.*30s, 15m, 2h, 7d.*2026-11-21T14:00:00Z/)
   })
 
-  it('tell the version of the package and the commit that is checked out', async () => {
+  it('print the version of the package and the commit that is checked out', async () => {
     const { code, stdout } = await call('--version')
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
     const [text, commit] = stdout.trim().split(' ')

@@ -163,7 +163,7 @@ describe('market analytics on real refreshes', function () {
         expect(items.map(({ market_hash_name, phase, ...rest }) => rest)).to.deep.equal(shown)
       })
 
-    it('tells how many quotes took no part and why', async () => {
+    it('reports how many quotes took no part and why', async () => {
       const { meta, asOf } = await everyPair('')
       const quotes = model.itemIds.flatMap(itemId => [
         ...model.standing('ask', itemId),

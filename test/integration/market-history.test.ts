@@ -111,7 +111,7 @@ describe('daily history', function () {
       const { meta, series } = await chart(`item_id=${id}&start=${day(1300)}&currency=CNY`)
       expect(meta.providers).to.deep.equal(filed)
       const data = series[0]?.data ?? []
-      // Carried from close to close; nothing after the last, of which the file tells no more.
+      // Carried from close to close; nothing after the last, of which the file has no more.
       expect(data.map(({ t }) => t)).to.deep.equal(Array.from({ length: 1198 }, (_, i) => second(1200 - i)))
       const at = (ago: number) => data.find(({ t }) => t === second(ago))
       expect(at(1200)).to.deep.equal({ t: second(1200), price: 1000, qty: null })

@@ -73,7 +73,7 @@ describe('migrations', () => {
     return { url, database }
   }
 
-  /** Tables, columns, constraints and indexes, as Postgres tells them. */
+  /** Tables, columns, constraints and indexes, as Postgres lists them. */
   async function shapeOf(database: Database): Promise<unknown> {
     const columns = await database.rows(
       `SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns

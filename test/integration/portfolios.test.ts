@@ -240,7 +240,7 @@ describe('portfolios', () => {
     }
   })
 
-  it('tell what the ledger has earned: first in, first out, fees in the basis, the rest at the best ask', async () => {
+  it('report what the ledger has earned: first in, first out, fees in the basis, the rest at the best ask', async () => {
     const portfolio = await newPortfolio()
     await trade({ quantity: 3, price: 1000, fee_amount: 30, date: '2026-01-01' }, portfolio)
     await trade({ quantity: 2, price: 2000, fee_percentage: 10, date: '2026-01-02' }, portfolio)

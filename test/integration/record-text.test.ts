@@ -64,7 +64,7 @@ describe('lines of records', function () {
   const linesOf = async (topic: TopicDefinition, records: readonly ScannedRecord[], isRaw: boolean) =>
     (await openRecordText(reader, topic, isRaw)(records)).toString()
 
-  it('are what JSON.stringify tells of the decoded record', async () => {
+  it('are what JSON.stringify makes of the decoded record', async () => {
     for (const topic of topics) {
       for (const event of topic.events) {
         const records = fc.array(
@@ -82,7 +82,7 @@ describe('lines of records', function () {
     }
   })
 
-  it('are told without decoding for every event but those with a map', () => {
+  it('are written without decoding for every event but those with a map', () => {
     const events = topics.flatMap(topic => topic.events)
     const decoded = events.filter(event => {
       const [value] = fc.sample(eventValues(event), 1)

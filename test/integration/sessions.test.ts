@@ -1,5 +1,5 @@
 /**
- * Sessions: tokens that anybody can check, refresh tokens for one use, signing keys that rotate; and platform links.
+ * Sessions: tokens that anyone can check, refresh tokens for one use, signing keys that rotate; and platform links.
  */
 import { createHmac, createPublicKey, generateKeyPairSync, type JsonWebKey, sign, verify } from 'node:crypto'
 import { expect } from 'chai'

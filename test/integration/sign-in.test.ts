@@ -107,7 +107,7 @@ describe('sign-in', () => {
     }
   })
 
-  it('tells a refusal of the provider', async () => {
+  it('reports a refusal of the provider', async () => {
     const browser = openBrowser({ 'x-person': 'nobody' })
     const { status, body } = await scenario.ask(await begin(browser), { browser })
     expect([status, body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
@@ -189,7 +189,7 @@ describe('sign-in', () => {
     })
   })
 
-  it('sends its cookie to nobody but this API, out of reach of scripts', async () => {
+  it('sends its cookie to this API alone, out of reach of scripts', async () => {
     const { headers, status } = await scenario.ask('/v1/account/login')
     expect(status).to.equal(302)
     const cookie = headers.get('set-cookie') ?? ''
@@ -212,12 +212,12 @@ describe('sign-in', () => {
   })
 })
 
-describe('sign-in by a provider that tells the address in its token', () => {
+describe('sign-in by a provider that puts the address into its token', () => {
   const platform = useServers()
   let scenario: SignInScenario
   before('a provider and the API', async function () {
     this.timeout(120_000)
-    scenario = await openSignInScenario(platform, { tellsInToken: true })
+    scenario = await openSignInScenario(platform, { emailInToken: true })
   })
   after('end of the scenario', () => scenario.close())
 

@@ -78,7 +78,7 @@ describe('values streamed from Redis', () => {
     expect(seen).to.deep.equal([0])
   })
 
-  it('end in an error where one is no text, when nobody answers, and when told to stop', async () => {
+  it('end in an error where one is no text, when no server answers, and when aborted', async () => {
     await redis.hset(keyOf('hash'), 'a', 'b')
     expect(String(await failureOf(readAll([keyOf('hash')])))).to.include('WRONGTYPE')
     expect(await failureOf(readAll(['a'], { url: 'redis://127.0.0.1:1' }))).to.be.instanceOf(Error)

@@ -78,7 +78,7 @@ describe('alerts, verified', function () {
     const ingest = await openPublisher(kafka, 'ingest')
     await ingest.send([{ topic: 'fx', key: 'USD', value: Buffer.from('no event') }])
     await ingest.close()
-    // An event is told before its alert is, and a look between the two leaves the alert out.
+    // An event is relayed before its alert is, and a check between the two leaves the alert out.
     let found = noFindings()
     await eventually(async () => {
       found = await check()
@@ -92,13 +92,13 @@ describe('alerts, verified', function () {
   })
 
   it('differ where a table was changed by hand: a rule, an alert that should have fired, an event', async () => {
-    const [changed = '', late = '', told = ''] = await create([
+    const [changed = '', late = '', relayed = ''] = await create([
       alertOn(1, { thresholdValue: '9' }),
       alertOn(2, { thresholdValue: '8' }),
       alertOn(4, { kind: 'price_above', thresholdValue: '18' }),
     ])
-    await haveFired([told])
-    const [event] = await database.rows<{ id: string }>('SELECT id FROM alert_events WHERE alert_id = $1', [told])
+    await haveFired([relayed])
+    const [event] = await database.rows<{ id: string }>('SELECT id FROM alert_events WHERE alert_id = $1', [relayed])
     await eventually(async () => (await check()).differences === 0, LIMIT_MS)
     await database.rows(`UPDATE alerts SET threshold_value = 7 WHERE id = $1`, [changed])
     await database.rows(`UPDATE alerts SET threshold_value = 30 WHERE id = $1`, [late])

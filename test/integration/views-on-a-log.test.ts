@@ -1,6 +1,6 @@
 /**
  * The processors candles, history, provider-health and fx on a real log, restarted midway: each view equals
- * a plain fold of what was published, and what was published while nobody read it.
+ * a plain fold of what was published, and what was published while no role read it.
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'

@@ -92,7 +92,7 @@ describe('hostile destinations', () => {
   const post = (url: string, by = outbound, limitMs = 5_000): Promise<PostResult> =>
     by.post({ url: url.replace('PORT', String(port())), headers: {}, body: '{}', limitMs, signal: never })
 
-  it('are at least sixty, and the listeners do hear what reaches them', async () => {
+  it('are at least sixty, and the listeners receive what reaches them', async () => {
     expect(HOSTILE.length).to.be.at.least(60)
     for (const host of ['127.0.0.1', '127.0.0.2', '[::1]', ownAddress()]) {
       const before = connections()
@@ -109,14 +109,14 @@ describe('hostile destinations', () => {
     })
 
   for (const url of UNREADABLE)
-    it(`${url} is no URL, and reaches nobody`, async () => {
+    it(`${url} is no URL, and reaches no listener`, async () => {
       const before = connections()
       expect(URL.canParse(url.replace('PORT', String(port())))).to.equal(false)
       expect((await post(url)).kind).to.equal('unreachable')
       expect(connections()).to.equal(before)
     })
 
-  it('a name that is public when judged and the loopback when asked again is asked once, and reaches nobody', async () => {
+  it('a name that is public when judged and the loopback when asked again is resolved once, and reaches no listener', async () => {
     const before = connections()
     // Whether the public address answers is not this test's; it lies in a network that may not be reachable.
     const result = await post('http://rebinding.example:PORT/', outbound, 1_500)
@@ -169,7 +169,7 @@ describe('hostile destinations', () => {
       expect(allowing.refuses(new URL(door.url))).to.equal(false)
     })
 
-    it('ends at the limit when nobody answers, when the name server is silent, and when an answer drips', async () => {
+    it('ends at the limit when no server answers, when the name server is silent, and when an answer drips', async () => {
       door.answerWith(() => undefined)
       expect(await post(`http://127.0.0.1:${door.port}/`, allowing, 300)).to.deep.equal({ kind: 'timeout' })
       expect(await post(`http://silent.example:${door.port}/`, allowing, 300)).to.deep.equal({ kind: 'timeout' })
@@ -201,7 +201,7 @@ describe('hostile destinations', () => {
       expect((await post(`http://127.0.0.1:${door.port}/`, allowing)).kind).to.equal('unreachable')
     })
 
-    it('tells errors without addresses', async () => {
+    it('reports errors without addresses', async () => {
       const closed = await openReceiver()
       const away = openOutbound({ allow: [`127.0.0.1:${closed.port}`], dns: [] })
       await closed.close()

@@ -187,7 +187,7 @@ describe('routes of webhooks', () => {
     expect(scenario.receivers[1]?.received).to.have.length(count ?? -1)
   })
 
-  it('refuse ids that are none, and tell what is unknown', async () => {
+  it('refuse ids that are none, and report what is unknown', async () => {
     for (const [method, path] of operations('nonsense', 'nonsense')) {
       if (!path.includes('nonsense')) continue
       const given = method === 'PATCH' ? { label: 'x' } : undefined

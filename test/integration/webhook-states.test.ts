@@ -147,7 +147,7 @@ describe('states', () => {
       expect(delivery.completed_at).to.be.a('string')
     })
 
-    it('pending -> pending: a retryable answer; next_attempt_at tells when, by Retry-After where that is later', async () => {
+    it('pending -> pending: a retryable answer; next_attempt_at says when, by Retry-After where that is later', async () => {
       const { account, receiver } = await fresh()
       receiver.answerWith(status(429, { 'retry-after': '120' }))
       await scenario.webhook(account, receiver)

@@ -38,7 +38,7 @@ describe('webhooks', () => {
       'the deliveries to be settled',
     )
 
-  it('carry the signed event to every active destination, and the API tells all of it', async () => {
+  it('carry the signed event to every active destination, and the API shows all of it', async () => {
     const [one, other] = [await scenario.webhook(account, receiver(0)), await scenario.webhook(account, receiver(1))]
     await scenario.webhook(account, receiver(2), { is_active: false })
     receiver(0).answerWith(response => void response.writeHead(200).end('thank\u0007 you'))

@@ -18,7 +18,7 @@ export function modelHealth(log: readonly RefreshJudged[]): Record<string, Store
 
 /**
  * Whether a provider is down at a time: no refresh has completed within three of its intervals, at least a quarter of an hour,
- * or the last three failed. Asks tell when a refresh completed, bids where there are no asks.
+ * or the last three failed. Asks show when a refresh completed, bids where there are no asks.
  */
 export function modelIsDown(verdicts: readonly RefreshJudged[], intervalMs: number, now: number): boolean {
   const deciding = verdicts.filter(({ side }) => side === decidingSide(verdicts))

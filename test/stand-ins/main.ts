@@ -1,9 +1,9 @@
 /**
  * What a platform on one machine has instead of the outside world: an OpenID provider, a mail server, the game's sign-in.
  *
- * A child of `make up` and `make demo`: `main.ts <public root of the API> <folder for mails>`. Tells its addresses to its
- * parent and ends with it. Invariant: listens on loopback alone, and is none of the platform's own code: it stands
- * on development dependencies, and a production installation has neither them nor this.
+ * A child of `make up` and `make demo`: `main.ts <public root of the API> <folder for mails>`. Reports its addresses to
+ * its parent and ends with it. Listens on loopback alone, and is none of the platform's own code: it needs
+ * development dependencies, and a production installation has neither them nor this.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ const keep = (raw: Buffer): void => {
   const name = `${new Date().toISOString().replaceAll(':', '-')}-${mailCount}.eml`
   writeFileSync(join(mails, name), raw, { mode: 0o600 })
 }
-const provider = await openTestIdentityProvider({ tellsInToken: true, admitsAnybody: true })
+const provider = await openTestIdentityProvider({ emailInToken: true, admitsEverybody: true })
 provider.register(`${baseUrl}/v1/account/callback`)
 const [mailbox, game] = [await openMailbox(keep), await openTestPlatform(STAND_IN_ACCOUNT)]
 

@@ -8,12 +8,12 @@ import { type Books, bookOf } from '#streams/book/step.ts'
 import {
   appended,
   at,
+  changeTexts,
   failed,
   type InputRecord,
   play,
   pushed,
   refresh,
-  told,
   verdictsOf,
 } from '#test/fixtures/book-inputs.ts'
 import { runBook } from '#test/fixtures/book-processor.ts'
@@ -65,7 +65,7 @@ describe('book, observations from the future', () => {
   for (const { name, given, then, verdicts = [], unapplied = [] } of claims) {
     it(name, () => {
       const played = play(inLog(given))
-      expect(told(played.changes)).to.deep.equal(then)
+      expect(changeTexts(played.changes)).to.deep.equal(then)
       expect(verdictsOf(played)).to.deep.equal(verdicts)
       expect(played.unapplied.map(outcome => 'reason' in outcome && outcome.reason)).to.deep.equal(unapplied)
       expect(played.quarantined).to.deep.equal([])
@@ -82,7 +82,7 @@ describe('book, observations from the future', () => {
     const book = bookOf(books, 'ask', 'p')
     book.lastObservedAt = NOW + YEAR_MS
     const played = play(inLog([...refresh(NOW, [at(1, 100)]), pushed(NOW + 1, 2, 50)]), 'ask', books)
-    expect(told(played.changes)).to.deep.equal(['added 1 100x1', 'added 2 50x1'])
+    expect(changeTexts(played.changes)).to.deep.equal(['added 1 100x1', 'added 2 50x1'])
     expect(book.lastObservedAt).to.equal(NOW)
   })
 

@@ -2,7 +2,7 @@
  * Providers that push single observations: applied at once, judged one by one.
  */
 import { expect } from 'chai'
-import { at, type InputRecord, play, pushed, refresh, told } from '#test/fixtures/book-inputs.ts'
+import { at, changeTexts, type InputRecord, play, pushed, refresh } from '#test/fixtures/book-inputs.ts'
 
 const claims: { name: string; given: InputRecord[]; then: string[]; unapplied?: string[] }[] = [
   {
@@ -88,7 +88,7 @@ describe('book step, pushed observations', () => {
   for (const { name, given, then, unapplied = [] } of claims) {
     it(name, () => {
       const played = play(given)
-      expect(told(played.changes)).to.deep.equal(then)
+      expect(changeTexts(played.changes)).to.deep.equal(then)
       expect(
         played.unapplied.map(outcome => ('reason' in outcome ? `${outcome.kind} ${outcome.reason}` : outcome.kind)),
       ).to.deep.equal(unapplied)

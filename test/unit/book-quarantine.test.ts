@@ -2,7 +2,7 @@
  * When the book holds a refresh back, and when it believes it.
  */
 import { expect } from 'chai'
-import { at, type Entry, type InputRecord, play, refresh, told, verdictsOf } from '#test/fixtures/book-inputs.ts'
+import { at, changeTexts, type Entry, type InputRecord, play, refresh, verdictsOf } from '#test/fixtures/book-inputs.ts'
 
 const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
   Array.from({ length: count }, (_, place) => at(place + 1, price(place + 1)))
@@ -181,7 +181,7 @@ describe('book in another currency', () => {
       ...refresh(1, [at(1, 100), at(2, 100)]),
       ...refresh(2, [at(1, 100), at(2, 120)], { currency: 'EUR', rate: '0.8' }),
     ])
-    expect(told(changes.slice(2))).to.deep.equal(['updated 1 100x1', 'updated 2 120x1'])
+    expect(changeTexts(changes.slice(2))).to.deep.equal(['updated 1 100x1', 'updated 2 120x1'])
     expect(changes[2]).to.include({ currency: 'EUR', price_micro_usd: 1_250_000, previous_micro_usd: 1_000_000 })
   })
 })

@@ -6,12 +6,12 @@ import { formatInstant } from '#schemas/values/instant.ts'
 import {
   at,
   begun,
+  changeTexts,
   type Entry,
   failed,
   type InputRecord,
   play,
   refresh,
-  told,
   verdictsOf,
 } from '#test/fixtures/book-inputs.ts'
 
@@ -23,7 +23,7 @@ interface Claim {
   name: string
   given: InputRecord[]
   when: InputRecord[]
-  /** Changes told from `when` on. */
+  /** Changes made from `when` on. */
   then: string[]
   verdicts: string[]
 }
@@ -33,7 +33,7 @@ function consequence({ given, when }: Claim) {
   const before = play(given)
   const all = play([...given, ...when])
   return {
-    changes: told(all.changes.slice(before.changes.length)),
+    changes: changeTexts(all.changes.slice(before.changes.length)),
     verdicts: verdictsOf(all).slice(before.judged.length),
   }
 }
@@ -266,7 +266,7 @@ describe('book step', () => {
 
   it('bids keep the higher of two', () => {
     const { changes } = play(refresh(1, [at(1, 110), at(1, 130, { quantity: 2 }), at(1, 120)]), 'bid')
-    expect(told(changes)).to.deep.equal(['added 1 130x2'])
+    expect(changeTexts(changes)).to.deep.equal(['added 1 130x2'])
   })
 
   it('providers do not touch one another', () => {
@@ -281,7 +281,7 @@ describe('book step', () => {
     ])
   })
 
-  it('a change tells both currencies, the rate, what it replaces, and the record that caused it', () => {
+  it('a change holds both currencies, the rate, what it replaces, and the record that caused it', () => {
     const time = Date.UTC(2026, 2, 3)
     const url = 'https://market.example/1'
     const records = [
@@ -320,7 +320,7 @@ describe('book step', () => {
     })
   })
 
-  it('no marker is told of a refresh that was not applied', () => {
+  it('a refresh that was not applied has no marker', () => {
     const refused = [...refresh(1, ten), ...refresh(2, []), ...refresh(1, ten), ...refresh(3, ten, { lost: [1] })]
     expect(play([...refused, failed(4)]).marked).to.have.length(1)
   })
@@ -366,7 +366,7 @@ describe('book step does not apply', () => {
       const { unapplied, changes, judged } = play(refresh(1, [at(1, 100), entry]))
       expect(unapplied).to.have.length(1)
       expect(unapplied[0]).to.include({ kind: 'deadLetter', reason })
-      expect(told(changes)).to.deep.equal(['added 1 100x1'])
+      expect(changeTexts(changes)).to.deep.equal(['added 1 100x1'])
       expect(judged[0]).to.include({ verdict: 'applied', rejected: 1, unresolved: 0 })
     })
   }

@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { covers, decodePosition, distance, encodePosition, type LogPosition } from '#services/feed/log-position.ts'
-import { expectEachOnce, logs, PARTITIONS, START, tellAll } from '#test/fixtures/feed-logs.ts'
+import { changesFrom, expectEachOnce, logs, PARTITIONS, START } from '#test/fixtures/feed-logs.ts'
 
 const positions = fc
   .record({
@@ -59,7 +59,7 @@ describe('telling from a position', () => {
         let position = START
         for (const most of [...breaks, Number.POSITIVE_INFINITY]) {
           let count = 0
-          for (const one of tellAll(log, order, position)) {
+          for (const one of changesFrom(log, order, position)) {
             if (count++ >= most) break
             told.push(one.text)
             // An id as a client keeps it.
@@ -75,7 +75,7 @@ describe('telling from a position', () => {
   it('tells up to a live position exactly what the live stream has told, so that both join without seam', () => {
     fc.assert(
       fc.property(logs, choices, fc.nat(30), fc.nat(30), (log, order, first, second) => {
-        const live = tellAll(log, order, START)
+        const live = changesFrom(log, order, START)
         const told: string[] = []
         let [left, joined] = [START, START]
         for (let count = 0; count < first + second; count++) {
@@ -87,7 +87,7 @@ describe('telling from a position', () => {
         }
         expect(covers(joined, left)).to.equal(true)
         expect(distance(left, joined)).to.be.at.least(0)
-        for (const { text } of tellAll(log, order, left, joined)) told.push(text)
+        for (const { text } of changesFrom(log, order, left, joined)) told.push(text)
         for (const { text } of live) told.push(text)
         expectEachOnce(log, told)
       }),

@@ -14,7 +14,7 @@ import {
   unionOf,
 } from '#services/feed/log-position.ts'
 import { openReadingGroup } from '#services/feed/reading-group.ts'
-import { batchesOf, expectEachOnce, type Log, logs, PARTITIONS, START, tellAll } from '#test/fixtures/feed-logs.ts'
+import { batchesOf, changesFrom, expectEachOnce, type Log, logs, PARTITIONS, START } from '#test/fixtures/feed-logs.ts'
 
 interface Client extends Subscription {
   told: string[]
@@ -66,7 +66,7 @@ function clientOf(log: Log, order: Iterator<number>, { has, comesAfter, most, it
 /** Tells a client so many changes more from where it left off. */
 function goOn(log: Log, order: Iterator<number>, client: Client, count = Number.POSITIVE_INFINITY): void {
   let left = count
-  for (const { text, position } of tellAll(log, order, client.at)) {
+  for (const { text, position } of changesFrom(log, order, client.at)) {
     if (left-- <= 0) return
     if (wants(client, Number(text.split(' ')[1]))) client.told.push(text)
     client.at = kept(position())
@@ -139,7 +139,7 @@ describe('positions together', () => {
         const one = clientOf(log, order, { has: some, comesAfter: 0, most: 0, items: undefined })
         const two = clientOf(log, other, { has: more, comesAfter: 0, most: 0, items: undefined })
         const [both, either] = [intersectionOf(one.at, two.at), unionOf(one.at, two.at)]
-        const restOf = (from: LogPosition) => [...tellAll(log, order, from)].map(({ text }) => text).sort()
+        const restOf = (from: LogPosition) => [...changesFrom(log, order, from)].map(({ text }) => text).sort()
         const [rest, otherRest] = [restOf(one.at), restOf(two.at)]
         expect(restOf(both)).to.deep.equal([...new Set([...rest, ...otherRest])].sort())
         expect(restOf(either)).to.deep.equal(rest.filter(text => otherRest.includes(text)))

@@ -11,7 +11,7 @@ import express, { type RequestHandler } from 'express'
 import { answerAsBaseline } from '../baseline.ts'
 import type { HttpQuestion } from '../http-load.ts'
 
-/** Which answers to serve: questions to one route, told apart by the query parameter `asked`. */
+/** Which answers to serve: questions to one route, distinguished by the query parameter `asked`. */
 export interface ServeRequest {
   baseUrl: string
   headers: Record<string, string>

@@ -1,9 +1,9 @@
 /**
- * Many clients of an event stream in one process: they count what comes, and some look how old it is.
+ * Many clients of an event stream in one process: they count what comes, and some measure how old it is.
  *
  * Plain sockets, because a client library would cost more than the server under test. Good ones read all that comes; slow
  * ones a part of it; stalled ones nothing behind the first bytes. A slow or stalled one whose stream was ended comes
- * back at once. An event tells as its first quantity when it was made, in microseconds of the machine's monotonic clock.
+ * back at once. An event's first quantity is when it was made, in microseconds of the machine's monotonic clock.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -19,11 +19,11 @@ export interface FeedCrowd {
   port: number
   count: number
   reads?: FeedReading
-  /** One in so many looks at ages; 20 unless told. */
-  looks?: number
+  /** One client in so many measures ages; 20 when left out. */
+  sampleEvery?: number
   /** Where its keys begin, so that two crowds share none. */
   firstKey?: number
-  /** Keys that are known to the server, two connections each; made up unless told. */
+  /** Keys that are known to the server, two connections each; made up when left out. */
   keys?: string[]
 }
 
@@ -42,7 +42,7 @@ const MARK = '"items":['
 const MADE = /"qty":(\d{8,})[,}]/
 /** What lies between the mark and the end of the first quantity, at most. */
 const MADE_WITHIN = 300
-const LOOKS = 20
+const SAMPLE_EVERY = 20
 const TOGETHER = 200
 const WINDOW_MS = 5_000
 const QUIET_MS = 300
@@ -62,11 +62,11 @@ let firstAt = 0
 
 const nowMicros = (): number => Number(process.hrtime.bigint() / 1_000n)
 
-function take(chunk: Buffer, looks: boolean): void {
+function take(chunk: Buffer, isSampled: boolean): void {
   for (let at = chunk.indexOf(MARK); at >= 0; at = chunk.indexOf(MARK, at + 1)) {
     deliveries += 1
-    if (!looks) continue
-    // One that the end of a chunk cuts is not looked at.
+    if (!isSampled) continue
+    // One that the end of a chunk cuts is not measured.
     const made = MADE.exec(chunk.toString('latin1', at, at + MADE_WITHIN))?.[1]
     if (made !== undefined) note((nowMicros() - Number(made)) / 1_000)
   }
@@ -116,7 +116,7 @@ function keyOf({ firstKey = 0, keys }: FeedCrowd, at: number): string {
 }
 
 async function open(crowd: FeedCrowd, at: number): Promise<void> {
-  const { port, reads = 'all', looks = LOOKS } = crowd
+  const { port, reads = 'all', sampleEvery = SAMPLE_EVERY } = crowd
   const socket = connect(port, '127.0.0.1')
   sockets.add(socket)
   socket.on('error', () => undefined)
@@ -124,7 +124,7 @@ async function open(crowd: FeedCrowd, at: number): Promise<void> {
     `GET /feed/prices HTTP/1.1\r\nHost: bench\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${keyOf(crowd, at)}\r\n\r\n`,
   )
   await once(socket, 'data')
-  if (reads === 'all') socket.on('data', (chunk: Buffer) => take(chunk, at % looks === 0))
+  if (reads === 'all') socket.on('data', (chunk: Buffer) => take(chunk, at % sampleEvery === 0))
   else if (reads === 'nothing') readNothing(socket, at / crowd.count)
   else readSlowly(socket, reads, at / crowd.count)
   socket.once('close', () => {

@@ -33,15 +33,15 @@ export interface FeedOpening {
   capBytes?: number
 }
 
-/** How many events to tell, and how many a second. */
+/** How many events to deliver, and how many a second. */
 export interface FeedPace {
   events: number
   perSecond: number
-  /** Items of an event; one unless told. */
+  /** Items of an event; one when left out. */
   items?: number
 }
 
-/** Memory of the server while it told events. */
+/** Memory of the server while it delivered events. */
 export interface FeedMemory {
   peakMib: number
 }
@@ -52,19 +52,19 @@ const items = Array.from(
   (_, at) =>
     ({ item_id: at + 1, market_hash_name: `AK-47 | Redline ${at} (Field-Tested)`, phase: null }) as CatalogItem,
 )
-/** The first quantity tells when the event was made, in microseconds of the clock that all processes share. */
+/** The first quantity is when the event was made, in microseconds of the clock that all processes share. */
 function changesNow(count: number): BookChanged[] {
   const about = { seen_at: Date.now() }
   const made = Number(process.hrtime.bigint() / 1_000n)
   return items.slice(0, count).map(({ item_id }, at) => changed({ ...about, item_id, quantity: at > 0 ? 1 : made }))
 }
 
-let tell: (count: number) => Promise<void>
+let deliver: (count: number) => Promise<void>
 let peakBytes = 0
 
 function plainServer(): RequestListener {
   const open = new Set<ServerResponse>()
-  tell = async count => {
+  deliver = async count => {
     const changes = changesNow(count)
     const texts = changes.map(change => itemText(items[change.item_id - 1] as CatalogItem, rowOf(change)))
     const frame = changedFrame('ask', 'p', changes[0]?.seen_at ?? 0, texts)
@@ -100,7 +100,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     ...{ catchUps: { bring: none }, state: { pin: none } },
   }
   const replays = { history: { since: none, tell: none as never }, itemOf, seats }
-  tell = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
+  deliver = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
     unavailable: () => undefined,
@@ -133,7 +133,7 @@ answerAsBaseline({
       for (let at = 0; at < events; at++) {
         const early = startedAt + (at * 1_000) / perSecond - performance.now()
         if (early > 0) await delay(early)
-        await tell(count)
+        await deliver(count)
         if (at % perSecond === 0) peakBytes = Math.max(peakBytes, process.memoryUsage.rss())
       }
       return events

@@ -64,7 +64,7 @@ async function publish(body: string): Promise<void> {
   await promise
 }
 
-/** The same data as the other servers tell, for one item. */
+/** The same data as the other servers deliver, for one item. */
 const dataNow = (): string => {
   const made = process.hrtime.bigint() / 1_000n
   const item = `{"item_id":1,"market_hash_name":"AK-47 | Redline 0 (Field-Tested)","phase":null,"price":100,"qty":${made},"change":"added"}`

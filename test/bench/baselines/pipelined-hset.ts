@@ -2,7 +2,7 @@
  * The limit of the live view: plain pipelined HSETs of the same rows into the same keys by the same client.
  *
  * The rows are there already with the same values, so writing them again changes nothing; what is left out is
- * the log, the folding, the listings, and the guarded transaction that keeps rows and position together. Also tells how
+ * the log, the folding, the listings, and the guarded transaction that keeps rows and position together. Also reports how
  * many of the rows are there, which is asked before it has written them.
  */
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'

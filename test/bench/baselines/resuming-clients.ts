@@ -2,7 +2,7 @@
  * Many clients of a feed in one process that come back where they left off, at whatever gateway they are sent to.
  *
  * Plain sockets, because a client library would cost more than the server under test. A client keeps the last id that it was sent; one that
- * is refused for the moment comes back when it is told to. It has begun once it is sent `ready`.
+ * is refused for the moment comes back at the time that it is given. It has begun once it is sent `ready`.
  */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'

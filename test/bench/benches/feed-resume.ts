@@ -1,7 +1,7 @@
 /**
  * What 2,000 clients cost that lose their gateway at once and resume at another: time until all are live, connections to Kafka, memory.
  *
- * A gateway tells them a market that moves and is killed; the market goes on; the second one, which stands ready, catches them all up from the
+ * A gateway delivers a moving market and is killed; the market goes on; the second one, which is ready, catches them all up from the
  * log. Memory is the most that was seen until the last was live.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -94,7 +94,7 @@ async function openMarket({ config, log }: Place) {
   return { refreshes: market.refreshes, close: () => publisher.close() }
 }
 
-/** The most memory until every client has begun and none is told the past any more. */
+/** The most memory until every client has begun and no replay runs any more. */
 async function untilLive(gateway: RoleProcess, resuming: Promise<unknown>, count: number): Promise<number> {
   let outcome: 'begun' | Error | undefined
   resuming.then(

@@ -51,7 +51,7 @@ async function withClients(context: BenchContext, server: Baseline, port: number
   const [good, bad] = [startBaseline(CLIENTS, beside), startBaseline(CLIENTS, beside)]
   if (bad.pid !== undefined) standBehind(bad.pid)
   try {
-    await good.ask('connect', { port, count: EACH, looks: 1 } satisfies FeedCrowd)
+    await good.ask('connect', { port, count: EACH, sampleEvery: 1 } satisfies FeedCrowd)
     const seconds = SECONDS[context.isQuick ? 'quick' : 'full']
     const phase = (seconds: number, what: string) => measure({ server, good, context }, seconds, what)
     await phase(2, 'warming up')

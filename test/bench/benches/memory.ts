@@ -37,7 +37,7 @@ export const memory: Bench = {
     await pause(SETTLE_MS)
     const entries: Entry[] = []
     for (const role of ROLES) entries.push(await entryOf(stage, role))
-    // What ingest publishes is another market: nobody should work on it.
+    // What ingest publishes is another market: no role should work on it.
     await stage.stopAll()
     if (context.isQuick) return entries
     context.say('ingest is publishing the full market')

@@ -1,8 +1,8 @@
 /**
  * Death and return at full size: SIGKILL, then the time until the new process has processed something new.
  *
- * The market's 1.2 million rows stand in the book's changelog and in Redis. A small refresh is published while nobody
- * runs; the clock goes from the start of the new process to the effect of that refresh. The worst of
+ * The market's 1.2 million rows are in the book's changelog and in Redis. A small refresh is published while the
+ * role is down; the clock goes from the start of the new process to the effect of that refresh. The worst of
  * several deaths counts. Beyond the bars: the live view without its table, built again from the log.
  */
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'

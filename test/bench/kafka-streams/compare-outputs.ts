@@ -77,7 +77,7 @@ async function contentOf({ kafka, from }: WrittenOutputs, key: (typeof COMPARED)
       const seen = byId.get(id)
       if (seen) seen.count += 1
       else byId.set(id, { sample: value, count: 1 })
-      // The square tells two records apart from two others of the same sum.
+      // The square distinguishes two records from two others of the same sum.
       const hash = crc32(value, crc32(record.key ?? ''))
       part += hash
       checksum += BigInt(hash) * BigInt(hash)

@@ -68,7 +68,7 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
   child.once('error', ended.reject)
   child.stdin.on('error', () => undefined)
   const answers = createInterface({ input: child.stdout })
-  const heard = (word: string) =>
+  const lineOf = (word: string) =>
     new Promise<void>(resolve => {
       const listen = (line: string): void => {
         if (line !== word) return
@@ -78,11 +78,11 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
       answers.on('line', listen)
     })
   const command = async (word: string): Promise<void> => {
-    const answered = heard(word)
+    const answered = lineOf(word)
     child.stdin.write(`${word}\n`)
     await within(Promise.race([answered, ended.promise]), COMMAND_LIMIT_MS, `Kafka Streams to ${word}`)
   }
-  const running = heard('running')
+  const running = lineOf('running')
   const watch = await watchJudged(kafka)
   const stop = async (): Promise<void> => {
     await watch.close()

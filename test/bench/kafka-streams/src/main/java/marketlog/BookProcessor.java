@@ -116,12 +116,12 @@ final class BookProcessor implements Processor<byte[], byte[], byte[], byte[]> {
         else staging.stage(itemId, price, quantity);
     }
 
-    private void complete(GenericRecord told, RecordMetadata from, long timestamp) {
+    private void complete(GenericRecord completed, RecordMetadata from, long timestamp) {
         Refresh refresh = new Refresh(
-            told.get("refresh_id").toString(), (Long) told.get("observed_at"), (Integer) told.get("count"),
-            told.get("currency").toString(), money.rate(told.get("usd_rate").toString()), from.partition(),
+            completed.get("refresh_id").toString(), (Long) completed.get("observed_at"), (Integer) completed.get("count"),
+            completed.get("currency").toString(), money.rate(completed.get("usd_rate").toString()), from.partition(),
             from.offset(), timestamp);
-        Staging staging = providerOf((Utf8) told.get("provider"));
+        Staging staging = providerOf((Utf8) completed.get("provider"));
         if (staging.openId != null && (!staging.openId.equals(refresh.id()) || refresh.count() == 0)) staging.drop();
         readRows(staging.provider);
         Judgement judgement = Judgement.of(staging, rows, refresh);
