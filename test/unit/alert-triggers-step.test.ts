@@ -1,5 +1,5 @@
 /**
- * Which rules fire: the index of rules against a plain model that looks at every rule after every change.
+ * Which rules fire: the index of rules against a plain model that evaluates every rule after every change.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -81,7 +81,7 @@ interface ModelRule {
 /** a/b compared with c/d, in whole numbers. */
 const compare = (a: bigint, b: bigint, c: bigint, d: bigint): number => (a * d < c * b ? -1 : a * d > c * b ? 1 : 0)
 
-/** The platform's state as anybody would write it down: rows, rules, rates. */
+/** The platform's state as a plain model: rows, rules, rates. */
 class Model {
   rows = new Map<string, number>()
   rules = new Map<number, ModelRule>()
@@ -190,10 +190,10 @@ describe('alert triggers', () => {
           plain.versions += 1
           const triggers = take(state, one, plain.versions)
           model(plain, one)
-          const told = triggers.map(({ alert_id, version }) => `${alert_id}@${version}`).sort()
-          expect(told).to.deep.equal(plain.fire())
+          const triggered = triggers.map(({ alert_id, version }) => `${alert_id}@${version}`).sort()
+          expect(triggered).to.deep.equal(plain.fire())
           expect(state.rules.size()).to.equal(plain.rules.size)
-          fired += told.length
+          fired += triggered.length
         }
       }),
       parameters,
@@ -201,7 +201,7 @@ describe('alert triggers', () => {
     return fired
   }
 
-  it('fire the rules whose condition holds, each once, as a look at every rule after every change does', () => {
+  it('fire the rules whose condition holds, each once, as evaluating every rule after every change does', () => {
     expect(compared({ seed: 1, numRuns: 200 }), 'rules that fired').to.be.above(500)
     compared({ numRuns: 200 })
   })

@@ -87,7 +87,7 @@ describe('money', () => {
     )
   })
 
-  it('rounds halves up where a double cannot tell that it is a half', () => {
+  it('rounds halves up where a double cannot represent the half', () => {
     const odd = (max: number) => fc.nat(Math.floor(max / 2)).map(n => 2 * n + 1)
     fc.assert(
       fc.property(odd(99_999_999), odd(9_999), fc.integer({ min: 1, max: 8 }), (digits, times, places) => {

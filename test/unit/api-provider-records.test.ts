@@ -26,7 +26,7 @@ const scope = { now: NOW, catalogItems: 1_000 }
 
 describe('a provider', () => {
   const cases: { name: string; provider: Provider; health: ProviderHealth | undefined; status: 'up' | 'down' }[] = [
-    { name: 'that was never heard of', provider: every(10), health: undefined, status: 'down' },
+    { name: 'without any refresh', provider: every(10), health: undefined, status: 'down' },
     { name: 'that never completed a refresh', provider: every(10), health: health(null), status: 'down' },
     { name: 'three intervals after its last refresh', provider: every(10), health: health(30), status: 'up' },
     { name: 'beyond three intervals', provider: every(10), health: health(30.1), status: 'down' },

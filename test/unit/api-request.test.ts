@@ -75,7 +75,7 @@ describe('a query string', () => {
 })
 
 describe('the parameters of a listing', () => {
-  it('come typed, with defaults, and without what nobody named', () => {
+  it('come typed, with defaults, and without what the request does not name', () => {
     const query = parse(listing, requestOf('?item_id=7&providers=bk&providers=ak&limit=5&offset=%2B3&colour=red'))
     expect(query).to.deep.equal({ item_id: 7, providers: ['bk', 'ak'], limit: 5, offset: 3, currency: 'USD' })
   })

@@ -73,7 +73,7 @@ describe('the window of candles', () => {
     )
   })
 
-  it('is a day of 5m, a week of 1h, a month of 1d, up to now, unless told', () => {
+  it('is a day of 5m, a week of 1h, a month of 1d, up to now, by default', () => {
     for (const [name, days] of [
       ['5m', 1],
       ['1h', 7],

@@ -71,7 +71,7 @@ describe('bench comparison', () => {
     expect(verdictOf(rate, drifting)).to.equal('unmoved')
   })
 
-  it('tells what only one side measures, and takes directions from the side that gives them', () => {
+  it('names what only one side measures, and takes directions from the side that gives them', () => {
     const { better: _, ...older } = cpu(1)
     expect(movements([{ before: [older], after: [cpu(1.2)] }])[0]).to.deep.include({
       better: 'lower',

@@ -175,7 +175,7 @@ describe('bench metrics', () => {
     expect(sumOf(text, 'process_cpu_seconds_total')).to.equal(0.001)
   })
 
-  it('tells a metric that is missing from one that is zero', () => {
+  it('distinguishes a metric that is missing from one that is zero', () => {
     expect(sumOf(text, 'absent_total')).to.be.NaN
   })
 })

@@ -1,5 +1,5 @@
 /**
- * What the book tells of its verdicts.
+ * What the book's metrics say of its verdicts.
  */
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'

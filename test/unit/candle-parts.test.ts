@@ -91,7 +91,7 @@ describe('candles', () => {
           const start = first + from * HOUR_MS
           const window = { start, end: start + hours * HOUR_MS, intervalMs: HOUR_MS }
           const kept = selected(all, window).filter(({ bucket }) => !expired || bucket >= start)
-          // Of what has changed since, the query may tell nothing.
+          // The query may return nothing of what has changed since.
           const asks = standing.filter(({ at }) => at < start)
           const { candles } = composeCandles({ parts: partTable(kept), standing: asks }, window)
           const whole = modelCandles(changesOf(log), HOUR_MS)

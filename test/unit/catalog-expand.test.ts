@@ -204,7 +204,7 @@ describe('catalog: items known by name alone', () => {
   )
   const fromName = draftFromNames(known)
 
-  it('takes what the name tells and leaves the rest null', () => {
+  it('takes what the name gives and leaves the rest null', () => {
     const draft = fromName('StatTrak™ AK-47 | Unheard Of (Well-Worn)')
     expect(draft).to.include({
       item_type: 'Weapon',

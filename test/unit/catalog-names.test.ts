@@ -1,5 +1,5 @@
 /**
- * Market names: splitting and joining, and what words tell.
+ * Market names: splitting and joining, and what is read from words.
  *
  * Reads nothing outside the room under test.
  */
@@ -75,23 +75,23 @@ describe('catalog: market names', () => {
     for (const [i, wear] of WEARS.slice(1).entries()) expect(wear.from).to.equal(WEARS[i]?.to)
   })
 
-  it('tells a finish only where the name holds one', () => {
+  it('reads a finish only where the name holds one', () => {
     expect(graphicFinish('Sticker | apEX (Holo, Champion) | Budapest 2025')).to.equal('Holo')
     expect(graphicFinish('Sticker | Boom(Foil)')).to.equal('Foil')
     expect(graphicFinish('Sticker | apEX (Champion) | Paris 2023')).to.equal(null)
   })
 
-  it('tells the type from words, and nothing where there is none', () => {
-    const told = (base: string) => {
+  it('reads the type from words, and null where there is none', () => {
+    const typeOf = (base: string) => {
       const { item_type, item_subtype } = categoriesFromWords(base, false)
       return [item_type, item_subtype]
     }
-    expect(told('Gift Package')).to.deep.equal(['Tool', 'Gift'])
-    expect(told('Paris 2023 Viewer Pass + 3 Souvenir Tokens')).to.deep.equal(['Pass', 'Viewer Pass'])
-    expect(told('#CSGO_crate_musickit_masterminds2_capsule')).to.deep.equal(['Crate', 'Music Kit Box'])
+    expect(typeOf('Gift Package')).to.deep.equal(['Tool', 'Gift'])
+    expect(typeOf('Paris 2023 Viewer Pass + 3 Souvenir Tokens')).to.deep.equal(['Pass', 'Viewer Pass'])
+    expect(typeOf('#CSGO_crate_musickit_masterminds2_capsule')).to.deep.equal(['Crate', 'Music Kit Box'])
     expect(crateFamily('Austin 2025 Nuke Souvenir Highlight Package')).to.equal('Souvenir Package')
-    expect(told('Sticker | Unheard Of (Holo)')).to.deep.equal(['Sticker', 'Standard'])
-    expect(told('Sticker | Team or player | Paris 2031')).to.deep.equal(['Sticker', null])
-    expect(told('Something unheard of')).to.deep.equal([null, null])
+    expect(typeOf('Sticker | Unheard Of (Holo)')).to.deep.equal(['Sticker', 'Standard'])
+    expect(typeOf('Sticker | Team or player | Paris 2031')).to.deep.equal(['Sticker', null])
+    expect(typeOf('Something unheard of')).to.deep.equal([null, null])
   })
 })

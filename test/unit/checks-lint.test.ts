@@ -27,7 +27,7 @@ describe('lint settings', () => {
     { name: 'a default export', text: 'export default 1\n', broken: ['noDefaultExport'] },
     { name: 'an enum', text: 'export enum Side {\n  Ask = 1,\n}\n', broken: ['noEnum'] },
     {
-      name: 'a promise that nobody awaits',
+      name: 'a promise that is not awaited',
       text: 'async function go() {}\nexport const a = () => {\n  go()\n}\n',
       broken: ['noFloatingPromises'],
     },

@@ -36,7 +36,7 @@ describe('a table on a terminal', () => {
     expect(textOf(42)).to.match(/left out for want of width: writer, key; --json has all\n$/)
   })
 
-  it('takes a terminal that does not tell its width for one of 80 columns', () => {
+  it('takes a terminal of unknown width for one of 80 columns', () => {
     expect(tableText({ isTTY: true }, COLUMNS, ROWS)).to.equal(textOf(80))
   })
 

@@ -1,5 +1,5 @@
 /**
- * Positions of a group: asked again while its coordinator is changing, and at once told what will not pass.
+ * Positions of a group: asked for again while its coordinator is changing; an error that will not pass is thrown at once.
  *
  * The errors are those that the client makes of a broker's answers.
  */

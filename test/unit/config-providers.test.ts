@@ -1,5 +1,5 @@
 /**
- * Providers, tiers, currencies and markets as data: what the files hold, and how faults are told.
+ * Providers, tiers, currencies and markets as data: what the files hold, and how faults are reported.
  *
  * Holds the committed files against the specification's own tables where those lie beside the
  * checkout, and says so where they do not.

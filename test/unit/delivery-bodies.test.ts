@@ -54,7 +54,7 @@ describe('bodies of an event', () => {
       expect(JSON.parse(bodyFor(platform, 'https://a.example', event))).to.deep.equal(event)
     })
 
-  it('are content and embeds for discord, and a name neither formats nor calls anybody', () => {
+  it('are content and embeds for discord, and a name neither formats nor mentions', () => {
     const body = JSON.parse(bodyFor('discord', 'https://discord.example/api/webhooks/1/x', event))
     expect(Object.keys(body)).to.deep.equal(['content', 'embeds'])
     expect(body.embeds).to.have.length(1)

@@ -1,5 +1,5 @@
 /**
- * Streams on their way to the live one: who shares a reading, who must not wait for whom, and what ends a wait.
+ * Streams on their way to the live one: which share a reading, which must not wait for another, and what ends a wait.
  *
  * The log and the live stream are in memory; both on a real log are the matter of test/fault/feed-crowd.test.ts.
  */
@@ -67,7 +67,7 @@ function openLog(length: number) {
 
 /** A client that reads or does not. */
 function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
-  const told: number[] = []
+  const received: number[] = []
   const ending = new AbortController()
   const drained = Promise.withResolvers<boolean>()
   let isReading = true
@@ -80,7 +80,7 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
   }
   const stream = {
     send(frame: Buffer) {
-      told.push(...[...frame.toString().matchAll(/"item_id":(\d+)/g)].map(([, id]) => Number(id)))
+      received.push(...[...frame.toString().matchAll(/"item_id":(\d+)/g)].map(([, id]) => Number(id)))
       return 'queued' as const
     },
     waiting: () => (isReading ? 0 : PLENTY),
@@ -97,7 +97,7 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
     },
   )
   return {
-    ...{ told, ending },
+    ...{ received, ending },
     state: () => state,
     stall() {
       isReading = false
@@ -112,12 +112,12 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, each) => from + each)
 
 describe('catching up', () => {
-  it('tells all who come together by one reading, each from its own position', async () => {
+  it('serves all clients that come together by one reading, each from its own position', async () => {
     const log = openLog(40)
     const catchUps = openCatchUps(log.options)
     const clients = range(0, 30).map(from => openClient(from, catchUps))
     await eventually(() => clients.every(({ state }) => state() === 'live'), LIMIT_MS, 'all to be live')
-    for (const [from, { told }] of clients.entries()) expect(told).to.deep.equal(range(from, 40))
+    for (const [from, { received }] of clients.entries()) expect(received).to.deep.equal(range(from, 40))
     expect(log.readings).to.deep.equal([{ from: 0, to: 40 }])
     catchUps.close()
   })
@@ -141,12 +141,12 @@ describe('catching up', () => {
       LIMIT_MS,
       'all to be live',
     )
-    expect(late.told).to.deep.equal(range(150, 200))
+    expect(late.received).to.deep.equal(range(150, 200))
     expect(log.readings, 'none of its own').to.have.length(4)
     catchUps.close()
   })
 
-  it('lets nobody wait for a client that reads nothing, which gets the rest when it reads', async () => {
+  it('lets no client wait for one that reads nothing, which gets the rest when it reads', async () => {
     const log = openLog(50)
     const catchUps = openCatchUps(log.options)
     const clients = range(0, 5).map(() => openClient(10, catchUps))
@@ -156,7 +156,7 @@ describe('catching up', () => {
     expect(slow.state()).to.equal('waits')
     slow.readOn()
     await eventually(() => slow.state() === 'live', LIMIT_MS, 'the slow one to be live')
-    for (const { told } of clients) expect(told).to.deep.equal(range(10, 50))
+    for (const { received } of clients) expect(received).to.deep.equal(range(10, 50))
     catchUps.close()
   })
 
@@ -167,11 +167,11 @@ describe('catching up', () => {
     const [gone, kept] = [openClient(5, catchUps), openClient(20, catchUps)]
     await eventually(() => gone.state() !== 'waits' && kept.state() !== 'waits', LIMIT_MS, 'both')
     expect([gone.state(), kept.state()]).to.deep.equal(['expired', 'live'])
-    expect(kept.told).to.deep.equal(range(20, 50))
+    expect(kept.received).to.deep.equal(range(20, 50))
     catchUps.close()
   })
 
-  it('forgets who is gone, and ends a reading that has nobody left', async () => {
+  it('forgets a client that is gone, and ends a reading that has no client left', async () => {
     const log = openLog(50)
     const catchUps = openCatchUps(log.options)
     const goOn = log.hold()
@@ -181,7 +181,7 @@ describe('catching up', () => {
     await eventually(() => left.state() === 'refused', LIMIT_MS, 'the end of a wait')
     goOn()
     await eventually(() => stays.state() === 'live', LIMIT_MS, 'the other one to be live')
-    expect([left.told, stays.told]).to.deep.equal([[], range(0, 50)])
+    expect([left.received, stays.received]).to.deep.equal([[], range(0, 50)])
     catchUps.close()
   })
 })

@@ -28,13 +28,13 @@ const itemOf = (item_id: number): CatalogItem | undefined =>
         phase: item_id <= 2 ? `Phase ${item_id}` : null,
       } as CatalogItem)
 
-interface Told {
+interface Received {
   event: string
   data: { provider: string; seen_at: string; items: { item_id: number }[] }
 }
 
 /** Reads a frame as a client does. */
-const read = (frame: Buffer): Told => {
+const read = (frame: Buffer): Received => {
   const match = /^event: (.+)\ndata: (.+)\n\n$/.exec(frame.toString())
   if (!match) throw new Error(`not one event: ${frame}`)
   return { event: match[1] ?? '', data: JSON.parse(match[2] ?? '') }
@@ -91,14 +91,14 @@ describe('hub', () => {
     expect(more).to.deep.equal([])
   })
 
-  it('tells what the specification names and nothing else', () => {
+  it('delivers what the specification names and nothing else', () => {
     const hub = openHub<Named>(itemOf)
     hub.add(wanting('a', { side: 'bid' }))
-    const told = [
+    const given = [
       changed({ side: 'bid', item_id: 1, change: 'updated', price_micro_usd: 5_311_425_000, quantity: 4 }),
       changed({ side: 'bid', item_id: 3, change: 'removed', price: null, price_micro_usd: null, quantity: 0 }),
     ]
-    const frames = [...hub.deliver({ side: 'bid', provider: 'p', changes: told })].map(({ frame }) => read(frame))
+    const frames = [...hub.deliver({ side: 'bid', provider: 'p', changes: given })].map(({ frame }) => read(frame))
     expect(frames).to.deep.equal([
       {
         event: 'bids.changed',
@@ -128,7 +128,7 @@ describe('hub', () => {
     expect(a.flat()).to.deep.equal(many.map(change => change.item_id))
   })
 
-  it('tells one moment per event', () => {
+  it('delivers one moment per event', () => {
     const pushed = [
       changed({ item_id: 1, seen_at: 1 }),
       changed({ item_id: 2, seen_at: 1 }),

@@ -1,5 +1,5 @@
 /**
- * Positions in the log: their text, their order, and that from any of them a replay tells exactly the rest.
+ * Positions in the log: their text, their order, and that from any of them a replay delivers exactly the rest.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
@@ -49,47 +49,47 @@ describe('a position in the log', () => {
   })
 })
 
-describe('telling from a position', () => {
+describe('a replay from a position', () => {
   const choices = fc.infiniteStream(fc.nat(PARTITIONS - 1))
 
-  it('tells exactly the rest, in the order of each item, wherever and however often one breaks off', () => {
+  it('delivers exactly the rest, in the order of each item, wherever and however often one breaks off', () => {
     fc.assert(
       fc.property(logs, choices, fc.array(fc.nat(6), { maxLength: 5 }), (log, order, breaks) => {
-        const told: string[] = []
+        const delivered: string[] = []
         let position = START
         for (const most of [...breaks, Number.POSITIVE_INFINITY]) {
           let count = 0
           for (const one of changesFrom(log, order, position)) {
             if (count++ >= most) break
-            told.push(one.text)
+            delivered.push(one.text)
             // An id as a client keeps it.
             position = decodePosition(encodePosition(one.position(), 's'), 's', PARTITIONS) as LogPosition
           }
         }
-        expectEachOnce(log, told)
+        expectEachOnce(log, delivered)
       }),
       { numRuns: 500 },
     )
   })
 
-  it('tells up to a live position exactly what the live stream has told, so that both join without seam', () => {
+  it('delivers up to a live position exactly what the live stream has delivered, so that both join without a gap', () => {
     fc.assert(
       fc.property(logs, choices, fc.nat(30), fc.nat(30), (log, order, first, second) => {
         const live = changesFrom(log, order, START)
-        const told: string[] = []
+        const delivered: string[] = []
         let [left, joined] = [START, START]
         for (let count = 0; count < first + second; count++) {
           const { value, done } = live.next()
           if (done) break
-          if (count < first) told.push(value.text)
+          if (count < first) delivered.push(value.text)
           if (count < first) left = value.position()
           joined = value.position()
         }
         expect(covers(joined, left)).to.equal(true)
         expect(distance(left, joined)).to.be.at.least(0)
-        for (const { text } of changesFrom(log, order, left, joined)) told.push(text)
-        for (const { text } of live) told.push(text)
-        expectEachOnce(log, told)
+        for (const { text } of changesFrom(log, order, left, joined)) delivered.push(text)
+        for (const { text } of live) delivered.push(text)
+        expectEachOnce(log, delivered)
       }),
       { numRuns: 500 },
     )

@@ -1,5 +1,5 @@
 /**
- * What a feed's URL may say, and what is told about one that says something else.
+ * What a feed's URL may say, and the error for one that says something else.
  */
 import { expect } from 'chai'
 import type { Violation } from '#schemas/api/error.ts'
@@ -111,7 +111,7 @@ describe('feed query', () => {
       expect(more).to.deep.equal([])
     })
 
-  it('tells every violation at once, with what was sent and what was expected', () => {
+  it('reports every violation at once, with what was sent and what was expected', () => {
     const violations = parse('providers=x&item_ids=y&market_hash_names=') as Violation[]
     expect(violations.map(({ type }) => type)).to.deep.equal(['enum', 'int_parsing', 'string_too_short'])
     expect(violations[0]).to.deep.include({

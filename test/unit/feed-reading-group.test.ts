@@ -17,7 +17,7 @@ import { openReadingGroup } from '#services/feed/reading-group.ts'
 import { batchesOf, changesFrom, expectEachOnce, type Log, logs, PARTITIONS, START } from '#test/fixtures/feed-logs.ts'
 
 interface Client extends Subscription {
-  told: string[]
+  received: string[]
   at: LogPosition
   /** Batches of the shared reading that go by before it comes. */
   comesAfter: number
@@ -47,7 +47,7 @@ const choices = fc.infiniteStream(fc.nat(PARTITIONS - 1))
 const kept = (position: LogPosition) => decodePosition(encodePosition(position, 's'), 's', PARTITIONS) as LogPosition
 const wants = ({ isFiltered, itemIds }: Client, itemId: number) => !isFiltered || itemIds.has(itemId)
 
-/** A client that was told the first `has` changes by a stream of its own. */
+/** A client that received the first `has` changes by a stream of its own. */
 function clientOf(log: Log, order: Iterator<number>, { has, comesAfter, most, items }: Wanted) {
   const client: Client = {
     ...{
@@ -57,30 +57,30 @@ function clientOf(log: Log, order: Iterator<number>, { has, comesAfter, most, it
       names: new Set(),
       isFiltered: items !== undefined,
     },
-    ...{ told: [], at: START, comesAfter, most },
+    ...{ received: [], at: START, comesAfter, most },
   }
   goOn(log, order, client, has)
   return client
 }
 
-/** Tells a client so many changes more from where it left off. */
+/** Delivers so many more changes to a client from where it left off. */
 function goOn(log: Log, order: Iterator<number>, client: Client, count = Number.POSITIVE_INFINITY): void {
   let left = count
   for (const { text, position } of changesFrom(log, order, client.at)) {
     if (left-- <= 0) return
-    if (wants(client, Number(text.split(' ')[1]))) client.told.push(text)
+    if (wants(client, Number(text.split(' ')[1]))) client.received.push(text)
     client.at = kept(position())
   }
 }
 
-/** What a frame tells: its refresh is known by its moment. */
+/** The changes of a frame: its refresh is known by its moment. */
 function textsOf(frame: Buffer): string[] {
   const { provider, seen_at, items } = JSON.parse(frame.toString().split('data: ')[1] as string)
   return items.map(({ item_id }: { item_id: number }) => `${provider} ${item_id} r${Date.parse(seen_at)}`)
 }
 
 describe('a reading that many share', () => {
-  it('tells each exactly what it lacks, whenever it comes, and gives ids from which it can break off', () => {
+  it('delivers to each exactly what it lacks, whenever it comes, and gives ids from which it can break off', () => {
     let [shared, cut] = [0, 0]
     fc.assert(
       fc.property(logs, choices, fc.array(wanted, { minLength: 1, maxLength: 6 }), (log, order, some) => {
@@ -105,7 +105,7 @@ describe('a reading that many share', () => {
             for (const client of to) {
               if (!members.has(client)) continue
               if (to.length > 1) shared += 1
-              client.told.push(...textsOf(frame))
+              client.received.push(...textsOf(frame))
               client.at = kept(position())
               if (--client.most > 0) continue
               members.delete(client)
@@ -121,7 +121,7 @@ describe('a reading that many share', () => {
         }
         for (const client of clients) {
           if (!members.has(client)) goOn(log, order, client)
-          expectEachOnce(log, client.told, itemId => wants(client, itemId))
+          expectEachOnce(log, client.received, itemId => wants(client, itemId))
         }
       }),
       { numRuns: 1_000 },

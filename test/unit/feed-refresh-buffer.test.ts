@@ -9,10 +9,10 @@ import { changed, marked } from '#test/harness/feed-events.ts'
 
 const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
 
-const told = (batches: Batch[]): string[] =>
+const textsOf = (batches: Batch[]): string[] =>
   batches.map(({ side, provider, changes }) => `${side} ${provider} ${changes.map(change => change.item_id).join(' ')}`)
 
-/** A buffer whose records come from anywhere: where a batch stands in the log is feed-log-position.test.ts' matter. */
+/** A buffer whose records come from anywhere: the position of a batch is tested in feed-log-position.test.ts. */
 function openBuffer(limits: BufferLimits) {
   const { change, mark, release, held } = openRefreshBuffer(limits)
   let offset = 0
@@ -31,7 +31,7 @@ describe('refresh buffer', () => {
     expect(buffer.mark(0, marked(), 0)).to.deep.equal([])
     expect(buffer.change(changed({ item_id: 2 }))).to.deep.equal([])
     expect(buffer.release(100)).to.deep.equal([])
-    expect(told(buffer.mark(1, marked(), 100))).to.deep.equal(['ask p 1 2'])
+    expect(textsOf(buffer.mark(1, marked(), 100))).to.deep.equal(['ask p 1 2'])
     expect(buffer.held()).to.equal(0)
   })
 
@@ -45,14 +45,14 @@ describe('refresh buffer', () => {
     buffer.change(changed({ item_id: 1 }))
     buffer.change(changed({ item_id: 2, provider: 'q' }))
     buffer.change(changed({ item_id: 3, side: 'bid' }))
-    expect(told(buffer.mark(0, marked({ side: 'bid' }), 0))).to.deep.equal(['bid p 3'])
-    expect(told(buffer.mark(0, marked({ provider: 'q' }), 0))).to.deep.equal(['ask q 2'])
+    expect(textsOf(buffer.mark(0, marked({ side: 'bid' }), 0))).to.deep.equal(['bid p 3'])
+    expect(textsOf(buffer.mark(0, marked({ provider: 'q' }), 0))).to.deep.equal(['ask q 2'])
   })
 
   it('releases what is pushed at the end of the fetch', () => {
     const buffer = openBuffer(LIMITS)
     expect(buffer.change(changed({ item_id: 1, refresh_id: null }))).to.deep.equal([])
-    expect(told(buffer.release(0))).to.deep.equal(['ask p 1'])
+    expect(textsOf(buffer.release(0))).to.deep.equal(['ask p 1'])
     expect(buffer.release(0)).to.deep.equal([])
   })
 
@@ -62,7 +62,7 @@ describe('refresh buffer', () => {
     buffer.mark(1, marked({ refresh_id: 'r1' }), 0)
     buffer.change(changed({ item_id: 2, refresh_id: 'r2' }))
     buffer.mark(0, marked({ refresh_id: 'r2' }), 1)
-    expect(told(buffer.mark(1, marked({ refresh_id: 'r2' }), 1))).to.deep.equal(['ask p 1', 'ask p 2'])
+    expect(textsOf(buffer.mark(1, marked({ refresh_id: 'r2' }), 1))).to.deep.equal(['ask p 1', 'ask p 2'])
   })
 
   it('releases what began before the reader did after the wait, when nothing else comes', () => {
@@ -70,7 +70,7 @@ describe('refresh buffer', () => {
     buffer.change(changed({ item_id: 1 }))
     buffer.mark(1, marked(), 1_000)
     expect(buffer.release(1_499)).to.deep.equal([])
-    expect(told(buffer.release(1_500))).to.deep.equal(['ask p 1'])
+    expect(textsOf(buffer.release(1_500))).to.deep.equal(['ask p 1'])
   })
 
   it('keeps the order of an item when it meets the later of two refreshes first', () => {
@@ -83,7 +83,7 @@ describe('refresh buffer', () => {
     buffer.change(changed({ item_id: 2, ...earlier }))
     buffer.change(changed({ item_id: 3, ...later }))
     buffer.mark(0, marked({ refresh_id: 'r2', last_updated: 2 }), 0)
-    expect(told(buffer.mark(1, marked({ refresh_id: 'r2', last_updated: 2 }), 0))).to.deep.equal([
+    expect(textsOf(buffer.mark(1, marked({ refresh_id: 'r2', last_updated: 2 }), 0))).to.deep.equal([
       'ask p 2',
       'ask p 1 3',
     ])
@@ -92,7 +92,7 @@ describe('refresh buffer', () => {
   it('holds no more of a refresh than allowed', () => {
     const buffer = openBuffer({ ...LIMITS, changesMax: 2 })
     expect(buffer.change(changed({ item_id: 1 }))).to.deep.equal([])
-    expect(told(buffer.change(changed({ item_id: 2 })))).to.deep.equal(['ask p 1 2'])
+    expect(textsOf(buffer.change(changed({ item_id: 2 })))).to.deep.equal(['ask p 1 2'])
     buffer.change(changed({ item_id: 3 }))
     expect(buffer.held()).to.equal(1)
   })

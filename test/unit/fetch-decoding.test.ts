@@ -125,7 +125,7 @@ describe('fetch decoding', () => {
     expect(compared).to.be.above(500)
   })
 
-  it('tells where the next fetch goes on, and an empty answer nothing', async () => {
+  it('returns the offset of the next fetch, and none for an empty answer', async () => {
     const one = { key: null, value: Buffer.from('v'), timestampDelta: 0, headers: {} }
     const given = { firstTimestamp: 5, compression: 0 as const, transactional: false, isAppendTime: false }
     const set = await bytesOf({ ...given, firstOffset: 40, records: [one, one, one] })

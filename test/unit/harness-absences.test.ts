@@ -25,7 +25,7 @@ describe('an absence', () => {
     for (const name of Object.keys(ALLOWED_ABSENCES)) note(name, 'true')
   })
 
-  it('is told once for all workers of a run, with the reason where it is listed', () => {
+  it('is noted once for all workers of a run, with the reason where it is listed', () => {
     const [name = '', reason] = Object.entries(ALLOWED_ABSENCES)[0] ?? []
     for (let worker = 0; worker < 3; worker++) noteAbsence(name, 'less is checked', place)
     noteAbsence('a JDK', 'less is checked', place)
@@ -36,7 +36,7 @@ describe('an absence', () => {
     expect(notedAbsences({})).to.deep.equal([])
   })
 
-  it('of continuous integration itself is told by CI', () => {
+  it('of continuous integration itself is known from CI', () => {
     const values = [undefined, '', 'false', 'true', '1']
     expect(values.map(CI => isContinuousIntegration({ CI }))).to.deep.equal([false, false, false, true, true])
   })

@@ -20,7 +20,7 @@ describe('freshness meter', () => {
     return { meter, publish, seenAfter, pass: (ms: number) => seenAfter(ms) }
   }
 
-  it('tells the slowest value of each path since it was asked last', () => {
+  it('returns the slowest value of each path since it was asked last', () => {
     const { meter, publish, seenAfter } = openAt()
     publish()
     seenAfter(30, 'restMs')

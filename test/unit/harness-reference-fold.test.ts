@@ -24,7 +24,7 @@ const refresh = (observedAt: number, entries: GivenEntry[], more: Partial<GivenR
 const entry = (itemId: number | undefined, price: number, quantity = 1): GivenEntry => ({ itemId, price, quantity })
 const four = [entry(1, 100), entry(2, 200), entry(3, 300), entry(4, 400)]
 
-const told = ({ changes }: { changes: ExpectedChange[] }): string[] =>
+const textsOf = ({ changes }: { changes: ExpectedChange[] }): string[] =>
   changes.map(({ seen_at, change, item_id, price }) => `${seen_at} ${change} ${item_id} ${price}`)
 
 describe('reference fold', () => {
@@ -112,7 +112,7 @@ describe('reference fold', () => {
       then: ['1 added 1 100'],
     },
   ]
-  for (const { name, given, then } of cases) it(name, () => expect(told(foldRefreshes(given))).to.deep.equal(then))
+  for (const { name, given, then } of cases) it(name, () => expect(textsOf(foldRefreshes(given))).to.deep.equal(then))
 
   it('agrees with the book on random refreshes', () => {
     let compared = 0
@@ -182,7 +182,7 @@ function lateRecords(provider: string): [string, object][] {
   ]
 }
 
-/** The changes that the book's step tells of the same refreshes, written to the log as ingest writes them. */
+/** The changes that the book's step makes of the same refreshes, written to the log as ingest writes them. */
 function bookOf(refreshes: readonly GivenRefresh[]): ExpectedChange[] {
   const books: Record<Side, Books> = { ask: new Map(), bid: new Map() }
   const changes: ExpectedChange[] = []

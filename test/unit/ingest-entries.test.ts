@@ -153,7 +153,7 @@ describe('ingest: sales', () => {
     return result.sale
   }
 
-  it('passes with what the provider tells', () => {
+  it('passes with what the provider gives', () => {
     const full = saleOf({
       sale_id: 17,
       phase: 'Ruby',

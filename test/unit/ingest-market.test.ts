@@ -1,5 +1,5 @@
 /**
- * Market files: what they may say, and how their faults are told.
+ * Market files: what they may say, and how their faults are reported.
  */
 import { expect } from 'chai'
 import { loadMarket, parseMarket } from '#infra/config/market.ts'
@@ -42,7 +42,7 @@ describe('ingest: market files', () => {
         .match(/market\.json/))
   }
 
-  it('are found by name, and a wrong name is told the right ones', () => {
+  it('are found by name; the error for a wrong name lists the right ones', () => {
     expect(loadMarket('empty').feeds).to.deep.equal([])
     expect(() => loadMarket('nowhere')).to.throw(/demo, empty, full/)
   })

@@ -71,7 +71,7 @@ describe('ingest: recorded refreshes', () => {
     it(`${what} is ${reason}`, () => expect(readRecordedText(text, 'USD')).to.include({ kind: 'unreadable', reason }))
   }
 
-  it('tell their time from the beginning, also when the rest is missing', () => {
+  it('give their time from the beginning, also when the rest is missing', () => {
     expect(statedTime(textOf({ a: 1 }).slice(0, 100))).to.equal(Date.parse(TIME))
     expect(statedTime('{"prices":{"a":1')).to.equal(undefined)
   })

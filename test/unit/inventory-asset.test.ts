@@ -26,7 +26,7 @@ const html = (id: string, ...titles: string[]) =>
   `<br><div id="${id}" class="x" title="y"><center>${titles.map(title => `<img width=64 src="a.png" title="${title}">`).join('')}<br>Sticker: list, of names</center></div>`
 
 describe('an asset of the platform', () => {
-  it('has nothing that the platform does not tell', () => {
+  it('has nothing that the platform does not give', () => {
     expect(read({})).to.deep.equal({
       ...{ assetid: '31', marketHashName: '', paintIndex: null, name: 'AWP | Asiimov', iconUrl: '', isTradable: false },
       ...{ isMarketable: false, quantity: 1, floatValue: null, paintSeed: null, inspectLink: null, nameTag: null },
@@ -151,7 +151,7 @@ describe('the item of an asset', () => {
       expect(found?.item_id, `${item.market_hash_name} ${item.phase}`).to.equal(item.item_id)
     }
   })
-  it('is the finish as a whole when the platform tells no finish, and none for a name that is not known', () => {
+  it('is the finish as a whole when the platform gives no finish, and none for a name that is not known', () => {
     const phased = catalog.find(item => item.phase === 'Ruby')
     const name = phased?.market_hash_name ?? ''
     expect(matchAsset(names, { marketHashName: name, paintIndex: null })).to.include({

@@ -1,5 +1,5 @@
 /**
- * Commits of partitions that end together go out together, and nobody is told of one that was not made.
+ * Commits of partitions that end together go out together, and none is reported that was not made.
  *
  * The broker is a list of requests that the test answers.
  */

@@ -108,7 +108,7 @@ describe('live view step', () => {
 })
 
 describe('live keys', () => {
-  it('of one partition share a hash tag, and tell their generation', () => {
+  it('of one partition share a hash tag, and contain their generation', () => {
     const keys = [itemKey(3, 12, 'bid', 9, 't.'), listingKey(3, 12, 'ask', 'provider_01', 't.')]
     expect(keys.map(key => generationOf(key, 3, 't.'))).to.deep.equal([12, 12])
     expect(generationOf(headKey(3, 't.'), 3, 't.')).to.equal(undefined)

@@ -6,7 +6,7 @@ import { gunzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { CANDLES_NEEDED, indicatorsOf, type SeriesCandle } from '#services/api/indicator-math.ts'
 
-/** Made by test/fixtures/indicators/expected.py, which tells how candles are made of the closes. */
+/** Made by test/fixtures/indicators/expected.py, which says how candles are made of the closes. */
 const FIXTURE = new URL('../fixtures/indicators/expected.json.gz', import.meta.url)
 const TOLERANCE = 1e-9
 const DAYS = 365

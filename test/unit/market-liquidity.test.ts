@@ -53,7 +53,7 @@ describe('liquidity', () => {
       parts: { listing: 18, gap: 12, volume: 45, stability: null, external: 25 },
     },
     {
-      name: 'nothing from references that cannot be heard',
+      name: 'nothing from references that cannot be read',
       given: { external: undefined },
       parts: { listing: 18, gap: 12, volume: 45, stability: null, external: null },
     },

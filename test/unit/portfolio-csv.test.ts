@@ -67,7 +67,7 @@ describe('portfolio files', () => {
     expect(await read(LEDGER_HEADER)).to.deep.equal({ kind: 'ledger', rows: [], skipped: 0 })
   })
 
-  it('tell every fault of a file, and the names that nobody knows', async () => {
+  it('report every fault of a file, and the unknown names', async () => {
     const content = await read('market_hash_name,quantity\nNope,1\nAK-47 | Redline (Field-Tested),0\nNever,2\n')
     if (content.kind !== 'refused') throw new Error(content.kind)
     expect(content.faults.map(({ row }) => row)).to.deep.equal([2, 3, 4])

@@ -19,7 +19,7 @@ describe('the row at fault', () => {
   })
   const cases = [
     {
-      name: 'nobody, when a later row of the day buys',
+      name: 'none, when a later row of the day buys',
       rows: [row(2, 'sell', 1, 'b'), row(3, 'buy', 1, 'b')],
       fault: undefined,
     },
@@ -29,7 +29,7 @@ describe('the row at fault', () => {
       fault: 4,
     },
     {
-      name: 'a sell of the first short day, though it stands later',
+      name: 'a sell of the first short day, though its row is later',
       rows: [row(2, 'sell', 1, 'c'), row(3, 'sell', 1, 'b')],
       fault: 3,
     },
@@ -43,7 +43,7 @@ describe('the row at fault', () => {
       fault: 2,
     },
     {
-      name: 'nobody, when what stands already is enough',
+      name: 'none, when what is held already is enough',
       rows: [row(2, 'sell', 1, 'b')],
       standing: [['a', 1]],
       fault: undefined,

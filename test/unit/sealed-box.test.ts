@@ -36,7 +36,7 @@ describe('the sealed box', () => {
     }
   })
 
-  it('is AES-256-GCM as the header tells, by the platform itself', () => {
+  it('is AES-256-GCM as the header says, by the platform itself', () => {
     const bytes = Buffer.from(box.seal('text', 'place').slice(3), 'base64url')
     const decipher = createDecipheriv('aes-256-gcm', Buffer.from(key, 'base64'), bytes.subarray(0, 12))
     decipher.setAAD(Buffer.from('place')).setAuthTag(bytes.subarray(-16))

@@ -22,7 +22,7 @@ describe('sticky assignment', () => {
   it('takes from the loaded for a newcomer no more than its share', () =>
     expect(assign({ x: member(['a', 'b', 'c', 'd']), y: member() })).to.deep.equal({ x: ['a', 'b'], y: ['c', 'd'] }))
 
-  it('moves nothing when nobody comes or goes', () =>
+  it('moves nothing when no member comes or goes', () =>
     expect(assign({ x: member(['b', 'd']), y: member(['a', 'c']) })).to.deep.equal({ x: ['b', 'd'], y: ['a', 'c'] }))
 
   it('leaves to a member what it has when another has gone', () =>
