@@ -112,6 +112,6 @@ function changeRecord(kafka: KafkaConnection, itemId: number, micro: number): Ou
     ...{ previous_quantity: 1, seen_at: EPOCH, refresh_id: null, url: null },
     ...{ source_partition: 0, source_offset: 0, source_index: 0 },
   }
-  const place = { topic: 'bookChanges', key: String(itemId), partition: partitionOfItem(itemId) } as const
-  return { ...place, value: kafka.codec.encode(bookChanged, change) }
+  const target = { topic: 'bookChanges', key: String(itemId), partition: partitionOfItem(itemId) } as const
+  return { ...target, value: kafka.codec.encode(bookChanged, change) }
 }

@@ -43,10 +43,10 @@ export const deliveriesLeft = async (database: Database): Promise<number> =>
 /** What each destination is to get: every event of its account. */
 export const hookEntries = (owners: readonly Owner[], events: readonly EventRow[]): LedgerEntry[] =>
   owners.flatMap(({ id, hooks }) =>
-    hooks.flatMap((_, place) =>
+    hooks.flatMap((_, index) =>
       events
         .filter(event => event.account_id === id)
-        .map(event => ({ key: `${event.id} ${place}`, what: 'delivered' })),
+        .map(event => ({ key: `${event.id} ${index}`, what: 'delivered' })),
     ),
   )
 

@@ -22,15 +22,15 @@ import { readTableRows } from './view-ledgers.ts'
 type SourceOf = (record: ReadRecord) => string
 
 const ofProvider: SourceOf = ({ value }) => `${value.side}|${partitionOf(value.provider, PROVIDER_PARTITIONS)}`
-const ofPlace: SourceOf = ({ value }) => `${value.group}|${value.topic}|${value.partition}`
+const ofPartition: SourceOf = ({ value }) => `${value.group}|${value.topic}|${value.partition}`
 
 const SOURCES = {
   bookChanges: ({ value }) => `${value.side}|${value.source_partition}`,
   book: () => 'its own',
   refreshes: ofProvider,
   quarantine: ofProvider,
-  unresolved: ofPlace,
-  deadLetters: ofPlace,
+  unresolved: ofPartition,
+  deadLetters: ofPartition,
 } as const satisfies Partial<Record<TopicKey, SourceOf>>
 
 /** The position that the runner notes with each transaction. */

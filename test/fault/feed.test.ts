@@ -123,7 +123,7 @@ describe('feeds that resume', function () {
       for (const [at, path] of paths.entries()) {
         const before = pieces[at]?.at(-1) as SseClient
         await eventually(() => before.hasEnded(), ARRIVES_MS, 'the end of the stream')
-        // Nothing may have come of the killed gateway: then the place is the one before.
+        // Nothing may have come of the killed gateway: then the position is the one before.
         const last = pieces[at]?.findLast(piece => idOf(piece) !== undefined) as SseClient
         pieces[at]?.push(await listen(steady, path, idOf(last)))
       }
@@ -150,9 +150,9 @@ describe('feeds that resume', function () {
       ['bid', '/feed/bids?resume=true', foreign ?? ''],
     ] as const) {
       const client = await listen(steady, path, id)
-      const { data, id: place } = await client.event(({ event }) => event === 'resync', ARRIVES_MS)
+      const { data, id: position } = await client.event(({ event }) => event === 'resync', ARRIVES_MS)
       expect(data).to.deep.equal({ reason: 'unknown' })
-      const again = await listen(steady, path, place)
+      const again = await listen(steady, path, position)
       await market.refresh(side)
       await again.event(({ event }) => event.endsWith('.changed'), ARRIVES_MS)
       expect(again.events.map(({ event }) => event)).not.to.include('resync')

@@ -172,7 +172,7 @@ describe('Redis wiped under read load', function () {
     console.log(`      ${[...readers.counts].map(([what, count]) => `${what}: ${count}`).join(', ')}`)
     expect(readers.faults).to.deep.equal([])
     const isAnswer = (what: string): boolean => !what.endsWith(' cut')
-    // The place of a stream that was cut while Redis was away is held until its lease expires.
+    // The lease of a stream that was cut while Redis was away is held until it expires.
     const isHeld = (what: string): boolean => what === 'bulk 409' && readers.counts.has('bulk cut')
     const answers = [...readers.counts.keys()].filter(what => isAnswer(what) && !isHeld(what))
     expect([...new Set(answers.map(what => what.split(' ')[1]))].sort()).to.deep.equal(['200', '503'])

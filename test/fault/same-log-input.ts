@@ -186,7 +186,7 @@ export async function copyInput(from: KafkaConnection, to: KafkaConnection): Pro
   }
 }
 
-/** Every input record of two namespaces by place, key and bytes. */
+/** Every input record of two namespaces by offset, key and bytes. */
 export async function inputLedger(one: KafkaConnection, other: KafkaConnection, least: number): Promise<Ledger> {
   const entriesOf = async (kafka: KafkaConnection) => {
     const reader = await openRangeReader(kafka, INPUTS.map(kafka.topicName))

@@ -150,7 +150,7 @@ describe('the same log', function () {
     await admin.disconnect()
     await derive(place, LAST, ['alert-triggers'])
     const both = await readTopic(kafka, 'alertsTriggered')
-    const again = both.filter(record => !once.some(one => isSamePlace(one, record)))
+    const again = both.filter(record => !once.some(one => isSameOffset(one, record)))
     expectBalanced({
       'alerts triggered': openLedger(triggerEntries(once), triggerEntries(again), SIZE.rules / 4),
     })
@@ -172,7 +172,7 @@ describe('the same log', function () {
   })
 })
 
-const isSamePlace = (one: { partition: number; offset: number }, other: { partition: number; offset: number }) =>
+const isSameOffset = (one: { partition: number; offset: number }, other: { partition: number; offset: number }) =>
   one.partition === other.partition && one.offset === other.offset
 
 /** A time's day in a zone. */

@@ -67,7 +67,7 @@ export async function liveLedgers(
   }
 }
 
-/** What the tables of history and candles hold, merged and without places of the log. */
+/** What the tables of history and candles hold, merged and without offsets. */
 export async function readTableRows(reader: ClickhouseReader): Promise<Record<HistoryTable, LedgerEntry[]>> {
   const { database } = reader
   const read = async (statement: string, keys: number): Promise<LedgerEntry[]> =>
@@ -115,7 +115,7 @@ const changeEntry = (change: ExpectedChange): LedgerEntry => ({
   ].join(' '),
 })
 
-/** With every row of a place in the log: a record that was written twice is one row after merging. */
+/** With every row of an offset: a record that was written twice is one row after merging. */
 const selectChanges = (database: string): string =>
   `SELECT side, provider, item_id, toUnixTimestamp64Milli(seen_at), change, price, currency, price_micro_usd,
   usd_rate, quantity, previous_micro_usd, previous_quantity

@@ -94,18 +94,18 @@ function byKey(entries: Iterable<LedgerEntry>): Map<string, string[]> {
 function account(ledger: Ledger, key: string, expected: readonly string[], actual: readonly string[]): void {
   ledger.expected += expected.length
   ledger.actual += actual.length
-  // Places of each text in the expected list; what comes takes them first to last.
-  const places = new Map<string, number[]>()
-  for (const [at, what] of expected.entries()) places.set(what, [...(places.get(what) ?? []), at])
+  // Indexes of each text in the expected list; what comes takes them first to last.
+  const indexes = new Map<string, number[]>()
+  for (const [at, what] of expected.entries()) indexes.set(what, [...(indexes.get(what) ?? []), at])
   const known = new Set(expected)
   const order: number[] = []
   for (const what of actual) {
-    const place = places.get(what)?.shift()
-    if (place !== undefined) order.push(place)
+    const index = indexes.get(what)?.shift()
+    if (index !== undefined) order.push(index)
     else if (known.has(what)) note(ledger, 'doubled', key, what)
     else note(ledger, 'phantom', key, what)
   }
-  for (const [what, left] of places) for (const _ of left) note(ledger, 'lost', key, what)
+  for (const [what, left] of indexes) for (const _ of left) note(ledger, 'lost', key, what)
   const misplaced = order.length - longestRise(order)
   for (let count = 0; count < misplaced; count++) note(ledger, 'outOfOrder', key, actual.join(' then '))
 }
@@ -118,15 +118,15 @@ function note(ledger: Ledger, fault: 'lost' | 'doubled' | 'phantom' | 'outOfOrde
 /** Length of the longest rising subsequence: all else had to move (patience sorting). */
 function longestRise(order: readonly number[]): number {
   const ends: number[] = []
-  for (const place of order) {
+  for (const index of order) {
     let low = 0
     let high = ends.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if ((ends[middle] ?? 0) < place) low = middle + 1
+      if ((ends[middle] ?? 0) < index) low = middle + 1
       else high = middle
     }
-    ends[low] = place
+    ends[low] = index
   }
   return ends.length
 }

@@ -101,6 +101,6 @@ const framesOf = ({ stack = '' }: Error): string[] =>
 const frameText = (frame: string): string => frame.trim().replace(/file:\/\/[^\s)]*/, url => fromUrl(url))
 
 function fromUrl(text: string): string {
-  const [, url = text, place = ''] = /^(.*?)((?::\d+)*)$/.exec(text) ?? []
-  return `${relative(ROOT, fileURLToPath(url))}${place}`
+  const [, url = text, position = ''] = /^(.*?)((?::\d+)*)$/.exec(text) ?? []
+  return `${relative(ROOT, fileURLToPath(url))}${position}`
 }

@@ -11,7 +11,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { JavaReader } from './java-reader.ts'
 import type { LedgerEntry } from './ledger.ts'
 
-/** A record with its place. */
+/** A record with its partition and offset. */
 export interface ReadRecord {
   partition: number
   offset: number
@@ -32,9 +32,9 @@ export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promis
     for (let partition = 0; partition < topics[topic].partitions; partition++) {
       const to = await reader.stableEnd(name, partition)
       await reader.read({ topic: name, partition, from: 0, to }, async ({ offset, key, value: raw }) => {
-        const place = { partition, offset, key: String(key), raw }
-        if (raw === null) records.push({ ...place, event: undefined, value: undefined })
-        else records.push({ ...place, ...(await decodeLearning(kafka.codec, raw)) })
+        const position = { partition, offset, key: String(key), raw }
+        if (raw === null) records.push({ ...position, event: undefined, value: undefined })
+        else records.push({ ...position, ...(await decodeLearning(kafka.codec, raw)) })
       })
     }
   } finally {
@@ -43,7 +43,7 @@ export async function readTopic(kafka: KafkaConnection, topic: TopicKey): Promis
   return records
 }
 
-/** The same reading as ledger entries: each place once, with its key and bytes. */
+/** The same reading as ledger entries: each offset once, with its key and bytes. */
 export const entriesOfReading = (
   records: readonly { partition: number; offset: number; key: Buffer | string | null; raw: Buffer | null }[],
 ): LedgerEntry[] =>

@@ -31,7 +31,7 @@ export interface GivenRefresh {
   completed: boolean
 }
 
-/** A change without the place that caused it. */
+/** A change without the record that caused it. */
 export type ExpectedChange = Omit<BookChanged, 'source_partition' | 'source_offset' | 'source_index' | 'url'>
 
 /** A row of the final book. */

@@ -207,8 +207,8 @@ describe('bulk snapshots', function () {
   }
 
   /** The key of the first or last segment of all asks. */
-  async function segmentAt(place: 0 | -1): Promise<string> {
-    const { provider, item_id } = JSON.parse(scenario.market.lines('ask').at(place) ?? '{}')
+  async function segmentAt(index: 0 | -1): Promise<string> {
+    const { provider, item_id } = JSON.parse(scenario.market.lines('ask').at(index) ?? '{}')
     const partition = partitionOfItem(item_id)
     const entry = (await scenario.market.manifest(partition))?.ask[provider] ?? expect.fail('no segment')
     return segmentKey(partition, 'ask', provider, entry.version, platform.namespace)

@@ -45,8 +45,8 @@ const fileText = (hour: number, prices: Record<string, unknown>, currency = 'USD
   return `{"currency": "${currency}", "refreshed_at": "${refreshed_at}", "prices": {${members.join(', ')}}}`
 }
 
-const prices = (count: number, price: (place: number) => unknown = () => 1_000): Record<string, unknown> =>
-  Object.fromEntries(names.slice(0, count).map((name, place) => [name, price(place)]))
+const prices = (count: number, price: (index: number) => unknown = () => 1_000): Record<string, unknown> =>
+  Object.fromEntries(names.slice(0, count).map((name, index) => [name, price(index)]))
 
 const textOf = ({ verdict, reason }: RefreshJudged): string => (reason === null ? verdict : `${verdict} ${reason}`)
 
@@ -219,7 +219,7 @@ describe('bad input', function () {
 
   it('a 100x glitch over more than half of a provider is quarantined; the last good book stays', async () => {
     const provider = nextProvider()
-    const glitch = prices(100, place => (place < 60 ? 100_000 : 1_000))
+    const glitch = prices(100, index => (index < 60 ? 100_000 : 1_000))
     await ingest(provider, [fileText(0, prices(100)), fileText(1, glitch)])
     expect((await verdicts(provider, 2)).map(textOf)).to.deep.equal(['applied', 'quarantined glitch'])
     const [held] = await of('quarantine', provider)
@@ -268,7 +268,7 @@ describe('bad input', function () {
     const { totals, lines } = await ingest(provider, [
       fileText(
         0,
-        prices(20, place => bad[place] ?? 1_000),
+        prices(20, index => bad[index] ?? 1_000),
       ),
     ])
     expect(totals).to.include({ refreshes: 1, observations: 11, rejected: 9 })
@@ -290,7 +290,7 @@ describe('bad input', function () {
     const whole = gzipSync(
       fileText(
         1,
-        prices(100, place => 1_000 + place * 7),
+        prices(100, index => 1_000 + index * 7),
       ),
     )
     const files = [fileText(0, prices(100)), whole.subarray(0, whole.length - 40), fileText(2, prices(99))]

@@ -55,7 +55,7 @@ describe('connections of a key', () => {
     return { status: answer.status, headers: answer.headers, body: (await answer.json()) as TokenReply }
   }
 
-  it('are counted over all gateways, and a place is free as soon as one closes', async () => {
+  it('are counted over all gateways, and a lease is free as soon as one closes', async () => {
     const key = await newKey()
     const first = await open(at(0), '/feed/prices', key)
     const second = await open(at(1), '/feed/bids', key)
@@ -66,7 +66,7 @@ describe('connections of a key', () => {
       expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
     }
     first.close()
-    await eventually(async () => (await open(at(1), '/feed/prices', key)).status === 200, 2_000, 'a free place')
+    await eventually(async () => (await open(at(1), '/feed/prices', key)).status === 200, 2_000, 'a free lease')
   })
 
   it('are never more than the cap, however many ask at once', async () => {
@@ -86,7 +86,7 @@ describe('connections of a key', () => {
     await gateway.ended
     expect((await open(at(0), '/feed/prices', key)).status).to.equal(429)
     const isFree = async () => (await open(at(0), '/feed/prices', key)).status === 200
-    await eventually(isFree, 20_000, 'the places of the killed gateway')
+    await eventually(isFree, 20_000, 'the leases of the killed gateway')
   })
 
   it('stay counted for as long as they are open, beyond the life of a lease, and through the loss of the store', async () => {
@@ -98,7 +98,7 @@ describe('connections of a key', () => {
     await eventually(async () => (await redis.exists(`${platform.namespace}{test:a}:places`)) === 1, 5_000, 'a renewal')
     place?.release()
     place?.release()
-    await eventually(async () => (await places.take('a', 1)) !== undefined, 1_000, 'the released place')
+    await eventually(async () => (await places.take('a', 1)) !== undefined, 1_000, 'the released lease')
     await places.close()
   })
 

@@ -284,12 +284,12 @@ describe('feed streams', () => {
     say('k', new Error('Postgres does not answer'))
     expect((await open('/feed/prices')).status).to.equal(503)
     admit('k')
-    // The refused attempts hold no place.
+    // The refused attempts hold no lease.
     expect((await open('/feed/prices')).status).to.equal(200)
     expect((await open('/feed/prices')).status).to.equal(200)
   })
 
-  it('caps the connections of a key over both feeds, and frees a place when one closes', async () => {
+  it('caps the connections of a key over both feeds, and frees a lease when one closes', async () => {
     const first = await open('/feed/prices')
     await open('/feed/bids')
     const third = await open('/feed/prices')
@@ -299,10 +299,10 @@ describe('feed streams', () => {
     admit('other')
     expect((await open('/feed/prices', 'other')).status).to.equal(200)
     first.close()
-    await eventually(async () => (await open('/feed/prices')).status === 200, 2_000, 'a free place')
+    await eventually(async () => (await open('/feed/prices')).status === 200, 2_000, 'a free lease')
   })
 
-  it('gives the place of a request with wrong parameters back', async () => {
+  it('gives the lease of a request with wrong parameters back', async () => {
     for (let count = 0; count < 3; count++) expect((await open('/feed/prices?item_ids=x')).status).to.equal(422)
     expect((await open('/feed/prices')).status).to.equal(200)
   })

@@ -52,18 +52,18 @@ describe('replay and export', function () {
   it('replays to an output as fast as it goes, decoded and raw, poison included', async () => {
     const records = await readAll(kafka, kafka.topicName('quotes'))
     const lines = await replayed({})
-    expect(lines.map(placeOf)).to.have.members(records.map(placeOf))
+    expect(lines.map(positionOf)).to.have.members(records.map(positionOf))
     expect(lines.find(({ event }) => event === 'AskObserved').value).to.include({ currency: 'USD', url: null })
     expect(lines.filter(({ event }) => event === null)).to.have.length(1)
     const raw = await replayed({ raw: true })
-    const bytes = new Map(records.map(record => [placeOf(record), record.value?.toString('base64')]))
-    expect(raw.map(line => [placeOf(line), line.raw])).to.have.deep.members([...bytes])
+    const bytes = new Map(records.map(record => [positionOf(record), record.value?.toString('base64')]))
+    expect(raw.map(line => [positionOf(line), line.raw])).to.have.deep.members([...bytes])
   })
 
-  it('replays between two places', async () => {
+  it('replays between two offsets', async () => {
     const lines = await replayed({ from: '10', to: '13' })
     const wanted = (await readAll(kafka, kafka.topicName('quotes'))).filter(({ offset }) => offset >= 10 && offset < 13)
-    expect(lines.map(placeOf)).to.have.members(wanted.map(placeOf))
+    expect(lines.map(positionOf)).to.have.members(wanted.map(positionOf))
   })
 
   it('replays in time: in the order of the log over all partitions, no record before its time', async () => {
@@ -113,13 +113,13 @@ describe('replay and export', function () {
     const { port } = server.address() as AddressInfo
     await replayed({ toUrl: `http://127.0.0.1:${port}/records` })
     server.close()
-    const places = bodies.flatMap(body =>
+    const positions = bodies.flatMap(body =>
       body
         .trim()
         .split('\n')
-        .map(line => placeOf(JSON.parse(line))),
+        .map(line => positionOf(JSON.parse(line))),
     )
-    expect(places).to.have.members((await readAll(kafka, kafka.topicName('quotes'))).map(placeOf))
+    expect(positions).to.have.members((await readAll(kafka, kafka.topicName('quotes'))).map(positionOf))
   })
 
   it('exports to Parquet with bounded row groups; another library reads back what the log holds', async () => {
@@ -138,7 +138,7 @@ describe('replay and export', function () {
     const shown = rows.filter(({ _event }) => _event !== null).map(row => JSON.stringify(row, numbers))
     const records = (await readDecoded()).map(record => {
       const { partition, offset, key, event, value, timestamp } = record
-      const place = {
+      const position = {
         _partition: partition,
         _offset: offset,
         _timestamp: new Date(timestamp),
@@ -146,7 +146,7 @@ describe('replay and export', function () {
         _event: event,
       }
       const content = Object.fromEntries(fields.map(name => [name, value[name] ?? null]))
-      return JSON.stringify({ ...place, ...content }, numbers)
+      return JSON.stringify({ ...position, ...content }, numbers)
     })
     expect(shown).to.have.members(records)
   })
@@ -162,16 +162,16 @@ describe('replay and export', function () {
 
   /** The decoded records by the harness's own reader, with the log's times. */
   async function readDecoded() {
-    const times = new Map((await readAll(kafka, kafka.topicName('quotes'))).map(one => [placeOf(one), one.timestamp]))
+    const times = new Map((await readAll(kafka, kafka.topicName('quotes'))).map(one => [positionOf(one), one.timestamp]))
     const good = await readTopic(kafka, 'quotes').catch(() => undefined)
     if (good) throw new Error('the poison is gone')
     return (await replayed({}))
       .filter(({ event }) => event !== null)
-      .map(line => ({ ...line, timestamp: times.get(placeOf(line)) ?? 0 }))
+      .map(line => ({ ...line, timestamp: times.get(positionOf(line)) ?? 0 }))
   }
 })
 
-const placeOf = ({ partition, offset }: { partition: number; offset: number }): string => `${partition}@${offset}`
+const positionOf = ({ partition, offset }: { partition: number; offset: number }): string => `${partition}@${offset}`
 
 const numbers = (_: string, value: unknown) => (typeof value === 'bigint' ? Number(value) : value)
 

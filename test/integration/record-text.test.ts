@@ -35,7 +35,7 @@ const damage = fc.oneof(
   { weight: 1, arbitrary: fc.constant((bytes: Buffer) => Buffer.concat([bytes, Buffer.from('x')])) },
 )
 
-const place = fc.record({
+const position = fc.record({
   partition: fc.nat(64),
   offset: fc.oneof(fc.nat(20), fc.maxSafeNat()),
   key: fc.oneof(
@@ -68,7 +68,7 @@ describe('lines of records', function () {
     for (const topic of topics) {
       for (const event of topic.events) {
         const records = fc.array(
-          fc.tuple(place, eventValues(event), damage).map(([where, value, change]): ScannedRecord => {
+          fc.tuple(position, eventValues(event), damage).map(([where, value, change]): ScannedRecord => {
             return { ...where, value: change(writer.encode(event, value)) }
           }),
           { minLength: 1, maxLength: 30 },

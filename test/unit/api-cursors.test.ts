@@ -29,8 +29,8 @@ describe('a cursor', () => {
 
   it('brings back the position that it was made of', () => {
     fc.assert(
-      fc.property(position, place => {
-        expect(cursors.read(['sales', {}], cursors.write(['sales', {}], place))).to.deep.equal(place)
+      fc.property(position, value => {
+        expect(cursors.read(['sales', {}], cursors.write(['sales', {}], value))).to.deep.equal(value)
       }),
     )
   })
@@ -42,7 +42,7 @@ describe('a cursor', () => {
     refuses(() => openCursors('another key').read(['sales', { item_id: 1 }], text))
   })
 
-  it('that was changed in any place is refused', () => {
+  it('that was changed anywhere is refused', () => {
     const text = cursors.write(['sales', {}], { start: 1, end: 2, after: [1_772_573_669_000, 'provider_02', 'sale'] })
     const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
     for (let i = 0; i < text.length; i++) {

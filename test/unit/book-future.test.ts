@@ -96,8 +96,8 @@ describe('book, observations from the future', () => {
     ])
     const unbroken = runBook(records)
     expect(unbroken.said.filter(text => text.includes('from_the_future'))).to.have.length(2)
-    for (let place = 0; place <= records.length; place++) {
-      expect(runBook(records, [{ at: place, uncommitted: 2 }])).to.deep.equal(unbroken)
+    for (let index = 0; index <= records.length; index++) {
+      expect(runBook(records, [{ at: index, uncommitted: 2 }])).to.deep.equal(unbroken)
     }
   })
 })

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { at, changeTexts, type Entry, type InputRecord, play, refresh, verdictsOf } from '#test/fixtures/book-inputs.ts'
 
 const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
-  Array.from({ length: count }, (_, place) => at(place + 1, price(place + 1)))
+  Array.from({ length: count }, (_, index) => at(index + 1, price(index + 1)))
 const hundred = items(100)
 const tenLeft = hundred.slice(0, 10)
 /** The first `count` of a hundred items at 100 times their price. */
@@ -42,7 +42,7 @@ const claims: { name: string; given: InputRecord[]; then: string[]; changes: num
       ...refresh(1, hundred),
       ...refresh(
         2,
-        items(100).map(({ price }, place) => at(place + 200, price ?? 0)),
+        items(100).map(({ price }, index) => at(index + 200, price ?? 0)),
       ),
     ],
     then: ['applied', 'quarantined collapsed'],

@@ -124,9 +124,9 @@ describe('book restart', () => {
 
   it('a killed and restored book says what one says that runs on, and keeps the same state', () => {
     fc.assert(
-      fc.property(input, kills, (records, places) => {
-        const [restarted, unbroken] = [runBook(records, places), runBook(records)]
-        expect(restarted, storyOf(records, places)).to.deep.equal(unbroken)
+      fc.property(input, kills, (records, killed) => {
+        const [restarted, unbroken] = [runBook(records, killed), runBook(records)]
+        expect(restarted, storyOf(records, killed)).to.deep.equal(unbroken)
       }),
       { numRuns: 3_000 },
     )
@@ -134,11 +134,11 @@ describe('book restart', () => {
 })
 
 /** The counterexample, one short line a record. */
-function storyOf(records: readonly InputRecord[], places: readonly Kill[]): string {
+function storyOf(records: readonly InputRecord[], killed: readonly Kill[]): string {
   const lines = records.map(({ event, value }, offset) => {
     const { provider, refresh_id, index, observed_at, market_hash_name, price, count, currency } = value
     const what = [refresh_id, index, market_hash_name, price, count, currency].filter(member => member !== undefined)
     return `${offset} ${event} ${provider} t${observed_at} ${what.join(' ')}`
   })
-  return [...lines, JSON.stringify(places)].join('\n')
+  return [...lines, JSON.stringify(killed)].join('\n')
 }

@@ -16,7 +16,7 @@ import {
 } from '#test/fixtures/book-inputs.ts'
 
 const items = (count: number, price: (item: number) => number = item => item * 100): Entry[] =>
-  Array.from({ length: count }, (_, place) => at(place + 1, price(place + 1)))
+  Array.from({ length: count }, (_, index) => at(index + 1, price(index + 1)))
 const ten = items(10)
 
 interface Claim {

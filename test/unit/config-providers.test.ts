@@ -242,8 +242,8 @@ describe('config: currencies, phases, markets', () => {
   })
 })
 
-function set(providers: Provider[], place: number, members: Partial<Provider>): void {
-  Object.assign(providers[place] as Provider, members)
+function set(providers: Provider[], index: number, members: Partial<Provider>): void {
+  Object.assign(providers[index] as Provider, members)
 }
 
 function inFolder(use: (folder: string) => void): void {

@@ -37,7 +37,7 @@ describe('the store of live rows', () => {
     expect([item.stamp, item.made]).to.deep.equal(['1:6', { entries: [], head: undefined }])
   })
 
-  it('gives the place of the item that was left alone the longest to a new one, and none while all are asked for', () => {
+  it('gives the slot of the item that was asked for the longest ago to a new one, and none while all are asked for', () => {
     clock = 0
     const store = openRowStore(2, now)
     store.put('a', '1:1', textOf({ p1: 1 }))

@@ -86,8 +86,8 @@ async function rowsOf(sink: StoredSink, changes: readonly PlacedChange[]): Promi
   }
   const open = SINKS[sink](keep)
   for (const [at, { partition, offset, change }] of changes.entries()) {
-    const place = { topic: 'bookChanges' as const, partition, offset, key: String(change.item_id) }
-    open.apply({ ...place, event: 'BookChanged', value: change, raw: Buffer.alloc(0), appendedAt: change.seen_at })
+    const position = { topic: 'bookChanges' as const, partition, offset, key: String(change.item_id) }
+    open.apply({ ...position, event: 'BookChanged', value: change, raw: Buffer.alloc(0), appendedAt: change.seen_at })
     if (at % CHANGES_IN_A_FLUSH === CHANGES_IN_A_FLUSH - 1) await open.flush(offset + 1)
   }
   await open.flush((changes.at(-1)?.offset ?? 0) + 1)

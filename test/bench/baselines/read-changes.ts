@@ -17,7 +17,7 @@ export interface WriteRequest extends OffsetStretch {
   environment: Place['environment']
 }
 
-/** A change with its place. */
+/** A change with its partition and offset. */
 export interface PlacedChange {
   partition: number
   offset: number
