@@ -4,12 +4,12 @@
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import type { Place } from './place.ts'
+import type { BenchPlatform } from './bench-platform.ts'
 
 const MAKERS = 4
 
 /** Makes as many keys, each of an account of its own. */
-export async function makeKeys({ config, log }: Place, count: number): Promise<string[]> {
+export async function makeKeys({ config, log }: BenchPlatform, count: number): Promise<string[]> {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'bench', log, connections: MAKERS })
   const keys: string[] = []

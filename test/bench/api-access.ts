@@ -4,10 +4,10 @@
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import type { Place } from './place.ts'
+import type { BenchPlatform } from './bench-platform.ts'
 
 /** Creates an account and returns its key. */
-export async function newKey({ config, log }: Place): Promise<string> {
+export async function newKey({ config, log }: BenchPlatform): Promise<string> {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'bench', log, connections: 1 })
   try {

@@ -6,7 +6,7 @@
  * bars.ts, not in the benchmarks.
  */
 import type { Log } from '#infra/runtime/log.ts'
-import type { Place } from './place.ts'
+import type { BenchPlatform } from './bench-platform.ts'
 import type { Stage } from './stage.ts'
 
 /** Which way a figure is better; null where neither is, as of a count that only describes the run. */
@@ -49,7 +49,7 @@ export interface BenchContext<S = Stage> {
   /** The market at full size on real servers, with the book alone running; asked for once. */
   stage(): Promise<S>
   /** A namespace without a market, of the benchmark's own, which closes it. */
-  place(): Promise<Place>
+  platform(): Promise<BenchPlatform>
   /** Aborts when the run is to end early. */
   readonly signal: AbortSignal
 }

@@ -16,10 +16,10 @@ import { stopTestServers, testServers } from '#test/harness/test-servers.ts'
 import { BARS } from './bars.ts'
 import { setBars } from './bars-file.ts'
 import type { Bench, Entry } from './bench.ts'
+import { openBenchPlatform } from './bench-platform.ts'
 import { BENCHES } from './benches.ts'
 import { compare, keepComparison, showComparison } from './compare.ts'
 import { judged, problemsOf } from './judge.ts'
-import { openPlace } from './place.ts'
 import { provenance } from './provenance.ts'
 import { keepResults, showResults } from './report.ts'
 import { runBenches } from './run-benches.ts'
@@ -124,7 +124,7 @@ async function measure(
     const entries = await runBenches(only ?? BENCHES, {
       context: { isQuick: quick, log, signal },
       openStage: say => openStage({ addresses, logs: join(logs, 'stage'), size, log, say }),
-      openPlace: name => openPlace({ addresses, log, logs: join(logs, name) }),
+      openBenchPlatform: name => openBenchPlatform({ addresses, log, logs: join(logs, name) }),
       step: text => progress.step(text),
       note: line => progress.note(line),
     })

@@ -10,9 +10,9 @@ import { type Keepable, keepStage } from './stage-keeper.ts'
 
 /** What the benchmarks of a run share. */
 export interface BenchRun<S extends Keepable> {
-  context: Omit<BenchContext<S>, 'say' | 'stage' | 'place'>
+  context: Omit<BenchContext<S>, 'say' | 'stage' | 'platform'>
   openStage(say: BenchContext['say']): Promise<S>
-  openPlace(name: string): ReturnType<BenchContext['place']>
+  openBenchPlatform(name: string): ReturnType<BenchContext['platform']>
   /** Says what is being done. */
   step(text: string): void
   /** A line that stays. */
@@ -22,7 +22,7 @@ export interface BenchRun<S extends Keepable> {
 /** Runs them all, or those before the signal; the lines of the result. */
 export async function runBenches<S extends Keepable>(
   benches: readonly Bench<S>[],
-  { context, openStage, openPlace, step, note }: BenchRun<S>,
+  { context, openStage, openBenchPlatform, step, note }: BenchRun<S>,
 ): Promise<Entry[]> {
   const entries: Entry[] = []
   let say = step
@@ -37,7 +37,7 @@ export async function runBenches<S extends Keepable>(
       const work = bench.run({
         ...context,
         say: text => say(text),
-        place: () => openPlace(bench.name),
+        platform: () => openBenchPlatform(bench.name),
         stage: () => keeper.handOut(!leavesStage),
       })
       entries.push(...(await untilStopped(work, context.signal)))

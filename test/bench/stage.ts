@@ -11,13 +11,13 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/group-lag.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
 import { openLagLook } from '#services/cli/wait-for-views.ts'
+import { type BenchPlatform, type BenchPlatformOptions, openBenchPlatform } from './bench-platform.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
-import { openPlace, type Place, type PlaceOptions } from './place.ts'
 import type { RoleProcess } from './role-process.ts'
 
 /** A loaded market and the book that holds it. */
-export interface Stage extends Place {
+export interface Stage extends BenchPlatform {
   readonly size: MarketSize
   readonly kafka: KafkaConnection
   readonly market: MarketLoad
@@ -48,7 +48,7 @@ const LOAD_LIMIT_MS = 300_000
 const WARM_UP = { providers: 4, share: 0.2, limitMs: 120_000 }
 
 /** How a stage is set. */
-export interface StageOptions extends PlaceOptions {
+export interface StageOptions extends BenchPlatformOptions {
   size: MarketSize
   say(text: string): void
 }
@@ -57,26 +57,26 @@ export interface StageOptions extends PlaceOptions {
 export async function openStage(options: StageOptions): Promise<Stage> {
   const { log, say, size } = options
   say('setting a namespace up')
-  const place = await openPlace(options)
-  const closers: (() => Promise<void>)[] = [() => place.close()]
+  const platform = await openBenchPlatform(options)
+  const closers: (() => Promise<void>)[] = [() => platform.close()]
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer()
   }
   try {
-    const kafka = connectKafka({ config: place.config, role: 'bench', log })
+    const kafka = connectKafka({ config: platform.config, role: 'bench', log })
     const reader = await openRangeReader(
       kafka,
       Object.values(topics).map(topic => kafka.namespace + topic.name),
     )
     closers.push(() => reader.close())
-    const look = await openLagLook(place.config, log)
+    const look = await openLagLook(platform.config, log)
     closers.push(() => look.close())
     const market = await openMarketLoad(kafka, size)
     closers.push(() => market.close())
     const judged = await watchJudged(kafka)
     closers.push(() => judged.close())
     await market.publishRates()
-    await place.role('book')
+    await platform.role('book')
     const total = (size.providers * size.items).toLocaleString('en')
     say(`loading the market: ${size.providers} providers, ${total} asks`)
     const { refreshes } = await market.publish(market.listings, 1)
@@ -89,15 +89,15 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         .filter(listing => listing !== undefined)
     }
     return {
-      ...place,
+      ...platform,
       ...{ size, kafka, market, judged, reader, close, someListings },
       async comeToRest() {
-        await place.stopAll()
-        await place.role('book')
+        await platform.stopAll()
+        await platform.role('book')
         const warmUp = await market.publish(someListings(0, WARM_UP.providers), WARM_UP.share)
         await judged.applied(warmUp.refreshes, WARM_UP.limitMs)
       },
-      book: () => place.role('book'),
+      book: () => platform.role('book'),
       ends: topic =>
         Promise.all(
           Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),

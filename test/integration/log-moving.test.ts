@@ -162,7 +162,8 @@ describe('replay and export', function () {
 
   /** The decoded records by the harness's own reader, with the log's times. */
   async function readDecoded() {
-    const times = new Map((await readAll(kafka, kafka.topicName('quotes'))).map(one => [positionOf(one), one.timestamp]))
+    const records = await readAll(kafka, kafka.topicName('quotes'))
+    const times = new Map(records.map(one => [positionOf(one), one.timestamp]))
     const good = await readTopic(kafka, 'quotes').catch(() => undefined)
     if (good) throw new Error('the poison is gone')
     return (await replayed({}))

@@ -39,7 +39,7 @@ async function outcomeOf(benches: readonly Bench<Market>[], signal = new AbortCo
       }
       return market
     },
-    openPlace: () => Promise.reject(new Error('no place is needed')),
+    openBenchPlatform: () => Promise.reject(new Error('no platform is needed')),
     step: () => {},
     note: text => seen.notes.push(text),
   })

@@ -11,11 +11,11 @@ import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
 import { answerAsBaseline, type Measured } from '../baseline.ts'
-import type { Place } from '../place.ts'
+import type { BenchPlatform } from '../bench-platform.ts'
 
 /** A stretch of market.quotes, from the last one's end. */
 export interface Stretch {
-  environment: Place['environment']
+  environment: BenchPlatform['environment']
   /** End offset of each partition. */
   ends: number[]
 }

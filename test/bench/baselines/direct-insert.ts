@@ -16,7 +16,7 @@ import { openHistorySink } from '#streams/history/sink.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import type { SinkRound } from '../sink-turns.ts'
 import { type StoredSink, storedRows } from '../stored-rows.ts'
-import { type PlacedChange, readChanges, type WriteRequest } from './read-changes.ts'
+import { type ReadChange, readChanges, type WriteRequest } from './read-changes.ts'
 
 const SINKS = { history: openHistorySink, candles: openCandleSink }
 const ROWS_IN_AN_INSERT = 100_000
@@ -71,7 +71,7 @@ async function insert(
 }
 
 /** The rows that a sink makes of changes, by table. */
-async function rowsOf(sink: StoredSink, changes: readonly PlacedChange[]): Promise<Map<string, TableRows>> {
+async function rowsOf(sink: StoredSink, changes: readonly ReadChange[]): Promise<Map<string, TableRows>> {
   const tables = new Map<string, TableRows>()
   const keep: Batcher = {
     async add(buffers) {

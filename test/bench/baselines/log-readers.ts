@@ -14,11 +14,11 @@ import { outputDestination } from '#services/cli/log-tools/destinations.ts'
 import { openLogAccess, rangesOf } from '#services/cli/log-tools/log-access.ts'
 import { play } from '#services/cli/log-tools/replay.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
-import type { Place } from '../place.ts'
+import type { BenchPlatform } from '../bench-platform.ts'
 
 /** What is read. */
 export interface ReadQuestion {
-  environment: Place['environment']
+  environment: BenchPlatform['environment']
   /** End offset of each partition. */
   ends: number[]
   /** A name that no question had before. */

@@ -9,28 +9,28 @@ import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import type { Place } from '../place.ts'
+import type { BenchPlatform } from '../bench-platform.ts'
 import type { OffsetStretch } from '../read-stretch.ts'
 
 /** What a baseline of a sink is asked to write. */
 export interface WriteRequest extends OffsetStretch {
-  environment: Place['environment']
+  environment: BenchPlatform['environment']
 }
 
 /** A change with its partition and offset. */
-export interface PlacedChange {
+export interface ReadChange {
   partition: number
   offset: number
   change: BookChanged
 }
 
 /** Reads the changes of a stretch, partition by partition. */
-export async function readChanges({ environment, from, to }: WriteRequest): Promise<PlacedChange[]> {
+export async function readChanges({ environment, from, to }: WriteRequest): Promise<ReadChange[]> {
   const log = openLog({ level: 'warn', name: 'baseline' })
   const kafka = connectKafka({ config: readConfig(environment), role: 'baseline', log })
   const topic = kafka.topicName('bookChanges')
   const reader = await openRangeReader(kafka, [topic])
-  const changes: PlacedChange[] = []
+  const changes: ReadChange[] = []
   try {
     for (const [partition, end] of to.entries()) {
       await reader.read({ topic, partition, from: from[partition] ?? 0, to: end }, async ({ offset, value }) => {

@@ -2,7 +2,7 @@
  * GET /prices/candles over a month of hours, with 20 million stored changes, beside the bare query that it rests on.
  *
  * The parts are made by ClickHouse itself, as many for an item as it is popular: 200 for most, over 5,000 for a few. Each
- * stands for at least one change. One request after the other, items of all kinds, a month of hours each. A place of its own,
+ * holds at least one change. One request after the other, items of all kinds, a month of hours each. A platform of its own,
  * since the live market has no part in it.
  */
 import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -12,8 +12,8 @@ import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
 import { PART_SHAPES, selectCandleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
+import type { BenchPlatform } from '../bench-platform.ts'
 import { figureEntry, ratioEntry, type Turn } from '../entry.ts'
-import type { Place } from '../place.ts'
 import { requireSome } from '../requirements.ts'
 import { settled } from '../settled.ts'
 import { median, percentile } from '../statistics.ts'
@@ -36,24 +36,24 @@ export const candleReads: Bench = {
   about: 'a month of 1h candles over 20 million stored changes, beside the bare query',
   async run(context) {
     context.say('setting a namespace up')
-    const place = await context.place()
+    const platform = await context.platform()
     try {
-      return await measure(context, place)
+      return await measure(context, platform)
     } finally {
-      await place.close()
+      await platform.close()
     }
   },
 }
 
-async function measure(context: BenchContext, place: Place): Promise<Entry[]> {
+async function measure(context: BenchContext, platform: BenchPlatform): Promise<Entry[]> {
   const itemIds = loadCatalog()
     .filter(({ phase }) => phase === null)
     .slice(0, context.isQuick ? ITEMS / 30 : ITEMS)
     .map(({ item_id }) => item_id)
-  const process = await place.role('api')
+  const process = await platform.role('api')
   await process.ready(READY_LIMIT_MS)
-  const parts = await fill(context, place, itemIds)
-  const headers = { authorization: `Bearer ${await newKey(place)}` }
+  const parts = await fill(context, platform, itemIds)
+  const headers = { authorization: `Bearer ${await newKey(platform)}` }
   const ids = spread(itemIds, context.isQuick ? READS / 10 : READS)
   let candles = 0
   const ask = async (itemId: number): Promise<void> => {
@@ -63,8 +63,8 @@ async function measure(context: BenchContext, place: Place): Promise<Entry[]> {
     if (!answer.ok) throw new Error(`candles answered ${answer.status}: ${text}`)
     candles += text.split('"t":').length - 1
   }
-  const reader = openReader(place.config.servers.clickhouseReadOnly, {
-    database: databaseName(place.config.namespace),
+  const reader = openReader(platform.config.servers.clickhouseReadOnly, {
+    database: databaseName(platform.config.namespace),
     name: 'bench',
   })
   const end_s = Math.floor(Date.now() / 1000 / HOUR_S) * HOUR_S
@@ -125,7 +125,7 @@ async function timed(read: (itemId: number) => Promise<void>, itemId: number): P
 }
 
 /** Fills the table with parts of the last month; returns how many there are. */
-async function fill(context: BenchContext, { config }: Place, ids: readonly number[]): Promise<number> {
+async function fill(context: BenchContext, { config }: BenchPlatform, ids: readonly number[]): Promise<number> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
   try {
     for (let from = 0; from < ids.length; from += ITEMS_IN_AN_INSERT) {

@@ -1,7 +1,7 @@
 /**
  * What 10,000 clients that only listen cost: memory and CPU of the role `feed`, alone in its process as it runs.
  *
- * Two connections of each of 5,000 keys, as many as a key may hold: keys are checked again and places renewed as in
+ * Two connections of each of 5,000 keys, as many as a key may hold: keys are checked again and leases renewed as in
  * production, and pings go out. Memory is the most that was seen after all had connected.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -25,13 +25,13 @@ export const feedIdle: Bench = {
   async run(context) {
     const size = context.isQuick ? 'quick' : 'full'
     const count = CLIENTS_MAX[size]
-    const place = await context.place()
+    const platform = await context.platform()
     const clients = startBaseline(CLIENTS)
     try {
-      const role = await place.role('feed')
+      const role = await platform.role('feed')
       await role.ready(READY_LIMIT_MS)
       context.say(`making ${count / PER_KEY} keys`)
-      const keys = await makeKeys(place, count / PER_KEY)
+      const keys = await makeKeys(platform, count / PER_KEY)
       const before = await role.figures()
       context.say(`connecting ${count} clients`)
       await clients.ask('connect', { port: Number(new URL(role.baseUrl).port), count, keys } satisfies FeedCrowd)
@@ -57,7 +57,7 @@ export const feedIdle: Bench = {
       ]
     } finally {
       await clients.stop()
-      await place.close()
+      await platform.close()
     }
   },
 }

@@ -15,8 +15,8 @@ import { makeKeys } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
 import type { ResumedCrowd, ResumingCrowd } from '../baselines/resuming-clients.ts'
 import type { Bench } from '../bench.ts'
+import type { BenchPlatform } from '../bench-platform.ts'
 import { figureEntry } from '../entry.ts'
-import type { Place } from '../place.ts'
 import type { RoleProcess } from '../role-process.ts'
 
 const CLIENTS = new URL('../baselines/resuming-clients.ts', import.meta.url)
@@ -36,20 +36,20 @@ export const feedResume: Bench = {
   about: '2,000 clients that resume at another gateway when theirs is killed',
   async run(context) {
     const count = COUNT[context.isQuick ? 'quick' : 'full']
-    const place = await context.place()
+    const platform = await context.platform()
     const clients = startBaseline(CLIENTS)
-    const undo: (() => unknown)[] = [() => place.close(), () => clients.stop()]
+    const undo: (() => unknown)[] = [() => platform.close(), () => clients.stop()]
     try {
-      const market = await openMarket(place)
+      const market = await openMarket(platform)
       undo.push(market.close)
       context.say(`making ${count} keys`)
-      const keys = await makeKeys(place, count)
-      const former = await startGateway(place, 'former')
+      const keys = await makeKeys(platform, count)
+      const former = await startGateway(platform, 'former')
       await clients.ask('connect', crowdOf(former, keys))
       await market.refreshes(REFRESHES.before)
-      const next = await startGateway(place, 'next')
+      const next = await startGateway(platform, 'next')
       const before = await next.figures()
-      const watch = watchConnections(next.pid, place.config.servers.kafka)
+      const watch = watchConnections(next.pid, platform.config.servers.kafka)
       undo.push(watch.stop)
       const ownConnections = watch.seen()
       await former.kill()
@@ -78,13 +78,13 @@ const crowdOf = ({ baseUrl }: RoleProcess, keys: readonly string[]): ResumingCro
   keys,
 })
 
-async function startGateway(place: Place, name: string): Promise<RoleProcess> {
-  const gateway = await place.start(`feed-${name}`, ['feed'])
+async function startGateway(platform: BenchPlatform, name: string): Promise<RoleProcess> {
+  const gateway = await platform.start(`feed-${name}`, ['feed'])
   await gateway.ready(READY_LIMIT_MS)
   return gateway
 }
 
-async function openMarket({ config, log }: Place) {
+async function openMarket({ config, log }: BenchPlatform) {
   const kafka = connectKafka({ config, role: 'bench', log })
   const catalog = await openCatalogReader(kafka)
   const items = catalog.items().slice(0, ITEMS)

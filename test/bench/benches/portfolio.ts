@@ -2,7 +2,7 @@
  * Portfolios at their size: the daily values of a ledger of 10,000 entries over five years, cold and page by page, and the
  * import of a file of 5 MB.
  *
- * A place of its own, since the live market has no part in it: 500 items that three providers close every other day, with
+ * A platform of its own, since the live market has no part in it: 500 items that three providers close every other day, with
  * the exchange rates of every day. Cold means that nothing of the ledger's version is known: each turn writes first.
  */
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -11,8 +11,8 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { largeLedger } from '#test/fixtures/malformed-csv.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
+import type { BenchPlatform } from '../bench-platform.ts'
 import { figureEntry } from '../entry.ts'
-import type { Place } from '../place.ts'
 import { requireSome } from '../requirements.ts'
 import { median, percentile } from '../statistics.ts'
 
@@ -30,29 +30,29 @@ export const portfolio: Bench = {
   about: 'daily values of a ledger of 10,000 entries over five years, and the import of 5 MB',
   async run(context) {
     context.say('setting a namespace up')
-    const place = await context.place()
+    const platform = await context.platform()
     try {
-      return await measure(context, place)
+      return await measure(context, platform)
     } finally {
-      await place.close()
+      await platform.close()
     }
   },
 }
 
-async function measure(context: BenchContext, place: Place): Promise<Entry[]> {
+async function measure(context: BenchContext, platform: BenchPlatform): Promise<Entry[]> {
   const today = Math.floor(Date.now() / DAY_MS)
   const items = loadCatalog()
     .filter(item => item.phase === null && !item.market_hash_name.includes(','))
     .slice(0, ITEMS)
   context.say('writing five years of closes')
   await writeCloses(
-    place,
+    platform,
     items.map(item => item.item_id),
     today,
   )
-  const api = await place.role('api')
+  const api = await platform.role('api')
   await api.ready(READY_LIMIT_MS)
-  const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(place))
+  const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(platform))
 
   context.say('importing the ledger')
   const id = await client.create()
@@ -95,7 +95,7 @@ async function measure(context: BenchContext, place: Place): Promise<Entry[]> {
 }
 
 /** Closes of every other day of three providers, and a rate for every day. */
-async function writeCloses({ config }: Place, itemIds: readonly number[], today: number): Promise<void> {
+async function writeCloses({ config }: BenchPlatform, itemIds: readonly number[], today: number): Promise<void> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'bench' })
   const day = `toDate(${today - DAYS} + 2 * (number % ${DAYS / 2}))`
   try {

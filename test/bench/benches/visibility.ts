@@ -4,7 +4,7 @@
  * 20 providers of 250 items refresh once a second each, 50 ms apart; every price moves every time, so all 5,000
  * are changes. Roles share processes as `make up` arranges them. REST: one price of each refresh is asked for
  * until it shows. Feed: every change counts. The clock starts at the time that the observation carries,
- * before it is published. It is measured on a platform that stands: the roles have started a moment before on an empty
+ * before it is published. It is measured on a running platform: the roles have started a moment before on an empty
  * Redis, and while the live view made its eight first snapshots of 150,000 lines each, half of REST took 4 to 12 s.
  */
 import { setTimeout as pause } from 'node:timers/promises'

@@ -1,8 +1,8 @@
 /**
- * A namespace of a benchmark's own on the servers, and roles that run in it as processes of their own.
+ * A platform of a benchmark's own: a namespace on the servers, and roles that run in it as processes of their own.
  *
- * Roles never share the measuring process's event loop. Invariant: whatever was started here has ended,
- * and the namespace is gone from the servers, when `close` resolves.
+ * Roles never share the measuring process's event loop. Everything that was started here has ended, and the namespace is gone
+ * from the servers, when `close` resolves.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
@@ -19,7 +19,7 @@ import { type RoleProcess, startRoleProcess } from './role-process.ts'
 import { writeUnlimitedTiers } from './unlimited-tiers.ts'
 
 /** A namespace on the servers and the processes in it. */
-export interface Place {
+export interface BenchPlatform {
   readonly config: PlatformConfig
   /** What gives a child process the same configuration. */
   readonly environment: Readonly<Record<string, string>>
@@ -36,8 +36,8 @@ export interface Place {
   close(): Promise<void>
 }
 
-/** Where a place is opened. */
-export interface PlaceOptions {
+/** Where a platform is opened. */
+export interface BenchPlatformOptions {
   addresses: ServerAddresses
   log: Log
   /** Folder in which the roles' logs stay after the run. */
@@ -45,7 +45,7 @@ export interface PlaceOptions {
 }
 
 /** Sets a fresh namespace up. */
-export async function openPlace({ addresses, log, logs }: PlaceOptions): Promise<Place> {
+export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformOptions): Promise<BenchPlatform> {
   rmSync(logs, { recursive: true, force: true })
   mkdirSync(logs, { recursive: true })
   const stateDir = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
@@ -61,7 +61,7 @@ export async function openPlace({ addresses, log, logs }: PlaceOptions): Promise
   const config = readConfig(environment)
   await setUp(config, log)
   const running = new Map<string, RoleProcess>()
-  const start: Place['start'] = async (name, roles, env = {}) => {
+  const start: BenchPlatform['start'] = async (name, roles, env = {}) => {
     const process = await startRoleProcess({ name, roles, environment: { ...environment, ...env }, logs })
     running.set(name, process)
     return process
