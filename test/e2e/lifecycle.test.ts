@@ -8,7 +8,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { eventually } from '#test/harness/eventually.ts'
-import { type Answer, findPlace, type PlatformPlace } from './platform-process.ts'
+import { type Answer, type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const START_LIMIT_MS = 240_000
 const END_LIMIT_MS = 60_000
@@ -17,11 +17,11 @@ const LINES_SHOWN = 8
 
 describe('a platform on one machine', function () {
   this.timeout(START_LIMIT_MS)
-  let place: PlatformPlace
+  let own: OwnPlatform
   let keys: Record<string, string>
 
   before(async () => {
-    place = await findPlace('empty')
+    own = await prepareOwnPlatform('empty')
     const feed = { side: 'ask', connector: 'simulated', interval_ms: 2_000, options: {} }
     const base = new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname
     const market = {
@@ -29,41 +29,41 @@ describe('a platform on one machine', function () {
       backfill: { days: 1, refreshes_per_day: 4 },
       feeds: ['provider_02', 'provider_05'].map(provider => ({ provider, ...feed })),
     }
-    writeFileSync(join(place.runDir, 'market.json'), JSON.stringify(market))
+    writeFileSync(join(own.runDir, 'market.json'), JSON.stringify(market))
   })
 
   after(async () => {
-    await place.command(['down'])
-    await place.command(['clean'])
-    rmSync(place.runDir, { recursive: true, force: true })
+    await own.command(['down'])
+    await own.command(['clean'])
+    rmSync(own.runDir, { recursive: true, force: true })
   })
 
-  const up = () => place.command(['up', '--detach'], { MARKET: join(place.runDir, 'market.json') })
+  const up = () => own.command(['up', '--detach'], { MARKET: join(own.runDir, 'market.json') })
 
   it('has live prices, candles and history when `up` returns', async () => {
     const { code, stderr, stdout } = await up()
     expect(code, stderr).to.equal(0)
-    keys = place.platform().keys
+    keys = own.platform().keys
     for (const key of Object.values(keys)) expect(stdout).to.include(key)
-    const prices = await place.get('/prices', { providers: 'provider_05', limit: 5 })
+    const prices = await own.get('/prices', { providers: 'provider_05', limit: 5 })
     expect(prices.status).to.equal(200)
     expect(prices.body.items).to.have.length(5)
     const item_id = prices.body.items[0].item_id
-    const candles = await place.get('/prices/candles', { item_id, interval: '1h', lookback: '48h' })
+    const candles = await own.get('/prices/candles', { item_id, interval: '1h', lookback: '48h' })
     expect(candles.body.data).not.to.have.length(0)
-    const history = await place.get('/prices/history', { item_id })
+    const history = await own.get('/prices/history', { item_id })
     expect(history.body.items).not.to.have.length(0)
   })
 
   it('announces itself in a file that only its owner can read', () => {
-    expect(statSync(join(place.runDir, 'platform.json')).mode & 0o777).to.equal(0o600)
-    const platform = place.platform()
-    expect(platform.base_url).to.equal(`http://127.0.0.1:${place.port}`)
+    expect(statSync(join(own.runDir, 'platform.json')).mode & 0o777).to.equal(0o600)
+    const platform = own.platform()
+    expect(platform.base_url).to.equal(`http://127.0.0.1:${own.port}`)
     expect(Object.keys(platform.services)).to.include.members(['book', 'live-view', 'api', 'feed', 'ingest'])
   })
 
   it('answers health checks and metrics in every process', async () => {
-    const urls = new Set(Object.values(place.platform().services).map(service => service.url))
+    const urls = new Set(Object.values(own.platform().services).map(service => service.url))
     for (const url of urls) {
       expect((await fetch(`${url}/readyz`)).status, url).to.equal(200)
       expect(await (await fetch(`${url}/metrics`)).text(), url).to.include('process_cpu_seconds_total')
@@ -72,29 +72,29 @@ describe('a platform on one machine', function () {
 
   it('is found again by a second `up`, and refused to another market', async () => {
     expect((await up()).code).to.equal(0)
-    const other = await place.command(['up', '--detach'], { MARKET: 'full' })
+    const other = await own.command(['up', '--detach'], { MARKET: 'full' })
     expect(other.code).to.equal(1)
     expect(other.stderr).to.match(/make down/)
   })
 
   it('restarts a role that is killed', async () => {
-    const { pid, url } = place.platform().services.book ?? { pid: 0, url: '' }
+    const { pid, url } = own.platform().services.book ?? { pid: 0, url: '' }
     process.kill(pid, 'SIGKILL')
-    const log = join(place.runDir, 'logs', 'platform.log')
+    const log = join(own.runDir, 'logs', 'platform.log')
     await eventually(() => readFileSync(log, 'utf8').includes('book ended (SIGKILL)'), END_LIMIT_MS, 'the restart')
     const again = await eventually(
-      () => [place.platform().services.book].find(book => book !== undefined && book.pid !== pid && book.url !== url),
+      () => [own.platform().services.book].find(book => book !== undefined && book.pid !== pid && book.url !== url),
       END_LIMIT_MS,
       'the announcement of the new process',
     )
     expect((await fetch(`${again.url}/healthz`)).status).to.equal(200)
-    expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
+    expect((await own.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
   })
 
   it('starts servers again that are killed, and goes on', async () => {
-    const log = join(place.runDir, 'logs', 'platform.log')
+    const log = join(own.runDir, 'logs', 'platform.log')
     for (const name of ['kafka', 'redis']) {
-      const note = join(place.runDir, 'servers', 'pids', `${name}.json`)
+      const note = join(own.runDir, 'servers', 'pids', `${name}.json`)
       // Servers in containers are Docker's to start again.
       if (!existsSync(note)) continue
       process.kill(JSON.parse(readFileSync(note, 'utf8')).pid, 'SIGKILL')
@@ -105,8 +105,8 @@ describe('a platform on one machine', function () {
       }
       await eventually(isBack, END_LIMIT_MS, `${name} to be started again`)
     }
-    expect((await place.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
-    const answers = () => place.get('/prices', { providers: 'provider_05', limit: 1 })
+    expect((await own.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
+    const answers = () => own.get('/prices', { providers: 'provider_05', limit: 1 })
     const updatedAt = (await eventually(async () => updatedIn(await answers()), END_LIMIT_MS, 'prices')) as string
     await eventually(async () => updatedIn(await answers()) !== updatedAt, END_LIMIT_MS, 'a later refresh')
   })
@@ -116,43 +116,43 @@ describe('a platform on one machine', function () {
     status === 200 ? body.items[0].last_updated : undefined
 
   it('leaves nothing when it is killed, and starts again with the same keys and data', async () => {
-    const owner = JSON.parse(readFileSync(join(place.runDir, 'supervisor', 'owner.json'), 'utf8')) as { pid: number }
-    const before = await place.get('/prices/history', { item_id: await anItem(), limit: 1000 })
+    const owner = JSON.parse(readFileSync(join(own.runDir, 'supervisor', 'owner.json'), 'utf8')) as { pid: number }
+    const before = await own.get('/prices/history', { item_id: await anItem(), limit: 1000 })
     process.kill(owner.pid, 'SIGKILL')
-    await eventually(() => place.remaining().length === 0, END_LIMIT_MS, 'the end of all processes')
+    await eventually(() => own.remaining().length === 0, END_LIMIT_MS, 'the end of all processes')
     const { code, stderr } = await up()
     expect(code, stderr).to.equal(0)
-    expect(place.platform().keys).to.deep.equal(keys)
-    const again = await place.get('/prices/history', { item_id: await anItem(), limit: 1000 })
+    expect(own.platform().keys).to.deep.equal(keys)
+    const again = await own.get('/prices/history', { item_id: await anItem(), limit: 1000 })
     expect(again.body.items).to.deep.include.members(before.body.items)
   })
 
   const anItem = async (): Promise<number> =>
-    (await place.get('/prices', { providers: 'provider_05', limit: 1 })).body.items[0].item_id
+    (await own.get('/prices', { providers: 'provider_05', limit: 1 })).body.items[0].item_id
 
   it('ends with `down`, which says so, and leaves neither process nor announcement', async () => {
-    const { code, stderr } = await place.command(['down'])
+    const { code, stderr } = await own.command(['down'])
     expect(code).to.equal(0)
     expect(stderr).to.include('stopped: the platform')
-    expect(place.remaining()).to.deep.equal([])
-    expect(() => place.platform()).to.throw(/ENOENT/)
-    expect((await place.command(['down'])).stderr).to.include('nothing was running')
+    expect(own.remaining()).to.deep.equal([])
+    expect(() => own.platform()).to.throw(/ENOENT/)
+    expect((await own.command(['down'])).stderr).to.include('nothing was running')
   })
 
   it('says in one line that no platform runs', async () => {
-    const { code, stderr } = await place.command(['lag'])
+    const { code, stderr } = await own.command(['lag'])
     expect(code).to.equal(69)
     expect(stderr).to.match(/^marketlog: .*make up/)
   })
 
   it('refuses a port that somebody else holds, and leaves nothing', async () => {
     const holder = createServer()
-    await new Promise<void>(resolve => holder.listen({ port: place.port, host: '127.0.0.1' }, resolve))
+    await new Promise<void>(resolve => holder.listen({ port: own.port, host: '127.0.0.1' }, resolve))
     try {
       const { code, stderr } = await up()
       expect(code).to.equal(73)
-      expect(stderr).to.include(`port ${place.port} cannot be used`)
-      expect(place.remaining()).to.deep.equal([])
+      expect(stderr).to.include(`port ${own.port} cannot be used`)
+      expect(own.remaining()).to.deep.equal([])
     } finally {
       await new Promise(resolve => holder.close(resolve))
     }

@@ -14,7 +14,7 @@ import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 import { refreshesOf } from './log-reader.ts'
-import { findPlace, type PlatformPlace } from './platform-process.ts'
+import { type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const LIMIT_MS = 240_000
 const HOUR_MS = 3_600_000
@@ -29,7 +29,7 @@ const instant = (at: number): string => new Date(at).toISOString()
 
 describe('recorded refreshes', function () {
   this.timeout(LIMIT_MS)
-  let place: PlatformPlace
+  let own: OwnPlatform
   let random: SeededRandom
   let expected: Expected
   let sample: number[]
@@ -37,25 +37,25 @@ describe('recorded refreshes', function () {
 
   before(async () => {
     random = seededRandom('sample of items')
-    place = await findPlace('empty')
-    const { code, stderr } = await place.command(['up', '--detach'])
+    own = await prepareOwnPlatform('empty')
+    const { code, stderr } = await own.command(['up', '--detach'])
     expect(code, stderr).to.equal(0)
-    const { base_url, keys } = place.platform()
+    const { base_url, keys } = own.platform()
     feed = await openSse(`${base_url}/v1/feed/prices?providers=provider_02`, { key: keys.quant })
     await feed.event(({ event }) => event === 'ready', 10_000)
     const now = Math.floor(Date.now() / 1000) * 1000
     await publish('provider_02', 'ask', { from: now - 6 * HOUR_MS, factor: 1, currency: 'USD' })
     await publish('provider_05', 'ask', { from: now - 6 * HOUR_MS + 600_000, factor: 7.07, currency: 'CNY' })
     await publish('provider_02', 'bid', { from: now - 6 * HOUR_MS, factor: 0.8, currency: 'EUR' })
-    expect((await place.command(['lag', '--wait', '--timeout', '120'])).code).to.equal(0)
-    expected = foldRefreshes(await refreshesOf(place.platform()))
+    expect((await own.command(['lag', '--wait', '--timeout', '120'])).code).to.equal(0)
+    expected = foldRefreshes(await refreshesOf(own.platform()))
     sample = random.shuffle([...rows('ask', 'provider_02').keys()]).slice(0, SAMPLE)
   })
 
   after(async () => {
     feed?.close()
-    await place?.command(['clean'])
-    if (place) rmSync(place.runDir, { recursive: true, force: true })
+    await own?.command(['clean'])
+    if (own) rmSync(own.runDir, { recursive: true, force: true })
   })
 
   /** Real refreshes, an hour and a half apart, at times that all views still keep; some names come and go. */
@@ -64,7 +64,7 @@ describe('recorded refreshes', function () {
     side: 'ask' | 'bid',
     { from, factor, currency }: { from: number; factor: number; currency: string },
   ): Promise<void> {
-    const dir = join(place.runDir, `${provider}-${side}`)
+    const dir = join(own.runDir, `${provider}-${side}`)
     mkdirSync(dir)
     for (const [at, refresh] of readRefreshes().slice(0, 4).entries()) {
       const names = Object.entries(refresh.prices).slice(at * 20, at * 20 + NAMES)
@@ -73,7 +73,7 @@ describe('recorded refreshes', function () {
       const file = gzipSync(JSON.stringify({ ...refresh, currency, refreshed_at, prices }))
       writeFileSync(join(dir, `${refreshed_at.replaceAll(':', '-')}.json.gz`), file)
     }
-    const { code, stderr } = await place.command([
+    const { code, stderr } = await own.command([
       'ingest',
       'recorded',
       '--provider',
@@ -99,7 +99,7 @@ describe('recorded refreshes', function () {
     it(`are listed whole as ${side}s of ${provider}`, async () => {
       const listed: Record<string, unknown>[] = []
       for (let offset = 0; offset === listed.length; offset += PAGE) {
-        const { status, body } = await place.get(path, { providers: provider, limit: PAGE, offset })
+        const { status, body } = await own.get(path, { providers: provider, limit: PAGE, offset })
         expect(status).to.equal(200)
         expect(body.pagination.total).to.equal(rows(side, provider).size)
         listed.push(...body.items)
@@ -119,7 +119,7 @@ describe('recorded refreshes', function () {
     it(`make the candles of ${interval} that the rules ask for`, async () => {
       for (const item_id of sample) {
         const start = instant(Date.now() - 48 * HOUR_MS)
-        const { status, body } = await place.get('/prices/candles', { item_id, interval, start })
+        const { status, body } = await own.get('/prices/candles', { item_id, interval, start })
         expect(status).to.equal(200)
         const wanted = modelCandles(asksOf(item_id) as BookChanged[], intervalMs).map(
           ({ t, o, h, l, c, v, q, ...rest }) => ({
@@ -135,7 +135,7 @@ describe('recorded refreshes', function () {
   it('make the history of an item, newest first', async () => {
     const names = await displayNames()
     for (const item_id of sample) {
-      const { status, body } = await place.get('/prices/history', { item_id, limit: PAGE })
+      const { status, body } = await own.get('/prices/history', { item_id, limit: PAGE })
       expect(status).to.equal(200)
       const wanted = asksOf(item_id)
         .filter(({ change }) => change !== 'removed')
@@ -172,7 +172,7 @@ describe('recorded refreshes', function () {
   })
 
   async function displayNames(): Promise<Map<string, string>> {
-    const { body } = await place.get('/providers')
+    const { body } = await own.get('/providers')
     return new Map(Object.entries(body as Record<string, { key: string }>).map(([name, { key }]) => [key, name]))
   }
 })

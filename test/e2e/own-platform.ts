@@ -2,8 +2,8 @@
  * A whole platform as a user starts it: through the command line, with a run directory and a port of its own.
  *
  * Starts `marketlog up --detach` and other commands as child processes, removes the run directory at the end.
- * Invariant: addresses of the test run's own servers never reach it, so it provides its own; `remaining` finds every
- * process that names the run directory, whatever started it.
+ * Addresses of the test run's own servers never reach it, so it provides its own; `remaining` finds every process that
+ * names the run directory.
  */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -12,8 +12,8 @@ import { join } from 'node:path'
 import type { PlatformFile } from '#services/cli/run-directory.ts'
 import { type Finished, runCommand } from '#test/harness/run-command.ts'
 
-/** A platform's place: directory, port and the commands that work on it. */
-export interface PlatformPlace {
+/** A platform of a test's own: directory, port and the commands that work on it. */
+export interface OwnPlatform {
   readonly runDir: string
   readonly port: number
   /** Runs a command of `marketlog` to its end. */
@@ -35,8 +35,8 @@ export interface Answer {
 
 const KEPT_VARIABLES = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLOG_CACHE', 'MARKETLOG_INSTALL', 'LANG']
 
-/** Finds a place; nothing runs there yet. */
-export async function findPlace(market: string): Promise<PlatformPlace> {
+/** Prepares a directory and a port; nothing runs yet. */
+export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
   const runDir = mkdtempSync(join(tmpdir(), 'marketlog-e2e-'))
   const port = await freePort()
   const kept = Object.fromEntries(
