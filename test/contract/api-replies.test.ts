@@ -13,7 +13,7 @@ import { salesQuery, salesReply } from '#schemas/api/sales.ts'
 import { healthKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { makeChanges, makeSales, storeChanges, storeSales } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const isCurrency = () => true
@@ -100,7 +100,7 @@ const ROUTES: {
 
 describe('answers of the query service', () => {
   const platform = useServers()
-  const place = useClickhouse(platform)
+  const clickhouse = useClickhouse(platform)
   let scenario: ApiScenario
 
   before('everything that the service reads', async function () {
@@ -113,8 +113,8 @@ describe('answers of the query service', () => {
       now: Date.now(),
       days: 4,
     }
-    await storeChanges(place, makeChanges(random, { ...scope, count: 400 }))
-    await storeSales(place, makeSales(random, { ...scope, count: 200 }))
+    await storeChanges(clickhouse, makeChanges(random, { ...scope, count: 400 }))
+    await storeSales(clickhouse, makeSales(random, { ...scope, count: 200 }))
     const health: StoredHealth = {
       last_completed_at: Date.now(),
       last_checked_at: Date.now(),

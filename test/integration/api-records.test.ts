@@ -14,7 +14,7 @@ import {
   storeRates,
 } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
 
@@ -25,7 +25,7 @@ const iso = (instant: number): string => new Date(instant).toISOString()
 
 describe('stored records', () => {
   const platform = useServers()
-  const place = useClickhouse(platform)
+  const clickhouse = useClickhouse(platform)
   const now = Date.now()
   let scenario: ApiScenario
   let changes: StoredChange[]
@@ -37,8 +37,8 @@ describe('stored records', () => {
     const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)
     changes = makeChanges(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 1_500 })
-    await storeChanges(place, changes)
-    await storeRates(place, rateDays)
+    await storeChanges(clickhouse, changes)
+    await storeRates(clickhouse, rateDays)
   })
   after('end of the market', () => scenario.close())
 
@@ -230,7 +230,7 @@ describe('stored records', () => {
       const [last] = changes.filter(change => change.item_id === item_id && change.side === 'ask').sort(order)
       const found = await pages(`item_id=${item_id}&limit=40`, async page => {
         const added = { ...(last as StoredChange), seen_at: Date.now(), offset: 1_000_000 + page }
-        await storeChanges(place, [added])
+        await storeChanges(clickhouse, [added])
       })
       expect(found).to.deep.equal(expected)
     })

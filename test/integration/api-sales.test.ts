@@ -12,7 +12,7 @@ import {
   storeSales,
 } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const PROVIDERS = ['provider_02', 'provider_03', 'provider_07', 'provider_12', 'provider_41']
@@ -20,7 +20,7 @@ const iso = (instant: number): string => new Date(instant).toISOString()
 
 describe('GET /sales', () => {
   const platform = useServers()
-  const place = useClickhouse(platform)
+  const clickhouse = useClickhouse(platform)
   const now = Date.now()
   const rateDays = makeRateDays(now)
   let scenario: ApiScenario
@@ -32,8 +32,8 @@ describe('GET /sales', () => {
     const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)
     sales = makeSales(random, { itemIds, providers: PROVIDERS, now, days: 8, count: 800 })
-    await storeSales(place, sales)
-    await storeRates(place, rateDays)
+    await storeSales(clickhouse, sales)
+    await storeRates(clickhouse, rateDays)
   })
   after('end of the market', () => scenario.close())
 
@@ -157,7 +157,7 @@ describe('GET /sales', () => {
     const { full } = scenario.items
     const added = makeSales(scenario.random, { itemIds: [full.item_id], providers: PROVIDERS, now, days: 1, count: 5 })
     const late = added.map((sale, i) => ({ ...sale, sold_at: now + i, sale_id: `late-${i}` }))
-    await storeSales(place, late, 10_000)
+    await storeSales(clickhouse, late, 10_000)
     const rest = await pages('limit=100', first.pagination.next_cursor)
     expect([...first.items, ...rest]).to.deep.equal(expected)
   })

@@ -8,7 +8,7 @@ import type { BinaryInsert, ClickhouseWriter } from '#infra/clickhouse/clickhous
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { fxDays } from '#schemas/views/clickhouse/fx-days.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 

@@ -15,9 +15,9 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -42,7 +42,7 @@ type ItemRow = z.infer<typeof marketItemsReply>['data']['items'][number]
 describe('market analytics on real refreshes', function () {
   this.timeout(LIMIT_MS)
   const platform = useServers()
-  const place = useClickhouse(platform)
+  const clickhouse = useClickhouse(platform)
   const random = seededRandom('market analytics')
   const supply = loadSupply()
   const reference = loadAnalytics().liquidity
@@ -68,7 +68,7 @@ describe('market analytics on real refreshes', function () {
     const log_ = (await readTopic(kafka, 'bookChanges')).map(({ value }) => value)
     model = new MarketModel(log_)
     sales = salesOf(model.itemIds.slice(0, 40))
-    await storeSales(place, sales)
+    await storeSales(clickhouse, sales)
     const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
       name: 'test',
       log,

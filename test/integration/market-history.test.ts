@@ -20,8 +20,8 @@ import { openHistorySink } from '#streams/history/sink.ts'
 import { convertedAt, makeChanges, makeRateDays, type StoredChange, storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { changeOf } from '#test/fixtures/book-change-sequences.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -35,7 +35,7 @@ type Chart = z.infer<typeof historyChartReply>
 describe('daily history', function () {
   this.timeout(LIMIT_MS)
   const platform = useServers()
-  const place = useClickhouse(platform)
+  const clickhouse = useClickhouse(platform)
   const today = Math.floor(Date.now() / DAY) * DAY
   const day = (ago: number): string => new Date(today - ago * DAY).toISOString().slice(0, 10)
   const second = (ago: number): number => (today - ago * DAY) / 1000
@@ -49,7 +49,7 @@ describe('daily history', function () {
     this.timeout(120_000)
     scenario = await openApiScenario(platform, 0)
     kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
-    await storeRates(place, rateDays)
+    await storeRates(clickhouse, rateDays)
     await platform.startRoles(['history', 'candles'])
     spaced = scenario.catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem
     ruby = scenario.catalog.find(item => item.phase === 'Ruby') as CatalogItem
@@ -190,7 +190,7 @@ describe('daily history', function () {
         }),
         ...{ price: 650, currency: 'CNY' },
       }
-      await write(openHistorySink(place.batcher), [changeRecord(change, 7)])
+      await write(openHistorySink(clickhouse.batcher), [changeRecord(change, 7)])
       const { series } = await chart(`item_id=${unlisted.item_id}&currency=CNY`)
       expect(series[0]?.data.map(({ price }) => price)).to.deep.equal([650, 650, 800])
     })
@@ -225,7 +225,7 @@ describe('daily history', function () {
       const scope = { itemIds: ids, providers: PROVIDERS, now: Date.now(), days: 60 }
       changes = makeChanges(scenario.random, { ...scope, count: 400 })
       await write(
-        openHistorySink(place.batcher),
+        openHistorySink(clickhouse.batcher),
         changes.map(change => changeRecord(change, change.offset, change.partition)),
       )
     })

@@ -6,7 +6,6 @@ import { expect } from 'chai'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { useClickhouse } from '#test/fixtures/clickhouse-place.ts'
 import {
   type Close,
   type Closes,
@@ -19,6 +18,7 @@ import {
   worthOn,
 } from '#test/fixtures/daily-closes.ts'
 import { loadPriceHistory, type PriceHistory } from '#test/fixtures/price-history.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -47,7 +47,7 @@ interface Trade {
 describe('daily values', function () {
   this.timeout(240_000)
   const platform = useServers()
-  const place = useClickhouse(platform)
+  const clickhouse = useClickhouse(platform)
   let scenario: ApiScenario
   let random: SeededRandom
   let closes: Closes
@@ -75,8 +75,8 @@ describe('daily values', function () {
     )
     scenario = await openApiScenario(platform, 5)
     key = (await createAccountWithKey(scenario.database, { tier: 'quant' })).key
-    await storeCloses(place, closes)
-    await storeRates(place, Object.fromEntries(rates))
+    await storeCloses(clickhouse, closes)
+    await storeRates(clickhouse, Object.fromEntries(rates))
   })
   after('end of the market', () => scenario.close())
 
