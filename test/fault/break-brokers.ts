@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { type ClusterControl, openClusterControl } from '#test/harness/cluster-control.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { OwnBroker } from '#test/harness/own-cluster.ts'
-import type { ClusterPlace } from '#test/harness/use-cluster.ts'
+import type { TestCluster } from '#test/harness/use-cluster.ts'
 import type { BrokerFault, FaultKind } from './broker-fault-plan.ts'
 
 /** How long brokers are broken: until both are reached. */
@@ -38,7 +38,7 @@ const GROUPS = '__consumer_offsets'
 const TRANSACTIONS = '__transaction_state'
 
 interface Actor {
-  place: ClusterPlace
+  place: TestCluster
   control: ClusterControl
   fault: BrokerFault
   broker: OwnBroker
@@ -48,7 +48,7 @@ interface Actor {
 
 /** Carries faults out until the limits are reached. */
 export async function breakBrokers(
-  place: ClusterPlace,
+  place: TestCluster,
   plan: Iterable<BrokerFault>,
   limits: BreakLimits,
 ): Promise<FaultReport> {
@@ -115,7 +115,7 @@ const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
 }
 
 const topicsOf = async (control: ClusterControl, isWanted: (name: string) => boolean): Promise<string[]> =>
-  [...new Set((await control.look()).map(({ topic }) => topic))].filter(isWanted).sort()
+  [...new Set((await control.partitions()).map(({ topic }) => topic))].filter(isWanted).sort()
 
 /** All leaders of the topics go to another broker. */
 async function move({ place, control, fault, moved }: Actor, topics: readonly string[]): Promise<void> {
@@ -147,10 +147,10 @@ async function freeze({ place, control, fault, broker }: Actor): Promise<void> {
 }
 
 /** Resolves when another broker sees it in no list of replicas in sync, and leading nothing. */
-async function leftOut(place: ClusterPlace, control: ClusterControl, id: number): Promise<void> {
+async function leftOut(place: TestCluster, control: ClusterControl, id: number): Promise<void> {
   const other = place.cluster.brokers.find(broker => broker.id !== id)?.id
   const isOut = async (): Promise<boolean> =>
-    (await control.look(other)).every(({ leader, inSync }) => leader !== id && !inSync.includes(id))
+    (await control.partitions(other)).every(({ leader, inSync }) => leader !== id && !inSync.includes(id))
   await eventually(isOut, DONE_LIMIT_MS, `broker ${id} to be left out`)
 }
 

@@ -20,7 +20,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
-import type { TestPlace } from '#test/harness/use-servers.ts'
+import type { TestNamespace } from '#test/harness/use-servers.ts'
 import { deliveriesLeft, type Owner, rulesToRelay } from './alert-ledgers.ts'
 import { alertNear } from './alert-load.ts'
 import type { PlainRule } from './alert-truth.ts'
@@ -44,7 +44,7 @@ export interface ScenarioOptions {
 /** A scenario: who takes part; nothing is published yet. */
 export interface PlatformScenario {
   readonly options: ScenarioOptions
-  readonly place: TestPlace
+  readonly place: TestNamespace
   readonly random: SeededRandom
   readonly kafka: KafkaConnection
   readonly database: Database
@@ -95,7 +95,7 @@ const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.intege
 
 /** Opens a scenario; all roles but ingest are starting when it resolves. */
 export async function openPlatformScenario(
-  place: TestPlace,
+  place: TestNamespace,
   random: SeededRandom,
   options: ScenarioOptions,
 ): Promise<PlatformScenario> {
@@ -129,7 +129,7 @@ export async function openPlatformScenario(
 }
 
 /** An account whose alerts reach one destination. */
-async function openOwner(place: TestPlace, database: Database, url: string): Promise<Owner> {
+async function openOwner(place: TestNamespace, database: Database, url: string): Promise<Owner> {
   const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
   await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
   const box = openSealedBox(place.config.secretKey ?? '')

@@ -10,7 +10,7 @@ import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
-import type { TestPlace } from '#test/harness/use-servers.ts'
+import type { TestNamespace } from '#test/harness/use-servers.ts'
 import { type Kept, keepRunning, SAYS_WHY } from './keep-running.ts'
 
 /** Stands in for what is outside of the platform, and keeps nothing. */
@@ -40,8 +40,12 @@ export interface PlatformOptions {
   readyLimitMs: number
 }
 
-/** Starts all roles but ingest on a place's servers. */
-export function startWholePlatform(place: TestPlace, random: SeededRandom, options: PlatformOptions): WholePlatform {
+/** Starts all roles but ingest on the servers of a namespace. */
+export function startWholePlatform(
+  place: TestNamespace,
+  random: SeededRandom,
+  options: PlatformOptions,
+): WholePlatform {
   const { readyLimitMs, twice } = options
   const market = join(place.config.stateDir, 'market.json')
   writeFileSync(market, options.market)

@@ -7,7 +7,7 @@
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { electPreferredLeaders } from './elect-leaders.ts'
 import { eventually } from './eventually.ts'
-import type { ClusterPlace } from './use-cluster.ts'
+import type { TestCluster } from './use-cluster.ts'
 
 /** A partition as a broker sees it. */
 export interface SeenPartition {
@@ -21,7 +21,7 @@ export interface SeenPartition {
 /** A cluster's leaders in a test's hands. */
 export interface ClusterControl {
   /** All partitions, the brokers' own topics included, as one broker sees them; the first that answers unless one is named. */
-  look(broker?: number): Promise<SeenPartition[]>
+  partitions(broker?: number): Promise<SeenPartition[]>
   /** Resolves when the cluster is whole; what is missing is the reason when the limit is over. */
   whole(limitMs: number): Promise<void>
   /** Makes another replica of each partition its preferred one and elects it; resolves with how many partitions have moved. */
@@ -31,7 +31,7 @@ export interface ClusterControl {
 const ASK_LIMIT_MS = 2_000
 
 /** Opens the control of a file's cluster. */
-export function openClusterControl(place: ClusterPlace): ClusterControl {
+export function openClusterControl(place: TestCluster): ClusterControl {
   const connect = (brokers: string[]): KafkaConnection => {
     const { config, log } = place
     const kafka = { ...config.kafka, tls: undefined, sasl: undefined }
@@ -46,7 +46,7 @@ export function openClusterControl(place: ClusterPlace): ClusterControl {
     return work(admin).finally(() => admin.disconnect())
   }
   /** A new client asks the one broker that it was given. */
-  const lookAt = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
+  const readPartitions = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
     ask(kafka, async admin => {
       const { topics } = await admin.fetchTopicMetadata()
       return topics.flatMap(({ name: topic, partitions }) =>
@@ -55,16 +55,16 @@ export function openClusterControl(place: ClusterPlace): ClusterControl {
         })),
       )
     })
-  const look: ClusterControl['look'] = broker =>
-    lookAt(broker === undefined ? all : connect([place.cluster.plain[broker - 1] as string]))
+  const seenBy: ClusterControl['partitions'] = broker =>
+    readPartitions(broker === undefined ? all : connect([place.cluster.plain[broker - 1] as string]))
 
   return {
-    look,
+    partitions: seenBy,
     async whole(limitMs) {
       const isWhole = async (): Promise<boolean> => {
         const counts = new Set<number>()
         for (const { id } of place.cluster.brokers) {
-          const seen = await look(id)
+          const seen = await seenBy(id)
           const broken = seen.filter(({ leader, replicas, inSync }) => leader < 0 || inSync.length < replicas.length)
           const [first] = broken
           if (first) throw new Error(`broker ${id} sees ${broken.length} partitions short, ${JSON.stringify(first)}`)
@@ -76,7 +76,7 @@ export function openClusterControl(place: ClusterPlace): ClusterControl {
       await eventually(isWhole, limitMs, 'all replicas to be in sync')
     },
     async moveLeaders(topics, next, limitMs) {
-      const before = (await look()).filter(({ topic }) => topics.includes(topic))
+      const before = (await seenBy()).filter(({ topic }) => topics.includes(topic))
       const wanted = before.map(one => ({ ...one, to: next(one.leader) }))
       const byTopic = [...Map.groupBy(wanted, ({ topic }) => topic)]
       await ask(all, admin =>
@@ -91,7 +91,7 @@ export function openClusterControl(place: ClusterPlace): ClusterControl {
       )
       await electPreferredLeaders(all, new Map(byTopic.map(([topic, own]) => [topic, own.map(one => one.partition)])))
       const isMoved = async (): Promise<boolean> => {
-        const now = new Map((await look()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
+        const now = new Map((await seenBy()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
         const late = wanted.find(({ topic, partition, to }) => now.get(`${topic}-${partition}`) !== to)
         if (late) throw new Error(`${late.topic}-${late.partition} is not led by ${late.to}`)
         return true

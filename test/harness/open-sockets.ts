@@ -33,7 +33,7 @@ function inodeOf(pid: number, fd: string): string | undefined {
   }
 }
 
-/** A look at connections again and again. */
+/** Counts connections again and again. */
 export interface ConnectionWatch {
   /** Most at a time. */
   most(): number
@@ -42,19 +42,19 @@ export interface ConnectionWatch {
   stop(): void
 }
 
-const LOOK_EVERY_MS = 25
+const COUNT_EVERY_MS = 25
 
-/** Looks at a process's connections to Kafka from now on. */
+/** Counts a process's connections to Kafka from now on. */
 export function watchConnections(pid: number, addresses: readonly string[]): ConnectionWatch {
   const ports = new Set(addresses.map(address => Number(address.slice(address.lastIndexOf(':') + 1))))
   const seen = new Set<number>()
   let most = 0
-  const look = (): void => {
+  const count = (): void => {
     const open = connectionsTo(pid, ports)
     most = Math.max(most, open.size)
     for (const port of open) seen.add(port)
   }
-  look()
-  const timer = setInterval(look, LOOK_EVERY_MS)
+  count()
+  const timer = setInterval(count, COUNT_EVERY_MS)
   return { most: () => most, seen: () => seen.size, stop: () => clearInterval(timer) }
 }

@@ -1,7 +1,7 @@
 /**
  * What a test file calls that owns a cluster: three brokers behind proxies, TLS and credentials everywhere, a namespace of its own.
  *
- * The other servers are those of the run; the registry stands behind a proxy that asks for credentials. Files that use it break
+ * The other servers are those of the run; the registry is behind a proxy that asks for credentials. Files that use it break
  * brokers, so no other file shares them. What it has started has ended after the file's last test.
  */
 import { randomBytes } from 'node:crypto'
@@ -21,7 +21,7 @@ import { basicOf, openRegistryProxy, type RegistryProxy } from './registry-proxy
 import { removeNamespace } from './remove-namespace.ts'
 import { spawnRole } from './spawn-role.ts'
 import { testServers } from './test-servers.ts'
-import type { TestPlace } from './use-servers.ts'
+import type { TestNamespace } from './use-servers.ts'
 
 const START_LIMIT_MS = 300_000
 const REGISTRY_USER = 'registry-reader'
@@ -29,7 +29,7 @@ const REGISTRY_USER = 'registry-reader'
 export const REGISTRY_TOKEN = 'token-of-the-registry'
 
 /** A test file's cluster; its environment holds the administrator's way in. */
-export interface ClusterPlace extends TestPlace {
+export interface TestCluster extends TestNamespace {
   readonly cluster: OwnCluster
   readonly registry: RegistryProxy
   /** A folder for files of the test. */
@@ -38,7 +38,7 @@ export interface ClusterPlace extends TestPlace {
 }
 
 /** What a cluster comes with. */
-export interface ClusterPlaceOptions {
+export interface TestClusterOptions {
   /** Beside the administrator, without any right. */
   users?: Record<string, string>
   /** Topics and tables. */
@@ -48,13 +48,13 @@ export interface ClusterPlaceOptions {
 }
 
 /** Gives the surrounding `describe` a cluster. */
-export function useCluster(options: ClusterPlaceOptions = {}): ClusterPlace {
+export function useCluster(options: TestClusterOptions = {}): TestCluster {
   const roleUsers = options.ownRights ? newUsers(ROLE_NAMES) : {}
-  let place: Omit<ClusterPlace, 'spawnRole'> | undefined
+  let current: Omit<TestCluster, 'spawnRole'> | undefined
   const undo: (() => unknown)[] = []
   const needed = () => {
-    if (place === undefined) throw new Error('the cluster is there from the first before hook on')
-    return place
+    if (current === undefined) throw new Error('the cluster is there from the first before hook on')
+    return current
   }
   before('a cluster', async function () {
     this.timeout(START_LIMIT_MS)
@@ -64,15 +64,15 @@ export function useCluster(options: ClusterPlaceOptions = {}): ClusterPlace {
       for (const end of undo.reverse()) await (async () => end())().catch(problem => problems.push(problem))
       if (problems.length > 0) throw problems[0]
     })
-    place = await openPlace({ ...options.users, ...roleUsers }, undo)
+    current = await openNamespace({ ...options.users, ...roleUsers }, undo)
     if (!options.setUp) return
     const { setUp } = await import('#services/cli/set-up.ts')
-    await setUp(place.config, place.log)
-    const { config, log } = place
+    await setUp(current.config, current.log)
+    const { config, log } = current
     const registry = { ...config.registry, ca: undefined, basic: undefined }
     const servers = { ...config.servers, schemaRegistry: (await testServers()).schemaRegistry }
     undo.push(() => removeNamespace({ ...config, servers, registry }, log))
-    if (options.ownRights) await giveRights(place)
+    if (options.ownRights) await giveRights(current)
   })
   return {
     get namespace() {
@@ -114,17 +114,17 @@ const newUsers = (names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map(name => [name, randomBytes(12).toString('hex')]))
 
 /** Each role its rights, by the command that gives them in production. */
-async function giveRights({ config, log }: Pick<ClusterPlace, 'config' | 'log'>): Promise<void> {
+async function giveRights({ config, log }: Pick<TestCluster, 'config' | 'log'>): Promise<void> {
   const { showAcls } = await import('#services/cli/acls.ts')
   await showAcls(config, log, { roles: [], principal: 'User:{role}', apply: true }, new PassThrough().resume())
 }
 
-async function openPlace(
+async function openNamespace(
   users: Record<string, string>,
   undo: (() => unknown)[],
-): Promise<Omit<ClusterPlace, 'spawnRole'>> {
+): Promise<Omit<TestCluster, 'spawnRole'>> {
   const addresses = await testServers()
-  const folder = mkdtempSync(join(tmpdir(), 'marketlog-cluster-place-'))
+  const folder = mkdtempSync(join(tmpdir(), 'marketlog-cluster-'))
   undo.push(() => rmSync(folder, { recursive: true, force: true }))
   const cluster = await openOwnCluster({ users })
   undo.push(() => cluster.close())
@@ -153,7 +153,7 @@ async function openPlace(
   }
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'test' })
-  const connect: ClusterPlace['connect'] = (role, changes = {}) =>
+  const connect: TestCluster['connect'] = (role, changes = {}) =>
     connectKafka({ config: readConfig({ ...environment, ...changes }), role, log })
   return { cluster, registry, namespace: config.namespace, config, environment, log, folder, connect }
 }

@@ -2,9 +2,9 @@
  * What a test file that needs servers calls first: real servers and a namespace of its own on them.
  *
  * Creates topics, schemas, tables and catalog through the platform's own set-up step, and removes the
- * namespace after the file's last test. Invariant: two test files never see each other's topics, groups,
- * keys, databases or subjects, so they may share servers, also with other runs; a role that ended unannounced fails
- * the file, whether a test looked at it or not.
+ * namespace after the file's last test. Two test files never see each other's topics, groups, keys, databases or subjects,
+ * so they may share servers, also with other runs. A role that ended unannounced fails the file, whether a test checks it
+ * or not.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -25,8 +25,8 @@ import { serversEndWithRun, testServers } from './test-servers.ts'
 
 const START_LIMIT_MS = 300_000
 
-/** A test file's place on servers, those of the run or a cluster of its own; its members may be read from the first `before` hook on. */
-export interface TestPlace {
+/** A test file's namespace on servers, those of the run or a cluster of its own; its members may be read from the first `before` hook on. */
+export interface TestNamespace {
   readonly namespace: string
   readonly config: PlatformConfig
   /** The environment that gives a child process the same configuration. */
@@ -36,8 +36,8 @@ export interface TestPlace {
   spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
 }
 
-/** A test file's place on the servers of the run. */
-export interface TestPlatform extends TestPlace {
+/** A test file's namespace on the servers of the run. */
+export interface TestPlatform extends TestNamespace {
   /** A server that is this file's alone. */
   own(name: ServerName): OwnServer
   /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
@@ -52,13 +52,13 @@ export interface TestPlatform extends TestPlace {
 export function useServers(
   options: { setUp?: boolean; own?: Partial<Record<ServerName, OwnServerOptions>> } = {},
 ): TestPlatform {
-  let place: Omit<TestPlatform, 'startRoles' | 'spawnRole' | 'own'> | undefined
+  let current: Omit<TestPlatform, 'startRoles' | 'spawnRole' | 'own'> | undefined
   const own = new Map<ServerName, OwnServer>()
   const started: { stop(): Promise<void> }[] = []
   const needed = () => {
-    if (place === undefined)
+    if (current === undefined)
       throw new Error('the servers are ready from the first before hook on, not while tests are collected')
-    return place
+    return current
   }
 
   before('servers and namespace', async function () {
@@ -70,11 +70,11 @@ export function useServers(
       own.set(name, await openOwnServer(name, wanted))
     }
     const addresses = Object.assign({ ...shared }, ...[...own.values()].map(server => server.addresses))
-    place = describePlace(addresses, mkdtempSync(join(tmpdir(), 'marketlog-state-')))
+    current = describeNamespace(addresses, mkdtempSync(join(tmpdir(), 'marketlog-state-')))
     if (options.setUp === false) return
     // It loads every room's set-up, which a file that takes an empty namespace need not wait for.
     const { setUp } = await import('#services/cli/set-up.ts')
-    await setUp(place.config, place.log)
+    await setUp(current.config, current.log)
   })
 
   async function end(): Promise<void> {
@@ -82,7 +82,7 @@ export function useServers(
     const problems: unknown[] = []
     for (const one of started.reverse()) await one.stop().catch(problem => problems.push(problem))
     try {
-      if (place !== undefined) await removePlace(place)
+      if (current !== undefined) await remove(current)
     } finally {
       for (const server of own.values()) await server.close()
     }
@@ -118,12 +118,12 @@ export function useServers(
   }
 }
 
-async function removePlace({ config, log }: Pick<TestPlatform, 'config' | 'log'>): Promise<void> {
+async function remove({ config, log }: Pick<TestPlatform, 'config' | 'log'>): Promise<void> {
   await removeNamespace(config, log, { keepSubjects: await serversEndWithRun() })
   rmSync(config.stateDir, { recursive: true, force: true })
 }
 
-function describePlace(addresses: ServerAddresses, stateDir: string) {
+function describeNamespace(addresses: ServerAddresses, stateDir: string) {
   const namespace = `t${randomBytes(4).toString('hex')}.`
   const environment: Record<string, string> = {
     MARKETLOG_NAMESPACE: namespace,

@@ -133,7 +133,7 @@ describe('a missing broker', function () {
     const broker = place.cluster.brokers[2]
     await broker?.stop()
     undo.push(async () => broker?.start())
-    const [left] = (await openClusterControl(place).look()).filter(({ topic }) => topic === others)
+    const [left] = (await openClusterControl(place).partitions()).filter(({ topic }) => topic === others)
     expect(left?.leader).to.equal(-1)
 
     const { topic, send, all } = await provide('alertsTriggered', 2)
