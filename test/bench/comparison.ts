@@ -1,7 +1,7 @@
 /**
  * Decides which lines moved between two commits, from pairs of runs.
  *
- * Pure. A pair is one run of each side, one right after the other, so what the machine does for minutes is in both; it gives a
+ * A pair is one run of each side, one right after the other, so what the machine does for minutes is in both; it gives a
  * ratio: the later side's figure by the earlier one's. A line moved when all pairs agree on the direction, the median ratio is
  * beyond the least movement, and beyond {@link SPREAD_SHARE} of the spread between the pairs. After a few pairs the rule only
  * says whether more are worth their time. By simulation (normal noise, one run in ten slower by up to three times as much): of

@@ -1,7 +1,7 @@
 /**
  * Makes the lines of the result.
  *
- * Pure. A line keeps every turn, and nothing is rounded: bars are judged by what was measured, and only what is shown
+ * A line keeps every turn, and nothing is rounded: bars are judged by what was measured, and only what is shown
  * is rounded (report.ts).
  */
 import type { Better, Entry } from './bench.ts'

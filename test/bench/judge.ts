@@ -1,7 +1,7 @@
 /**
  * Decides whether the bars of bars.ts hold, and makes bars of what runs have measured.
  *
- * Pure. Of a line with a ratio the ratio is judged, else the value, unrounded. A figure that is no number never holds,
+ * Of a line with a ratio the ratio is judged, else the value, unrounded. A figure that is no number never holds,
  * with a bar or without.
  */
 import type { Bar } from './bars.ts'

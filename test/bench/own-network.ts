@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process'
 
-/** What stands before a process's own command line. */
+/** What comes before a process's own command line. */
 export type CommandPrefix = readonly string[]
 
 /** Most bytes that the kernel keeps of a connection's unread ones: the README's `net.ipv4.tcp_wmem`. */

@@ -27,7 +27,7 @@ export async function settled(context: BenchContext, clickhouse: ClickhouseReade
 
 /**
  * Resolves when the live view has snapshots of the table that it serves and nothing of the stage's database is being
- * merged: a platform as it stands hours after its start. The reader of the query service may not look at merges, so
+ * merged: a platform as it is hours after its start. The reader of the query service may not look at merges, so
  * this is a writer's question.
  */
 export async function standingPlatform(context: BenchContext, { config, log }: Stage): Promise<void> {

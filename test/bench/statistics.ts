@@ -1,7 +1,7 @@
 /**
  * The few statistics that benchmarks need.
  *
- * Pure. Medians and percentiles, no means: a neighbour's burst on the machine is no part of the result.
+ * Medians and percentiles, no means: a neighbour's burst on the machine is no part of the result.
  */
 
 /** The middle of some values, the mean of the two middle ones when their number is even; NaN of none. */

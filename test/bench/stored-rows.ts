@@ -10,7 +10,7 @@ import type { SinkRound } from './sink-turns.ts'
 /** Sinks of ClickHouse that are measured. */
 export type StoredSink = 'history' | 'candles'
 
-/** Rows that a change makes: one in `changes` and one in `provider_days`; three parts and a standing ask. */
+/** Rows that a change makes: one in `changes` and one in `provider_days`; three parts and a current ask. */
 export const ROWS_OF_A_CHANGE: Readonly<Record<StoredSink, number>> = { history: 2, candles: 4 }
 
 /** What is counted as a row, where, and which rows are of the round. */

@@ -85,7 +85,7 @@ const described = (): string[] =>
   )
 
 describe('the description of the API', () => {
-  it('stands on the same table as the specification', () => {
+  it('is generated from the same table as the specification', () => {
     if (!existsSync(SPECIFICATION)) return noteAbsence('the specification', 'its operations are compared with nothing')
     expect(readFileSync(TABLE, 'utf8')).to.equal(readFileSync(SPECIFICATION, 'utf8'))
   })

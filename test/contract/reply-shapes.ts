@@ -1,7 +1,7 @@
 /**
  * How the types of replies are written down, and what many replies share.
  *
- * Keys that end with `?` may be absent, types that end with `?` may be null, and so may what stands under `?`.
+ * Keys that end with `?` may be absent, types that end with `?` may be null, and so may what is under `?`.
  */
 
 /** A type by name, a list of one shape, members by name, or under `*` any names. */

@@ -1,9 +1,9 @@
 /**
- * Every reply of every operation of the specification's table, on the demo market, held against the types that the
+ * Every reply of every operation of the specification's table, on the demo market, compared with the types that the
  * specification gives (reply-shapes.ts): integers, enumerations and formats to the letter, error bodies included.
  *
  * All roles run; nothing is written but through the API and by ingest. Invariant: an operation without a row, a row
- * that no reply was held against, and a member that may not be null and never held a value each fail the test.
+ * that no reply was compared with, and a member that may not be null and never held a value each fail the test.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -327,13 +327,13 @@ describe('the types of replies', function () {
     expect(first.join('\n')).to.equal('')
   })
 
-  it('were held against a reply of each of the 62 operations', () => {
+  it('were compared with a reply of each of the 62 operations', () => {
     expect(OPERATIONS).to.have.length(62)
     expect(Object.keys(REPLY_TYPES).sort()).to.deep.equal([...OPERATIONS].sort())
     expect([...held].sort()).to.deep.equal([...OPERATIONS].sort())
   })
 
-  it('were held against a value of each member that is never null', () => {
+  it('were compared with a value of each member that is never null', () => {
     const typed = Object.entries(REPLY_TYPES).filter(([, shape]) => shape !== 'no body' && shape !== 'CSV')
     const paths = typed.flatMap(([operation, shape]) => [...neededPathsOf(shape, operation)])
     expect(paths.filter(path => !findings.seen.has(path))).to.deep.equal(ALWAYS_EMPTY)

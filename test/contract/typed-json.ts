@@ -27,7 +27,7 @@ export function checkJson(text: string, shape: Shape, root: string, findings: Fi
   check(JSON.parse(text, keepNumbers as never), shape, root, findings)
 }
 
-/** The paths of a shape that some reply must hold a value at: neither they nor what they stand in may be null or absent. */
+/** The paths of a shape that some reply must hold a value at: neither they nor what contains them may be null or absent. */
 export function* neededPathsOf(shape: Shape, path: string): Iterable<string> {
   if (typeof shape === 'string') {
     if (!shape.endsWith('?')) yield path

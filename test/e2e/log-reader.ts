@@ -1,8 +1,8 @@
 /**
  * What a platform's log holds of refreshes, as the reference fold takes them.
  *
- * Reads market.quotes and market.bids from their start, read_committed, without a group. Invariant: entries stand
- * in the order of the log; a refresh counts as completed when its RefreshCompleted counts what came.
+ * Reads market.quotes and market.bids from their start, read_committed, without a group. Entries are in the order
+ * of the log; a refresh counts as completed when its RefreshCompleted counts what came.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'

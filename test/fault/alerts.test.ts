@@ -3,7 +3,7 @@
  *
  * Two processes each of `alert-triggers`, `accounts` and `delivery` are killed with SIGKILL at random moments while
  * alerts are created and made to fire, some of them twice, each in a moment that is over at once. Then all is drained and
- * the alerts are held against their events, the events against what the destinations and the mail server got.
+ * the alerts are compared with their events, the events against what the destinations and the mail server got.
  */
 import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'

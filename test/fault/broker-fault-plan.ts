@@ -1,7 +1,7 @@
 /**
  * The faults that three brokers meet, one after the other, from a seed.
  *
- * Pure. Invariant: the same seed plans the same faults and pauses, and every kind comes once before any comes again.
+ * The same seed plans the same faults and pauses, and every kind comes once before any comes again.
  */
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import type { Direction } from '#test/harness/wire-proxy.ts'

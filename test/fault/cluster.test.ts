@@ -3,7 +3,7 @@
  *
  * Two processes of each role (in the short run of some), each a user of its own with its own rights alone, reach the brokers by SASL_SSL
  * through proxies. Brokers are stopped, killed and frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the
- * cluster is whole before the next fault. Then all is drained and everything that was written or sent is held against a reference fold of
+ * cluster is whole before the next fault. Then all is drained and everything that was written or sent is compared with a reference fold of
  * the observations.
  */
 import { expect } from 'chai'

@@ -3,7 +3,7 @@
  *
  * The book that feeds them is neither killed nor frozen. Two processes of `live-view` and two that run `history` and `candles`
  * are killed with SIGKILL and frozen beyond their session at random moments while a scripted market is
- * published; then the log is drained and every row of every view is held against the fold.
+ * published; then the log is drained and every row of every view is compared with the fold.
  */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'

@@ -1,7 +1,7 @@
 /**
  * Redis wiped under read load: no wrong answer at any moment, 503 where the view is not there, and all of it back soon.
  *
- * The market is at rest, so that every answer of 200 can be held against one reference to the last row, and so that no
+ * The market is at rest, so that every answer of 200 can be compared with one reference to the last row, and so that no
  * record comes that would make the roles notice the wipe. `FAULT=long` does it with some 1.2 million live rows, three times.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -156,7 +156,7 @@ describe('Redis wiped under read load', function () {
     })
 
   it('comes back to its writers too, when it was away for longer than their client tries', async () => {
-    // What used to happen: the client gave up after eight seconds, and the views stood for ten minutes.
+    // What used to happen: the client gave up after eight seconds, and the views stopped for ten minutes.
     await place.own('redis').kill()
     await pause(AWAY_MS)
     await place.own('redis').start()

@@ -125,7 +125,7 @@ const DAY_MS = 86_400_000
 
 const keyOf = ({ side, provider, item_id }: ExpectedChange): string => `${side}|${provider}|${item_id}`
 
-/** How each day closed: the last price that was set that day, and how things stood at its end. */
+/** How each day closed: the last price that was set that day, and what was listed at its end. */
 function expectedDays(changes: readonly ExpectedChange[]): LedgerEntry[] {
   const days = Map.groupBy(changes, change => `${keyOf(change)}|${dayOf(change.seen_at)}`)
   return [...days].map(([key, ofDay]) => {

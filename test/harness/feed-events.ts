@@ -1,7 +1,7 @@
 /**
  * Events of the book for tests of the feed, with plain defaults.
  *
- * Pure. Invariant: two calls with the same members give equal events.
+ * Two calls with the same members give equal events.
  */
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
 

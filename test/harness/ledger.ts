@@ -73,7 +73,7 @@ export function ledgerTable(ledgers: Record<string, Ledger>): string {
 export function expectBalanced(ledgers: Record<string, Ledger>, say: (table: string) => void = console.log): void {
   const table = ledgerTable(ledgers)
   say(table)
-  if (Object.keys(ledgers).length === 0) throw new Error('nothing is held against the reference')
+  if (Object.keys(ledgers).length === 0) throw new Error('nothing is compared with the reference')
   const broken = Object.entries(ledgers).filter(([, ledger]) => !isBalanced(ledger))
   if (broken.length > 0)
     throw new Error(

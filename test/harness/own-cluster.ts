@@ -17,7 +17,7 @@ import { openWireProxy, type WireProxy } from './wire-proxy.ts'
 /** A broker of the cluster. */
 export interface OwnBroker {
   readonly id: number
-  /** What stands between it and its clients. */
+  /** The proxy between it and its clients. */
   readonly network: WireProxy
   /** Controlled: leaders move away before it ends. */
   stop(): Promise<void>

@@ -136,7 +136,7 @@ describe('batch lookups', () => {
     expect((await post('/prices/batch', { market_hash_names: [], item_ids: [1] })).status).to.equal(200)
   })
 
-  it('of members that stand twice the last wins', async () => {
+  it('of members that come twice the last wins', async () => {
     const id = scenario.items.full.item_id
     const { body } = await post(
       '/prices/batch',
@@ -218,7 +218,7 @@ describe('batch lookups', () => {
     expectError(await send({ ...json, 'content-encoding': 'gzip' }, bomb), [413, 'PAYLOAD_TOO_LARGE'])
   })
 
-  it('checks stand in order: key, tier, then the body', async () => {
+  it('checks are made in order: key, tier, then the body', async () => {
     const ask = (key: string | undefined) =>
       post('/prices/batch', '{', {
         headers: { 'content-type': 'text/plain', ...(key && { authorization: `Bearer ${key}` }) },

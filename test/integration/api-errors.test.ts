@@ -170,7 +170,7 @@ describe('around the routes', () => {
     })
   })
 
-  it('checks stand in order: key, account, tier, parameters', async () => {
+  it('checks are made in order: key, account, tier, parameters', async () => {
     const disabled = await keyWhere(({ account }) => [
       'UPDATE accounts SET disabled_at = now() WHERE id = $1',
       [account],

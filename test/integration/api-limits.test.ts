@@ -149,7 +149,7 @@ describe('rate limits and quotas', () => {
     for (const key of [one, other]) expect(admitted(await storm(key, 10))).to.have.length(3)
   })
 
-  it('checks stand in order, and only what passes them counts', async () => {
+  it('checks are made in order, and only what passes them counts', async () => {
     const key = await rootKey('free')
     const perMinute = tiers.free.requests_per_minute
     for (const path of ['/sales', '/bids', '/sales?limit=x'])

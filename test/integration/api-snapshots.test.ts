@@ -187,7 +187,7 @@ describe('bulk snapshots', function () {
     const resetIn = Number(headers.get('x-ratelimit-reset')) - Date.now() / 1000
     expect(resetIn).to.be.within(86_300, 86_401)
     expect([headers.get('x-ratelimit-limit'), remaining(headers)]).to.deep.equal(['25', 0])
-    // The limit stands before the parameters; who only asks whether there is news starts nothing.
+    // The limit is checked before the parameters; a request that only asks whether there is news starts nothing.
     expect((await stream('/v1/bids?providers=x', key)).status).to.equal(429)
     const { headers: ofOther } = await stream('/v1/bids', scenario.keys.pro)
     const known = { 'if-none-match': ofOther.get('etag') ?? '' }

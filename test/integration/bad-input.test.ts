@@ -38,7 +38,7 @@ const names = loadCatalog()
   .slice(0, 100)
   .map(({ market_hash_name }) => market_hash_name)
 
-/** A recorded file's text: what JSON lacks may stand in `prices` as it is. */
+/** A recorded file's text: what JSON lacks may be in `prices` as it is. */
 const fileText = (hour: number, prices: Record<string, unknown>, currency = 'USD'): string => {
   const members = Object.entries(prices).map(([name, price]) => `${JSON.stringify(name)}: ${String(price)}`)
   const refreshed_at = new Date(FIRST_TIME + hour * HOUR_MS).toISOString()

@@ -129,7 +129,7 @@ describe('candles in ClickHouse', function () {
     }
   })
 
-  it('know what stood before a window of which no part is left', async () => {
+  it('know what was listed before a window of which no part is left', async () => {
     const item = { provider: 'a', itemId: 900 }
     const row = { micro: 70_000, quantity: 3 }
     const changes = [

@@ -188,7 +188,7 @@ describe('issued keys, tokens and secrets', function () {
     expect(errors.length - before).to.be.greaterThan(13)
   })
 
-  it('stand in no log line, no error, no metric, and in no table or key that is stored', async () => {
+  it('are in no log line, no error, no metric, and in no table or key that is stored', async () => {
     await ask('POST', '/v1/account/key/reissue', issued.get('root key'))
     metrics = await (await fetch(`${baseUrl}/metrics`)).text()
     await process.stop()

@@ -2,7 +2,7 @@
  * Sends that meet two leaders, one of which fails: nothing that was sent is lost or doubled.
  *
  * kafkajs remembered answers by broker and repeated while other requests were under way: partitions that moved to a broker that had
- * answered were never sent, and records of a slow one stood twice, in transactions that committed. The brokers are scripted, the client
+ * answered were never sent, and records of a slow one came twice, in transactions that committed. The brokers are scripted, the client
  * as it comes runs against the same script in a thread of its own, and must lose or double there.
  */
 import { expect } from 'chai'

@@ -166,8 +166,8 @@ describe('market analytics on real refreshes', function () {
     it('reports how many quotes took no part and why', async () => {
       const { meta, asOf } = await everyPair('')
       const quotes = model.itemIds.flatMap(itemId => [
-        ...model.standing('ask', itemId),
-        ...model.standing('bid', itemId),
+        ...model.quotesOf('ask', itemId),
+        ...model.quotesOf('bid', itemId),
       ])
       const of = (provider: string) => quotes.filter(quote => quote.provider === provider)
       expect(meta.excluded).to.deep.equal({
@@ -215,8 +215,8 @@ describe('market analytics on real refreshes', function () {
       now === null || then === null ? null : percent(now - then, then)
 
     function expected(itemId: number) {
-      const asks = model.standing('ask', itemId).filter(countsInSummary(asOf))
-      const bids = model.standing('bid', itemId).filter(countsInSummary(asOf))
+      const asks = model.quotesOf('ask', itemId).filter(countsInSummary(asOf))
+      const bids = model.quotesOf('bid', itemId).filter(countsInSummary(asOf))
       const ask = asks.length === 0 ? null : Math.min(...asks.map(({ micro }) => micro))
       const bid = bids.length === 0 ? null : Math.max(...bids.map(({ micro }) => micro))
       const hour = Math.floor(asOf / HOUR) * HOUR
@@ -315,11 +315,11 @@ describe('market analytics on real refreshes', function () {
         const recomputed = [...groups].map(([group, members]) => {
           const included = members.filter(({ item_id: id }) => {
             const asks = model
-              .standing('ask', id)
+              .quotesOf('ask', id)
               .filter(countsInSummary(asOf))
               .map(({ micro }) => micro)
             const bids = model
-              .standing('bid', id)
+              .quotesOf('bid', id)
               .filter(countsInSummary(asOf))
               .map(({ micro }) => micro)
             if (asks.length === 0 || bids.length === 0 || !supply.units.has(id)) return false
@@ -328,7 +328,7 @@ describe('market analytics on real refreshes', function () {
           const sum = included.reduce((total, { item_id: id }) => {
             const ask = Math.min(
               ...model
-                .standing('ask', id)
+                .quotesOf('ask', id)
                 .filter(countsInSummary(asOf))
                 .map(({ micro }) => micro),
             )
@@ -360,18 +360,18 @@ describe('market analytics on real refreshes', function () {
         const { data, meta } = await read(`/v1/market/items/${itemId}`, marketItemReply)
         expect(meta.data_source).to.equal('mixed')
         const isUp = countsInSummary(before)
-        const asks = model.standing('ask', itemId).filter(isUp)
+        const asks = model.quotesOf('ask', itemId).filter(isUp)
         expect(data.providers.map(({ provider }) => provider)).to.deep.equal(
           asks.map(({ provider }) => provider).sort(),
         )
         for (const row of data.providers) {
           const ask = asks.find(({ provider }) => provider === row.provider) as ModelQuote
           const bid = model
-            .standing('bid', itemId)
+            .quotesOf('bid', itemId)
             .filter(isUp)
             .find(({ provider }) => provider === row.provider)
           const then = (days: number): number | null =>
-            model.standing('ask', itemId, before - days * DAY).find(({ provider }) => provider === row.provider)
+            model.quotesOf('ask', itemId, before - days * DAY).find(({ provider }) => provider === row.provider)
               ?.micro ?? null
           const past = (days: number) => (then(days) === null ? null : usd(ask.micro - (then(days) as number)))
           anomalies += row.bid_anomaly ? 1 : 0

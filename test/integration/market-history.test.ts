@@ -230,7 +230,7 @@ describe('daily history', function () {
       )
     })
 
-    /** Day by day: what stood at its end, or was withdrawn in it. */
+    /** Day by day: what was listed at its end, or was withdrawn in it. */
     function modelDays(itemId: number, provider: string, from: number, to: number) {
       const own = changes.filter(one => one.item_id === itemId && one.provider === provider && one.side === 'ask')
       const points: { t: number; micro: number; native: number; currency: string; qty: number }[] = []

@@ -21,7 +21,7 @@ const fileOf = (name: string): string =>
 /** Functions, keywords and label words of PromQL that look like names. */
 const NO_METRIC = /^(sum|max|min|by|and|or|on|rate|increase|deriv|changes|time|histogram_quantile|le)$/
 
-/** The names of metrics in an expression: what stands outside of labels, strings and functions. */
+/** The names of metrics in an expression: what is outside of labels, strings and functions. */
 function metricsIn(expression: string): string[] {
   const bare = expression
     .replaceAll(/\{[^}]*\}/g, '')

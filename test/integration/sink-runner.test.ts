@@ -61,7 +61,7 @@ describe('sink runner', function () {
     await look.close()
   }
 
-  it('goes on from a view that stands ahead of its group, and takes the group along', async () => {
+  it('goes on from a view that is ahead of its group, and moves the group there', async () => {
     // What used to happen: records below the view's position were flushed as progress, which a view refuses
     // as another owner's doing, for ever.
     await publish(RECORDS)
@@ -76,7 +76,7 @@ describe('sink runner', function () {
 
   const from = (position: number) => Array.from({ length: RECORDS - position }, (_, each) => position + each)
 
-  it('goes back to a view that stands behind its group, though no record comes', async () => {
+  it('goes back to a view that is behind its group, though no record comes', async () => {
     // What used to happen: a view that had been wiped stayed empty until its next record.
     const seen: number[] = []
     const flushed: number[] = []

@@ -1,7 +1,7 @@
 /**
  * Hostile destinations: no URL, redirect or name leads a webhook to an address that is not public.
  *
- * Listeners stand on the loopback addresses of both families, on the port that every hostile URL names, and count
+ * Listeners are on the loopback addresses of both families, on the port that every hostile URL names, and count
  * connections. The test is one of absence: each post has ended with its verdict before the count is read.
  */
 import { networkInterfaces } from 'node:os'

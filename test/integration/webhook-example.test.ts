@@ -1,5 +1,5 @@
 /**
- * The README's receiver, run as it stands there, against this service and against a forger.
+ * The README's receiver, run as it is printed there, against this service and against a forger.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

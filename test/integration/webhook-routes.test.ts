@@ -1,5 +1,5 @@
 /**
- * The routes of webhooks: what they refuse, whom they serve, and where secrets may not stand.
+ * The routes of webhooks: what they refuse, whom they serve, and where secrets may not be.
  */
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'

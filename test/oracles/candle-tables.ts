@@ -1,8 +1,8 @@
 /**
  * What the tables of candles must hold after some changes, and the statements that read them.
  *
- * Pure. Written from DECISIONS.md, "Candle prices"; shares no code with streams/candles or the queries of services/api. A
- * provider's changes of an item stand in their order; those of different providers may stand in any.
+ * Written from DECISIONS.md, "Candle prices"; shares no code with streams/candles or the queries of services/api. A
+ * provider's changes of an item are in their order; those of different providers may be in any.
  */
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import type { ExpectedChange } from '#test/harness/reference-fold.ts'
@@ -18,8 +18,8 @@ export function partEntries(asks: readonly ExpectedChange[]): LedgerEntry[] {
     for (const [key, changes] of parts) {
       const first = changes[0] as ExpectedChange
       const last = changes.at(-1) as ExpectedChange
-      const stood = changes.flatMap(change => [change.previous_micro_usd, change.price_micro_usd])
-      const prices = stood.filter(micro => micro !== null)
+      const amounts = changes.flatMap(change => [change.previous_micro_usd, change.price_micro_usd])
+      const prices = amounts.filter(micro => micro !== null)
       const falls = changes.reduce((sum, change) => sum + Math.max(0, change.previous_quantity - change.quantity), 0)
       const opening = [first.previous_micro_usd !== null, first.previous_micro_usd ?? first.price_micro_usd]
       const closing = [last.price_micro_usd !== null, last.price_micro_usd ?? last.previous_micro_usd]

@@ -1,7 +1,7 @@
 /**
  * The marketplace's URL of an item by RFC 6570: simple and query expressions, byte by byte.
  *
- * Pure; knows nothing of the platform's own expansion.
+ * Knows nothing of the platform's own expansion.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 

@@ -1,7 +1,7 @@
 /**
  * The closes that the table provider_days holds, read by a statement of the tests' own.
  *
- * Pure. Shares no SQL with the platform: of several rows of a day the highest version counts, of price and close each, and a
+ * Shares no SQL with the platform: of several rows of a day the highest version counts, of price and close each, and a
  * version of -1 says that the day set no price.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -21,7 +21,7 @@ export interface DayRow {
   listed: boolean
 }
 
-/** The statement that reads a row per item, side, provider and day; members stand in the order of {@link DayRow}. */
+/** The statement that reads a row per item, side, provider and day; members are in the order of {@link DayRow}. */
 export function selectDayRows(database: string, condition = 'true'): string {
   const priced = (member: string) => `argMax(priced.${member}, priced.version)`
   const orNull = (member: string) => `if(max(priced.version) = -1, NULL, ${priced(member)})`

@@ -1,7 +1,7 @@
 /**
- * A provider's health by brute force: every answer looks at all verdicts of a provider from the first on.
+ * A provider's health by brute force: every answer goes through all verdicts of a provider from the first on.
  *
- * Pure. Written from DECISIONS.md, "Provider health", and the members' own notes; shares no code with streams/provider-health
+ * Written from DECISIONS.md, "Provider health", and the members' own notes; shares no code with streams/provider-health
  * or the reader that says whether a provider is up. Keeps no state from verdict to verdict.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -10,7 +10,7 @@ import type { SideHealth, StoredHealth } from '#schemas/views/provider-health.ts
 
 const MINUTE_MS = 60_000
 
-/** Each provider's health after verdicts that stand in the order of the log. */
+/** Each provider's health after verdicts in the order of the log. */
 export function modelHealth(log: readonly RefreshJudged[]): Record<string, StoredHealth> {
   const byProvider = Map.groupBy(log, ({ provider }) => provider)
   return Object.fromEntries([...byProvider].map(([provider, verdicts]) => [provider, healthOf(verdicts)]))

@@ -1,5 +1,5 @@
 /**
- * The catalog's answers, held against plain filtering of the real catalog.
+ * The catalog's answers, compared with plain filtering of the real catalog.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'

@@ -1,5 +1,5 @@
 /**
- * How the benchmarks of a run stand side by side: one that fails ends no other, and none sees what another did to the market.
+ * How the benchmarks of a run are independent: one that fails ends no other, and none sees what another did to the market.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'

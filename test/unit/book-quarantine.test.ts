@@ -135,7 +135,7 @@ describe('book quarantine', () => {
     })
   }
 
-  it('names what was compared and where the records stand', () => {
+  it('names what was compared and the offsets of the records', () => {
     const { quarantined } = play([...refresh(1, hundred), ...refresh(2, glitch(60).slice(0, 90))])
     expect(quarantined[0]).to.deep.equal({
       side: 'ask',

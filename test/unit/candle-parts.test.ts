@@ -143,7 +143,7 @@ describe('candles', () => {
     expect(candle?.providers.h).to.equal('c')
   })
 
-  it('know an ask that has stood since long before the window', () => {
+  it('know an ask that was listed long before the window', () => {
     const { opening, candles } = hourly([listed('a', 50, t0 - 90 * 86_400_000, 4), listed('b', 70, t0 + 1)], window)
     expect(opening).to.deep.equal({ micro: 500_000, provider: 'a', quantity: 4 })
     expect(candles).to.have.length(1)
@@ -171,7 +171,7 @@ describe('candles', () => {
     })
   })
 
-  it('close at the last composite that stood when the last ask is withdrawn', () => {
+  it('close at the last composite before the last ask is withdrawn', () => {
     const gone = changeOf({ provider: 'a', itemId: 1, before: { micro: 500_000, quantity: 2 }, seenAt: t0 + 9 })
     const [candle] = hourly([listed('a', 50, t0 + 5, 2), gone], window).candles
     expect(candle).to.include({ c: 500_000, q: 0, v: 2 })

@@ -1,5 +1,5 @@
 /**
- * Which items the source stands for: wears, qualities, phases, crates.
+ * Which items the source expands to: wears, qualities, phases, crates.
  *
  * Entries are made here, so that each claim shows the whole of its cause.
  */

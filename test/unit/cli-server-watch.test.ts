@@ -17,7 +17,7 @@ describe('the watch over servers', () => {
     for (const pid of pids.splice(0)) process.kill(pid, 'SIGKILL')
   })
 
-  /** A process of our own that stands for a server. */
+  /** A process of our own in place of a server. */
   async function start(): Promise<number> {
     const child = spawn('sleep', ['600'])
     await once(child, 'spawn')

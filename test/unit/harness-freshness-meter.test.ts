@@ -1,5 +1,5 @@
 /**
- * The meter of a price's freshness: a path that stands still is seen while it does.
+ * The meter of a price's freshness: a path that stops is noticed while it does.
  */
 import { expect } from 'chai'
 import { openFreshnessMeter } from '#test/fault/freshness-meter.ts'

@@ -67,6 +67,6 @@ describe('ledger', () => {
     expect(() => balances(0, Number.NaN)).to.throw('proves nothing')
     const empty = openLedger([], [], 1)
     expect(() => expectBalanced({ topic: empty }, () => {})).to.throw('hold less than promised')
-    expect(() => expectBalanced({}, () => {})).to.throw('nothing is held against the reference')
+    expect(() => expectBalanced({}, () => {})).to.throw('nothing is compared with the reference')
   })
 })

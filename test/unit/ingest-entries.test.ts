@@ -1,7 +1,7 @@
 /**
  * What ingest lets pass: entries, sales and decimal prices.
  *
- * Pure rooms only. The conversion of decimals is held against rational arithmetic over random digits.
+ * The conversion of decimals is compared with rational arithmetic over random digits.
  */
 
 import { expect } from 'chai'

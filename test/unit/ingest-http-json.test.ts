@@ -1,7 +1,5 @@
 /**
  * What a provider's JSON means: mapping expressions, exact prices, and which page comes next.
- *
- * Pure rooms only.
  */
 import { expect } from 'chai'
 import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'

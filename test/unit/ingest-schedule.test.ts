@@ -1,7 +1,5 @@
 /**
  * When feeds are due, and which past refreshes a backfill publishes.
- *
- * Pure; time is an argument.
  */
 import { expect } from 'chai'
 import fc from 'fast-check'

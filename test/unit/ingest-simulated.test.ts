@@ -1,7 +1,7 @@
 /**
  * The simulated market: the same seed gives the same events, at any speed and in any order of asking.
  *
- * Pure rooms only; the base is a small refresh of made-up prices with every kind of name.
+ * The base is a small refresh of made-up prices with every kind of name.
  */
 import { createHash } from 'node:crypto'
 import { expect } from 'chai'
@@ -55,7 +55,7 @@ function quotes(at: number, feed = feedOf(), options: SimulatedOptions = {}, see
 const byKey = (list: Quote[]) => new Map(list.map(quote => [nameKey(quote.market_hash_name, quote.phase), quote]))
 
 describe('ingest: simulated asks and bids', () => {
-  it('are the same for the same seed and time, whatever was asked before and in which order names stand', () => {
+  it('are the same for the same seed and time, whatever was asked before and in which order names come', () => {
     const feed = openSimulated(feedOf(), {}, base, 42)
     const at = (time: number) => [...(feed.refreshAt?.(time, 0, rates).entries ?? [])]
     const first = at(NOW)

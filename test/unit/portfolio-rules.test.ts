@@ -182,12 +182,12 @@ describe('the value of a day', () => {
   const cases = [
     { name: 'carries a close forward', series: [close([0, 3], [5, 7], [true, true])], then: [5, 5, 5, 7, 7, 7] },
     {
-      name: 'takes the lowest of what stands',
+      name: 'takes the lowest of what is listed',
       series: [close([0], [5], [true]), close([1, 4], [3, 9], [true, true])],
       then: [5, 3, 3, 3, 5, 5],
     },
     {
-      name: 'lets a withdrawn listing stand on its last day alone',
+      name: 'lets a withdrawn listing count on its last day alone',
       series: [close([0], [5], [true]), close([1], [3], [false])],
       then: [5, 3, 5, 5, 5, 5],
     },
@@ -202,7 +202,7 @@ describe('the value of a day', () => {
       then: [5, 5, 5, 9, 9, 9],
     },
     {
-      name: 'knows what stood before the window',
+      name: 'knows what was listed before the window',
       series: [close([-9], [4], [true]), close([-2], [6], [false])],
       then: [4, 4, 4, 4, 4, 4],
     },

@@ -16,7 +16,7 @@ describe('the input that a violation repeats', () => {
     )
   })
 
-  it('holds no key, token or secret, wherever it stood', () => {
+  it('holds no key, token or secret, wherever it was', () => {
     const texts = [
       ...[newKeyText('root'), newKeyText('child')],
       ...['whsec_', 'refresh_', 'code_', 'verify_'].map(prefix => newText(prefix)),

@@ -83,7 +83,7 @@ function note(age: number): void {
 }
 
 /**
- * Reads so many bytes a second: a piece, then nothing for as long as it stands for. Begins at a share of a turn: a hundred
+ * Reads so many bytes a second: a piece, then nothing until the next is due. Begins at a share of a turn: a hundred
  * that were opened at once would go on reading at once, six megabytes twice a second, where a hundred clients of their own
  * read at moments of their own.
  */
