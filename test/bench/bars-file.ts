@@ -1,7 +1,7 @@
 /**
  * Writes bars.ts again with bars that were made of kept results.
  *
- * Invariant: what comes before the record stays as it is, and the file is formatted as the check wants it.
+ * What comes before the record stays as it is, and the file is formatted as the check wants it.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
  * Loads a route of the platform and a bare Express route that sends the same bytes, in turns.
  *
- * Invariant: both get the same requests in the same order from the same client, each turn from where its last one ended.
+ * Both get the same requests in the same order from the same client, each turn from where its last one ended.
  */
 import { startBaseline } from './baseline.ts'
 import type { ServeRequest, Serving } from './baselines/bare-express.ts'

@@ -1,7 +1,7 @@
 /**
  * Runs benchmarks one after the other.
  *
- * Invariant: one that fails is a line of the result that does not hold, and the others run all the same; only the signal
+ * One that fails is a line of the result that does not hold, and the others run all the same; only the signal
  * ends a run early, and what was measured by then is kept.
  */
 import type { Bench, BenchContext, Entry } from './bench.ts'

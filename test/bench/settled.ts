@@ -3,7 +3,7 @@
  *
  * Reads system.merges of one database, and the heads and manifests of the live view. Merges of weeks' worth of rows, and
  * the first snapshots of a market that was loaded a moment ago, take cores from whatever is measured meanwhile.
- * Invariant: a wait has a limit, after which it throws.
+ * A wait has a limit, after which it throws.
  */
 import { type ClickhouseReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'

@@ -1,7 +1,7 @@
 /**
  * Reads a long answer as fast as it comes and keeps nothing of it, unless it is given a target.
  *
- * Invariant: an answer that is no 200, or that is cut, rejects.
+ * An answer that is no 200, or that is cut, rejects.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'

@@ -5,7 +5,7 @@
  * refreshes; a feed takes over some of a later file's prices with each refresh, lists and withdraws items.
  * Some refreshes go wrong as real ones do: cut, cut and repeated, with an entry lost, failed, stale, collapsed,
  * with glitches, in another currency; some entries are unknown, unpriced, in the wrong currency or there twice.
- * Invariant: the same seed and files give the same refreshes; times lie ahead of every retention.
+ * The same seed and files give the same refreshes; times lie ahead of every retention.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { Side } from '#schemas/events/book-changed.ts'

@@ -1,7 +1,7 @@
 /**
  * Sees and moves the leaders of a test's own cluster, by the listeners that no proxy harms.
  *
- * Changes only the order of replicas and who leads. Invariant: whole means that each broker, asked by itself, sees every partition
+ * Changes only the order of replicas and who leads. Whole means that each broker, asked by itself, sees every partition
  * with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
  */
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'

@@ -1,7 +1,7 @@
 /**
  * Standard output of a command that runs in the test's process: what it wrote, as lines.
  *
- * Invariant: it is no terminal, so commands write what they write into a pipe.
+ * It is no terminal, so commands write what they write into a pipe.
  */
 import { Writable } from 'node:stream'
 

@@ -2,7 +2,7 @@
  * What the book should say of a list of refreshes: the rules by brute force, for fault tests.
  *
  * Shares no code with streams/book: plain maps, whole refreshes at a time, exact fractions for
- * money. Invariant: pure; the same refreshes give the same answer. Members are named as in the
+ * money. The same refreshes give the same answer. Members are named as in the
  * event, so that both can be compared as they are.
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'

@@ -1,7 +1,7 @@
 /**
  * A throw-away folder of files, for tests of what reads a source tree.
  *
- * Invariant: the folder is gone afterwards, whether the test passed or not.
+ * The folder is gone afterwards, whether the test passed or not.
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

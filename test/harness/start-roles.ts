@@ -2,7 +2,7 @@
  * Roles inside the test's process, behind one HTTP host, as `marketlog run` starts them.
  *
  * `stop` stops the roles in reverse order, then the host, and may be called twice.
- * Invariant: a role that calls `fail` fails the test that waits for it to be ready, and every `stop`, unless the failure
+ * A role that calls `fail` fails the test that waits for it to be ready, and every `stop`, unless the failure
  * was announced; so does an announced failure that did not happen.
  */
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'

@@ -2,7 +2,7 @@
  * nchan, nginx's module for event streams, as a server of the same events at the same pace.
  *
  * One worker, memory store, nothing kept, no log. This process publishes over HTTP; what counts is the worker's CPU time.
- * Invariant: nginx runs in a folder of its own and ends with this process.
+ * nginx runs in a folder of its own and ends with this process.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
