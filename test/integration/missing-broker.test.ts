@@ -115,12 +115,12 @@ describe('a missing broker', function () {
       const [found] = await admin.fetchOffsets({ groupId: kafka.groupName('moved'), topics: [topic] })
       return (found?.partitions ?? []).map(({ offset }) => Number(offset))
     }
-    const standsAt = async (offset: number): Promise<boolean> => (await committed()).every(one => one === offset)
+    const hasCommitted = async (offset: number): Promise<boolean> => (await committed()).every(one => one === offset)
     await send('before')
-    await eventually(() => standsAt(1), MOVE_LIMIT_MS, 'the group')
+    await eventually(() => hasCommitted(1), MOVE_LIMIT_MS, 'the group')
     await openClusterControl(place).moveLeaders(['__consumer_offsets'], leader => (leader % 3) + 1, MOVE_LIMIT_MS)
     await send('after')
-    await eventually(() => standsAt(2), GOES_ON_MS, 'commits after the move')
+    await eventually(() => hasCommitted(2), GOES_ON_MS, 'commits after the move')
     expect({ failures, generations, partitions: (await committed()).length }).to.deep.equal({
       ...{ failures: [], generations: 1, partitions: all.length },
     })
