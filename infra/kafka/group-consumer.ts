@@ -10,9 +10,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Consumer, EachBatchPayload } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openJointCommits } from './joint-commits.ts'
-import { openLifeSigns } from './life-signs.ts'
 import { openMembership } from './membership.ts'
 
 /** One message as it came. */
@@ -89,8 +89,8 @@ export async function joinGroup(
   const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))
   const membership = await openMembership(kafka, group)
   const { brokers, log } = kafka
-  const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
-  const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
+  const brokerHealth = openBrokerHealth({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
+  const consumer = kafka.newClient(`group-${options.group}`, {}, brokerHealth.lost).consumer({
     groupId: group,
     sessionTimeout: SESSION_MS,
     rebalanceTimeout: 15_000,
@@ -122,7 +122,7 @@ export async function joinGroup(
     })
     handler.assigned(assigned, standAtOf(generation))
   })
-  consumer.on(consumer.events.REQUEST, signs.heard)
+  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !isLeaving) options.fail(payload.error)
   })
@@ -136,10 +136,10 @@ export async function joinGroup(
     throw error
   })
   return {
-    trouble: signs.trouble,
+    trouble: brokerHealth.trouble,
     async leave() {
       isLeaving = true
-      signs.close()
+      brokerHealth.close()
       await consumer.disconnect()
       membership.forget()
     },

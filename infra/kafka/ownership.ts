@@ -10,9 +10,9 @@
 import type { Consumer, PartitionAssigner } from 'kafkajs'
 import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import { AssignerProtocol } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { openLifeSigns } from './life-signs.ts'
 import { openMembership } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
 
@@ -61,9 +61,9 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
   const own: MemberClaims & { owned: string[] } = { runs, owned: [], generation: 0 }
   const membership = await openMembership(kafka, group)
   const { brokers, log } = kafka
-  const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
+  const brokerHealth = openBrokerHealth({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
   const subscribed = [...new Set(work.map(({ topic }) => kafka.topicName(topic)))]
-  const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
+  const consumer = kafka.newClient(`group-${options.group}`, {}, brokerHealth.lost).consumer({
     groupId: group,
     sessionTimeout: SESSION_MS,
     rebalanceTimeout: SESSION_MS,
@@ -93,7 +93,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     Object.assign(own, { generation: payload.groupGenerationId })
     answer()
   })
-  consumer.on(consumer.events.REQUEST, signs.heard)
+  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !isLeaving) fail(payload.error)
   })
@@ -102,7 +102,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     throw error
   })
   return {
-    trouble: signs.trouble,
+    trouble: brokerHealth.trouble,
     async confirmed(signal) {
       if (signal.aborted) return
       const aborted = Promise.withResolvers<void>()
@@ -113,7 +113,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     },
     async leave() {
       isLeaving = true
-      signs.close()
+      brokerHealth.close()
       await consumer.disconnect()
       membership.forget()
     },

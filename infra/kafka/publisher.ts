@@ -9,9 +9,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import { CompressionTypes } from './client/kafkajs.ts'
 import { BROKER_PATIENCE, type KafkaConnection } from './connection.ts'
-import { openLifeSigns } from './life-signs.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */
 export interface Outgoing {
@@ -38,13 +38,13 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   await kafka.codec.prepare(owned.flatMap(topic => [...topic.events]))
   let waiting = 0
   const { brokers, log } = kafka
-  const signs = openLifeSigns({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
-  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_PATIENCE }, signs.lost).producer({
+  const brokerHealth = openBrokerHealth({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
+  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_PATIENCE }, brokerHealth.lost).producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
   })
-  producer.on(producer.events.REQUEST, signs.heard)
+  producer.on(producer.events.REQUEST, brokerHealth.answered)
   await producer.connect()
   let last: Promise<unknown> = Promise.resolve()
   return {
@@ -59,9 +59,9 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
       last = sent.catch(() => undefined)
       return sent.then(() => undefined)
     },
-    trouble: () => (waiting > 0 ? signs.trouble() : undefined),
+    trouble: () => (waiting > 0 ? brokerHealth.trouble() : undefined),
     async close() {
-      signs.close()
+      brokerHealth.close()
       // What waits for a broker that is away is not acknowledged, and so nobody's loss.
       await Promise.race([last, delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
       await producer.disconnect()

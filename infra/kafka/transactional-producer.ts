@@ -8,9 +8,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { BrokerHealth } from './broker-health.ts'
 import { CompressionTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import type { LifeSigns } from './life-signs.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
 /** Where a group stands after a transaction. */
@@ -50,8 +50,8 @@ export interface TransactionalOptions {
   timeoutMs?: number
   /** The first pause while the broker still ends the transaction before; 20 ms unless told. */
   firstPauseMs?: number
-  /** Hears of answers and of lost connections. */
-  signs?: Pick<LifeSigns, 'heard' | 'lost'>
+  /** Receives the answers and lost connections of the client. */
+  brokerHealth?: Pick<BrokerHealth, 'answered' | 'lost'>
 }
 
 /** Opens the producer of one input partition, or of one feed, for a writer of the catalogue. */
@@ -60,7 +60,7 @@ export async function openTransactionalProducer(
   options: TransactionalOptions,
 ): Promise<TransactionalProducer> {
   const retry = { initialRetryTime: options.firstPauseMs ?? 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 }
-  const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.signs?.lost)
+  const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.brokerHealth?.lost)
   const producer = client.producer({
     idempotent: true,
     maxInFlightRequests: 1,
@@ -68,7 +68,7 @@ export async function openTransactionalProducer(
     transactionalId: `${kafka.namespace}${options.transactionalId}`,
     transactionTimeout: options.timeoutMs ?? TRANSACTION_TIMEOUT_MS,
   })
-  if (options.signs) producer.on(producer.events.REQUEST, options.signs.heard)
+  if (options.brokerHealth) producer.on(producer.events.REQUEST, options.brokerHealth.answered)
   await producer.connect()
   return {
     async lock(tick) {
