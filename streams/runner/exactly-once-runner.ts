@@ -21,10 +21,10 @@ import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type BookPositionStored, bookPositionStored } from '#schemas/events/book-state.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
+import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
-import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
 
 /** One input partition of a processor. */
@@ -65,7 +65,7 @@ interface Runner {
   kafka: KafkaConnection
   spec: ProcessorSpec
   reader: RangeReader
-  aside: SetAside
+  deadLetters: DeadLetters
 }
 
 /** Joins the group and processes until stopped. */
@@ -82,7 +82,7 @@ export async function runProcessor(
     kafka,
     spec,
     reader: await openRangeReader(kafka, [...spec.inputs, spec.changelog].map(kafka.topicName)),
-    aside: openSetAside({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
+    deadLetters: openDeadLetters({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
   }
   const slots = openSlots<Slot>(async (topic, partition) => {
     const startedAt = performance.now()
@@ -165,7 +165,7 @@ async function restore(
   return position
 }
 
-/** Takes the records of the work under way again; they were emitted for and set aside before. */
+/** Takes the records of the work under way again; what they emit, and their dead letters, were written before. */
 async function rebuild(
   runner: Runner,
   processor: PartitionProcessor,
@@ -216,7 +216,7 @@ async function fold(
   batch: MessageBatch,
 ): Promise<{ records: (Outgoing & { partition: number })[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
-  const { kafka, aside } = runner
+  const { kafka, deadLetters } = runner
   const records: (Outgoing & { partition: number })[] = []
   const emit = (record: Outgoing & { partition: number }): void => void records.push(record)
   for (const message of batch.messages) {
@@ -239,8 +239,8 @@ async function fold(
       : decoded
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const setAside = aside.recordOf({ topic, partition, ...message }, outcome)
-    if (setAside) records.push(setAside)
+    const deadLetter = deadLetters.recordOf({ topic, partition, ...message }, outcome)
+    if (deadLetter) records.push(deadLetter)
   }
   return { records, next: batch.next, retryAfterMs: undefined }
 }

@@ -1,7 +1,7 @@
 /**
  * Runs a sink: topic in, view out, each partition resuming from the view's own position.
  *
- * Per batch: decode, apply, set aside, flush (the view and its position in one atomic write), then
+ * Per batch: decode, apply, write dead letters, flush (the view and its position in one atomic write), then
  * commit to Kafka, in this order, so a kill at any point repeats records that the view already
  * reflects and never skips one. The commit serves lag and the next owner's first guess; the view's
  * position decides: a partition that is opened is read from there on, and the group stands there too, whether or
@@ -16,11 +16,11 @@ import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publi
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
+import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openRetrySink } from './retry-sink.ts'
-import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
 import { type WatchedSlot, watchStores } from './store-watch.ts'
 
@@ -46,7 +46,7 @@ export interface PartitionSink {
 export interface SinkSpec {
   group: string
   topics: readonly TopicKey[]
-  /** The view merges by log offset, so a record that was set aside may be taken at any later time (retry-sink.ts). */
+  /** The view merges by log offset, so a dead letter may be taken at any later time (retry-sink.ts). */
   mergesByOffset?: boolean
   /** Bytes of one fetch for one partition; 1 MiB when left out. */
   maxBytesPerPartition?: number
@@ -71,11 +71,11 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   await kafka.codec.prepare(read.flatMap(topic => [...topics[topic].events]))
   const publisher = await openPublisher(kafka, 'runner')
   const log = context.log.child({ group })
-  const aside = openSetAside({ group, codec: kafka.codec, metrics, log })
+  const deadLetters = openDeadLetters({ group, codec: kafka.codec, metrics, log })
   const slots = openSlots<Slot>(async (topic, partition, standAt) => {
     const sink =
       topic === 'retries'
-        ? openRetrySink({ spec, codec: kafka.codec, aside, send: records => publisher.send(records) })
+        ? openRetrySink({ spec, codec: kafka.codec, deadLetters, send: records => publisher.send(records) })
         : await spec.open(topic, partition)
     const { position } = sink
     if (position !== undefined) {
@@ -90,7 +90,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })
   const stores = watchStores(slots, log)
-  const write = writeBatches({ codec: kafka.codec, aside, publisher })
+  const write = writeBatches({ codec: kafka.codec, deadLetters, publisher })
   const member = await joinGroup(
     kafka,
     { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
@@ -110,13 +110,13 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
 }
 
 /** A batch's way into the view. */
-function writeBatches(parts: { codec: Codec; aside: SetAside; publisher: Publisher }): ProcessBatch<Slot> {
-  const { codec, aside, publisher } = parts
+function writeBatches(parts: { codec: Codec; deadLetters: DeadLetters; publisher: Publisher }): ProcessBatch<Slot> {
+  const { codec, deadLetters, publisher } = parts
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
     const elsewhere = await offsetElsewhere(slot, batch, commit)
     if (elsewhere !== undefined) return elsewhere
     if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
-    const { records, next, retryAfterMs } = await applyAll(slot, batch, codec, aside, tick)
+    const { records, next, retryAfterMs } = await applyAll(slot, batch, codec, deadLetters, tick)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
     slot.next = next
@@ -156,7 +156,7 @@ async function applyAll(
   slot: Slot,
   batch: MessageBatch,
   codec: Codec,
-  aside: SetAside,
+  deadLetters: DeadLetters,
   tick: Tick,
 ): Promise<{ records: Outgoing[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
@@ -179,7 +179,7 @@ async function applyAll(
       : decoded
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const record = aside.recordOf({ topic, partition, ...message }, outcome)
+    const record = deadLetters.recordOf({ topic, partition, ...message }, outcome)
     if (record) records.push(record)
   }
   return { records, next: batch.next, retryAfterMs: undefined }

@@ -2,8 +2,8 @@
  * Makes a view that is not in its store whole in one step, before its slot is open: from the log's start to its end of now.
  *
  * For views of a small topic that fit in memory. Applied record by record and written once, so that readers see no view or
- * the whole one, never a part that looks like it. What a record would be set aside for was told when the role first
- * met it, and is not told again. Reads the log, writes by the sink's own flush.
+ * the whole one, never a part of it. Dead letters were written when the role first read their records, and are not written
+ * again. Reads the log, writes by the sink's own flush.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
