@@ -35,18 +35,18 @@ export interface KafkaConnection {
 }
 
 /**
- * How long a role waits for brokers that are away before it ends and leaves the waiting to its supervisor. The client's
- * own patience is nine seconds, less than a broker needs to start again.
+ * How long a role retries while brokers are away before it ends and its supervisor starts it again. The client's
+ * own limit is nine seconds, less than a broker needs to start again.
  */
-export const BROKER_PATIENCE_MS = 10 * 60_000
+export const BROKER_RETRY_LIMIT_MS = 10 * 60_000
 
 const LONGEST_PAUSE_MS = 2_000
 
-/** {@link BROKER_PATIENCE_MS} as the client counts it. */
-export const BROKER_PATIENCE = {
+/** {@link BROKER_RETRY_LIMIT_MS} as a retry policy of the client. */
+export const BROKER_RETRY_POLICY = {
   initialRetryTime: 100,
   maxRetryTime: LONGEST_PAUSE_MS,
-  retries: BROKER_PATIENCE_MS / LONGEST_PAUSE_MS,
+  retries: BROKER_RETRY_LIMIT_MS / LONGEST_PAUSE_MS,
 }
 
 /** Above it the process hears others before it goes on. */

@@ -11,7 +11,7 @@ import type { Message } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { openBrokerHealth } from './broker-health.ts'
 import { CompressionTypes } from './client/kafkajs.ts'
-import { BROKER_PATIENCE, type KafkaConnection } from './connection.ts'
+import { BROKER_RETRY_POLICY, type KafkaConnection } from './connection.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */
 export interface Outgoing {
@@ -39,7 +39,7 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   let waiting = 0
   const { brokers, log } = kafka
   const brokerHealth = openBrokerHealth({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
-  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_PATIENCE }, brokerHealth.lost).producer({
+  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_RETRY_POLICY }, brokerHealth.lost).producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,

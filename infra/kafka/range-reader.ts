@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Cluster, openCluster } from './client/cluster.ts'
 import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
-import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
+import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { type PartitionBytes, readLogDirs } from './log-dirs.ts'
 import { refusalOf } from './refusal.ts'
 
@@ -59,27 +59,27 @@ export interface RangeReader {
 }
 
 /**
- * Opens a reader for some topics, named with their namespace; a fetch brings `fetchBytes` of a partition, 4 MiB unless told.
- * Brokers that are away are waited for as a role would, or for `patienceMs`.
+ * Opens a reader for some topics, named with their namespace; a fetch returns `fetchBytes` of a partition, 4 MiB by default.
+ * While brokers are away it retries for `connectLimitMs`, {@link BROKER_RETRY_LIMIT_MS} by default.
  */
 export async function openRangeReader(
   kafka: KafkaConnection,
   topics: string[],
-  options: { fetchBytes?: number; patienceMs?: number } = {},
+  options: { fetchBytes?: number; connectLimitMs?: number } = {},
 ): Promise<RangeReader> {
   const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-reader` })
-  await connected(cluster, options.patienceMs ?? BROKER_PATIENCE_MS)
+  await connected(cluster, options.connectLimitMs ?? BROKER_RETRY_LIMIT_MS)
   await cluster.addMultipleTargetTopics(topics)
   return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
 }
 
-async function connected(cluster: Cluster, patienceMs: number): Promise<void> {
+async function connected(cluster: Cluster, connectLimitMs: number): Promise<void> {
   const startedAt = performance.now()
   for (;;) {
     try {
       return await cluster.connect()
     } catch (error) {
-      if (refusalOf(error) !== undefined || performance.now() - startedAt > patienceMs) throw error
+      if (refusalOf(error) !== undefined || performance.now() - startedAt > connectLimitMs) throw error
       await delay(CONNECT_AGAIN_MS)
     }
   }

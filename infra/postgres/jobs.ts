@@ -179,9 +179,9 @@ interface StartedLane {
 
 /** Resolves when the lane has ended, or has had its time to end; what it leaves behind is free once it is disowned. */
 async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promise<void> {
-  const patience = Promise.withResolvers<void>()
+  const deadline = Promise.withResolvers<void>()
   const timers: NodeJS.Timeout[] = []
-  const beginEnd = (): void => void timers.push(setTimeout(patience.resolve, END_LIMIT_MS))
+  const beginEnd = (): void => void timers.push(setTimeout(deadline.resolve, END_LIMIT_MS))
   const stop = () => {
     beginEnd()
     runner.stop().catch(() => undefined)
@@ -190,7 +190,7 @@ async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promis
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    await Promise.race([runner.promise, patience.promise])
+    await Promise.race([runner.promise, deadline.promise])
   } finally {
     signal.removeEventListener('abort', stop)
     for (const timer of timers) clearTimeout(timer)

@@ -12,7 +12,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { openPatience } from '#streams/runner/slots.ts'
+import { openBackoff } from '#streams/runner/slots.ts'
 import type { Enter } from './outlet.ts'
 
 /** The log did not take a transaction: what has been begun must begin again. */
@@ -101,7 +101,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     }
   }
   const open = async (): Promise<number | undefined> => {
-    const patience = openPatience(() => performance.now())
+    const backoff = openBackoff(() => performance.now())
     while (!signal.aborted) {
       try {
         await drop()
@@ -109,7 +109,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
       } catch (error) {
         if (refusalOf(error) !== undefined) throw error
         kafka.log.debug({ error }, `the writer of ${name} could not be opened; it is tried again`)
-        await delay(patience.failed(error), undefined, { signal }).catch(() => undefined)
+        await delay(backoff.failed(error), undefined, { signal }).catch(() => undefined)
       }
     }
     return undefined

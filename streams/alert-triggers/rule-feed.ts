@@ -9,7 +9,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { openRefusalPatience } from '#infra/kafka/refusal.ts'
+import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
@@ -61,7 +61,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
 
   const followAll = async (): Promise<void> => {
     let failures = 0
-    const refusals = openRefusalPatience(() => performance.now())
+    const refusals = openRefusalLimit(() => performance.now())
     while (!ending.signal.aborted) {
       const asked = [...readings.values()]
       if (asked.length === 0) {
@@ -70,7 +70,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
       }
       const fetched = await fetchAfter(follower, topic, asked).catch(async error => {
         failures += 1
-        if (failures >= FETCH_TRIES || refusals.isAtEnd(error)) throw error
+        if (failures >= FETCH_TRIES || refusals.isReached(error)) throw error
         await pause(Math.min(RETRY_LONGEST_MS, 50 * 2 ** failures))
         return undefined
       })

@@ -9,7 +9,7 @@
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { openRefusalPatience } from '#infra/kafka/refusal.ts'
+import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -38,7 +38,7 @@ export interface WatchOptions {
 /** How long nothing may be committed while records wait. */
 export const STALLED_AFTER_MS = 60_000
 const LOOKS_PER_LIMIT = 6
-const PATIENCE_WHILE_OPENING = 10
+const LIMIT_FACTOR_WHILE_OPENING = 10
 /** Up to this distance it is worth looking whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
 
@@ -62,7 +62,7 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
   let watched = new Map<string, Watched>()
   let lookedAt = performance.now()
   let isClosed = false
-  const refusals = openRefusalPatience(() => performance.now())
+  const refusals = openRefusalLimit(() => performance.now())
 
   async function look(): Promise<void> {
     const current = watched
@@ -82,15 +82,15 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
     for (const one of current.values()) {
       one.stalledMs = one.lag === 0 || one.movedSinceLook ? 0 : one.stalledMs + passed
       one.movedSinceLook = false
-      const patience = options.isOpen(one.topic, one.partition) ? 1 : PATIENCE_WHILE_OPENING
-      if (one.stalledMs >= limitMs * patience) return fail(stalled(group, one))
+      const factor = options.isOpen(one.topic, one.partition) ? 1 : LIMIT_FACTOR_WHILE_OPENING
+      if (one.stalledMs >= limitMs * factor) return fail(stalled(group, one))
     }
   }
 
   let looking = Promise.resolve()
   const timer = setInterval(() => {
     looking = looking.then(look).then(refusals.answered, error => {
-      if (refusals.isAtEnd(error) && !isClosed) return fail(error)
+      if (refusals.isReached(error) && !isClosed) return fail(error)
       log.debug({ error }, 'the lag could not be told')
     })
   }, everyMs)

@@ -1,5 +1,5 @@
 /**
- * The open partitions of a group member, and the patience with a store that is away.
+ * The open partitions of a group member, and the backoff while a store is away.
  *
  * A slot is opened for every assigned partition at once, since even an empty partition has a view to
  * vouch for; whoever opens one is given the way to stand where the view does. A new generation drops all slots: between
@@ -8,7 +8,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { StandAt } from '#infra/kafka/group-consumer.ts'
-import { openRefusalPatience } from '#infra/kafka/refusal.ts'
+import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 
@@ -146,23 +146,23 @@ export async function whileTicking<T>(work: Promise<T>, tick: () => Promise<void
 
 const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
-const PATIENCE_MS = 10 * 60_000
+const RETRY_LIMIT_MS = 10 * 60_000
 
-/** Counts failures in a row and says how long to pause; throws the error when patience is at its end. */
-export interface Patience {
+/** Counts failures in a row and returns how long to pause, in milliseconds; throws the error at the limit. */
+export interface Backoff {
   failed(error: unknown): number
   succeeded(): void
 }
 
 /** Bounded backoff: from 0.2 s to 5 s, for ten minutes of nothing but failures, or ten seconds of refusals. */
-export function openPatience(now: () => number): Patience {
+export function openBackoff(now: () => number): Backoff {
   let since: number | undefined
   let pause = FIRST_PAUSE_MS
-  const refusals = openRefusalPatience(now)
+  const refusals = openRefusalLimit(now)
   return {
     failed(error) {
       since ??= now()
-      if (refusals.isAtEnd(error) || now() - since > PATIENCE_MS) throw error
+      if (refusals.isReached(error) || now() - since > RETRY_LIMIT_MS) throw error
       const current = pause
       pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
       return current
