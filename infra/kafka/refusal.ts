@@ -1,7 +1,7 @@
 /**
  * What brokers or the registry refuse for good: credentials, a certificate, a right. Trying again does not help.
  *
- * ErrorFields by codes and types of errors, never by their text. No line quotes a secret.
+ * Recognized by codes and types of errors, never by their text. No line quotes a secret.
  */
 import { openCluster } from './client/cluster.ts'
 import type { KafkaConnection } from './connection.ts'
@@ -18,7 +18,7 @@ const AUTHENTICATION_NAMES = new Set(['KafkaJSSASLAuthenticationError', 'KafkaJS
 const AUTHENTICATION_TYPES = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE'])
 
 /** What of an error shows a refusal. */
-interface ErrorFields {
+interface Shape {
   name?: string
   type?: string
   code?: string
@@ -37,7 +37,7 @@ export class UnfitCluster extends Error {}
 export function refusalOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined
   if (error instanceof UnfitCluster) return error.message
-  const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as ErrorFields
+  const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as Shape
   const at = broker === undefined ? 'Kafka' : `the broker ${broker}`
   if (CERTIFICATE_CODES.has(code))
     return `the certificate of ${at} is not accepted (${code}); check its dates and names, and the authority in KAFKA_TLS_CA or SCHEMA_REGISTRY_CA`

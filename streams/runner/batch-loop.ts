@@ -29,9 +29,9 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
   const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const backoff = openBackoff(Date.now)
   return {
-    assigned(partitions, standAt) {
+    assigned(partitions, resumeAt) {
       watch?.assigned(partitions)
-      slots.replace(partitions, standAt)
+      slots.replace(partitions, resumeAt)
     },
     async batch(batch, tick, commit) {
       await tick()

@@ -3,10 +3,10 @@
  *
  * Per batch: decode, apply, write dead letters, flush (the view and its position in one atomic write), then
  * commit to Kafka, in this order, so a kill at any point repeats records that the view already
- * reflects and never skips one. The commit serves lag and the next owner's first guess; the view's
- * position decides: a partition that is opened is read from there on, and the group stands there too, whether or
- * not a record follows. A flush that fails drops the partition's state and reads it again; failures
- * without end hand the error to the process. The only caller of commit for sinks.
+ * reflects and never skips one. The commit serves lag and is the next owner's first position; the view's position decides: a
+ * partition that is opened is read from there on, and that offset is committed too, whether or not a record follows. A flush
+ * that fails drops the partition's state and reads it again; failures beyond the retry limit end the process. The only caller
+ * of commit for sinks.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -59,7 +59,7 @@ interface Slot extends WatchedSlot {
   sink: PartitionSink
   /** The next offset to apply; undefined until the first batch where the view has no position. */
   next: number | undefined
-  /** The offset that was sought because the group stood past the view. */
+  /** The offset that was sought because the group's was past the view's. */
   sought: number | undefined
 }
 
@@ -72,14 +72,14 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const publisher = await openPublisher(kafka, 'runner')
   const log = context.log.child({ group })
   const deadLetters = openDeadLetters({ group, codec: kafka.codec, metrics, log })
-  const slots = openSlots<Slot>(async (topic, partition, standAt) => {
+  const slots = openSlots<Slot>(async (topic, partition, resumeAt) => {
     const sink =
       topic === 'retries'
         ? openRetrySink({ spec, codec: kafka.codec, deadLetters, send: records => publisher.send(records) })
         : await spec.open(topic, partition)
     const { position } = sink
     if (position !== undefined) {
-      await standAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
+      await resumeAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
       watch.moved(topic, partition, position)
     }
     return { sink, next: position, sought: undefined, turns: 0, stands: sink.stands, close: () => sink.close() }
@@ -109,7 +109,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   }
 }
 
-/** A batch's way into the view. */
+/** Writes batches into the view. */
 function writeBatches(parts: { codec: Codec; deadLetters: DeadLetters; publisher: Publisher }): ProcessBatch<Slot> {
   const { codec, deadLetters, publisher } = parts
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
@@ -143,12 +143,12 @@ async function offsetElsewhere(slot: Slot, batch: MessageBatch, commit: Commit):
     return slot.next
   }
   if (batch.next > slot.next) return undefined
-  // The group stands behind the view: after a rebuild, or when its owner died between write and commit.
+  // The committed offset is behind the view: after a rebuild, or when its owner died between write and commit.
   await commit(batch.topic, batch.partition, slot.next)
   return slot.next
 }
 
-/** Folding is synchronous: the group must hear of this member in between. */
+/** Folding is synchronous: heartbeats must be sent in between. */
 const RECORDS_PER_TICK = 5_000
 
 /** Applies a batch's records in order, up to its end or to one that must wait. */
