@@ -47,7 +47,7 @@ export async function openFxSink(
       next = value
       reflected = reached
     },
-    stands: async () => (await redis.get(nextKey)) === next,
+    isCurrent: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
   if (!isWhole) await fill(sink)

@@ -89,7 +89,7 @@ export function openLiveSink(
       if (snapshots) await snapshots.flush(write, touched)
       else await write()
     },
-    stands: async () => (await redis.get(key)) === owned.text,
+    isCurrent: async () => (await redis.get(key)) === owned.text,
     close: async () => snapshots?.close(),
   }
 }

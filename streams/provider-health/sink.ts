@@ -69,7 +69,7 @@ export async function openHealthSink(
       next = value
       changed = new Set()
     },
-    stands: async () => (await redis.get(nextKey)) === next,
+    isCurrent: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
   if (next === null) await fill(sink)

@@ -35,10 +35,10 @@ export interface PartitionSink {
   /** Writes what was applied together with `next`; resolves when the store has confirmed it. */
   flush(next: number): Promise<void>
   /**
-   * Whether the store still holds what was last read or written here; asked while nothing is under way. Left out where a
+   * Whether the store still holds what was last read or written here; called while no batch is under way. Left out where a
    * store keeps no position. Rejects when the store does not answer.
    */
-  readonly stands?: () => Promise<boolean>
+  readonly isCurrent?: () => Promise<boolean>
   close(): Promise<void>
 }
 
@@ -77,12 +77,12 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
       topic === 'retries'
         ? openRetrySink({ spec, codec: kafka.codec, deadLetters, send: records => publisher.send(records) })
         : await spec.open(topic, partition)
-    const { position } = sink
+    const { position, isCurrent } = sink
     if (position !== undefined) {
       await resumeAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
       watch.moved(topic, partition, position)
     }
-    return { sink, next: position, sought: undefined, turns: 0, stands: sink.stands, close: () => sink.close() }
+    return { sink, next: position, sought: undefined, batchSequence: 0, isCurrent, close: () => sink.close() }
   }, log)
   const watch = await watchProgress({
     ...{ kafka, group, topics: read, metrics, log, fail: context.fail },
@@ -126,11 +126,11 @@ function writeBatches(parts: { codec: Codec; deadLetters: DeadLetters; publisher
     return 'again'
   }
   return async (slot, ...batch) => {
-    slot.turns += 1
+    slot.batchSequence += 1
     try {
       return await write(slot, ...batch)
     } finally {
-      slot.turns += 1
+      slot.batchSequence += 1
     }
   }
 }
