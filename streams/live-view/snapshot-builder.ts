@@ -20,9 +20,9 @@ import { readTouchedField, type SnapshotManifest, touchedField } from '#schemas/
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment } from './segment.ts'
 import { type RowPage, readRowPages } from './segment-rows.ts'
+import { openSerialQueue, type SerialQueue } from './serial-queue.ts'
 import type { OwnedHead } from './sink.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
-import { openTurns, type Turns } from './turns.ts'
 
 /** The snapshots of one partition, fed by the partition's sink. */
 export interface PartitionSnapshots {
@@ -60,7 +60,7 @@ interface Shared extends SnapshotOptions {
   form: string
   /** Side and provider of everything that may be listed. */
   fields: readonly string[]
-  turns: Turns
+  builds: SerialQueue
   observe(build: { seconds: number; lines: number; leftOut: number }): void
 }
 
@@ -78,7 +78,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    ...{ texts, form: formOf(registry, baseUrl), turns: openTurns(), pace: options.pace ?? BUILD_PACE },
+    ...{ texts, form: formOf(registry, baseUrl), builds: openSerialQueue(), pace: options.pace ?? BUILD_PACE },
     fields: [
       ...registry.askKeys.map(key => touchedField('ask', key)),
       ...registry.bidKeys.map(key => touchedField('bid', key)),
@@ -113,7 +113,7 @@ function openPartition(
   found: OwnedHead,
 ): PartitionSnapshots {
   const store = openSnapshotStore(shared.redis, place)
-  const exclusive = openTurns()
+  const serial = openSerialQueue()
   let written = found
   let known: KnownManifest | undefined
   /** What the known manifest shows out of date; undefined: to be read from the notes of the flushes. */
@@ -138,10 +138,10 @@ function openPartition(
   async function build(): Promise<void> {
     const startedAt = performance.now()
     const texts = await shared.texts
-    const rows = await exclusive.take(readStale)
+    const rows = await serial.add(readStale)
     if (!rows) return
     const made = await makeManifest(store, texts, rows)
-    const published = await exclusive.take(async () =>
+    const published = await serial.add(async () =>
       isOver ? undefined : store.publish(made.manifest, known, written.text),
     )
     known = published
@@ -162,7 +162,7 @@ function openPartition(
   schedule.due()
   return {
     async flush(write, touched) {
-      await exclusive.take(async () => {
+      await serial.add(async () => {
         written = await write()
         for (const field of touched) stale?.add(field)
       })
