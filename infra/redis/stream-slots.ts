@@ -39,7 +39,7 @@ export type StreamStart =
 /** The slots of bulk streams. */
 export interface StreamSlots {
   /** The quota of a subject; takes nothing. */
-  look(subject: string, limit: number): Promise<StreamQuota>
+  read(subject: string, limit: number): Promise<StreamQuota>
   start(subject: string, limit: number): Promise<StreamStart>
 }
 
@@ -106,7 +106,7 @@ export function openStreamSlots(redis: Redis, options: StreamSlotOptions): Strea
     return { outcome, quota: { limit, remaining, resetAt: Math.ceil(resetAtMs / 1000), retryAfterSeconds } }
   }
   return {
-    look: async (subject, limit) => (await take(subject, limit)).quota,
+    read: async (subject, limit) => (await take(subject, limit)).quota,
     async start(subject, limit) {
       const token = randomUUID()
       const { outcome, quota } = await take(subject, limit, token)
