@@ -18,7 +18,7 @@ import {
 } from '#schemas/views/arbitrage.ts'
 import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'
 import { type Board, type BoardSide, updatedAt } from './board.ts'
-import type { Exclusion } from './standing.ts'
+import type { Exclusion } from './excluded-providers.ts'
 
 /** A computed snapshot. */
 export interface ArbitrageSnapshot {
