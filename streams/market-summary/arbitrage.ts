@@ -190,10 +190,10 @@ function byProfit(values: Float64Array): Uint32Array {
     for (let digit = 0; digit < DIGIT; digit++)
       starts[digit + 1] = (starts[digit + 1] as number) + (starts[digit] as number)
     for (let i = 0; i < count; i++) {
-      const place = order[i] as number
-      const digit = DIGIT - 1 - (words[place * 4 + word] as number)
+      const pair = order[i] as number
+      const digit = DIGIT - 1 - (words[pair * 4 + word] as number)
       const at = starts[digit] as number
-      other[at] = place
+      other[at] = pair
       starts[digit] = at + 1
     }
     ;[order, other] = [other, order]
@@ -211,8 +211,8 @@ function columnsOf(
   const columns = arbitrageColumns(order.length)
   const [asks, bids] = [ask.side.providers.length, bid.side.providers.length]
   for (let row = 0; row < order.length; row++) {
-    const place = order[row] as number
-    const [askCell, bidCell] = [found.askCell[place] as number, found.bidCell[place] as number]
+    const pair = order[row] as number
+    const [askCell, bidCell] = [found.askCell[pair] as number, found.bidCell[pair] as number]
     const slot = Math.floor(askCell / asks)
     const [p, q] = [askCell - slot * asks, bidCell - slot * bids]
     const partition = board.partition(slot)

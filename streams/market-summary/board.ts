@@ -91,8 +91,8 @@ export class Board {
     const number = this.#numbers[side].get(provider)
     if (number === undefined) return
     const { refreshedAt, providers } = this.sides[side]
-    const place = partition * providers.length + number
-    if (at > (refreshedAt[place] as number)) refreshedAt[place] = at
+    const cell = partition * providers.length + number
+    if (at > (refreshedAt[cell] as number)) refreshedAt[cell] = at
   }
 
   /** Applies a change of the book. */
@@ -126,8 +126,8 @@ export class Board {
 }
 
 /** When the quote at a cell was last known to stand: its change, or the provider's last refresh. */
-export const updatedAt = (side: BoardSide, cell: number, refreshPlace: number): Instant =>
-  Math.max(side.seenAt[cell] as number, side.refreshedAt[refreshPlace] as number)
+export const updatedAt = (side: BoardSide, cell: number, refreshCell: number): Instant =>
+  Math.max(side.seenAt[cell] as number, side.refreshedAt[refreshCell] as number)
 
 function emptySide(providers: readonly string[]): BoardSide {
   const cells = FIRST_SLOTS * providers.length

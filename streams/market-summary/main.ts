@@ -73,7 +73,7 @@ export const start: StartRole = async context => {
 function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
   const { config } = context
   const prefix = config.namespace
-  const run = async (tell: (trouble: string | undefined) => void): Promise<void> => {
+  const run = async (report: (trouble: string | undefined) => void): Promise<void> => {
     const redis = await openRedis(config.servers.redis, { name: `${prefix}${NAME}`, log })
     const database = databaseName(prefix)
     const options = { database, name: `marketlog-${NAME}`, readLimitMs: READ_LIMIT_MS }
@@ -98,7 +98,7 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
       // A turn may take longer than the lease; a process that is frozen does not renew it.
       const renewing = setInterval(() => void lease.renew().catch(() => undefined), RENEW_MS)
       signal.addEventListener('abort', () => clearInterval(renewing), { once: true })
-      await work(whileHeld(lease, open), { log, metrics: context.metrics, signal, tell })
+      await work(whileHeld(lease, open), { log, metrics: context.metrics, signal, report })
     } finally {
       await lease.release().catch(() => undefined)
       await publisher.close()
@@ -130,12 +130,12 @@ interface WorkOptions {
   log: Log
   metrics: Metrics
   signal: AbortSignal
-  tell(trouble: string | undefined): void
+  report(trouble: string | undefined): void
 }
 
 /** Computes both views again and again until the signal; each at its own pace, since a summary takes longer. */
 async function work(held: () => Promise<Analyst | undefined>, options: WorkOptions): Promise<void> {
-  const { log, metrics, signal, tell } = options
+  const { log, metrics, signal, report } = options
   const seconds = metrics.histogram('marketlog_market_summary_seconds', 'Time to compute and write a view.', ['view'])
   const repeat = async (view: string, pace: Pace, compute: (analyst: Analyst) => Promise<number>): Promise<void> => {
     for (let failures = 0; !signal.aborted; ) {
@@ -150,12 +150,12 @@ async function work(held: () => Promise<Analyst | undefined>, options: WorkOptio
           waitMs = waitAfter(performance.now() - startedAt, pace)
         }
         failures = 0
-        tell(undefined)
+        report(undefined)
       } catch (error) {
         if (signal.aborted) return
         if (!(error instanceof Fenced) && ++failures >= FAILURES_IN_A_ROW) throw error
         log.warn({ view, err: error }, 'a view of the market could not be computed; the next turn tries again')
-        tell(`the view ${view} could not be computed`)
+        report(`the view ${view} could not be computed`)
       }
       await pause(waitMs, undefined, { signal }).catch(() => undefined)
     }

@@ -25,7 +25,7 @@ const until = (name: string): string => `seen_at <= fromUnixTimestamp64Milli({${
 /** Stands for no ask: a nullable price would be carried through every group. */
 const NONE = -1
 /** A change's place in time as one number: tuples are compared value by value, which takes ten times as long. */
-const PLACE = 'bitShiftLeft(toUInt128(toUnixTimestamp64Milli(seen_at)), 64) + offset'
+const CHANGE_ORDER = 'bitShiftLeft(toUInt128(toUnixTimestamp64Milli(seen_at)), 64) + offset'
 
 /** The composite best ask of a past moment; items that nobody listed then are left out. */
 export async function readAsksAt(
@@ -35,7 +35,7 @@ export async function readAsksAt(
 ): Promise<Map<number, MicroUsd>> {
   const rows = await clickhouse.rows<{ item_id: number; micro: number }>(
     `SELECT item_id, min(found) AS micro FROM (
-      SELECT item_id, argMin(ifNull(previous_micro_usd, ${NONE}), ${PLACE}) AS found
+      SELECT item_id, argMin(ifNull(previous_micro_usd, ${NONE}), ${CHANGE_ORDER}) AS found
       FROM ${clickhouse.database}.changes WHERE side = 'ask' AND ${after('moment')} GROUP BY item_id, provider
     ) WHERE found != ${NONE} GROUP BY item_id`,
     { moment },
@@ -79,8 +79,8 @@ export async function readUnits(
 
 interface HourRow {
   item_id: number
-  /** Of each hour with a change: its number, the lowest standing ask (0: none), and the ask that was withdrawn last. */
-  hours: [hour: number, standing: MicroUsd, withdrawn: MicroUsd][]
+  /** Of each hour with a change: its number, the lowest listed ask (0: none), and the ask that was withdrawn last. */
+  hours: [hour: number, listed: MicroUsd, withdrawn: MicroUsd][]
 }
 
 /**
@@ -99,15 +99,15 @@ export async function readHourlyCloses(
   const closes = new Map<number, number[]>()
   for (const { item_id, hours } of rows) {
     const own = unchanged.get(item_id) ?? Number.POSITIVE_INFINITY
-    const values = hours.sort(([a], [b]) => a - b).map(([, standing, withdrawn]) => lowestOf(standing, own, withdrawn))
+    const values = hours.sort(([a], [b]) => a - b).map(([, listed, withdrawn]) => lowestOf(listed, own, withdrawn))
     closes.set(item_id, values)
   }
   return closes
 }
 
-/** The lower of what stands; where nothing does, what was withdrawn last. */
-function lowestOf(standing: MicroUsd, unchanged: MicroUsd, withdrawn: MicroUsd): MicroUsd {
-  const lowest = standing === 0 ? unchanged : Math.min(standing, unchanged)
+/** The lower listed ask; where none is listed, the one that was withdrawn last. */
+function lowestOf(listed: MicroUsd, unchanged: MicroUsd, withdrawn: MicroUsd): MicroUsd {
+  const lowest = listed === 0 ? unchanged : Math.min(listed, unchanged)
   return Number.isFinite(lowest) ? lowest : withdrawn
 }
 

@@ -53,14 +53,14 @@ const NO_CLOSES: readonly number[] = []
 /** Summarises items in the order given. */
 export function summarise(itemIds: readonly number[], board: Board, past: Past, terms: SummaryTerms): ItemSummarised[] {
   const count = openCount(board, terms)
-  const isHeard = past.referenceSales !== undefined || referenceIsHeard(board, terms)
+  const hasReference = past.referenceSales !== undefined || referenceHasQuotes(board, terms)
   return itemIds.map(item_id => {
     const counted = count(item_id)
     const [sales_1d, sales_7d, sales_30d] = past.units.get(item_id) ?? NO_UNITS
     const scores = scoreLiquidity({
       ...{ listings: counted.listings, ask: counted.ask, bid: counted.bid, unitsConsumed: sales_1d },
       hourlyCloses: past.hourlyCloses.get(item_id) ?? NO_CLOSES,
-      external: isHeard ? { sales: past.referenceSales?.get(item_id) ?? 0, ...counted.reference } : undefined,
+      external: hasReference ? { sales: past.referenceSales?.get(item_id) ?? 0, ...counted.reference } : undefined,
     })
     return {
       item_id,
@@ -85,7 +85,7 @@ const meanPercent = (shares: readonly number[]): number | null =>
   shares.length === 0 ? null : (shares.reduce((sum, share) => sum + share, 0) / shares.length) * 100
 
 /** Whether the listings reference has any quote that counts. */
-function referenceIsHeard(board: Board, terms: SummaryTerms): boolean {
+function referenceHasQuotes(board: Board, terms: SummaryTerms): boolean {
   const { ask } = quoteReaders(board, terms)
   const number = board.sides.ask.providers.indexOf(terms.listingsReference)
   for (let slot = 0; number >= 0 && slot < board.size; slot++) if (ask(slot, number) !== 0) return true
