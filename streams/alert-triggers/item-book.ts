@@ -67,7 +67,7 @@ export function openItemBook(): ItemBook {
       rows.holder = provider
     }
   }
-  const tell = (item: ItemRows | undefined): Best => ({
+  const bestOf = (item: ItemRows | undefined): Best => ({
     ask: item && item.ask.best !== NONE ? item.ask.best : undefined,
     askProvider: item && keys[item.ask.holder],
     bid: item && item.bid.best !== NONE ? item.bid.best : undefined,
@@ -91,9 +91,9 @@ export function openItemBook(): ItemBook {
         rows.holder = number
       } else if (number === holder && price !== best) findBest(side, rows)
       if (rows.best === best && rows.holder === holder) return undefined
-      return { ...tell(item), ...previousOf(side, best, keys[holder]) }
+      return { ...bestOf(item), ...previousOf(side, best, keys[holder]) }
     },
-    best: itemId => tell(items.get(itemId)),
+    best: itemId => bestOf(items.get(itemId)),
   }
 }
 

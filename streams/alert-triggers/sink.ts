@@ -45,16 +45,16 @@ const ITEMS_PER_TURN = 500
 export async function openTriggerSink(parts: TriggerParts, partition: number): Promise<PartitionSink> {
   const { rates, fail } = parts
   const state = openTriggerState(rates.current().rates)
-  const outlet = openOutlet(parts)
+  const triggers = openTriggerPublisher(parts)
   let position = 0
   const queue = openRuleQueue({
     ...{ partition, changes: parts.changes, fail },
     position: () => position,
     consider(rule) {
       const trigger = considerRule(state, rule)
-      if (trigger) outlet.add([trigger])
+      if (trigger) triggers.add([trigger])
     },
-    onSettled: () => outlet.sendSoon(),
+    onSettled: () => triggers.sendSoon(),
   })
   const closeRules = await parts.rules.open(partition, (id, changed, appendedAt) => {
     if (changed === undefined) return state.rules.forget(id)
@@ -69,7 +69,7 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     },
   })
   position = restored.next
-  const sweep = openSweep(state, outlet, rates)
+  const sweep = openSweep(state, triggers, rates)
   queue.begin()
   const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
   return {
@@ -77,26 +77,26 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     prepare: () => parts.rules.upToDate(partition),
     apply(record) {
       queue.release(record.appendedAt)
-      if (record.event === 'BookChanged') outlet.add(changeBook(state, record.value))
+      if (record.event === 'BookChanged') triggers.add(changeBook(state, record.value))
       position = record.offset + 1
       return OK
     },
     async flush(next) {
       position = next
       size.set({ partition }, state.rules.size())
-      await outlet.send()
+      await triggers.send()
     },
     async close() {
       closeRules()
       queue.close()
       sweep.close()
-      await outlet.close()
+      await triggers.close()
     },
   }
 }
 
 /** Triggers on their way to the log, in the order in which they fired. */
-interface Outlet {
+interface TriggerPublisher {
   add(triggers: readonly AlertTriggered[]): void
   /** Resolves when the log holds all that was added. */
   send(): Promise<void>
@@ -105,7 +105,7 @@ interface Outlet {
   close(): Promise<void>
 }
 
-function openOutlet({ codec, publisher, metrics, fail }: TriggerParts): Outlet {
+function openTriggerPublisher({ codec, publisher, metrics, fail }: TriggerParts): TriggerPublisher {
   const fired = metrics.counter('marketlog_alerts_triggered_total', 'Triggers written, repeats included.', ['cause'])
   let records: Outgoing[] = []
   let sending: Promise<void> = Promise.resolve()
@@ -139,12 +139,12 @@ function openOutlet({ codec, publisher, metrics, fail }: TriggerParts): Outlet {
 }
 
 /** Looks at the rules in currencies whose rates have changed, some items at a time. */
-function openSweep(state: TriggerState, outlet: Outlet, rates: RateFeed): { close(): void } {
+function openSweep(state: TriggerState, triggers: TriggerPublisher, rates: RateFeed): { close(): void } {
   let isClosed = false
   const run = (items: number[], moved: ReadonlySet<string>, asOf: number): void => {
     if (isClosed || items.length === 0) return
-    for (const item of items.splice(-ITEMS_PER_TURN)) outlet.add(considerRates(state, item, moved, asOf))
-    outlet.sendSoon()
+    for (const item of items.splice(-ITEMS_PER_TURN)) triggers.add(considerRates(state, item, moved, asOf))
+    triggers.sendSoon()
     setImmediate(() => run(items, moved, asOf))
   }
   const adopt = (table: RateTable): void => {

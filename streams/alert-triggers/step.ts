@@ -23,8 +23,8 @@ export interface TriggerState {
   rates: Rates
 }
 
-/** Why rules are looked at, and the time of that. */
-interface Look {
+/** Why rules are evaluated, and the time of that cause. */
+interface Evaluation {
   cause: TriggerCause
   causedAt: number
 }
@@ -78,7 +78,7 @@ export function movedCurrencies(before: Rates, now: Rates): Set<string> {
 function fire(
   state: TriggerState,
   itemId: number,
-  look: Look,
+  evaluation: Evaluation,
   isConcerned: (kind: AlertKind, currency: string) => boolean,
 ): readonly AlertTriggered[] {
   const { rules, rates } = state
@@ -93,7 +93,7 @@ function fire(
     for (let rule = group.top(); rule !== undefined && holds(kind, rule.threshold, decisive); rule = group.top()) {
       rules.take(group)
       fired ??= []
-      fired.push(triggerOf(rule, best, rates, look))
+      fired.push(triggerOf(rule, best, rates, evaluation))
     }
   }
   return fired ?? NOTHING
@@ -107,7 +107,7 @@ function movedTowards(kind: AlertKind, before: Best, now: Best): boolean {
   return kind === 'price_below' ? now.ask < before.ask : now.ask > before.ask
 }
 
-function triggerOf(rule: Rule, best: Best, rates: Rates, { cause, causedAt }: Look): AlertTriggered {
+function triggerOf(rule: Rule, best: Best, rates: Rates, { cause, causedAt }: Evaluation): AlertTriggered {
   const { ask = 0, bid, askProvider = '', bidProvider } = best
   const rate = rates.get(rule.currency)
   const isSpread = rule.kind === 'spread_exceeds'

@@ -29,7 +29,7 @@ export interface FoldedAsk {
   itemId: number
   provider: string
   /** The newest ask. */
-  standing: Edge
+  newest: Edge
   /** One for each bucket of each width, those of the newest changes last. */
   parts: Part[]
 }
@@ -52,9 +52,9 @@ export function foldChange(batch: CandleBatch, change: BookChanged, offset: numb
   const key = `${itemId}|${provider}`
   let folded = batch.get(key)
   if (folded === undefined) {
-    folded = { itemId, provider, standing: closing, parts: [] }
+    folded = { itemId, provider, newest: closing, parts: [] }
     batch.set(key, folded)
-  } else if (folded.standing.version < offset) folded.standing = closing
+  } else if (folded.newest.version < offset) folded.newest = closing
   for (const intervalMs of WIDTHS_MS) {
     const bucket = change.seen_at - (change.seen_at % intervalMs)
     const part: Part = { intervalMs, itemId, bucket, provider, opening, closing, low, high, falls }

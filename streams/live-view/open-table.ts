@@ -29,26 +29,26 @@ export interface OpenedTable extends OwnedHead {
 /** Opens a table; throws {@link Fenced} when another owner has written its head meanwhile. */
 export async function openTable(
   { redis, rebuilder, isInLog }: TableSources,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
 ): Promise<OpenedTable> {
-  const found = await readHead(redis, place)
+  const found = await readHead(redis, table)
   const isUsable = found !== undefined && (await isInLog(found.head.next))
-  const owned = isUsable ? found : await build(redis, rebuilder, place, found?.text ?? null)
-  return { ...owned, isUsable, deleted: await deleteLeftovers(redis, place) }
+  const owned = isUsable ? found : await build(redis, rebuilder, table, found?.text ?? null)
+  return { ...owned, isUsable, deleted: await deleteLeftovers(redis, table) }
 }
 
 async function build(
   redis: Redis,
   rebuilder: TableSources['rebuilder'],
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   expected: string | null,
 ): Promise<OwnedHead> {
-  const built = await rebuilder.rebuild(place.partition)
+  const built = await rebuilder.rebuild(table.partition)
   try {
-    return await writeHead(redis, place, expected, built)
+    return await writeHead(redis, table, expected, built)
   } catch (error) {
     // Any other failure leaves open whether the head was written.
-    if (error instanceof Fenced) await deleteGeneration(redis, place, built.generation)
+    if (error instanceof Fenced) await deleteGeneration(redis, table, built.generation)
     throw error
   }
 }

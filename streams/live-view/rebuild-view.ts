@@ -59,8 +59,8 @@ export async function rebuildLiveView(
     onProgress('switching')
     const switched: SwitchedPartition[] = []
     for (const [partition, head] of heads.entries()) {
-      const place = { partition, prefix }
-      const { generation, next } = await switchPartition(redis, place, leases[partition] as Lease, rebuilder, head)
+      const table = { partition, prefix }
+      const { generation, next } = await switchPartition(redis, table, leases[partition] as Lease, rebuilder, head)
       switched.push({ partition, generation, next })
     }
     return switched
@@ -75,17 +75,17 @@ export async function rebuildLiveView(
 /** Tries until the head is as it was read and reflects no more than the new table. */
 async function switchPartition(
   redis: Redis,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   lease: Lease,
   rebuilder: Rebuilder,
   filled: LiveHead,
 ): Promise<LiveHead> {
-  const key = headKey(place.partition, place.prefix)
+  const key = headKey(table.partition, table.prefix)
   let head = filled
   for (let tries = 0; tries < SWITCH_TRIES; tries++) {
-    const found = await readHead(redis, place)
+    const found = await readHead(redis, table)
     if (found && found.head.generation > head.generation) break
-    if (found && found.head.next > head.next) head = await rebuilder.catchUp(place.partition, head)
+    if (found && found.head.next > head.next) head = await rebuilder.catchUp(table.partition, head)
     // Kept over rebuilds in a row, which may be faster than the builder of snapshots.
     const next: LiveHead = found ? { ...head, succeeds: found.head.succeeds ?? found.head.generation } : head
     const guards = [
@@ -96,5 +96,5 @@ async function switchPartition(
     if (await publishGuarded(redis, { guards, key, text, named: [], replaced: [], replacedTtlMs: 0 })) return next
     await pause(SWITCH_PAUSE_MS)
   }
-  throw new Error(`partition ${place.partition} was rebuilt by its role meanwhile, or its head never rested`)
+  throw new Error(`partition ${table.partition} was rebuilt by its role meanwhile, or its head never rested`)
 }

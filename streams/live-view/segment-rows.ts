@@ -8,7 +8,7 @@
 import type { Redis } from '#infra/redis/redis.ts'
 import { decodeRow, itemKey, type LiveRow, listingKey } from '#schemas/views/live-keys.ts'
 import { readTouchedField } from '#schemas/views/snapshot.ts'
-import type { TablePlace } from './table-writer.ts'
+import type { TableId } from './table-writer.ts'
 
 /** A page of rows as text: id, row, id, row... */
 export type RowPage = string
@@ -45,11 +45,11 @@ interface Question {
  */
 export async function readRowPages(
   redis: Redis,
-  place: TablePlace,
+  table: TableId,
   fields: ReadonlySet<string>,
 ): Promise<Map<string, RowPage[]>> {
   const pages = new Map([...fields].map((field): [string, RowPage[]] => [field, []]))
-  const questions = (await Promise.all([...fields].map(field => questionsOf(redis, place, field)))).flat()
+  const questions = (await Promise.all([...fields].map(field => questionsOf(redis, table, field)))).flat()
   for (const portion of portionsOf(questions)) {
     const read = await Promise.all(
       portion.map(({ listing, from, rows, itemKeyStart, provider }) =>
@@ -63,7 +63,7 @@ export async function readRowPages(
 
 async function questionsOf(
   redis: Redis,
-  { partition, generation, prefix }: TablePlace,
+  { partition, generation, prefix }: TableId,
   field: string,
 ): Promise<Question[]> {
   const { side, provider } = readTouchedField(field)

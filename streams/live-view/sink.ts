@@ -38,12 +38,12 @@ export async function readHead(
 /** Puts a head where `expected` stands (null: none); throws {@link Fenced} when something else does. */
 export async function writeHead(
   redis: Redis,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   expected: string | null,
   head: LiveHead,
 ): Promise<OwnedHead> {
   const text = JSON.stringify(head)
-  await writeGuarded(redis, { guard: headKey(place.partition, place.prefix), expected, value: text, writes: [] })
+  await writeGuarded(redis, { guard: headKey(table.partition, table.prefix), expected, value: text, writes: [] })
   return { head, text }
 }
 
@@ -53,11 +53,11 @@ export async function writeHead(
  */
 export function openLiveSink(
   redis: Redis,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   found: OwnedHead,
   snapshots?: PartitionSnapshots,
 ): PartitionSink {
-  const key = headKey(place.partition, place.prefix)
+  const key = headKey(table.partition, table.prefix)
   let owned = found
   let batch = emptyBatch()
   return {
@@ -79,8 +79,8 @@ export function openLiveSink(
       const write = async (): Promise<OwnedHead> => {
         const head = headAfter(owned.head, batch, next)
         const text = JSON.stringify(head)
-        const rows = writesOf({ ...place, generation: head.generation }, batch)
-        const writes = [...rows, ...touchedWrites(place, touched, next)]
+        const rows = writesOf({ ...table, generation: head.generation }, batch)
+        const writes = [...rows, ...touchedWrites(table, touched, next)]
         await writeGuarded(redis, { guard: key, expected: owned.text, value: text, writes })
         owned = { head, text }
         batch = emptyBatch()

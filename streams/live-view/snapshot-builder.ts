@@ -34,7 +34,7 @@ export interface PartitionSnapshots {
 /** Builds the snapshots of the partitions of a process. */
 export interface SnapshotBuilder {
   /** Begins with a partition whose table is complete. */
-  open(place: { partition: number; prefix: string }, written: OwnedHead): PartitionSnapshots
+  open(table: { partition: number; prefix: string }, written: OwnedHead): PartitionSnapshots
 }
 
 /** What a builder works with. */
@@ -89,7 +89,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
       rowsLeftOut.inc(leftOut)
     },
   }
-  return { open: (place, written) => openPartition(shared, place, written) }
+  return { open: (table, written) => openPartition(shared, table, written) }
 }
 
 /** Stands for all that a line is made of besides its row and what the catalog never changes. */
@@ -109,10 +109,10 @@ interface StaleRows {
 
 function openPartition(
   shared: Shared,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   found: OwnedHead,
 ): PartitionSnapshots {
-  const store = openSnapshotStore(shared.redis, place)
+  const store = openSnapshotStore(shared.redis, table)
   const serial = openSerialQueue()
   let written = found
   let known: KnownManifest | undefined
@@ -130,7 +130,7 @@ function openPartition(
     }
     if (isOver || stale.size === 0) return undefined
     const { head } = written
-    const pages = await readRowPages(shared.redis, { ...place, generation: head.generation }, stale)
+    const pages = await readRowPages(shared.redis, { ...table, generation: head.generation }, stale)
     stale = new Set()
     return { head, base: baseOf(shared, known, head), pages }
   }
@@ -155,7 +155,7 @@ function openPartition(
     } catch (error) {
       stale = undefined
       if (!isOver)
-        shared.log.warn({ error, partition: place.partition }, 'a snapshot could not be built; it is tried again')
+        shared.log.warn({ error, partition: table.partition }, 'a snapshot could not be built; it is tried again')
     }
     return !isOver && stale?.size !== 0
   })

@@ -10,7 +10,7 @@ import { itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import type { LiveBatch } from './step.ts'
 
 /** Where a partition's rows stand. */
-export interface TablePlace {
+export interface TableId {
   partition: number
   generation: number
   prefix: string
@@ -19,7 +19,7 @@ export interface TablePlace {
 const SIDES: readonly Side[] = ['ask', 'bid']
 
 /** All writes of a batch. */
-export function writesOf({ partition, generation, prefix }: TablePlace, batch: LiveBatch): KeyWrite[] {
+export function writesOf({ partition, generation, prefix }: TableId, batch: LiveBatch): KeyWrite[] {
   const writes: KeyWrite[] = []
   const queue = (command: KeyWrite['command'], key: string, args: readonly string[]): void => {
     if (args.length > 0) writes.push({ command, key, args })

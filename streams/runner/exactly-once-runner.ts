@@ -178,8 +178,8 @@ async function rebuild(
     const take = (decoded: Decoded | Outcome): void => {
       if (!isDecoded(decoded)) return
       const { event, value: decodedValue } = decoded
-      const place = { topic, partition, offset, key: key?.toString() ?? null, appendedAt: timestamp }
-      processor.rebuild({ ...place, event, value: decodedValue, raw: value })
+      const source = { topic, partition, offset, key: key?.toString() ?? null, appendedAt: timestamp }
+      processor.rebuild({ ...source, event, value: decodedValue, raw: value })
     }
     const decoded = decodeNow(kafka.codec, value)
     if (decoded === undefined) return decodeSlowly(kafka.codec, value).then(take)

@@ -37,9 +37,9 @@ export interface WatchOptions {
 
 /** How long nothing may be committed while records wait. */
 export const STALLED_AFTER_MS = 60_000
-const LOOKS_PER_LIMIT = 6
+const CHECKS_PER_LIMIT = 6
 const LIMIT_FACTOR_WHILE_OPENING = 10
-/** Up to this distance it is worth looking whether only transaction markers are left. */
+/** Up to this distance it is worth checking whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
 
 interface Watched {
@@ -49,29 +49,29 @@ interface Watched {
   lag: number
   /** For how long records have waited while the position stood. */
   stalledMs: number
-  movedSinceLook: boolean
+  movedSinceCheck: boolean
 }
 
 /** Opens the watch of a member. */
 export async function watchProgress(options: WatchOptions): Promise<ProgressWatch> {
   const { kafka, group, log, fail } = options
   const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS
-  const everyMs = limitMs / LOOKS_PER_LIMIT
+  const everyMs = limitMs / CHECKS_PER_LIMIT
   const reader = await openRangeReader(kafka, options.topics.map(kafka.topicName))
   const gauge = options.metrics.gauge('marketlog_group_lag', 'Records that wait for this member.', ['group', 'topic'])
   let watched = new Map<string, Watched>()
-  let lookedAt = performance.now()
+  let checkedAt = performance.now()
   let isClosed = false
   const refusals = openRefusalLimit(() => performance.now())
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     const current = watched
     await fillPositions(kafka, group, current)
     for (const one of current.values()) one.lag = await lagOf(reader, kafka, one)
     if (current !== watched || isClosed) return
     // A process that was frozen looks late: only what could have been seen counts.
-    const passed = Math.min(performance.now() - lookedAt, 2 * everyMs)
-    lookedAt = performance.now()
+    const passed = Math.min(performance.now() - checkedAt, 2 * everyMs)
+    checkedAt = performance.now()
     for (const key of options.topics) {
       const own = [...current.values()].filter(({ topic }) => topic === key)
       gauge.set(
@@ -80,16 +80,16 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
       )
     }
     for (const one of current.values()) {
-      one.stalledMs = one.lag === 0 || one.movedSinceLook ? 0 : one.stalledMs + passed
-      one.movedSinceLook = false
+      one.stalledMs = one.lag === 0 || one.movedSinceCheck ? 0 : one.stalledMs + passed
+      one.movedSinceCheck = false
       const factor = options.isOpen(one.topic, one.partition) ? 1 : LIMIT_FACTOR_WHILE_OPENING
       if (one.stalledMs >= limitMs * factor) return fail(stalled(group, one))
     }
   }
 
-  let looking = Promise.resolve()
+  let checking = Promise.resolve()
   const timer = setInterval(() => {
-    looking = looking.then(look).then(refusals.answered, error => {
+    checking = checking.then(check).then(refusals.answered, error => {
       if (refusals.isReached(error) && !isClosed) return fail(error)
       log.debug({ error }, 'the lag could not be told')
     })
@@ -97,32 +97,32 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
   return {
     assigned(partitions) {
       watched = new Map(partitions.map(one => [nameOf(one.topic, one.partition), { ...one, ...NEW }]))
-      lookedAt = performance.now()
+      checkedAt = performance.now()
     },
     moved(topic, partition, next) {
       const one = watched.get(nameOf(topic, partition))
       if (!one || one.position === next) return
       one.position = next
-      one.movedSinceLook = true
+      one.movedSinceCheck = true
     },
     async close() {
       isClosed = true
       clearInterval(timer)
-      await looking
+      await checking
       await reader.close()
     },
   }
 }
 
-const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceLook: true }
+const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceCheck: true }
 
 const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
 function stalled(group: string, { topic, partition, lag, position, stalledMs }: Watched): Error {
-  const place = `${topics[topic].name}-${partition}`
+  const name = `${topics[topic].name}-${partition}`
   const seconds = Math.round(stalledMs / 1000)
   return new Error(
-    `${group} does not get on: ${lag} records of ${place} wait from offset ${position} on, and nothing was committed for ` +
+    `${group} does not get on: ${lag} records of ${name} wait from offset ${position} on, and nothing was committed for ` +
       `${seconds} s. The process ends so that its supervisor starts it anew; uncommitted work comes again`,
   )
 }

@@ -38,8 +38,8 @@ export function openRetrySink(parts: RetryParts): PartitionSink {
       return OK
     },
     async flush() {
-      const places = Map.groupBy(asked, ({ value }) => `${value.topic}/${value.partition}`)
-      for (const records of places.values()) await takeAgain(parts, records)
+      const byPartition = Map.groupBy(asked, ({ value }) => `${value.topic}/${value.partition}`)
+      for (const records of byPartition.values()) await takeAgain(parts, records)
       asked = []
     },
     close: async () => undefined,
@@ -66,12 +66,12 @@ async function takeAgain({ spec, codec, deadLetters, send }: RetryParts, records
     for (const ask of ordered) {
       const { offset, key, value } = ask.value
       const decoded = await decodeSlowly(codec, value)
-      const place = { topic, partition, offset }
+      const source = { topic, partition, offset }
       const outcome = isDecoded(decoded)
-        ? sink.apply({ ...ask, ...place, key: key?.toString() ?? null, ...decoded, raw: value })
+        ? sink.apply({ ...ask, ...source, key: key?.toString() ?? null, ...decoded, raw: value })
         : decoded
       if (outcome.kind === 'retry') throw new Error(`${spec.group} cannot take ${topic}-${partition}@${offset} yet`)
-      const deadLetter = deadLetters.recordOf({ ...place, key, value }, outcome)
+      const deadLetter = deadLetters.recordOf({ ...source, key, value }, outcome)
       if (deadLetter) again.push(deadLetter)
     }
     if (again.length > 0) await send(again)

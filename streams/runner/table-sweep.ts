@@ -76,8 +76,8 @@ async function takePage(
     const decoded = decodeNow(codec, value) ?? (await decodeSlowly(codec, value))
     next.set(partition, offset + 1)
     if (!isDecoded(decoded)) continue
-    const place = { topic, partition, offset, key: key?.toString() ?? null, raw: value, appendedAt: timestamp }
-    const outcome = sinks[partition]?.apply({ ...place, ...decoded })
+    const source = { topic, partition, offset, key: key?.toString() ?? null, raw: value, appendedAt: timestamp }
+    const outcome = sinks[partition]?.apply({ ...source, ...decoded })
     if (outcome?.kind === 'retry') throw new Error(`${topic}-${partition}@${offset} cannot be taken yet`)
   }
   await Promise.all([...next].map(([partition, to]) => sinks[partition]?.flush(to)))

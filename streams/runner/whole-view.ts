@@ -14,19 +14,19 @@ import type { PartitionSink } from './sink-runner.ts'
 /** Takes all that a partition holds into a sink that has nothing, and writes it; an empty partition is vouched for too. */
 export async function readWhole(
   kafka: KafkaConnection,
-  place: { topic: TopicKey; partition: number },
+  source: { topic: TopicKey; partition: number },
   sink: PartitionSink,
 ): Promise<void> {
-  const topic = kafka.topicName(place.topic)
+  const topic = kafka.topicName(source.topic)
   const reader = await openRangeReader(kafka, [topic])
   try {
-    const from = await reader.start(topic, place.partition)
-    const to = await reader.stableEnd(topic, place.partition)
-    await reader.read({ topic, partition: place.partition, from, to }, async ({ offset, key, value, timestamp }) => {
+    const from = await reader.start(topic, source.partition)
+    const to = await reader.stableEnd(topic, source.partition)
+    await reader.read({ topic, partition: source.partition, from, to }, async ({ offset, key, value, timestamp }) => {
       const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value ?? Buffer.alloc(0)))
       if (!isDecoded(decoded)) return
       const raw = value ?? Buffer.alloc(0)
-      sink.apply({ ...place, offset, key: key?.toString() ?? null, ...decoded, raw, appendedAt: timestamp })
+      sink.apply({ ...source, offset, key: key?.toString() ?? null, ...decoded, raw, appendedAt: timestamp })
     })
     await sink.flush(to)
   } finally {
