@@ -107,9 +107,9 @@ export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): C
     if (width !== names.length) throw new Error(`ClickHouse answered ${width} columns instead of ${names.length}`)
     const block: { [name: string]: Column } = {}
     for (const name of names) {
-      const [told, type] = [input.text(), input.text()]
-      const read = told === name ? readerOf(type, shape[name] as ColumnKind) : undefined
-      if (!read) throw new Error(`ClickHouse answered the column ${told} of ${type} where ${name} is of another kind`)
+      const [found, type] = [input.text(), input.text()]
+      const read = found === name ? readerOf(type, shape[name] as ColumnKind) : undefined
+      if (!read) throw new Error(`ClickHouse answered the column ${found} of ${type} where ${name} is of another kind`)
       block[name] = read(input, rows)
     }
     blocks.push(block)
@@ -129,7 +129,7 @@ export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): C
 class Input {
   private readonly bytes: Buffer
   private readonly view: DataView
-  private place = 0
+  private offset = 0
 
   constructor(bytes: Buffer) {
     this.bytes = bytes
@@ -137,13 +137,13 @@ class Input {
   }
 
   get isAtEnd(): boolean {
-    return this.place === this.bytes.length
+    return this.offset === this.bytes.length
   }
 
   take(length: number): number {
-    const start = this.place
-    this.place += length
-    if (this.place > this.bytes.length) throw new Error('the answer of ClickHouse ends within a block')
+    const start = this.offset
+    this.offset += length
+    if (this.offset > this.bytes.length) throw new Error('the answer of ClickHouse ends within a block')
     return start
   }
 
@@ -242,9 +242,9 @@ function lookedUp(input: Input, rows: number): string[] {
   if (!index) throw new Error('ClickHouse answered with a dictionary of more than 2^32 texts')
   const dictionary = input.texts(input.count())
   if (input.count() !== rows) throw new Error('a column of ClickHouse has other rows than its block')
-  const places = input.numbers(index, rows)
+  const indices = input.numbers(index, rows)
   const texts = new Array<string>(rows)
-  for (let row = 0; row < rows; row++) texts[row] = dictionary[places[row] as number] as string
+  for (let row = 0; row < rows; row++) texts[row] = dictionary[indices[row] as number] as string
   return texts
 }
 
@@ -259,12 +259,12 @@ function readerOfMaps([key = '', value = '']: readonly string[]): ReadColumn | u
 }
 
 function readerOfMembers(
-  told: readonly string[],
+  declared: readonly string[],
   members: readonly (readonly [string, ColumnKind])[],
 ): ReadColumn | undefined {
-  if (told.length !== members.length) return undefined
+  if (declared.length !== members.length) return undefined
   const readers = members.map(([member, kind], at) => {
-    const [name, ...type] = (told[at] as string).split(' ')
+    const [name, ...type] = (declared[at] as string).split(' ')
     return [member, name === member ? readerOf(type.join(' '), kind) : undefined] as const
   })
   if (readers.some(([, read]) => read === undefined)) return undefined

@@ -19,7 +19,7 @@ export interface JobOwners {
   close(): Promise<void>
 }
 
-const LOOK_EVERY_MS = 3_000
+const CHECK_EVERY_MS = 3_000
 const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 5_000
 
@@ -43,7 +43,7 @@ export async function openJobOwners(url: string, options: { name: string; log: L
   let last: Promise<unknown> = Promise.resolve()
 
   /** One statement at a time: a session takes no two. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  function enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = last.then(work)
     last = result.catch(() => undefined)
     return result
@@ -57,26 +57,26 @@ export async function openJobOwners(url: string, options: { name: string; log: L
       },
     })
 
-  async function look(): Promise<void> {
+  async function freeDead(): Promise<void> {
     session ??= await openSession()
     const { rows } = await session.query<{ freed: number }>(FREE, [[...own]])
     const freed = rows[0]?.freed ?? 0
     if (freed > 0) log.info({ freed }, 'jobs of dead processes are free again')
   }
 
-  await inTurn(look).catch(told)
+  await enqueue(freeDead).catch(logFailure)
   const timer = setInterval(() => {
-    inTurn(async () => (isClosed ? undefined : look())).catch(told)
-  }, LOOK_EVERY_MS)
+    enqueue(async () => (isClosed ? undefined : freeDead())).catch(logFailure)
+  }, CHECK_EVERY_MS)
 
-  function told(error: unknown): void {
+  function logFailure(error: unknown): void {
     log.warn({ err: error }, 'the takers of jobs could not be looked at')
   }
 
   return {
     claim(poolId) {
       own.add(poolId)
-      return inTurn(async () => {
+      return enqueue(async () => {
         // A session that is opened anew holds all of this process's locks, this one included.
         if (session) await session.query(HOLD, [[poolId]])
         else session = await openSession()
@@ -85,13 +85,13 @@ export async function openJobOwners(url: string, options: { name: string; log: L
     disown(poolId) {
       own.delete(poolId)
       // A session that is lost has let go by itself.
-      inTurn(async () => session?.query(LET_GO, [poolId])).catch(() => undefined)
+      enqueue(async () => session?.query(LET_GO, [poolId])).catch(() => undefined)
     },
     unavailable: () => (session ? undefined : 'the session that owns jobs is lost'),
     async close() {
       isClosed = true
       clearInterval(timer)
-      await inTurn(async () => session?.end()).catch(() => undefined)
+      await enqueue(async () => session?.end()).catch(() => undefined)
     },
   }
 }

@@ -245,17 +245,17 @@ function openPool(url: string, name: string, connections: number, log: Log): Poo
     // ended, which runs it again; a burst of alerts need not wait for the disk at each of the two.
     options: '-c synchronous_commit=off',
   })
-  const tell = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
-  pool.on('error', tell)
-  pool.on('connect', client => void client.on('error', tell))
+  const warn = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
+  pool.on('error', warn)
+  pool.on('connect', client => void client.on('error', warn))
   return pool
 }
 
 /** The library's lines at a level below, without what it attaches: jobs carry their payload. */
 function openLogger(log: Log): Logger {
   return new Logger(({ label }) => (level, message) => {
-    const told = { lane: label }
-    if (level === 'error') log.warn(told, message)
-    else log.debug(told, message)
+    const fields = { lane: label }
+    if (level === 'error') log.warn(fields, message)
+    else log.debug(fields, message)
   })
 }

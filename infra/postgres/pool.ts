@@ -52,10 +52,10 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_LIMIT_MS,
     keepAlive: true,
   })
-  const tell = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
+  const warn = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
   // The pool listens to its idle connections alone: one that is lost in the middle of a transaction, between two
   // statements, would tell nobody and so end the process.
-  pool.on('connect', client => void client.on('error', tell))
+  pool.on('connect', client => void client.on('error', warn))
   pool.on('error', () => undefined)
   return {
     rows: async (statement, values = []) => (await pool.query(statement, [...values])).rows,

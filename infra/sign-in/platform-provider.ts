@@ -56,10 +56,10 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
       return url.href
     },
     async finish(query, state, now) {
-      const told = new URLSearchParams(query)
-      const of = (name: string): string => told.get(`openid.${name}`) ?? ''
+      const params = new URLSearchParams(query)
+      const of = (name: string): string => params.get(`openid.${name}`) ?? ''
       if (of('mode') !== 'id_res') return { kind: 'refused', reason: of('mode') === 'cancel' ? 'cancelled' : 'mode' }
-      const names = [...told.keys()]
+      const names = [...params.keys()]
       if (new Set(names).size !== names.length) return { kind: 'refused', reason: 'repeated' }
       const signed = new Set(of('signed').split(','))
       if (!NEEDED.every(name => signed.has(name))) return { kind: 'refused', reason: 'signed' }
@@ -71,7 +71,7 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
       if (platformId === undefined || of('identity') !== of('claimed_id')) {
         return { kind: 'refused', reason: 'claimed_id' }
       }
-      const confirmed = await confirm(endpoint, told)
+      const confirmed = await confirm(endpoint, params)
       if (confirmed === undefined) return { kind: 'unreachable', reason: 'the platform does not answer' }
       return confirmed ? { kind: 'platformId', platformId } : { kind: 'refused', reason: 'is_valid' }
     },
@@ -79,8 +79,8 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
 }
 
 /** Asks the platform whether it said so; undefined when it does not answer. */
-async function confirm(endpoint: string, told: URLSearchParams): Promise<boolean | undefined> {
-  const body = new URLSearchParams([...told].filter(([name]) => name.startsWith('openid.')))
+async function confirm(endpoint: string, params: URLSearchParams): Promise<boolean | undefined> {
+  const body = new URLSearchParams([...params].filter(([name]) => name.startsWith('openid.')))
   body.set('openid.mode', 'check_authentication')
   try {
     const answer = await fetch(endpoint, {

@@ -89,8 +89,8 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
       child.channel?.unref()
     },
     endOf: server => ends.get(server),
-    onUnexpectedEnd: heard => {
-      listener = heard
+    onUnexpectedEnd: given => {
+      listener = given
     },
     stop: () => {
       stopping ??= stop()

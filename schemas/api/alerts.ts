@@ -52,8 +52,8 @@ export const alertBody = (scope: AlertScope) =>
     })
     .superRefine(({ kind, threshold_currency: code }, context) => {
       if (kind === 'spread_exceeds' || code === undefined || scope.isCurrency(code)) return
-      const told = violates('enum', `Input should be ${CURRENCY}`, { expected: CURRENCY })
-      context.addIssue({ code: 'custom', path: ['threshold_currency'], ...told })
+      const violation = violates('enum', `Input should be ${CURRENCY}`, { expected: CURRENCY })
+      context.addIssue({ code: 'custom', path: ['threshold_currency'], ...violation })
     })
 
 /** A parsed alert of a body. */

@@ -91,7 +91,7 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
   const timer = setInterval(() => {
     checking = checking.then(check).then(refusals.answered, error => {
       if (refusals.isReached(error) && !isClosed) return fail(error)
-      log.debug({ error }, 'the lag could not be told')
+      log.debug({ error }, 'the lag could not be read')
     })
   }, everyMs)
   return {

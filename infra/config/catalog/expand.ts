@@ -72,13 +72,13 @@ function keepFirst(drafts: Map<string, Draft>, draft: Draft): void {
  */
 function withSlabs(source: readonly SourceItem[]): SourceItem[] {
   const stickers = new Map(source.filter(item => item.kind === 'sticker').map(item => [item.id, item]))
-  const told = source.map(item => {
+  const listed = source.map(item => {
     const sticker = stickers.get(item.stickerId ?? 0)
     return sticker ? { ...item, ...aboutSticker(sticker) } : item
   })
   const slabbed = new Set(source.map(item => item.stickerId))
   const model = source.find(item => item.stickerId !== null)
-  if (!model) return told
+  if (!model) return listed
   const missing = [...stickers.values()].filter(item => !slabbed.has(item.id))
   const made = missing.map(sticker => ({
     ...model,
@@ -90,7 +90,7 @@ function withSlabs(source: readonly SourceItem[]): SourceItem[] {
     image: null,
     stickerId: sticker.id,
   }))
-  return [...told, ...made]
+  return [...listed, ...made]
 }
 
 const aboutSticker = ({ description, tournament }: SourceItem) => ({ description, tournament })

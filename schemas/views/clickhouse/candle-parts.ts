@@ -232,7 +232,7 @@ function replaceEdge(edge: EdgeColumns, row: number, by: number): void {
 /** Leaves out the rows that are marked. */
 function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): MergedParts {
   const kept = [...marked.keys()].filter(row => marked[row] === 0)
-  const placeOf = new Map(kept.map((row, place) => [row, place]))
+  const keptRowOf = new Map(kept.map((row, keptRow) => [row, keptRow]))
   return {
     parts: tableOfColumns(
       kept.map(row => parts.provider[row] as string),
@@ -241,7 +241,7 @@ function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): Merge
         return Float64Array.from(kept, row => column[row] as number)
       },
     ),
-    doubled: doubled.map(row => placeOf.get(row) as number),
+    doubled: doubled.map(row => keptRowOf.get(row) as number),
   }
 }
 
