@@ -1,9 +1,9 @@
 /**
  * The best ask and bid of every item of a partition, from all providers' current rows.
  *
- * Pure state. A row is one number: its price in micro-dollars at the refresh's own rate. Invariant: the best
- * prices are always those of the rows (lowest ask, highest bid, of equal ones the lowest provider key), and a
- * change costs as much as an item has providers at most, however many items there are.
+ * A row is one number: its price in micro-dollars at the refresh's own rate. Invariant: the best prices are always those of the
+ * rows (lowest ask, highest bid, of equal ones the lowest provider key), and a change costs at most as much as an item has
+ * providers, however many items there are.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 

@@ -1,9 +1,9 @@
 /**
  * One partition of the triggers: its items' rows and rules in memory, what fires to alerts.triggered.
  *
- * A change is looked at only when every rule that the log took before it has come, and a rule when every change before
- * it has been applied (rule-queue.ts): what fires does not depend on which of the two was read first.
- * Invariant: the group's position moves on only when the log holds every trigger of what lies before it; a repeat
+ * A change is applied only when every rule that was appended before it has come, and a rule is evaluated when every change
+ * before it has been applied (rule-queue.ts): what fires does not depend on which of the two was read first.
+ * Invariant: the group's offset is committed only when the log holds every trigger of what lies before it; a repeat
  * after a crash names the same versions.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -34,14 +34,14 @@ export interface TriggerParts {
   rules: RuleFeed
   rates: RateFeed
   metrics: Metrics
-  /** For failures that no batch is there to meet. */
+  /** For failures outside of a batch. */
   fail(error: Error): void
 }
 
-/** Items whose rules are looked at between two turns of the event loop when rates change. */
+/** Items whose rules are evaluated in one turn of the event loop when rates change. */
 const ITEMS_PER_TURN = 500
 
-/** Opens a partition: its rules, then its rows at the group's position, then what came between. */
+/** Opens a partition: its rules, then its rows at the group's committed offset, then what came between. */
 export async function openTriggerSink(parts: TriggerParts, partition: number): Promise<PartitionSink> {
   const { rates, fail } = parts
   const state = openTriggerState(rates.current().rates)
@@ -95,12 +95,12 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
   }
 }
 
-/** Triggers on their way to the log, in the order in which they fired. */
+/** Publishes triggers in the order in which they fired. */
 interface TriggerPublisher {
   add(triggers: readonly AlertTriggered[]): void
   /** Resolves when the log holds all that was added. */
   send(): Promise<void>
-  /** Sends without anybody who waits. */
+  /** Sends; a failure ends the process. */
   sendSoon(): void
   close(): Promise<void>
 }
@@ -138,7 +138,7 @@ function openTriggerPublisher({ codec, publisher, metrics, fail }: TriggerParts)
   }
 }
 
-/** Looks at the rules in currencies whose rates have changed, some items at a time. */
+/** Evaluates the rules in currencies whose rates have changed, some items at a time. */
 function openSweep(state: TriggerState, triggers: TriggerPublisher, rates: RateFeed): { close(): void } {
   let isClosed = false
   const run = (items: number[], moved: ReadonlySet<string>, asOf: number): void => {

@@ -3,7 +3,7 @@
  *
  * Owns one timer. A build waits until nothing was touched for a moment, since builds and a backlog want the same CPU,
  * but not for ever; between two builds of a partition lies a second, and one build at a time runs in
- * this process. Invariant: whatever was touched is followed by the end of a build that began later, or by a stop.
+ * this process. Invariant: what was touched is followed by the end of a build that began later, or by a stop.
  */
 import type { SerialQueue } from './serial-queue.ts'
 
@@ -25,10 +25,10 @@ export interface BuildPace {
   betweenMs: number
 }
 
-/** Soon enough for whoever reads a snapshot after a refresh, and seldom enough for a backlog. */
+/** Soon enough for readers of a snapshot after a refresh, and seldom enough for a backlog. */
 export const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betweenMs: 1_000 }
 
-/** Opens the schedule of a partition; `build` never rejects and tells whether there is more to build. */
+/** Opens the schedule of a partition; `build` never rejects and resolves whether there is more to build. */
 export function openBuildSchedule(
   { builds, pace }: { builds: SerialQueue; pace: BuildPace },
   build: () => Promise<boolean>,

@@ -1,8 +1,8 @@
 /**
- * Opens a partition's live table: as it stands where the log still holds all that it lacks, else built anew.
+ * Opens a partition's live table: as it is where the log still holds all that it lacks, else rebuilt.
  *
- * Writes the head of a table that was built; deletes what nobody reads. Invariant: an opener that another one has
- * overtaken leaves nothing of its own behind, so a table is in Redis once, whoever stops or takes over meanwhile.
+ * Writes the head of a table that was built; deletes rows without readers. Invariant: an opener that another one has
+ * overtaken leaves nothing of its own behind, so a table is in Redis once, whichever process stops or takes over meanwhile.
  */
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -20,9 +20,9 @@ export interface TableSources {
 
 /** An open table. */
 export interface OpenedTable extends OwnedHead {
-  /** False when it was built anew. */
+  /** False when it was rebuilt. */
   isUsable: boolean
-  /** Keys that nobody reads any more. */
+  /** Keys that had no reader any more. */
   deleted: number
 }
 

@@ -1,11 +1,11 @@
 /**
- * Builds the live tables anew beside those that are read, and switches each partition to its new one.
+ * Rebuilds the live tables beside those that are read, and switches each partition to its new one.
  *
- * Runs outside of the role, which goes on. Each partition's switch compares the head with what it was and is one step: the
- * role's next flush finds another head than its own, opens the partition again and goes on from there. Readers accept rows
- * of the head's generation alone, so they see the old table or the new one. A lease keeps the role from clearing
- * the work away; whoever was paused beyond it switches nothing. Invariant: a switched table reflects no less of the
- * log than the one before it; a kill leaves the old table, and rows that the next rebuild clears.
+ * Runs outside of the role, which goes on. A partition's switch is a compare-and-set of its head: the role's next flush finds
+ * another head than its own, opens the partition again and resumes from there. Readers accept rows of the head's generation
+ * alone, so they see the old table or the new one. While a rebuild holds its lease, the role deletes none of its rows; a rebuild
+ * that was paused beyond its lease switches nothing. Invariant: a switched table reflects no less of the log than the one before
+ * it; a kill leaves the old table, and rows that the next rebuild deletes.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -72,7 +72,7 @@ export async function rebuildLiveView(
   }
 }
 
-/** Tries until the head is as it was read and reflects no more than the new table. */
+/** Tries until the head is as it was read and reflects no more than the new table does. */
 async function switchPartition(
   redis: Redis,
   table: { partition: number; prefix: string },

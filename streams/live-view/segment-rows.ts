@@ -2,8 +2,7 @@
  * Reads all rows of some providers from a partition's live table.
  *
  * Reads the keys of schemas/views/live-keys.ts in steps, each one script, so that Redis serves its readers in between.
- * Invariant: the pages together are one moment of the table only while its owner writes nothing; holding
- * the owner back is the caller's part.
+ * Invariant: the pages together are one moment of the table only while its owner writes nothing; the caller makes it wait.
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import { decodeRow, itemKey, type LiveRow, listingKey } from '#schemas/views/live-keys.ts'
@@ -15,7 +14,7 @@ export type RowPage = string
 
 /** Rows of a page, and so lines of a block; 1,000 of them hold Redis up for less than a millisecond. */
 const PAGE_ROWS = 1_000
-/** Rows that are asked for before the answers are waited for: what Redis serves no reader in between of. */
+/** Rows that are asked for at once, between which Redis serves no other reader. */
 const ROWS_AT_ONCE = 4_000
 /** No row can hold it. */
 const SEPARATOR = '\0'

@@ -5,8 +5,7 @@
  * which holds the offset that they reflect, on the condition that the head is still as this owner left
  * it: table and position can never disagree, and an owner that was paused while another took over
  * writes nothing. Writing the same batch twice leaves the same table.
- * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner
- * opens anew) or closed.
+ * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner opens it again) or closed.
  */
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -35,7 +34,7 @@ export async function readHead(
   return text === null ? undefined : { head: JSON.parse(text) as LiveHead, text }
 }
 
-/** Puts a head where `expected` stands (null: none); throws {@link Fenced} when something else does. */
+/** Replaces the head that is `expected` (null: none); throws {@link Fenced} when it is another. */
 export async function writeHead(
   redis: Redis,
   table: { partition: number; prefix: string },
@@ -48,8 +47,8 @@ export async function writeHead(
 }
 
 /**
- * Opens the sink of a partition whose table is complete, on a connection that may be shared; `snapshots` hears of
- * every flush.
+ * Opens the sink of a partition whose table is complete, on a connection that may be shared; `snapshots` carries
+ * every flush out.
  */
 export function openLiveSink(
   redis: Redis,

@@ -3,7 +3,7 @@
  *
  * A build reads all rows of every provider that was touched since the last manifest while no flush of its partition
  * runs, makes their segments while flushes go on, and publishes them together: a manifest is the table at one moment.
- * When that happens is build-schedule.ts's part. What is out of date is known from the notes of the flushes, so a
+ * build-schedule.ts decides when. What is out of date is known from the notes of the flushes, so a
  * restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
  * a flush never waits for more than a build's read and publication.
  */
@@ -42,7 +42,7 @@ export interface SnapshotOptions {
   redis: Redis
   registry: ProviderRegistry
   catalog: Promise<CatalogReader>
-  /** Public root of the API, which stands in each price's link. */
+  /** Public root of the API, with which the link of each price begins. */
   baseUrl: string
   log: Log
   metrics: Metrics
@@ -74,7 +74,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
     const sources = { itemOf: byId, providerOf: (key: string) => registry.byKey.get(key), marketplaceUrl, baseUrl }
     return { ask: openEntryText<Provider>('ask', sources), bid: openEntryText<Provider>('bid', sources) }
   })
-  // Builds await it and hear of its failure; before the first one nobody does.
+  // Builds await it and get its error; before the first one it has no other handler.
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
@@ -92,7 +92,7 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   return { open: (table, written) => openPartition(shared, table, written) }
 }
 
-/** Stands for all that a line is made of besides its row and what the catalog never changes. */
+/** A hash of all that a line is made of besides its row and what the catalog never changes. */
 function formOf({ all }: ProviderRegistry, baseUrl: string): string {
   const providers = all.map(({ key, link_template }) => [key, link_template])
   return createHash('sha256')
@@ -123,7 +123,7 @@ function openPartition(
   async function readStale(): Promise<StaleRows | undefined> {
     if (stale === undefined) {
       const stored = await store.read()
-      // Another owner has written: its builder goes on, and this one's sink will learn of it.
+      // Another owner has written: its builder goes on, and this one's next flush is fenced.
       if (stored.head !== written.text) isOver = true
       known = stored.manifest
       stale = staleFields(shared, stored, written.head)

@@ -1,15 +1,14 @@
 /**
  * The Redis writes that bring a batch into one generation of a partition's table.
  *
- * Pure. One write per item and one per listing, whatever the number of rows. Invariant: all keys carry
- * the partition's hash tag.
+ * One write per item and one per listing, whatever the number of rows. Invariant: all keys carry the partition's hash tag.
  */
 import type { KeyWrite } from '#infra/redis/guarded-write.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import type { LiveBatch } from './step.ts'
 
-/** Where a partition's rows stand. */
+/** One generation of a partition's table in a namespace. */
 export interface TableId {
   partition: number
   generation: number

@@ -3,7 +3,7 @@
  *
  * Reads the board, ClickHouse and provider health; writes market.summaries and the views. The moment is an argument, so
  * that the same log and moment give the same figures. Figures of past moments that cannot change any more (those of 7
- * and 30 days, and of completed hours) are read once an hour: they look at weeks of changes. So windows of 7 and 30
+ * and 30 days, and of completed hours) are read once an hour: they scan weeks of changes. So windows of 7 and 30
  * days begin at a full hour. Invariant: a summary's view is written only after the log holds the summary.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'

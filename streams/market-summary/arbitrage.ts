@@ -1,7 +1,7 @@
 /**
  * All pairs of an ask and a bid of different providers that leave a profit after fees, best first.
  *
- * Pure. One pass over the board; of each item the bids that count are few, so most asks are compared and dropped in
+ * One pass over the board; of each item the bids that count are few, so most asks are compared and dropped in
  * a few nanoseconds. Order: net profit descending, then item id, buy provider, sell provider; a radix sort on the
  * profit's bits keeps the order in which pairs are found among equals (a comparing sort of a million rows took
  * ten times as long). Invariant: both legs are within the age limit at `asOf`, and of providers that count.
@@ -171,7 +171,7 @@ function keep(found: Found, profit: number, askCell: number, bidCell: number): v
 const DIGIT = 65_536
 
 /**
- * The places of values by descending value; equal ones in the order in which they stand. Least significant digit
+ * The indexes of values by descending value; equal ones keep their order. Least significant digit
  * first over the bits of positive doubles, which order as the numbers do.
  */
 function byProfit(values: Float64Array): Uint32Array {

@@ -1,9 +1,9 @@
 /**
- * What the past tells of every item: composite best asks of past moments, units consumed, hourly closes, sales.
+ * Past figures of every item: composite best asks of past moments, units consumed, hourly closes, sales.
  *
  * Reads ClickHouse (changes and candle_parts; sales_by_time). Invariant: a composite of a past moment is the lowest ask
- * that stood then, over all providers. A provider whose ask has not changed since is known from the board; one whose ask
- * has, from the first change after the moment, which tells what it found. So a query need only look at what came after.
+ * that was listed then, over all providers. A provider whose ask has not changed since is known from the board; one whose ask
+ * has, from the first change after the moment, which holds what it found. So a query reads only what came after.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Instant } from '#schemas/values/instant.ts'
@@ -22,12 +22,12 @@ export const hourOf = (moment: Instant): Instant => Math.floor(moment / HOUR_MS)
 const after = (name: string): string => `seen_at > fromUnixTimestamp64Milli({${name}:Int64}, 'UTC')`
 const until = (name: string): string => `seen_at <= fromUnixTimestamp64Milli({${name}:Int64}, 'UTC')`
 
-/** Stands for no ask: a nullable price would be carried through every group. */
+/** Means no ask: a nullable price would be carried through every group. */
 const NONE = -1
-/** A change's place in time as one number: tuples are compared value by value, which takes ten times as long. */
+/** The order of a change, by time and offset, as one number: tuples are compared value by value, which takes ten times as long. */
 const CHANGE_ORDER = 'bitShiftLeft(toUInt128(toUnixTimestamp64Milli(seen_at)), 64) + offset'
 
-/** The composite best ask of a past moment; items that nobody listed then are left out. */
+/** The composite best ask of a past moment; items that were not listed then are left out. */
 export async function readAsksAt(
   clickhouse: ClickhouseReader,
   board: Board,
@@ -113,7 +113,7 @@ function lowestOf(listed: MicroUsd, unchanged: MicroUsd, withdrawn: MicroUsd): M
 
 /**
  * Per provider the ask at the end of an hour: of its last part up to then, else what its first part after found. Then per
- * item, and of the hours in which it changed alone, the lowest that stands, else the one that was withdrawn last.
+ * item, and of the hours in which it changed alone, the lowest that is listed, else the one that was withdrawn last.
  * A withdrawn ask is a negative number here, none is 0.
  */
 const hourlyCloses = (database: string): string => `
@@ -145,7 +145,7 @@ SELECT item_id, groupArray((toUInt32((hour_s - {start_s:UInt32}) / 3600), standi
   ) GROUP BY item_id, hour_s
 ) GROUP BY item_id`
 
-/** Sales of a provider by item after a moment, up to another; undefined when it has told of none for two days. */
+/** Sales of a provider by item in the day up to a moment; undefined when it has reported none for two days. */
 export async function readSales(
   clickhouse: ClickhouseReader,
   provider: string,

@@ -1,8 +1,8 @@
 /**
  * The figures of every item at a moment: best prices, past prices, units consumed, liquidity.
  *
- * Pure: the board, the past and the moment come as arguments. Rules: DECISIONS.md, "Market items" and "Liquidity". Invariant:
- * a quote counts when its provider is not down and it was known to stand within 24 hours of the moment.
+ * Rules: DECISIONS.md, "Market items" and "Liquidity". Invariant: a quote counts when its provider is not down and it was known
+ * to be listed within 24 hours of the moment.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { ItemSummarised } from '#schemas/events/market-summary.ts'
@@ -12,7 +12,7 @@ import { type Board, updatedAt } from './board.ts'
 import { type ExternalFacts, scoreLiquidity } from './liquidity.ts'
 import type { ByItem } from './past-asks.ts'
 
-/** What the past tells, by item. */
+/** Past figures, by item. */
 export interface Past {
   ask24h: ByItem<MicroUsd>
   ask7d: ByItem<MicroUsd>
@@ -20,7 +20,7 @@ export interface Past {
   /** Units consumed in 24 hours, 7 days and 30 days. */
   units: ByItem<readonly [number, number, number]>
   hourlyCloses: ByItem<readonly number[]>
-  /** Sales of the sales reference in 24 hours; undefined when it cannot be heard. */
+  /** Sales of the sales reference in 24 hours; undefined when it reports none. */
   referenceSales: ByItem<number> | undefined
 }
 

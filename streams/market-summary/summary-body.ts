@@ -1,8 +1,8 @@
 /**
  * The market summary as it is sent: the rows' texts made once, so that reads have nothing to make.
  *
- * Pure but for turns of the event loop in between: 40,000 rows take some hundred milliseconds, and other roles
- * share the process. Invariant: rows are in the order of their ranks; `offsets` tells where each item's row ends.
+ * Yields to the event loop in between: 40,000 rows take some hundred milliseconds, and other roles
+ * share the process. Invariant: rows are in the order of their ranks; `offsets` holds where each item's row ends.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -20,7 +20,7 @@ export interface SummaryBody {
   /** Of the text. */
   bytes: number
   crc: number
-  /** Item id and end of its row in the text, in turn. */
+  /** Item id and end of its row in the text, alternating. */
   offsets: Buffer
   indexes: SummaryHead['indexes']
 }

@@ -48,7 +48,7 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         const dropped = slots.drop(batch.topic, batch.partition)
         const groupError = groupErrorIn(error)
         if (groupError !== undefined) {
-          // The group waits for nobody who is still opening a partition that may be another's by now.
+          // The group does not wait for a partition that is still opening and may be another's by now.
           dropped.catch(closing => log.debug({ error: closing }, 'closing a partition'))
           throw groupError
         }

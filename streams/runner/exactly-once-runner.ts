@@ -1,12 +1,11 @@
 /**
- * Runs a stateful processor exactly once: records, changelog, position and offsets of a batch stand
- * in one Kafka transaction.
+ * Runs a stateful processor exactly once: records, changelog, position and offsets of a batch are one Kafka transaction.
  *
  * One slot per input partition, with a producer whose transactional id is the partition's. Opening a
  * slot: lock (fences a former owner and ends its transaction), then restore state and position from
  * the compacted changelog, then read the input again from `from` to `next` to rebuild what was under
  * way, writing nothing. Per batch: fold, one transaction, resolve. Any failure drops the slot with
- * its producer and resolves nothing, so the same batch comes again to a slot opened anew. The group's
+ * its producer and resolves nothing, so the same batch comes again to the next slot. The group's
  * offsets serve lag alone. The only caller of commit for processors.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -31,7 +30,7 @@ import { openSlots, whileTicking } from './slots.ts'
 export interface PartitionProcessor {
   /** Takes a changelog record at start; null removes the key. */
   restore(key: string, event: string | null, value: unknown): void
-  /** Takes an input record again whose effects stand already; rebuilds what is under way and nothing else. */
+  /** Takes an input record again whose effects are written; rebuilds what is under way and nothing else. */
   rebuild(record: StreamRecord): void
   /** Takes an input record; what it emits goes into the batch's transaction. */
   step(record: StreamRecord, emit: (record: Outgoing & { partition: number }) => void): Outcome

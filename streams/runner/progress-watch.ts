@@ -1,10 +1,10 @@
 /**
- * Watches whether a group's member gets on: its lag as a metric, and the end of the process when it hangs.
+ * Watches a group member's progress: reports its lag as a metric, and ends the process when a partition stalls.
  *
- * A partition hangs when records wait for it and its position has not moved for a minute, by looks at the log that
- * succeeded; a broker that is away, or a frozen process, therefore counts for nothing. A partition that is still
- * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: what is left of transactions
- * is no lag, so a member that has read everything is never taken for one that hangs.
+ * A partition stalls when records wait for it and its position has not moved for a minute, by checks of the log that
+ * succeeded: a broker that is away, or a frozen process, does not count. A partition that is still
+ * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: transaction markers
+ * are no lag, so a member that has read everything never counts as stalled.
  */
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -14,7 +14,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 
-/** Hears of a member's progress. */
+/** Receives a member's progress. */
 export interface ProgressWatch {
   assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
   /** A partition's position is `next` from now on. */
@@ -39,7 +39,7 @@ export interface WatchOptions {
 export const STALLED_AFTER_MS = 60_000
 const CHECKS_PER_LIMIT = 6
 const LIMIT_FACTOR_WHILE_OPENING = 10
-/** Up to this distance it is worth checking whether only transaction markers are left. */
+/** Up to this distance a fetch finds out whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
 
 interface Watched {
@@ -47,7 +47,7 @@ interface Watched {
   partition: number
   position: number | undefined
   lag: number
-  /** For how long records have waited while the position stood. */
+  /** For how long records have waited while the position did not move. */
   stalledMs: number
   movedSinceCheck: boolean
 }
@@ -69,7 +69,7 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
     await fillPositions(kafka, group, current)
     for (const one of current.values()) one.lag = await lagOf(reader, kafka, one)
     if (current !== watched || isClosed) return
-    // A process that was frozen looks late: only what could have been seen counts.
+    // A process that was frozen checks late: only what could have been seen counts.
     const passed = Math.min(performance.now() - checkedAt, 2 * everyMs)
     checkedAt = performance.now()
     for (const key of options.topics) {
@@ -123,11 +123,11 @@ function stalled(group: string, { topic, partition, lag, position, stalledMs }: 
   const seconds = Math.round(stalledMs / 1000)
   return new Error(
     `${group} does not get on: ${lag} records of ${name} wait from offset ${position} on, and nothing was committed for ` +
-      `${seconds} s. The process ends so that its supervisor starts it anew; uncommitted work comes again`,
+      `${seconds} s. The process ends so that its supervisor starts it again; uncommitted work comes again`,
   )
 }
 
-/** A member that has got nothing yet stands where its group does. */
+/** A member that has got no record yet is at its group's committed offset. */
 async function fillPositions(
   kafka: KafkaConnection,
   group: string,

@@ -72,7 +72,7 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
       const records = await finishSwitch({ view, kafka, writer, log, metrics, catalog: context.catalog })
       if (records > 0) log.info({ view: view.name, records }, 'a rebuild that was cut off has been finished')
     } catch (error) {
-      log.warn({ error }, 'cannot check after rebuilds; tried again')
+      log.warn({ error }, 'an unfinished rebuild could not be checked; it is tried again')
     }
   }
   const timer = setInterval(() => {

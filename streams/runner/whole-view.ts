@@ -1,5 +1,5 @@
 /**
- * Makes a view that is not in its store whole in one step, before its slot is open: from the log's start to its end of now.
+ * Restores a missing view in one step, before its slot is open: from the log's start to its present end.
  *
  * For views of a small topic that fit in memory. Applied record by record and written once, so that readers see no view or
  * the whole one, never a part of it. Dead letters were written when the role first read their records, and are not written
@@ -11,7 +11,7 @@ import type { TopicKey } from '#schemas/topics.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { PartitionSink } from './sink-runner.ts'
 
-/** Takes all that a partition holds into a sink that has nothing, and writes it; an empty partition is vouched for too. */
+/** Takes all that a partition holds into an empty sink, and writes it; of an empty partition the position is written too. */
 export async function readWhole(
   kafka: KafkaConnection,
   source: { topic: TopicKey; partition: number },
