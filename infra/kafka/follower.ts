@@ -11,7 +11,7 @@ import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { openRangeReader, type RangeReader } from './range-reader.ts'
 import { openRefusalLimit } from './refusal.ts'
 
-/** A record with its place in the log. */
+/** A record with its topic, partition and offset. */
 export interface FollowedRecord {
   topic: TopicKey
   partition: number
@@ -35,9 +35,9 @@ export interface FollowOptions {
 export interface Following {
   /** By partition: where reading began. */
   readonly from: readonly number[]
-  /** Resolves when all that stood in the log at the beginning has been handed over. */
+  /** Resolves when all that was in the log at the beginning has been delivered. */
   caughtUp: Promise<void>
-  /** Resolves after the signal, rejects when the broker is lost for good or refuses this reader. */
+  /** Resolves after the signal, rejects when brokers are away beyond the retry limit or refuse this reader. */
   closed: Promise<void>
   /** Why records may be late: the last fetches failed. Undefined while all is well. */
   trouble(): string | undefined

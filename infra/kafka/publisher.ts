@@ -4,7 +4,7 @@
  * One idempotent producer; sends run one after the other, because concurrent sends on one idempotent
  * kafkajs producer lose acknowledged records when a connection resets. Invariant: `send` resolves
  * only when all in-sync replicas hold the records; a topic of another writer is refused. While a send waits for brokers that
- * are away, the log says so.
+ * are away, that is logged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
@@ -62,7 +62,7 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
     trouble: () => (waiting > 0 ? brokerHealth.trouble() : undefined),
     async close() {
       brokerHealth.close()
-      // What waits for a broker that is away is not acknowledged, and so nobody's loss.
+      // What waits for a broker that is away is not acknowledged: no acknowledged record is lost.
       await Promise.race([last, delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
       await producer.disconnect()
     },

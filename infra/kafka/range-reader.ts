@@ -53,7 +53,7 @@ export interface RangeReader {
     next: Map<number, number>,
     waitMs: number,
   ): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]>
-  /** Takes a dead member out of its group, so that its partitions need not wait for its session to end. */
+  /** Removes a dead member from its group, so that its partitions need not wait for its session to end. */
   leaveGroup(groupId: string, memberId: string): Promise<void>
   close(): Promise<void>
 }
@@ -140,7 +140,7 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
           if (handled) await handled
         }
         if (tick) await tick()
-        // Somebody's transaction is still open below the end: it ends by commit, abort or timeout.
+        // A transaction is still open below the end: it ends by commit, abort or timeout.
         if (next.get(partition) === position) await delay(20)
       }
     },
@@ -187,7 +187,7 @@ async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Pro
 /** Whether what failed may succeed when it is asked again: a leader that moves, a broker that is away. */
 export const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
 
-/** Whether a broker told the leaders; what fails here fails again at the next request, which reports it. */
+/** Whether a broker returned the leaders; what fails here fails again at the next request, which reports it. */
 const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
   cluster.refreshMetadata().then(
     () => true,
@@ -195,8 +195,8 @@ const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
   )
 
 /**
- * What the leaders brought. One that is away, or leads no more, keeps nothing of the others' back: its partitions are fetched from their
- * new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
+ * What the leaders returned. When one is away, or leads no more, the others' records are returned, and its partitions are fetched
+ * from their new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
  */
 async function takeFetched(
   cluster: Cluster,

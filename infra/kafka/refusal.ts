@@ -12,7 +12,7 @@ const CERTIFICATE_CODES = new Set([
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
   ...['UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'ERR_TLS_CERT_ALTNAME_INVALID'],
 ])
-/** By which it says that the other side does not accept ours. */
+/** Codes for ours being refused by the other side. */
 const ALERT_CODE = /^ERR_SSL_.*ALERT/
 const AUTHENTICATION_NAMES = new Set(['KafkaJSSASLAuthenticationError', 'KafkaJSUnsupportedSaslMechanismError'])
 const AUTHENTICATION_TYPES = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE'])
@@ -56,7 +56,7 @@ export function refusalOf(error: unknown): string | undefined {
   return undefined
 }
 
-/** How long something that runs goes on while it is refused: a right or a certificate that is being replaced is there again by then. */
+/** How long refusals are retried: a right or a certificate that is being replaced is there again by then. */
 const REFUSED_FOR_MS = 10_000
 
 /** Limits how long refusals are retried. */

@@ -13,7 +13,7 @@ import { CompressionTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
-/** Where a group stands after a transaction. */
+/** The committed offset of a group after a transaction. */
 export interface ConsumedUpTo {
   group: string
   topic: TopicKey
@@ -26,8 +26,8 @@ export interface TransactionalProducer {
   /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
   lock(tick: () => Promise<void>): Promise<void>
   /**
-   * The offset after all that former owners wrote to a partition; once locked, whoever reads up to it has read everything. It is
-   * that of an aborted record: a broker that was frozen gives an old end until it hears that another leads, but takes no record.
+   * The offset after all that former owners wrote to a partition; once locked, reading up to it reads everything. It is that of
+   * an aborted record: a broker that was frozen returns an old end until it learns that another leads, but appends no record.
    */
   fixEnd(topic: TopicKey, partition: number): Promise<number>
   /** Without `upTo` the records alone, for a writer that no topic feeds. */
@@ -46,9 +46,9 @@ const END_KEY = 'end'
 export interface TransactionalOptions {
   transactionalId: string
   writers: readonly string[]
-  /** How long a transaction may hold readers back when its producer says nothing more; a minute unless told. */
+  /** How long a transaction may hold readers back when its producer is gone; a minute by default. */
   timeoutMs?: number
-  /** The first pause while the broker still ends the transaction before; 20 ms unless told. */
+  /** The first pause while the broker still ends the transaction before; 20 ms by default. */
   firstPauseMs?: number
   /** Receives the answers and lost connections of the client. */
   brokerHealth?: Pick<BrokerHealth, 'answered' | 'lost'>
@@ -105,7 +105,7 @@ export async function openTransactionalProducer(
   }
 }
 
-/** By which brokers tell a producer that another has its id, or that they ended its transaction themselves. */
+/** Errors of a producer whose id another has, or whose transaction the brokers ended themselves. */
 const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'INVALID_TXN_STATE'])
 
 /** Whether a write failed because the producer's epoch is over. */

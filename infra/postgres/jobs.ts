@@ -3,8 +3,8 @@
  *
  * Reads and writes the schema graphile_worker and nothing else. States of a lane: running -> (lost) -> running | stopped;
  * a lane that loses Postgres is started again with growing pauses and never ends the process. Invariant: a job runs
- * at least once; one that its process took along into its death is free again as soon as another process looks
- * (job-owners.ts), so a task must bear to be run twice. Payloads are never logged.
+ * at least once; one whose process died is freed by another process within seconds
+ * (job-owners.ts), so a task must tolerate to be run twice. Payloads are never logged.
  */
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -56,12 +56,12 @@ export interface JobClock {
 export interface RunningJobs {
   /** Why no job is taken at the moment; undefined when all is well. */
   unavailable(): string | undefined
-  /** Takes no further job and waits for those under way, which hear of it by their signal. */
+  /** Takes no further job and waits for those under way, whose signal aborts. */
   stop(): Promise<void>
 }
 
 const POLL_MS = 2_000
-/** Before all others: what the clock adds must not wait for a backlog that it is to look after. */
+/** Before all others: the clock's tasks maintain the backlog and must not wait for it. */
 const CLOCK_PRIORITY = -10
 const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 15_000
@@ -148,7 +148,7 @@ interface LaneOptions {
   signal: AbortSignal
 }
 
-/** Keeps a lane running: the library ends it when it cannot tell Postgres how a job went. */
+/** Keeps a lane running: the library ends it when it cannot write a job's result to Postgres. */
 function keepLane(options: LaneOptions): { unavailable(): string | undefined; ended: Promise<void> } {
   const { signal, log } = options
   let runner: Runner | undefined
@@ -172,7 +172,7 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
 
 interface StartedLane {
   runner: Runner
-  /** Resolves when the library cannot tell Postgres how a job went, after which it ends, or hangs ending. */
+  /** Resolves when the library cannot write a job's result to Postgres, after which it ends, or hangs ending. */
   lost: Promise<void>
   disown(): void
 }
@@ -205,7 +205,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
   events.on('pool:create', ({ workerPool }) => {
     poolId = workerPool.id
     claimed = owners.claim(poolId)
-    // Whoever takes the next job waits for it and meets its error.
+    // The next job waits for it and gets its error.
     claimed.catch(() => undefined)
   })
   events.on('pool:fatalError', () => lost.resolve())
@@ -221,7 +221,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     pollInterval: POLL_MS,
     events,
     logger: openLogger(log),
-    // Asked before each job: none is taken before its taker can be known to be alive.
+    // Called before each job: none is taken before its pool holds its lock.
     forbiddenFlags: async () => {
       claimed = claimed.catch(() => owners.claim(poolId))
       await claimed
