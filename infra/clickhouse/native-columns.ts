@@ -94,7 +94,7 @@ const NUMBER_TYPES: Readonly<Record<string, NumberType>> = {
   ...{ Bool: unsigned8, UInt8: unsigned8, UInt16: unsigned16, UInt32: unsigned32, UInt64: unsigned64 },
   ...{ Int32: signed32, Int64: signed64, Float64: float64, Date: unsigned16, DateTime: unsigned32 },
 }
-/** Low byte of what stands before a dictionary: the width of the numbers that point into it. */
+/** By the low byte before a dictionary: the type of the indices into it. */
 const INDEX_TYPES: readonly (NumberType | undefined)[] = [unsigned8, unsigned16, unsigned32]
 
 /** Decodes whole blocks; throws when the bytes are anything else. */
@@ -125,7 +125,7 @@ export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): C
   ) as ColumnsOf<S>
 }
 
-/** Bytes, and where reading stands in them. */
+/** Bytes and the offset of the next read. */
 class Input {
   private readonly bytes: Buffer
   private readonly view: DataView
@@ -167,7 +167,7 @@ class Input {
     return this.bytes.toString('utf8', start, start + size)
   }
 
-  /** Texts of rows that stand side by side are often the same: one that is is decoded once. */
+  /** Texts of neighbouring rows are often the same: a repeated one is decoded once. */
   texts(rows: number): string[] {
     let [last, from, to] = ['', 0, 0]
     const texts = new Array<string>(rows)
@@ -211,7 +211,7 @@ function readerOf(type: string, kind: ColumnKind): ReadColumn | undefined {
   return name === 'Tuple' ? readerOfMembers(inner, Object.entries(kind)) : undefined
 }
 
-/** A type's name, and what stands in its parentheses. */
+/** A type's name, and what its parentheses hold. */
 function parsed(type: string): { name: string; inner: string[] } {
   const open = type.indexOf('(')
   if (open < 0) return { name: type, inner: [] }

@@ -17,7 +17,7 @@ import { paintTechnique, rarityName } from './vocabulary.ts'
 /** A catalog item that has no number yet. */
 export type Draft = Omit<CatalogItem, 'item_id'>
 
-/** What the source gives: items, and entries that stand for a family of names only. */
+/** What the source gives: items, and entries that are a family of names only. */
 export interface Expansion {
   drafts: Draft[]
   /** By base: an item named `BASE | anything` takes its fields from here. */
@@ -40,7 +40,7 @@ const PAINTED = new Set(['weapon', 'melee', 'glove'])
 const NEVER_TRADED = new Set(['stub', 'utility'])
 const KINDS_IN_NAME = /^(Agent|Collectible|Container|Key|Tool) \| /
 
-/** Expands the whole source; `seen` are market names that prove qualities the source does not tell. */
+/** Expands the whole source; `seen` are market names that prove qualities that the source does not give. */
 export function expandSource(source: readonly SourceItem[], seen: Iterable<string>): Expansion {
   const finishes = groupFinishes(withSlabs(source))
   const crates = cratesByFinish(finishes)
