@@ -1,8 +1,8 @@
 /**
  * The routes of API keys: parameters, bodies and answers.
  *
- * Pure. Rules: DECISIONS.md, "Keys and sessions". Invariant: a limit of a child key never exceeds its tier's; the
- * text of a key stands in the answers that issue one and nowhere else.
+ * Rules: DECISIONS.md, "Keys and sessions". Invariant: a limit of a child key never exceeds its tier's; the
+ * text of a key is in the answers that issue one and nowhere else.
  */
 import { z } from 'zod'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'

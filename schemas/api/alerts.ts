@@ -1,7 +1,7 @@
 /**
  * The routes of alerts: parameters, bodies and answers.
  *
- * Pure. Rules: DECISIONS.md, "Alerts". Invariant: a threshold is a decimal text greater than zero, kept and answered
+ * Rules: DECISIONS.md, "Alerts". Invariant: a threshold is a decimal text greater than zero, kept and answered
  * with the places that were sent.
  */
 import { z } from 'zod'
@@ -139,7 +139,7 @@ const delivery = z.strictObject({
   created_at: instant,
 })
 
-/** What an alert told when it fired. */
+/** What an alert reported when it fired. */
 export const alertEventReply = z.strictObject({
   id: z.uuid(),
   alert_id: z.uuid(),
