@@ -9,7 +9,7 @@
 
 /**
  * What a column holds: `number` is any integer, Float64, Bool, a Date as days or a DateTime as seconds, `text` is String or
- * LowCardinality(String), `map` is a Map of numbers, and members stand for a Tuple of them.
+ * LowCardinality(String), `map` is a Map of numbers, and members make a Tuple.
  */
 export type ColumnKind = 'number' | 'text' | 'map' | { readonly [Member in string]: ColumnKind }
 

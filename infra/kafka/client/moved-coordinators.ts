@@ -31,7 +31,7 @@ const GROUP = 0
 /** What a broker answers that does not coordinate the group, or not yet. */
 const MOVED = new Set(['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS'])
 const PAUSE_MS = 100
-/** The callers repeat what fails; a consumer that is told to stop waits for this. */
+/** The callers repeat what fails; a consumer that stops waits for this. */
 const LIMIT_MS = 3_000
 
 /** Puts the search for the new coordinator around what a member asks of the old one. */
