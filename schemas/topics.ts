@@ -11,6 +11,7 @@ import { bookChanged, refreshMarked } from './events/book-changed.ts'
 import { bookPositionStored, bookRefreshStored, bookRowStored } from './events/book-state.ts'
 import { catalogItemPublished, catalogVersionPublished } from './events/catalog-item-published.ts'
 import { dayClosed } from './events/day-closed.ts'
+import { deadLettered, nameUnresolved } from './events/dead-lettered.ts'
 import type { EventSchema } from './events/event.ts'
 import { feedAdvanced } from './events/feed-advanced.ts'
 import { fxRatesPublished } from './events/fx-rates-published.ts'
@@ -19,7 +20,6 @@ import { askObserved, bidObserved, observationRejected, refreshCompleted, refres
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
 import { retryAsked } from './events/retry-asked.ts'
 import { saleObserved } from './events/sale-observed.ts'
-import { deadLettered, nameUnresolved } from './events/set-aside.ts'
 
 const DAY_MS = 86_400_000
 const GIB = 2 ** 30

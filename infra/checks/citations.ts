@@ -1,7 +1,7 @@
 /**
  * The documents that comments and Markdown files cite are in the repository, with the sections that they name.
  *
- * Pure. A comment is a line that begins with the mark of one in any language of the tree, or what follows the mark of a
+ * A comment is a line that begins with the mark of one in any language of the tree, or what follows the mark of a
  * line comment; of Markdown everything counts but blocks of code. A document is named by its path from the root or from
  * the citing file, or by the end of its path: a unique file name is enough. Sections are quoted right after it, as in
  * DECISIONS.md, "Alerts" and "Webhooks", and are headings of it, word for word. Invariant: names in code and addresses

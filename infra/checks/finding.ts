@@ -1,8 +1,8 @@
 /**
- * What a check found, and how it is told.
+ * What a check found, and how it is reported.
  *
- * Reads and writes nothing. Invariant: every finding names a file, the rule that it breaks and what to
- * do about it, so that nobody has to read the check to satisfy it.
+ * Every finding names a file, the rule that it breaks and what to do about it, so that it can be corrected without reading
+ * the check.
  */
 
 /** One broken rule in one file. */

@@ -45,7 +45,7 @@ export function longFunctions(text: string, limit: number): LongFunction[] {
       const lines = lineAt(one.span.end) - line + 1
       if (lines > limit) found.push({ name: called, line, lines })
     }
-    // Only the direct callback is the chapter, not what stands in it.
+    // Only the direct callback is the chapter, not what it contains.
     const opensChapter = one.type === 'CallExpression' && calleeOf(one) === 'describe'
     const stays = isChapter && !isFunction
     for (const [member, value] of Object.entries(one)) {

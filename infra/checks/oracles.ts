@@ -1,14 +1,14 @@
 /**
  * An oracle shares no code with what it judges: an error in the shared part would be expected as well.
  *
- * Reads import and export statements as text, since the parser of the import rules does not tell types from values. An oracle
+ * Reads import and export statements as text, since the parser of the import rules does not distinguish types from values. An oracle
  * imports types from anywhere, and values from packages, other oracles and the sources of randomness alone.
  */
 import { posix } from 'node:path'
 import type { Finding } from './finding.ts'
 import type { SourceFile } from './source-tree.ts'
 
-/** What tests hold the platform against. */
+/** What tests compare the platform with. */
 const ORACLES = [/^test\/oracles\//, /^test\/harness\/reference-fold\.ts$/, /^test\/fault\/alert-truth\.ts$/]
 const MAY_BE_SHARED = [...ORACLES, /^test\/harness\/seeded-random\.ts$/]
 

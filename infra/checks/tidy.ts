@@ -18,7 +18,7 @@ const FILE_LINES = 400
 const FUNCTION_LINES = 70
 const HEADER_LINES = { from: 2, to: 10 }
 
-/** What may stand at the top of the repository. */
+/** What the top of the repository may hold. */
 const TOP_LEVEL = new Set<string>([
   ...ROOMS,
   ...['package.json', 'package-lock.json', 'tsconfig.json', 'Makefile', 'README.md'],
@@ -29,10 +29,10 @@ const FORBIDDEN_NAMES = new Set(['utils', 'util', 'helpers', 'helper', 'common',
 const SOURCE_NAME = /^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.(ts|js|mjs|cjs)$/
 const TEXT_NAME = /(\.(ts|js|mjs|cjs|json|md|yaml|yml|sh|sql|xml|toml|env)|Makefile|Dockerfile)$/
 
-/** Folders of data: large, generated, and no text of ours. Of their code only imports are looked at. */
+/** Folders of data: large, generated, and no text of ours. Of their code only imports are checked. */
 const DATA = /^(infra\/config\/catalog|test\/fixtures)\//
 
-/** Lines that must not stand in code; the brackets keep the patterns from finding themselves. */
+/** Lines that code must not hold; the brackets keep the patterns from finding themselves. */
 const LEFTOVERS: { rule: string; pattern: RegExp; detail: string }[] = [
   { rule: 'no-todo', pattern: /\b(TO[D]O|FIX[M]E|X[X]X|HAC[K])\b/, detail: 'finish it, or open an issue' },
   { rule: 'no-ts-ignore', pattern: /@ts-(ignore|nocheck)\b/, detail: 'fix the type, or narrow it' },

@@ -1,9 +1,9 @@
 /**
- * Gathers rows of all partitions of a sink into few large inserts and tells each contributor when its
+ * Gathers rows of all partitions of a sink into few large inserts; each contributor's `add` resolves when its
  * rows are confirmed.
  *
  * Writes the tables of its contributors. An insert is sent when 50,000 rows of a table wait, when at
- * least 10,000 wait and nobody has added any for 50 ms, or one second after the first row; it holds
+ * least 10,000 wait and none was added for 50 ms, or one second after the first row; it holds
  * at most 100,000. Inserts run one after the other. Invariant: `add` resolves only after the server
  * confirmed all of its rows, and rejects when a row may be missing; a lost answer is asked for again
  * with the same token, so it does not double the work of merging. What a crash cuts short is repeated

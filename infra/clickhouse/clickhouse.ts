@@ -1,7 +1,7 @@
 /**
- * The only door to ClickHouse: a reading and a writing client, each with bounded waits.
+ * The only access to ClickHouse: a reading and a writing client, each with bounded waits.
  *
- * Reads and writes what its callers say. Invariant: no request outlives its limit, every answer is
+ * Reads and writes what its callers ask for. Invariant: no request outlives its limit, every answer is
  * read or closed, and 64-bit integers arrive as numbers, which holds since stored amounts stay below
  * 2^53. Requests are not compressed: on a near network that costs more than it saves.
  */
@@ -12,7 +12,7 @@ import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-column
 /** Reads from a database. */
 export interface ClickhouseReader {
   readonly database: string
-  /** The rows of a query; parameters stand in it as `{name:Type}`. */
+  /** The rows of a query; it refers to parameters as `{name:Type}`. */
   rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
   /** What a query that selects the columns of a shape (native-columns.ts) answers; for answers of thousands of numbers. */
   columns<S extends ColumnShape>(query: string, shape: S, params?: Record<string, unknown>): Promise<ColumnsOf<S>>
@@ -40,7 +40,7 @@ export interface ClickhouseOptions {
   database: string
   /** Shown in the server's query log. */
   name: string
-  /** How long a read may take; 20 seconds unless told. */
+  /** How long a read may take; 20 seconds by default. */
   readLimitMs?: number
 }
 

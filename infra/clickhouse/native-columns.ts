@@ -9,7 +9,7 @@
 
 /**
  * What a column holds: `number` is any integer, Float64, Bool, a Date as days or a DateTime as seconds, `text` is String or
- * LowCardinality(String), `map` is a Map of numbers, and members stand for a Tuple of them.
+ * LowCardinality(String), `map` is a Map of numbers, and members make a Tuple.
  */
 export type ColumnKind = 'number' | 'text' | 'map' | { readonly [Member in string]: ColumnKind }
 
@@ -94,7 +94,7 @@ const NUMBER_TYPES: Readonly<Record<string, NumberType>> = {
   ...{ Bool: unsigned8, UInt8: unsigned8, UInt16: unsigned16, UInt32: unsigned32, UInt64: unsigned64 },
   ...{ Int32: signed32, Int64: signed64, Float64: float64, Date: unsigned16, DateTime: unsigned32 },
 }
-/** Low byte of what stands before a dictionary: the width of the numbers that point into it. */
+/** By the low byte before a dictionary: the type of the indices into it. */
 const INDEX_TYPES: readonly (NumberType | undefined)[] = [unsigned8, unsigned16, unsigned32]
 
 /** Decodes whole blocks; throws when the bytes are anything else. */
@@ -107,9 +107,9 @@ export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): C
     if (width !== names.length) throw new Error(`ClickHouse answered ${width} columns instead of ${names.length}`)
     const block: { [name: string]: Column } = {}
     for (const name of names) {
-      const [told, type] = [input.text(), input.text()]
-      const read = told === name ? readerOf(type, shape[name] as ColumnKind) : undefined
-      if (!read) throw new Error(`ClickHouse answered the column ${told} of ${type} where ${name} is of another kind`)
+      const [found, type] = [input.text(), input.text()]
+      const read = found === name ? readerOf(type, shape[name] as ColumnKind) : undefined
+      if (!read) throw new Error(`ClickHouse answered the column ${found} of ${type} where ${name} is of another kind`)
       block[name] = read(input, rows)
     }
     blocks.push(block)
@@ -125,11 +125,11 @@ export function decodeColumns<S extends ColumnShape>(bytes: Buffer, shape: S): C
   ) as ColumnsOf<S>
 }
 
-/** Bytes, and where reading stands in them. */
+/** Bytes and the offset of the next read. */
 class Input {
   private readonly bytes: Buffer
   private readonly view: DataView
-  private place = 0
+  private offset = 0
 
   constructor(bytes: Buffer) {
     this.bytes = bytes
@@ -137,13 +137,13 @@ class Input {
   }
 
   get isAtEnd(): boolean {
-    return this.place === this.bytes.length
+    return this.offset === this.bytes.length
   }
 
   take(length: number): number {
-    const start = this.place
-    this.place += length
-    if (this.place > this.bytes.length) throw new Error('the answer of ClickHouse ends within a block')
+    const start = this.offset
+    this.offset += length
+    if (this.offset > this.bytes.length) throw new Error('the answer of ClickHouse ends within a block')
     return start
   }
 
@@ -167,7 +167,7 @@ class Input {
     return this.bytes.toString('utf8', start, start + size)
   }
 
-  /** Texts of rows that stand side by side are often the same: one that is is decoded once. */
+  /** Texts of neighbouring rows are often the same: a repeated one is decoded once. */
   texts(rows: number): string[] {
     let [last, from, to] = ['', 0, 0]
     const texts = new Array<string>(rows)
@@ -211,7 +211,7 @@ function readerOf(type: string, kind: ColumnKind): ReadColumn | undefined {
   return name === 'Tuple' ? readerOfMembers(inner, Object.entries(kind)) : undefined
 }
 
-/** A type's name, and what stands in its parentheses. */
+/** A type's name, and what its parentheses hold. */
 function parsed(type: string): { name: string; inner: string[] } {
   const open = type.indexOf('(')
   if (open < 0) return { name: type, inner: [] }
@@ -242,9 +242,9 @@ function lookedUp(input: Input, rows: number): string[] {
   if (!index) throw new Error('ClickHouse answered with a dictionary of more than 2^32 texts')
   const dictionary = input.texts(input.count())
   if (input.count() !== rows) throw new Error('a column of ClickHouse has other rows than its block')
-  const places = input.numbers(index, rows)
+  const indices = input.numbers(index, rows)
   const texts = new Array<string>(rows)
-  for (let row = 0; row < rows; row++) texts[row] = dictionary[places[row] as number] as string
+  for (let row = 0; row < rows; row++) texts[row] = dictionary[indices[row] as number] as string
   return texts
 }
 
@@ -259,12 +259,12 @@ function readerOfMaps([key = '', value = '']: readonly string[]): ReadColumn | u
 }
 
 function readerOfMembers(
-  told: readonly string[],
+  declared: readonly string[],
   members: readonly (readonly [string, ColumnKind])[],
 ): ReadColumn | undefined {
-  if (told.length !== members.length) return undefined
+  if (declared.length !== members.length) return undefined
   const readers = members.map(([member, kind], at) => {
-    const [name, ...type] = (told[at] as string).split(' ')
+    const [name, ...type] = (declared[at] as string).split(' ')
     return [member, name === member ? readerOf(type.join(' '), kind) : undefined] as const
   })
   if (readers.some(([, read]) => read === undefined)) return undefined

@@ -130,7 +130,7 @@ export class RowBuffer {
     return blocks
   }
 
-  /** A Nullable begins with a byte that says whether it is null. */
+  /** A Nullable begins with a byte: 1 when it is null. */
   #isPresent<T>(value: T | null): value is T {
     this.u8(value === null ? 1 : 0)
     return value !== null

@@ -1,5 +1,5 @@
 /**
- * The currency codes that the platform speaks, as data.
+ * The currency codes that the platform supports, as data.
  *
  * Reads infra/config/currencies.json, writes nothing. Invariant: codes are unique and in
  * alphabetical order; USD, the base of all rates, is among them.

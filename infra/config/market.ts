@@ -2,8 +2,8 @@
  * Loads a market file: which providers ingest polls, through which connector, how often.
  *
  * Reads the file and nothing else; `base` becomes a full path. Invariant: a market that loads is
- * complete, every default of its connectors' options filled in, and no feed stands in it twice.
- * Whether its providers exist is for the caller to say, who knows the registry.
+ * complete, every default of its connectors' options filled in, and it lists no feed twice.
+ * The caller, which has the registry, checks whether its providers exist.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'
@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 
 const MARKETS = fileURLToPath(new URL('./markets/', import.meta.url))
-/** What a provider may tell of a sale beyond its price. */
+/** What a provider may report of a sale beyond its price. */
 export const SALE_DETAILS = ['float', 'paint_seed', 'stickers', 'charms', 'inspect', 'screenshots'] as const
 
 const share = z.number().min(0).max(1)
@@ -35,7 +35,7 @@ const simulatedOptions = z.strictObject({
   phases: z.boolean().optional(),
   /** How many sales there are in a day. */
   per_day: z.number().positive().max(5_000_000).optional(),
-  /** Which members its sales tell; drawn from the seed where left out. */
+  /** Which members its sales have; drawn from the seed where left out. */
   details: z.array(z.enum(SALE_DETAILS)).optional(),
 })
 

@@ -1,7 +1,7 @@
 /**
  * Where a platform on one machine finds a stand-in for the game's platform, and which account of it the demo links.
  *
- * Pure. Invariant: nothing here is known outside development; elsewhere MARKETLOG_INVENTORY_URL names the real one.
+ * Used in development alone; elsewhere MARKETLOG_INVENTORY_URL names the real one.
  */
 
 /** Path of the stand-in below the platform's own origin. */

@@ -2,7 +2,7 @@
  * How many units of an item exist: estimates, with the source and date that they rest on.
  *
  * Reads infra/config/supply/estimates.json.gz, writes nothing. Invariant: an item without an estimate has none here
- * and is left out, and counted, where supply matters; nothing stands in for it. How the file was made:
+ * and is left out, and counted, where supply matters. How the file was made:
  * infra/config/supply/build.ts.
  */
 import { readFileSync } from 'node:fs'

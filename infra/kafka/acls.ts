@@ -9,7 +9,7 @@ import type { KafkaConnection } from './connection.ts'
 /** What may be done. */
 export type AclOperation = 'READ' | 'WRITE' | 'CREATE' | 'DESCRIBE' | 'DESCRIBE_CONFIGS' | 'ALTER_CONFIGS'
 
-/** A right to be given; a prefix stands for every name that begins with it. */
+/** A right to be given; a prefix means every name that begins with it. */
 export interface Acl {
   principal: string
   resource: 'TOPIC' | 'GROUP' | 'TRANSACTIONAL_ID' | 'CLUSTER'

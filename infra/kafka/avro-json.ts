@@ -1,17 +1,17 @@
 /**
  * Avro bytes straight to JSON bytes, for tools that show much of the log: no value is made of what is only written out.
  *
- * Pure. The same bytes as JSON.stringify of the decoded value, held against it in test/integration: both forms keep text as
+ * The same bytes as JSON.stringify of the decoded value, compared with it in test/integration: both forms keep text as
  * UTF-8, so most of an event is copied. Damaged bytes, and numbers that avsc may refuse, end with {@link NotPlain}, and the
- * caller goes the way of decoding. Invariant: whoever catches it takes the text back to where it stood.
+ * caller decodes instead. Invariant: a caller that catches it truncates the text to its former length.
  */
 import type { AvroType } from '#schemas/events/event.ts'
 import type { JsonText } from '../runtime/json-text.ts'
 
-/** These bytes are for the decoder: damaged, or beyond what is told exactly here. */
+/** These bytes need the decoder: damaged, or beyond what is converted exactly here. */
 export class NotPlain extends Error {}
 
-/** Where reading stands. */
+/** Bytes and the offset of the next read. */
 export interface AvroCursor {
   bytes: Buffer
   at: number
@@ -20,7 +20,7 @@ export interface AvroCursor {
 /** Reads one value and writes its JSON; throws {@link NotPlain}. */
 export type AvroToJson = (from: AvroCursor, to: JsonText) => void
 
-/** How values of a type are told in JSON; undefined for a type that takes decoding, a map for the order of its keys. */
+/** The converter of a type; undefined for a type that needs decoding, a map for the order of its keys. */
 export function avroToJson(type: AvroType, named = new Map<string, AvroToJson>()): AvroToJson | undefined {
   if (Array.isArray(type)) return optionalToJson(type, named)
   const { type: kind, ...attributes } = typeof type === 'string' ? { type } : type
@@ -109,7 +109,7 @@ function arrayToJson(items: AvroType, named: Map<string, AvroToJson>): AvroToJso
     let isFirst = true
     to.ascii(OPEN)
     for (let count = long(from); count !== 0; count = long(from)) {
-      // A block that tells its bytes: they are not needed.
+      // A negative count is followed by the block's bytes, which are not needed.
       if (count < 0) long(from)
       for (let left = Math.abs(count); left > 0; left--) {
         if (!isFirst) to.ascii(COMMA)

@@ -1,8 +1,8 @@
 /**
- * avsc with one fault corrected: it takes a damaged record's word for how many items an array or a map has.
+ * avsc with one fault corrected: it does not check how many items an array or a map of a damaged record claims to have.
  *
- * One changed byte made it build an array of a billion items, and a process that met the record died of its memory, each time
- * anew. No item of ours is without bytes, so a block of more items than bytes left is damage. The platform's codec loads
+ * One changed byte made it build an array of a billion items, and a process that read the record ran out of memory, at each
+ * start. No item of ours is without bytes, so a block of more items than bytes left is damage. The platform's codec loads
  * avsc from here.
  */
 import avsc, { type Type } from 'avsc'

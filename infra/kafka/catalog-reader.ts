@@ -23,7 +23,7 @@ export interface CatalogReader {
   close(): Promise<void>
 }
 
-/** Reads the catalog to its end and keeps following it, until `onLost` hears that it cannot. Rejects when the log holds none. */
+/** Reads the catalog to its end and follows it; calls `onLost` when it no longer can. Rejects when the log holds none. */
 export async function openCatalogReader(
   kafka: KafkaConnection,
   onLost: (error: Error) => void = error => kafka.log.error({ error }, 'the catalog can no longer be followed'),

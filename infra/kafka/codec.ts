@@ -4,7 +4,7 @@
  * Schemas are registered by the set-up step alone (`registerSchemas`); a running role looks its ids
  * up. Encoding and decoding are synchronous once prepared. Invariant: a record written with another
  * version is read through a resolver that is built once per writer id, because the registry client
- * would parse the schema anew for every message (200 times slower). The registry may be down while
+ * would parse the schema for every message (200 times slower). The registry may be down while
  * roles run: only an id never seen before needs it.
  */
 import { COMPATIBILITY, SchemaRegistry, SchemaType } from '@kafkajs/confluent-schema-registry'
@@ -30,18 +30,18 @@ export interface Codec {
   /** Looks the ids of events up; must have resolved before they are encoded. */
   prepare(events: readonly EventSchema<object>[]): Promise<void>
   encode<T extends object>(event: EventSchema<T>, value: T): Buffer
-  /** Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, DecodeError for a poisoned record. */
+  /** Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, DecodeError for an unreadable record. */
   decode(buffer: Buffer): Decoded
-  /** How a record is told in JSON without being decoded; undefined for one that takes it. */
+  /** Converts a record to JSON without decoding it; undefined for one that needs decoding. */
   plain(buffer: Buffer): PlainEvent | undefined
   /** Fetches a writer's schema; resolves false when the registry does not know the id. */
   learn(id: number): Promise<boolean>
 }
 
-/** An event whose bytes are told in JSON as they are. */
+/** An event whose bytes are converted to JSON without decoding. */
 export interface PlainEvent {
   event: string
-  /** Writes the value; throws {@link NotPlain} when these bytes take decoding all the same. */
+  /** Writes the value; throws {@link NotPlain} when these bytes need decoding all the same. */
   write(buffer: Buffer, to: JsonText): void
 }
 
@@ -181,7 +181,7 @@ function writePlain(toJson: AvroToJson, bytes: Buffer, to: JsonText): void {
 
 /** The client repeats GET alone, and looks schemas up by POST: a connection that broke ended a role at its start. Some 3 seconds. */
 const ASKED_AGAIN = { retries: 5, minTimeout: 100, factor: 2 }
-/** What the client makes of a connection that broke. */
+/** The status that the client gives a connection that broke. */
 const LOST = 400
 
 const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>

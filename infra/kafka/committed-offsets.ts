@@ -1,8 +1,8 @@
 /**
- * Where a consumer group stands on a topic.
+ * The committed offsets of a consumer group on a topic.
  *
  * Reads the group's coordinator only. A broker that has just taken a group over refuses it for a moment, which the admin of
- * kafkajs hands on to its caller; here the question is asked again. Invariant: partitions for which the group never committed
+ * kafkajs does not retry; here the request is repeated. Invariant: partitions for which the group never committed
  * are missing in the answer, never 0.
  */
 import type { Admin } from 'kafkajs'
@@ -10,10 +10,10 @@ import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
 import type { KafkaConnection } from './connection.ts'
 
-/** Some 20 seconds of asking. */
+/** Some 20 seconds of retries. */
 const ASKED_AGAIN = { retries: 12, minTimeout: 100, factor: 1.6, maxTimeout: 3_000 }
 
-/** Next offset of each partition that the group has committed; for members whose state has to begin at exactly that place. */
+/** The committed offset of each partition that has one; for members whose state has to begin at exactly that offset. */
 export async function committedOffsets(
   kafka: KafkaConnection,
   group: string,
@@ -28,7 +28,7 @@ export async function committedOffsets(
   }
 }
 
-/** The same by the broker's names, asked of an admin that is connected; rejects at once with what will not pass. */
+/** The same by the broker's names, through a connected admin; rejects at once with an error that a retry cannot cure. */
 export async function groupOffsets(
   admin: Pick<Admin, 'fetchOffsets'>,
   groupId: string,

@@ -1,5 +1,5 @@
 /**
- * The way to Kafka: brokers, names within a namespace, and the codec of the schema registry.
+ * A role's connection to Kafka: brokers, names within a namespace, and the codec of the schema registry.
  *
  * Opens nothing by itself but the registry's lookups; clients come from `newClient`, one instance for
  * each transactional producer, because kafkajs instances share an offset cache that must not be
@@ -17,7 +17,7 @@ import { CompressionCodecs, CompressionTypes, Kafka, logLevel } from './client/k
 import { type Codec, openCodec } from './codec.ts'
 import { type ClientSecurity, securityOf } from './security.ts'
 
-/** A role's way to Kafka. */
+/** A role's connection to Kafka. */
 export interface KafkaConnection {
   readonly namespace: string
   readonly role: string
@@ -30,26 +30,26 @@ export interface KafkaConnection {
   readonly stateDir: string
   topicName(key: TopicKey): string
   groupName(group: string): string
-  /** `onLost` hears of connections that were refused or broke. */
+  /** `onLost` is called when a connection was refused or broke. */
   newClient(id: string, overrides?: Partial<KafkaConfig>, onLost?: (reason: string) => void): KafkaClient
 }
 
 /**
- * How long a role waits for brokers that are away before it ends and leaves the waiting to its supervisor. The client's
- * own patience is nine seconds, less than a broker needs to start again.
+ * How long a role retries while brokers are away before it ends and its supervisor starts it again. The client's
+ * own limit is nine seconds, less than a broker needs to start again.
  */
-export const BROKER_PATIENCE_MS = 10 * 60_000
+export const BROKER_RETRY_LIMIT_MS = 10 * 60_000
 
 const LONGEST_PAUSE_MS = 2_000
 
-/** {@link BROKER_PATIENCE_MS} as the client counts it. */
-export const BROKER_PATIENCE = {
+/** {@link BROKER_RETRY_LIMIT_MS} as a retry policy of the client. */
+export const BROKER_RETRY_POLICY = {
   initialRetryTime: 100,
   maxRetryTime: LONGEST_PAUSE_MS,
-  retries: BROKER_PATIENCE_MS / LONGEST_PAUSE_MS,
+  retries: BROKER_RETRY_LIMIT_MS / LONGEST_PAUSE_MS,
 }
 
-/** Above it the process hears others before it goes on. */
+/** Above it the event loop runs other work first. */
 const LARGE_BYTES = 64 * 1024
 
 /**
@@ -69,7 +69,7 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
   },
 })
 
-/** Opens a role's way to Kafka. */
+/** Opens a role's connection to Kafka. */
 export function connectKafka(options: { config: PlatformConfig; role: string; log: Log }): KafkaConnection {
   const { config, role, log } = options
   const brokers = config.servers.kafka

@@ -7,11 +7,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
+import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { openRangeReader, type RangeReader } from './range-reader.ts'
-import { openRefusalPatience } from './refusal.ts'
+import { openRefusalLimit } from './refusal.ts'
 
-/** A record with its place in the log. */
+/** A record with its topic, partition and offset. */
 export interface FollowedRecord {
   topic: TopicKey
   partition: number
@@ -35,9 +35,9 @@ export interface FollowOptions {
 export interface Following {
   /** By partition: where reading began. */
   readonly from: readonly number[]
-  /** Resolves when all that stood in the log at the beginning has been handed over. */
+  /** Resolves when all that was in the log at the beginning has been delivered. */
   caughtUp: Promise<void>
-  /** Resolves after the signal, rejects when the broker is lost for good or refuses this reader. */
+  /** Resolves after the signal, rejects when brokers are away beyond the retry limit or refuse this reader. */
   closed: Promise<void>
   /** Why records may be late: the last fetches failed. Undefined while all is well. */
   trouble(): string | undefined
@@ -99,7 +99,7 @@ async function run(
   const waitMs = options.waitMs ?? FETCH_WAIT_MS
   let failures = 0
   let answeredAt = performance.now()
-  const refusals = openRefusalPatience(() => performance.now())
+  const refusals = openRefusalLimit(() => performance.now())
   try {
     afterFetch(undefined)
     while (!options.signal.aborted) {
@@ -111,7 +111,7 @@ async function run(
         refusals.answered()
       } catch (error) {
         if (options.signal.aborted) return
-        if (refusals.isAtEnd(error) || performance.now() - answeredAt > BROKER_PATIENCE_MS) throw error
+        if (refusals.isReached(error) || performance.now() - answeredAt > BROKER_RETRY_LIMIT_MS) throw error
         failures += 1
         afterFetch(error instanceof Error ? error.message : String(error))
         await delay(Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * failures))

@@ -1,18 +1,17 @@
 /**
  * A member of a consumer group that hands over whole batches and leaves every decision to its handler.
  *
- * States: joining → assigned (handler told) → consuming → rebalancing → joining …, and stopped.
- * Offsets are resolved only when the handler says `done`; nothing is committed here but what the
- * handler commits or stands at. Invariant: the group hears from this member while a handler works, through `tick`,
- * since kafkajs has no heartbeat in the background; a crash that kafkajs does not restart ends the
- * process, because its consumer would stop while the process lives on.
+ * States: joining → assigned (`assigned` is called) → consuming → rebalancing → joining …, and stopped.
+ * Offsets are resolved only when the handler answers `done`; nothing is committed here but what the handler commits or resumes
+ * at. Invariant: a handler sends heartbeats while it works, through `tick`, since kafkajs has none in the background; a crash that
+ * kafkajs does not restart ends the process, because its consumer would stop while the process lives on.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Consumer, EachBatchPayload } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import type { KafkaConnection } from './connection.ts'
 import { openJointCommits } from './joint-commits.ts'
-import { openLifeSigns } from './life-signs.ts'
 import { openMembership } from './membership.ts'
 
 /** One message as it came. */
@@ -38,25 +37,25 @@ export interface MessageBatch {
 /** done: do not send it again. again: send it again. A number: go on from this offset. */
 export type BatchAnswer = 'done' | 'again' | number
 
-/** Tells the group that this member lives; throws when the group is rebalancing. */
+/** Sends a heartbeat when one is due; throws when the group is rebalancing. */
 export type Tick = () => Promise<void>
 
-/** Commits a partition's offset, for lag and for the next owner's first guess. */
+/** Commits a partition's offset, for lag and as the next owner's first position. */
 export type Commit = (topic: TopicKey, partition: number, next: number) => Promise<void>
 
 /**
- * Reads a partition on from an offset, and has the group stand there, whether or not a record follows. Rejects when the
- * generation that it was given out for is over.
+ * Reads a partition from an offset on and commits it for the group, whether or not a record follows. Rejects when the
+ * generation that it belongs to is over.
  */
-export type StandAt = (topic: TopicKey, partition: number, next: number) => Promise<void>
+export type ResumeAt = (topic: TopicKey, partition: number, next: number) => Promise<void>
 
-/** Who handles what a member gets. */
+/** Handles what a member gets. */
 export interface GroupHandler {
-  /** A new generation began; whatever was open before may have had another owner meanwhile. */
-  assigned(partitions: { topic: TopicKey; partition: number }[], standAt: StandAt): void
+  /** A new generation began; what was open before may have had another owner meanwhile. */
+  assigned(partitions: { topic: TopicKey; partition: number }[], resumeAt: ResumeAt): void
   /** Handles a batch; calls tick at least every few seconds. */
   batch(batch: MessageBatch, tick: Tick, commit: Commit): Promise<BatchAnswer>
-  /** Only control or aborted records stood before `next`. */
+  /** Only control or aborted records are left before `next`. */
   passed(topic: TopicKey, partition: number, next: number, commit: Commit): Promise<void>
 }
 
@@ -79,7 +78,7 @@ export interface GroupOptions {
 const SESSION_MS = 10_000
 const CONCURRENT_PARTITIONS = 16
 
-/** Joins a group and hands batches to the handler until told to leave. */
+/** Joins a group and gives batches to the handler until it leaves. */
 export async function joinGroup(
   kafka: KafkaConnection,
   options: GroupOptions,
@@ -89,8 +88,8 @@ export async function joinGroup(
   const keys = new Map(options.topics.map(key => [kafka.topicName(key), key]))
   const membership = await openMembership(kafka, group)
   const { brokers, log } = kafka
-  const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
-  const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
+  const brokerHealth = openBrokerHealth({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
+  const consumer = kafka.newClient(`group-${options.group}`, {}, brokerHealth.lost).consumer({
     groupId: group,
     sessionTimeout: SESSION_MS,
     rebalanceTimeout: 15_000,
@@ -104,10 +103,10 @@ export async function joinGroup(
   const commit = jointly(kafka, consumer)
   let isLeaving = false
   let generation = 0
-  const standAtOf =
-    (own: number): StandAt =>
+  const resumeAtOf =
+    (own: number): ResumeAt =>
     async (topic, partition, next) => {
-      // The client takes a commit for done, and does nothing, until the turn of the join has ended.
+      // The client resolves a commit without sending it until the event loop's turn of the join has ended.
       await nextTurn()
       if (own !== generation) throw new Error(`the generation that had ${topics[topic].name}-${partition} is over`)
       consumer.seek({ topic: kafka.topicName(topic), partition, offset: String(next) })
@@ -120,9 +119,9 @@ export async function joinGroup(
       const topic = keys.get(name)
       return topic === undefined ? [] : partitions.map(partition => ({ topic, partition }))
     })
-    handler.assigned(assigned, standAtOf(generation))
+    handler.assigned(assigned, resumeAtOf(generation))
   })
-  consumer.on(consumer.events.REQUEST, signs.heard)
+  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !isLeaving) options.fail(payload.error)
   })
@@ -136,10 +135,10 @@ export async function joinGroup(
     throw error
   })
   return {
-    trouble: signs.trouble,
+    trouble: brokerHealth.trouble,
     async leave() {
       isLeaving = true
-      signs.close()
+      brokerHealth.close()
       await consumer.disconnect()
       membership.forget()
     },

@@ -1,20 +1,20 @@
 /**
  * Commits offsets of several partitions in one request.
  *
- * A fetch brings a batch of every partition, whose ends come at almost the same moment: committed one by one they were half
- * of what live-view and alert-triggers asked the broker for. Nothing waits for a timer: what ends while a request is under
+ * A fetch brings a batch of every partition, and they end at almost the same moment: committed one by one they were half
+ * of the requests of live-view and alert-triggers. Nothing waits for a timer: what ends while a request is under
  * way goes into the next. Invariant: a commit resolves when an answer to a request that held it, or a later offset of its
  * partition, has come; it fails with that request.
  */
 
-/** An offset to stand at. */
+/** An offset to commit. */
 export interface OffsetToCommit {
   topic: string
   partition: number
   offset: string
 }
 
-/** Opens the way of a group's commits; `send` carries out one request. */
+/** Opens the commits of a group; `send` carries out one request. */
 export function openJointCommits(
   send: (offsets: OffsetToCommit[]) => Promise<void>,
 ): (offset: OffsetToCommit) => Promise<void> {

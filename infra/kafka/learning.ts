@@ -1,8 +1,8 @@
 /**
  * Decodes a record and fetches its writer's schema when it is met for the first time.
  *
- * Invariant: an id that the registry does not know is poison, not a lost dependency; a registry that
- * does not answer is a lost dependency, not poison.
+ * Invariant: an id that the registry does not know makes a record unreadable; a registry that does not answer is a lost
+ * dependency, and the record may be readable.
  */
 import { type Codec, type Decoded, DecodeError, UnknownWriter } from './codec.ts'
 

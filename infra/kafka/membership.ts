@@ -3,13 +3,13 @@
  *
  * A member killed with SIGKILL keeps its partitions until its session ends, 10 s during which nothing is processed. So each
  * membership keeps the member's id in a file `<group>.<boot>.<token>.member` and listens on a socket `<token>.lock` beside it;
- * whoever starts sends LeaveGroup for every file whose socket nobody listens on (0.9 s instead of 10). The kernel closes the socket
- * with its process, so no pid is compared: the one of a container is 1 at every start, and means nothing in another.
+ * a process that starts sends LeaveGroup for every file whose socket has no listener (0.9 s instead of 10). The kernel closes the
+ * socket with its process, so no pid is compared: the one of a container is 1 at every start, and means nothing in another.
  *
  * Invariant: a member whose process lives is never taken out, frozen processes included, also where containers of one machine
- * share the folder. A folder shared between machines, or one whose machine was booted since, tells nothing about the other boot's
- * files: they are left alone, and dropped after a day. Where no socket can be made (its path is too long, the file system has none)
- * nothing is kept, and a killed member is missed by its session.
+ * share the folder. Files of another machine, or of another boot of this one, may belong to a live member: they are left alone,
+ * and dropped after a day. Where no socket can be made (its path is too long, the file system has none) nothing is kept, and a
+ * killed member leaves when its session ends.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -94,7 +94,7 @@ async function hold(path: string): Promise<Server> {
   return server.unref()
 }
 
-/** Whether a process listens; whatever else keeps an answer away is no proof of its death. */
+/** Whether a process listens; any other error is no proof of its death. */
 async function isHeld(path: string): Promise<boolean> {
   const socket = connect(path)
   try {
@@ -107,7 +107,7 @@ async function isHeld(path: string): Promise<boolean> {
   }
 }
 
-/** Tells one boot of a machine from another, and from other machines: sockets mean nothing beyond. */
+/** Identifies one boot of one machine: sockets mean nothing beyond. */
 function bootName(): string {
   const id = existsSync(BOOT_FILE) ? readFileSync(BOOT_FILE, 'utf8') : Buffer.from(hostname()).toString('hex')
   return id

@@ -1,22 +1,21 @@
 /**
  * Which partitions this process is to write: a member of a group that is given partitions and reads none of them.
  *
- * Writers that share topics are to divide them among themselves, and the group does that: its sessions tell who lives, its
- * generations who has what. Members tell each other what they run in each partition; the group's leader divides by
- * sticky-assignment.ts. States: joining → assigned ⇄ rebalancing, and left. Invariant: while a group rebalances, nothing is taken from
- * a member; a member that has frozen may still believe in a former generation, so being assigned permits nobody to write: only a
- * fenced producer does.
+ * Writers that share topics divide them by the group's assignment. The metadata of a member lists what it runs in each partition;
+ * the group's leader assigns by sticky-assignment.ts. States: joining → assigned ⇄ rebalancing, and left. Invariant: while a group
+ * rebalances, nothing is taken from a member; a member that was frozen may still act in a former generation, so an assignment is
+ * no permission to write: only fencing by the producer's epoch protects the partition.
  */
 import type { Consumer, PartitionAssigner } from 'kafkajs'
 import pRetry from 'p-retry'
 import type { TopicKey } from '#schemas/topics.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import { AssignerProtocol } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import { openLifeSigns } from './life-signs.ts'
 import { openMembership } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
 
-/** Something that one process at a time runs; it goes where the partition goes that it writes. */
+/** Something that one process at a time runs: the owner of the partition that it writes. */
 export interface OwnedWork {
   name: string
   topic: TopicKey
@@ -27,7 +26,7 @@ export interface OwnedWork {
 export interface Ownership {
   /** Why nothing may be assigned, when brokers are away. */
   trouble(): string | undefined
-  /** Resolves when the group has answered after this call, and so has taken from this member what is not its own any more. */
+  /** Resolves when the group has answered after this call: by then it has revoked what this member no longer owns. */
   confirmed(signal: AbortSignal): Promise<void>
   leave(): Promise<void>
 }
@@ -44,14 +43,14 @@ export interface OwnershipOptions {
 
 const SESSION_MS = 10_000
 const HEARTBEAT_MS = 1_500
-/** How often it is looked whether a heartbeat is due. */
-const LOOK_MS = 250
+/** How often it is checked whether a heartbeat is due. */
+const CHECK_MS = 250
 const PROTOCOL = 'marketlog-sticky'
 const VERSION = 0
 
 const unitOf = (topic: string, partition: number): string => `${topic}/${partition}`
 
-/** Joins a group of writers; `assigned` hears of every generation. */
+/** Joins a group of writers; `assigned` is called at every generation. */
 export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptions): Promise<Ownership> {
   const { work, assigned, fail } = options
   const group = kafka.groupName(options.group)
@@ -61,14 +60,14 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
   const own: MemberClaims & { owned: string[] } = { runs, owned: [], generation: 0 }
   const membership = await openMembership(kafka, group)
   const { brokers, log } = kafka
-  const signs = openLifeSigns({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
+  const brokerHealth = openBrokerHealth({ who: `the group ${options.group}`, brokers, log, isWaiting: () => true })
   const subscribed = [...new Set(work.map(({ topic }) => kafka.topicName(topic)))]
-  const consumer = kafka.newClient(`group-${options.group}`, {}, signs.lost).consumer({
+  const consumer = kafka.newClient(`group-${options.group}`, {}, brokerHealth.lost).consumer({
     groupId: group,
     sessionTimeout: SESSION_MS,
     rebalanceTimeout: SESSION_MS,
     heartbeatInterval: HEARTBEAT_MS,
-    maxWaitTimeInMs: LOOK_MS,
+    maxWaitTimeInMs: CHECK_MS,
     allowAutoTopicCreation: false,
     partitionAssigners: [assignerOf(() => own)],
     retry: { initialRetryTime: 100, maxRetryTime: 2_000, retries: 30 },
@@ -81,7 +80,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
   let isLeaving = false
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     membership.remember(payload.memberId)
-    // Nothing is read: what is written there is for others.
+    // Nothing is read: the partitions are assigned for writing.
     consumer.pause(subscribed.map(topic => ({ topic })))
     own.owned = Object.entries(payload.memberAssignment).flatMap(([topic, partitions]) =>
       partitions.map(partition => unitOf(topic, partition)),
@@ -93,7 +92,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     Object.assign(own, { generation: payload.groupGenerationId })
     answer()
   })
-  consumer.on(consumer.events.REQUEST, signs.heard)
+  consumer.on(consumer.events.REQUEST, brokerHealth.answered)
   consumer.on(consumer.events.CRASH, ({ payload }) => {
     if (!payload.restart && !isLeaving) fail(payload.error)
   })
@@ -102,7 +101,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     throw error
   })
   return {
-    trouble: signs.trouble,
+    trouble: brokerHealth.trouble,
     async confirmed(signal) {
       if (signal.aborted) return
       const aborted = Promise.withResolvers<void>()
@@ -113,7 +112,7 @@ export async function joinOwners(kafka: KafkaConnection, options: OwnershipOptio
     },
     async leave() {
       isLeaving = true
-      signs.close()
+      brokerHealth.close()
       await consumer.disconnect()
       membership.forget()
     },
@@ -174,7 +173,7 @@ export async function runningWork(kafka: KafkaConnection, group: string): Promis
     const members = await pRetry(async () => {
       const { groups } = await admin.describeGroups([kafka.groupName(group)])
       const [found] = groups
-      // While members come and go, the coordinator keeps to itself what they have said.
+      // While the group rebalances, the coordinator returns no metadata of its members.
       if (found === undefined || found.state === 'PreparingRebalance' || found.state === 'CompletingRebalance')
         throw new Error(`the group ${group} is rebalancing`)
       return found.members

@@ -4,14 +4,14 @@
  * One idempotent producer; sends run one after the other, because concurrent sends on one idempotent
  * kafkajs producer lose acknowledged records when a connection resets. Invariant: `send` resolves
  * only when all in-sync replicas hold the records; a topic of another writer is refused. While a send waits for brokers that
- * are away, the log says so.
+ * are away, that is logged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { openBrokerHealth } from './broker-health.ts'
 import { CompressionTypes } from './client/kafkajs.ts'
-import { BROKER_PATIENCE, type KafkaConnection } from './connection.ts'
-import { openLifeSigns } from './life-signs.ts'
+import { BROKER_RETRY_POLICY, type KafkaConnection } from './connection.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */
 export interface Outgoing {
@@ -38,13 +38,13 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
   await kafka.codec.prepare(owned.flatMap(topic => [...topic.events]))
   let waiting = 0
   const { brokers, log } = kafka
-  const signs = openLifeSigns({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
-  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_PATIENCE }, signs.lost).producer({
+  const brokerHealth = openBrokerHealth({ who: `the writer ${writer}`, brokers, log, isWaiting: () => waiting > 0 })
+  const producer = kafka.newClient(`publisher-${writer}`, { retry: BROKER_RETRY_POLICY }, brokerHealth.lost).producer({
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
   })
-  producer.on(producer.events.REQUEST, signs.heard)
+  producer.on(producer.events.REQUEST, brokerHealth.answered)
   await producer.connect()
   let last: Promise<unknown> = Promise.resolve()
   return {
@@ -59,10 +59,10 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
       last = sent.catch(() => undefined)
       return sent.then(() => undefined)
     },
-    trouble: () => (waiting > 0 ? signs.trouble() : undefined),
+    trouble: () => (waiting > 0 ? brokerHealth.trouble() : undefined),
     async close() {
-      signs.close()
-      // What waits for a broker that is away is not acknowledged, and so nobody's loss.
+      brokerHealth.close()
+      // What waits for a broker that is away is not acknowledged: no acknowledged record is lost.
       await Promise.race([last, delay(CLOSE_LIMIT_MS, undefined, { ref: false })])
       await producer.disconnect()
     },

@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Cluster, openCluster } from './client/cluster.ts'
 import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
-import { BROKER_PATIENCE_MS, type KafkaConnection } from './connection.ts'
+import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
 import { type PartitionBytes, readLogDirs } from './log-dirs.ts'
 import { refusalOf } from './refusal.ts'
 
@@ -53,33 +53,33 @@ export interface RangeReader {
     next: Map<number, number>,
     waitMs: number,
   ): Promise<{ partition: number; records: LogRecord[]; stableEnd: number }[]>
-  /** Takes a dead member out of its group, so that its partitions need not wait for its session to end. */
+  /** Removes a dead member from its group, so that its partitions need not wait for its session to end. */
   leaveGroup(groupId: string, memberId: string): Promise<void>
   close(): Promise<void>
 }
 
 /**
- * Opens a reader for some topics, named with their namespace; a fetch brings `fetchBytes` of a partition, 4 MiB unless told.
- * Brokers that are away are waited for as a role would, or for `patienceMs`.
+ * Opens a reader for some topics, named with their namespace; a fetch returns `fetchBytes` of a partition, 4 MiB by default.
+ * While brokers are away it retries for `connectLimitMs`, {@link BROKER_RETRY_LIMIT_MS} by default.
  */
 export async function openRangeReader(
   kafka: KafkaConnection,
   topics: string[],
-  options: { fetchBytes?: number; patienceMs?: number } = {},
+  options: { fetchBytes?: number; connectLimitMs?: number } = {},
 ): Promise<RangeReader> {
   const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-reader` })
-  await connected(cluster, options.patienceMs ?? BROKER_PATIENCE_MS)
+  await connected(cluster, options.connectLimitMs ?? BROKER_RETRY_LIMIT_MS)
   await cluster.addMultipleTargetTopics(topics)
   return readerOf(cluster, options.fetchBytes ?? FETCH_BYTES)
 }
 
-async function connected(cluster: Cluster, patienceMs: number): Promise<void> {
+async function connected(cluster: Cluster, connectLimitMs: number): Promise<void> {
   const startedAt = performance.now()
   for (;;) {
     try {
       return await cluster.connect()
     } catch (error) {
-      if (refusalOf(error) !== undefined || performance.now() - startedAt > patienceMs) throw error
+      if (refusalOf(error) !== undefined || performance.now() - startedAt > connectLimitMs) throw error
       await delay(CONNECT_AGAIN_MS)
     }
   }
@@ -140,7 +140,7 @@ function readerOf(cluster: Cluster, fetchBytes: number): RangeReader {
           if (handled) await handled
         }
         if (tick) await tick()
-        // Somebody's transaction is still open below the end: it ends by commit, abort or timeout.
+        // A transaction is still open below the end: it ends by commit, abort or timeout.
         if (next.get(partition) === position) await delay(20)
       }
     },
@@ -187,7 +187,7 @@ async function whileLeaderMoves<T>(cluster: Cluster, ask: () => Promise<T>): Pro
 /** Whether what failed may succeed when it is asked again: a leader that moves, a broker that is away. */
 export const isPassing = (error: unknown): boolean => (error as { retriable?: boolean }).retriable === true
 
-/** Whether a broker told the leaders; what fails here fails again at the next request, which reports it. */
+/** Whether a broker returned the leaders; what fails here fails again at the next request, which reports it. */
 const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
   cluster.refreshMetadata().then(
     () => true,
@@ -195,8 +195,8 @@ const refreshIfAnswered = (cluster: Cluster): Promise<boolean> =>
   )
 
 /**
- * What the leaders brought. One that is away, or leads no more, keeps nothing of the others' back: its partitions are fetched from their
- * new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
+ * What the leaders returned. When one is away, or leads no more, the others' records are returned, and its partitions are fetched
+ * from their new leaders next time. Throws when nothing came and something failed; `next` has not moved then.
  */
 async function takeFetched(
   cluster: Cluster,

@@ -1,7 +1,7 @@
 /**
  * What brokers or the registry refuse for good: credentials, a certificate, a right. Trying again does not help.
  *
- * Told by codes and types of errors, never by their text. No line quotes a secret.
+ * Recognized by codes and types of errors, never by their text. No line quotes a secret.
  */
 import { openCluster } from './client/cluster.ts'
 import type { KafkaConnection } from './connection.ts'
@@ -12,13 +12,13 @@ const CERTIFICATE_CODES = new Set([
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
   ...['UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'ERR_TLS_CERT_ALTNAME_INVALID'],
 ])
-/** By which it says that the other side does not accept ours. */
+/** Codes for ours being refused by the other side. */
 const ALERT_CODE = /^ERR_SSL_.*ALERT/
 const AUTHENTICATION_NAMES = new Set(['KafkaJSSASLAuthenticationError', 'KafkaJSUnsupportedSaslMechanismError'])
 const AUTHENTICATION_TYPES = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE'])
 
-/** What of an error tells a refusal. */
-interface Told {
+/** What of an error shows a refusal. */
+interface Shape {
   name?: string
   type?: string
   code?: string
@@ -37,7 +37,7 @@ export class UnfitCluster extends Error {}
 export function refusalOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined
   if (error instanceof UnfitCluster) return error.message
-  const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as Told
+  const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as Shape
   const at = broker === undefined ? 'Kafka' : `the broker ${broker}`
   if (CERTIFICATE_CODES.has(code))
     return `the certificate of ${at} is not accepted (${code}); check its dates and names, and the authority in KAFKA_TLS_CA or SCHEMA_REGISTRY_CA`
@@ -56,22 +56,22 @@ export function refusalOf(error: unknown): string | undefined {
   return undefined
 }
 
-/** How long something that runs goes on while it is refused: a right or a certificate that is being replaced is there again by then. */
+/** How long refusals are retried: a right or a certificate that is being replaced is there again by then. */
 const REFUSED_FOR_MS = 10_000
 
-/** Tells a refusal that stays from one that passes. */
-export interface RefusalPatience {
-  /** Whether an error says what brokers have said for {@link REFUSED_FOR_MS} without an answer in between. */
-  isAtEnd(error: unknown): boolean
+/** Limits how long refusals are retried. */
+export interface RefusalLimit {
+  /** Whether an error is a refusal, and brokers have refused for {@link REFUSED_FOR_MS} without an answer in between. */
+  isReached(error: unknown): boolean
   /** Something was not refused. */
   answered(): void
 }
 
-/** Opens the patience of one reader; `now` is a monotonic clock in milliseconds. */
-export function openRefusalPatience(now: () => number): RefusalPatience {
+/** Opens the limit of one reader; `now` is a monotonic clock in milliseconds. */
+export function openRefusalLimit(now: () => number): RefusalLimit {
   let since: number | undefined
   return {
-    isAtEnd(error) {
+    isReached(error) {
       if (refusalOf(error) === undefined) return false
       since ??= now()
       return now() - since >= REFUSED_FOR_MS
@@ -83,8 +83,8 @@ export function openRefusalPatience(now: () => number): RefusalPatience {
 }
 
 /**
- * Connects once, so that brokers which refuse this client are seen before roles begin to wait for brokers. Throws what they refuse with;
- * brokers that do not answer are nobody's refusal.
+ * Connects once, so that a refusal is seen before roles begin to wait for brokers. Throws what brokers refuse with; no answer is
+ * no refusal.
  */
 export async function checkAccess(kafka: KafkaConnection): Promise<void> {
   const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-access` })

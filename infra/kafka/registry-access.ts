@@ -48,9 +48,9 @@ export async function putJson(address: RegistryAddress, path: string, body: obje
     asked.once('error', reject)
     asked.end(JSON.stringify(body))
   })
-  const told = await text(answer)
+  const reply = await text(answer)
   if (answer.statusCode !== 200)
-    throw Object.assign(new Error(`the schema registry answers ${answer.statusCode} to ${path}: ${told}`), {
+    throw Object.assign(new Error(`the schema registry answers ${answer.statusCode} to ${path}: ${reply}`), {
       status: answer.statusCode,
     })
 }

@@ -1,11 +1,11 @@
 /**
- * Which member of a group gets which unit of work: everybody keeps what it has, as far as the load stays even.
+ * Which member of a group gets which unit of work: each member keeps what it has, as far as the load stays even.
  *
- * Pure. Invariant: every unit that some member can run goes to exactly one that can; the same members give the same
- * answer, in whatever order they come; no member exceeds the even share by more than the heaviest unit.
+ * Invariant: every unit that some member can run goes to exactly one that can; the same members give the same
+ * answer, in any order; no member exceeds the even share by more than the heaviest unit.
  */
 
-/** What a member tells the others. */
+/** The metadata of a member. */
 export interface MemberClaims {
   /** Unit → names of what the member would run in it. */
   runs: Readonly<Record<string, readonly string[]>>
@@ -54,7 +54,7 @@ export function assignUnits(members: ReadonlyMap<string, MemberClaims>): Map<str
   return given
 }
 
-/** Who runs a unit now, as far as it still can. */
+/** The member that runs a unit now, if it still can. */
 function ownerOf(unit: string, ids: readonly string[], claims: (id: string) => MemberClaims): string | undefined {
   const claiming = ids.filter(id => claims(id).owned.includes(unit) && unit in claims(id).runs)
   const latest = Math.max(...claiming.map(id => claims(id).generation))

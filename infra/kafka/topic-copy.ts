@@ -1,7 +1,7 @@
 /**
  * Writes records as they are, key, bytes, partition and time, to a topic outside the catalogue.
  *
- * For replays into a topic of one's own. Creates the topic when it is missing. Invariant: a topic of the catalogue is
+ * For replays into a topic of the operator. Creates the topic when it is missing. Invariant: a topic of the catalogue is
  * refused, since each of them has its one writer; sends run one after the other and resolve when all in-sync replicas
  * hold the records.
  */

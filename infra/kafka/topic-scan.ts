@@ -3,7 +3,7 @@
  *
  * For tools that go through much of the log: nothing is kept beyond the page at hand and the next. Reads committed records only, in order
  * per partition. Invariant: it ends exactly when every partition has reached its end, whatever compaction or
- * transactions have emptied; without any progress for two minutes it gives up and says where.
+ * transactions have emptied; without any progress for two minutes it throws.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LogRecord, RangeReader } from './range-reader.ts'
@@ -40,7 +40,7 @@ export async function* scanTopic(
     if (sum(next) > before) movedAt = performance.now()
     else {
       if (performance.now() - movedAt > STUCK_MS) throw new Error(`${topic}: nothing came for ${STUCK_MS / 1000} s`)
-      // Somebody's transaction is still open below the end: it ends by commit, abort or timeout.
+      // A transaction is still open below the end: it ends by commit, abort or timeout.
       await delay(HELD_BACK_MS)
     }
     for (const [partition, offset] of next) if (offset >= (ranges.get(partition)?.to ?? 0)) next.delete(partition)

@@ -1,5 +1,5 @@
 /**
- * What the brokers say of topics' retention, which may differ from the catalogue's until the next set-up.
+ * The retention of topics as the brokers have it, which may differ from the catalogue's until the next set-up.
  *
  * Reads the brokers' configuration only. Invariant: a topic that does not exist is missing in the answer.
  */

@@ -8,12 +8,12 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { BrokerHealth } from './broker-health.ts'
 import { CompressionTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
-import type { LifeSigns } from './life-signs.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
-/** Where a group stands after a transaction. */
+/** The committed offset of a group after a transaction. */
 export interface ConsumedUpTo {
   group: string
   topic: TopicKey
@@ -26,8 +26,8 @@ export interface TransactionalProducer {
   /** Ends what a former owner left open and fences it; reads of state are sound only afterwards. */
   lock(tick: () => Promise<void>): Promise<void>
   /**
-   * The offset after all that former owners wrote to a partition; once locked, whoever reads up to it has read everything. It is
-   * that of an aborted record: a broker that was frozen gives an old end until it hears that another leads, but takes no record.
+   * The offset after all that former owners wrote to a partition; once locked, reading up to it reads everything. It is that of
+   * an aborted record: a broker that was frozen returns an old end until it learns that another leads, but appends no record.
    */
   fixEnd(topic: TopicKey, partition: number): Promise<number>
   /** Without `upTo` the records alone, for a writer that no topic feeds. */
@@ -46,12 +46,12 @@ const END_KEY = 'end'
 export interface TransactionalOptions {
   transactionalId: string
   writers: readonly string[]
-  /** How long a transaction may hold readers back when its producer says nothing more; a minute unless told. */
+  /** How long a transaction may hold readers back when its producer is gone; a minute by default. */
   timeoutMs?: number
-  /** The first pause while the broker still ends the transaction before; 20 ms unless told. */
+  /** The first pause while the broker still ends the transaction before; 20 ms by default. */
   firstPauseMs?: number
-  /** Hears of answers and of lost connections. */
-  signs?: Pick<LifeSigns, 'heard' | 'lost'>
+  /** Receives the answers and lost connections of the client. */
+  brokerHealth?: Pick<BrokerHealth, 'answered' | 'lost'>
 }
 
 /** Opens the producer of one input partition, or of one feed, for a writer of the catalogue. */
@@ -60,7 +60,7 @@ export async function openTransactionalProducer(
   options: TransactionalOptions,
 ): Promise<TransactionalProducer> {
   const retry = { initialRetryTime: options.firstPauseMs ?? 20, multiplier: 1.5, maxRetryTime: 1_000, retries: 40 }
-  const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.signs?.lost)
+  const client = kafka.newClient(`tx-${options.transactionalId}`, { retry }, options.brokerHealth?.lost)
   const producer = client.producer({
     idempotent: true,
     maxInFlightRequests: 1,
@@ -68,7 +68,7 @@ export async function openTransactionalProducer(
     transactionalId: `${kafka.namespace}${options.transactionalId}`,
     transactionTimeout: options.timeoutMs ?? TRANSACTION_TIMEOUT_MS,
   })
-  if (options.signs) producer.on(producer.events.REQUEST, options.signs.heard)
+  if (options.brokerHealth) producer.on(producer.events.REQUEST, options.brokerHealth.answered)
   await producer.connect()
   return {
     async lock(tick) {
@@ -105,7 +105,7 @@ export async function openTransactionalProducer(
   }
 }
 
-/** By which brokers tell a producer that another has its id, or that they ended its transaction themselves. */
+/** Errors of a producer whose id another has, or whose transaction the brokers ended themselves. */
 const FENCED = new Set(['INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'INVALID_TXN_STATE'])
 
 /** Whether a write failed because the producer's epoch is over. */

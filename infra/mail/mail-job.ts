@@ -1,8 +1,8 @@
 /**
- * A mail as a job: queued in the transaction that makes it necessary, sent by whoever runs the task.
+ * A mail as a job: queued in the transaction that makes it necessary, sent by the worker of the task.
  *
  * Adds jobs of the task `send-mail`. Invariant: the payload is sealed, since a mail may carry a one-time link and
- * jobs stand in the database; a job whose mail did not leave is tried again by the queue.
+ * jobs are stored in the database; a job whose mail did not leave is tried again by the queue.
  */
 import { addJob } from '../postgres/jobs.ts'
 import type { Query } from '../postgres/pool.ts'

@@ -2,8 +2,8 @@
  * Sends mails over SMTP: the only room that loads the library for it.
  *
  * Opens connections to the one server of the environment and to no other. Invariant: a send ends within a limit and never
- * throws for what the server says: it tells whether another try may help. Without a server every mail fails with
- * a reason that says what to set. Errors are told by code; the server's words, which may repeat the mail, are not kept.
+ * throws for what the server answers: it returns whether another try may help. Without a server every mail fails with
+ * a reason that names what to set. Errors are reported by code; the server's text, which may repeat the mail, is not kept.
  */
 import { createTransport, type Transporter } from 'nodemailer'
 
@@ -13,7 +13,7 @@ export interface Mail {
   subject: string
   text: string
   html?: string
-  /** The same for every try of the same mail, so that a mailbox can tell a repeat. */
+  /** The same for every try of the same mail, so that a mailbox can recognize a repeat. */
   messageId?: string
   headers?: Record<string, string>
 }
@@ -24,7 +24,7 @@ export type MailOutcome =
   /** `isFinal`: another try cannot help. */
   | { kind: 'failed'; isFinal: boolean; error: string }
 
-/** The way out for mails. */
+/** Sends mails. */
 export interface Mailer {
   /** Resolves when the server has taken the mail, or has not within the limit. */
   send(mail: Mail): Promise<MailOutcome>
@@ -58,7 +58,7 @@ const REASONS: Record<string, string> = {
   ETIMEDOUT: 'The mail server did not answer in time.',
 }
 
-/** Opens the way out; it connects when the first mail comes. Throws when the URL is none. */
+/** Opens the mailer; it connects when the first mail comes. Throws when the URL is invalid. */
 export function openMailer({ smtpUrl, from }: MailSettings): Mailer {
   if (!smtpUrl) {
     return { send: async () => ({ kind: 'failed', isFinal: true, error: UNSET }), close: () => undefined }

@@ -3,7 +3,7 @@
  *
  * Reads and writes nothing. Invariant: an address that is not positively public is refused. IPv6 addresses that carry an
  * IPv4 address are judged by that one (mapped, NAT64) or refused outright (6to4, Teredo, ISATAP, compatible), so no
- * spelling of an address is judged differently from the place that it leads to.
+ * spelling of an address is judged differently from the address that it leads to.
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'

@@ -7,7 +7,7 @@
  */
 import { Resolver } from 'node:dns/promises'
 
-/** Resolves a name to its addresses of both families; empty when it has none or nobody answers. */
+/** Resolves a name to its addresses of both families; empty when it has none or no server answers. */
 export interface HostResolver {
   resolve(host: string): Promise<string[]>
 }

@@ -1,10 +1,10 @@
 /**
  * Posts to URLs that clients gave, and to no address that is not public.
  *
- * The one door for requests whose target a client chose. Invariant: every address that the host resolves to is judged before
+ * The only sender of requests whose target a client chose. Invariant: every address that the host resolves to is judged before
  * a connection is opened, the connection goes to exactly those addresses, and no second name is looked up: no
  * redirect is followed, no proxy used, no connection kept for another request. Time, headers and answer are bounded.
- * Errors are told without addresses, since they are shown to whoever chose the host.
+ * Errors are reported without addresses, since they are shown to the client that chose the host.
  */
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
@@ -141,7 +141,7 @@ async function beginningOf(response: IncomingMessage): Promise<Buffer> {
       if (bytes >= EXCERPT_BYTES) break
     }
   } catch {
-    // The status has been told, and what is missing was only to be shown.
+    // The status is known, and what is missing was only to be shown.
   } finally {
     clearTimeout(limit)
   }
@@ -171,7 +171,7 @@ const REASONS: Record<string, string> = {
   HPE_HEADER_OVERFLOW: `The answer's headers exceed ${HEADER_BYTES} bytes.`,
 }
 
-/** Tells an error by its code alone: messages hold addresses. */
+/** Reports an error by its code alone: messages hold addresses. */
 function reasonOf(error: NodeJS.ErrnoException): string {
   const { code = '' } = error
   const known = REASONS[code]

@@ -9,7 +9,7 @@ import type { Query } from './pool.ts'
 /** Name of the job. */
 export const FAN_OUT = 'fan-out-alert-event'
 
-/** With a job for each event, a burst's jobs were looked through once more by every job that was added. */
+/** With a job for each event, every job that was added scanned all of a burst's jobs once more. */
 const EVENTS_PER_JOB = 100
 
 /** Has the deliveries of any number of events made. */

@@ -1,29 +1,29 @@
 /**
- * Tells live takers of jobs from dead ones, and frees the jobs of the dead.
+ * Frees the jobs of workers whose process has died.
  *
- * graphile-worker marks a job with the id of the pool that took it and gives it free after four hours. Here
+ * graphile-worker marks a job with the id of the pool that took it and unlocks it after four hours. Here
  * each pool also holds an advisory lock of the session named after that id: Postgres drops it the moment the process
- * dies. Invariant: a job is freed only when nobody holds its taker's lock. A process whose session
- * broke while it lives may see its job run twice, which tasks must bear; the session is opened again.
+ * dies. Invariant: a job is freed only when the lock of its pool is free. A process whose session
+ * broke while it lives may see its job run twice, which tasks must tolerate; the session is opened again.
  */
 import { Client } from 'pg'
 import type { Log } from '../runtime/log.ts'
 
-/** The pools of this process, and the eye on those of others. */
+/** Holds the locks of this process's pools and frees the jobs of dead ones. */
 export interface JobOwners {
   /** Declares a pool of this process alive. */
   claim(poolId: string): Promise<void>
-  /** Gives up a pool that has ended, so that what it still holds becomes free. */
+  /** Releases a pool that has ended, so that its jobs become free. */
   disown(poolId: string): void
   unavailable(): string | undefined
   close(): Promise<void>
 }
 
-const LOOK_EVERY_MS = 3_000
+const CHECK_EVERY_MS = 3_000
 const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 5_000
 
-/** A peer that vanished without a word is noticed within a minute. */
+/** A peer that vanished without closing is noticed within a minute. */
 const SESSION = 'SET tcp_keepalives_idle = 20; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3'
 const HOLD = 'SELECT pg_advisory_lock(hashtextextended(id, 0)) FROM unnest($1::text[]) AS id'
 const LET_GO = 'SELECT pg_advisory_unlock(hashtextextended($1, 0))'
@@ -34,7 +34,7 @@ const FREE = `WITH takers AS MATERIALIZED (
   )
   SELECT count(graphile_worker.force_unlock_workers(ARRAY[id]))::int AS freed FROM dead`
 
-/** Opens the session, frees what the dead hold, and keeps doing so; while Postgres does not answer it tries again. */
+/** Opens the session and frees the jobs of dead processes again and again; retries while Postgres does not answer. */
 export async function openJobOwners(url: string, options: { name: string; log: Log }): Promise<JobOwners> {
   const { name, log } = options
   const own = new Set<string>()
@@ -42,8 +42,8 @@ export async function openJobOwners(url: string, options: { name: string; log: L
   let isClosed = false
   let last: Promise<unknown> = Promise.resolve()
 
-  /** One statement at a time: a session takes no two. */
-  function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  /** One statement at a time: a session takes no more. */
+  function enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = last.then(work)
     last = result.catch(() => undefined)
     return result
@@ -57,46 +57,46 @@ export async function openJobOwners(url: string, options: { name: string; log: L
       },
     })
 
-  async function look(): Promise<void> {
+  async function freeDead(): Promise<void> {
     session ??= await openSession()
     const { rows } = await session.query<{ freed: number }>(FREE, [[...own]])
     const freed = rows[0]?.freed ?? 0
     if (freed > 0) log.info({ freed }, 'jobs of dead processes are free again')
   }
 
-  await inTurn(look).catch(told)
+  await enqueue(freeDead).catch(logFailure)
   const timer = setInterval(() => {
-    inTurn(async () => (isClosed ? undefined : look())).catch(told)
-  }, LOOK_EVERY_MS)
+    enqueue(async () => (isClosed ? undefined : freeDead())).catch(logFailure)
+  }, CHECK_EVERY_MS)
 
-  function told(error: unknown): void {
-    log.warn({ err: error }, 'the takers of jobs could not be looked at')
+  function logFailure(error: unknown): void {
+    log.warn({ err: error }, 'jobs of dead processes could not be freed')
   }
 
   return {
     claim(poolId) {
       own.add(poolId)
-      return inTurn(async () => {
-        // A session that is opened anew holds all of this process's locks, this one included.
+      return enqueue(async () => {
+        // A session that is opened again holds all of this process's locks, this one included.
         if (session) await session.query(HOLD, [[poolId]])
         else session = await openSession()
       })
     },
     disown(poolId) {
       own.delete(poolId)
-      // A session that is lost has let go by itself.
-      inTurn(async () => session?.query(LET_GO, [poolId])).catch(() => undefined)
+      // A session that is lost has released its locks.
+      enqueue(async () => session?.query(LET_GO, [poolId])).catch(() => undefined)
     },
     unavailable: () => (session ? undefined : 'the session that owns jobs is lost'),
     async close() {
       isClosed = true
       clearInterval(timer)
-      await inTurn(async () => session?.end()).catch(() => undefined)
+      await enqueue(async () => session?.end()).catch(() => undefined)
     },
   }
 }
 
-/** A session that holds some locks; `lost` hears of its end. */
+/** A session that holds some locks; `lost` is called at its end. */
 async function connectSession(options: {
   url: string
   name: string

@@ -3,8 +3,8 @@
  *
  * Reads and writes the schema graphile_worker and nothing else. States of a lane: running -> (lost) -> running | stopped;
  * a lane that loses Postgres is started again with growing pauses and never ends the process. Invariant: a job runs
- * at least once; one that its process took along into its death is free again as soon as another process looks
- * (job-owners.ts), so a task must bear to be run twice. Payloads are never logged.
+ * at least once; one whose process died is freed by another process within seconds
+ * (job-owners.ts), so a task must tolerate to be run twice. Payloads are never logged.
  */
 import { EventEmitter } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -56,12 +56,12 @@ export interface JobClock {
 export interface RunningJobs {
   /** Why no job is taken at the moment; undefined when all is well. */
   unavailable(): string | undefined
-  /** Takes no further job and waits for those under way, which hear of it by their signal. */
+  /** Takes no further job and waits for those under way, whose signal aborts. */
   stop(): Promise<void>
 }
 
 const POLL_MS = 2_000
-/** Before all others: what the clock adds must not wait for a backlog that it is to look after. */
+/** Before all others: the clock's tasks maintain the backlog and must not wait for it. */
 const CLOCK_PRIORITY = -10
 const CONNECT_LIMIT_MS = 5_000
 const QUERY_LIMIT_MS = 15_000
@@ -148,7 +148,7 @@ interface LaneOptions {
   signal: AbortSignal
 }
 
-/** Keeps a lane running: the library ends it when it cannot tell Postgres how a job went. */
+/** Keeps a lane running: the library ends it when it cannot write a job's result to Postgres. */
 function keepLane(options: LaneOptions): { unavailable(): string | undefined; ended: Promise<void> } {
   const { signal, log } = options
   let runner: Runner | undefined
@@ -172,16 +172,16 @@ function keepLane(options: LaneOptions): { unavailable(): string | undefined; en
 
 interface StartedLane {
   runner: Runner
-  /** Resolves when the library cannot tell Postgres how a job went, after which it ends, or hangs ending. */
+  /** Resolves when the library cannot write a job's result to Postgres, after which it ends, or hangs ending. */
   lost: Promise<void>
   disown(): void
 }
 
 /** Resolves when the lane has ended, or has had its time to end; what it leaves behind is free once it is disowned. */
 async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promise<void> {
-  const patience = Promise.withResolvers<void>()
+  const deadline = Promise.withResolvers<void>()
   const timers: NodeJS.Timeout[] = []
-  const beginEnd = (): void => void timers.push(setTimeout(patience.resolve, END_LIMIT_MS))
+  const beginEnd = (): void => void timers.push(setTimeout(deadline.resolve, END_LIMIT_MS))
   const stop = () => {
     beginEnd()
     runner.stop().catch(() => undefined)
@@ -190,7 +190,7 @@ async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promis
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
   try {
-    await Promise.race([runner.promise, patience.promise])
+    await Promise.race([runner.promise, deadline.promise])
   } finally {
     signal.removeEventListener('abort', stop)
     for (const timer of timers) clearTimeout(timer)
@@ -205,7 +205,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
   events.on('pool:create', ({ workerPool }) => {
     poolId = workerPool.id
     claimed = owners.claim(poolId)
-    // Whoever takes the next job waits for it and meets its error.
+    // The next job waits for it and gets its error.
     claimed.catch(() => undefined)
   })
   events.on('pool:fatalError', () => lost.resolve())
@@ -221,7 +221,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     pollInterval: POLL_MS,
     events,
     logger: openLogger(log),
-    // Asked before each job: none is taken before its taker can be known to be alive.
+    // Called before each job: none is taken before its pool holds its lock.
     forbiddenFlags: async () => {
       claimed = claimed.catch(() => owners.claim(poolId))
       await claimed
@@ -245,17 +245,17 @@ function openPool(url: string, name: string, connections: number, log: Log): Poo
     // ended, which runs it again; a burst of alerts need not wait for the disk at each of the two.
     options: '-c synchronous_commit=off',
   })
-  const tell = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
-  pool.on('error', tell)
-  pool.on('connect', client => void client.on('error', tell))
+  const warn = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
+  pool.on('error', warn)
+  pool.on('connect', client => void client.on('error', warn))
   return pool
 }
 
 /** The library's lines at a level below, without what it attaches: jobs carry their payload. */
 function openLogger(log: Log): Logger {
   return new Logger(({ label }) => (level, message) => {
-    const told = { lane: label }
-    if (level === 'error') log.warn(told, message)
-    else log.debug(told, message)
+    const fields = { lane: label }
+    if (level === 'error') log.warn(fields, message)
+    else log.debug(fields, message)
   })
 }

@@ -1,5 +1,5 @@
 /**
- * Tells for a Bearer credential whose key it is: the check that every authenticated request passes.
+ * Finds the key of a Bearer credential: the check that every authenticated request passes.
  *
  * Reads accounts and api_keys, writes nothing; shared by the roles that answer clients. Invariant: an
  * answer rests on a query that was sent less than FRESH_MS ago, so a revocation is in force within that
@@ -32,7 +32,7 @@ export interface Credential {
 /** Why a credential is refused. */
 export type RefusalCode = 'AUTH_INVALID_API_KEY' | 'AUTH_API_KEY_REVOKED' | 'AUTH_ACCOUNT_DISABLED'
 
-/** What the directory says of a credential. */
+/** The directory's answer on a credential. */
 export type KeyAnswer =
   | { accepted: true; credential: Credential }
   | { accepted: false; code: RefusalCode; detail: string }

@@ -1,14 +1,14 @@
 /**
- * The only door to Postgres: a bounded pool whose connections and statements have limits.
+ * The only access to Postgres: a bounded pool whose connections and statements have limits.
  *
- * Reads and writes what its callers say. Invariant: nothing waits for ever - not for a connection, a
+ * Reads and writes what its callers ask for. Invariant: nothing waits for ever - not for a connection, a
  * statement, a lock or an idle transaction - and a transaction whose work throws is rolled back. Errors of
  * connections are logged here and met again by the next statement.
  */
 import { Pool, type PoolClient, type QueryResultRow } from 'pg'
 import type { Log } from '../runtime/log.ts'
 
-/** Runs one statement; values stand in it as `$1`, `$2`. */
+/** Runs one statement; it refers to values as `$1`, `$2`. */
 export type Query = <T extends QueryResultRow>(statement: string, values?: readonly unknown[]) => Promise<T[]>
 
 /** A Postgres database. */
@@ -52,10 +52,10 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     idle_in_transaction_session_timeout: IDLE_TRANSACTION_LIMIT_MS,
     keepAlive: true,
   })
-  const tell = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
+  const warn = (error: Error) => options.log.warn({ pool: options.name, reason: error.message }, 'postgres connection')
   // The pool listens to its idle connections alone: one that is lost in the middle of a transaction, between two
-  // statements, would tell nobody and so end the process.
-  pool.on('connect', client => void client.on('error', tell))
+  // statements, would emit an error without a listener and so end the process.
+  pool.on('connect', client => void client.on('error', warn))
   pool.on('error', () => undefined)
   return {
     rows: async (statement, values = []) => (await pool.query(statement, [...values])).rows,
@@ -78,7 +78,7 @@ async function inTransaction<T>(client: PoolClient, work: (query: Query) => Prom
     await client.query('COMMIT')
     return result
   } catch (error) {
-    // A connection that is lost has rolled back by itself; the first error is the one to tell.
+    // A connection that is lost has rolled back by itself; the first error is the one to throw.
     await client.query('ROLLBACK').catch(() => undefined)
     throw error
   }

@@ -9,7 +9,7 @@ import type { Redis } from './redis.ts'
 
 /** A publication on a condition. */
 export interface GuardedPublication {
-  /** What must stand where (null: nothing). */
+  /** Keys and what they must hold (null: absent). */
   guards: readonly { key: string; expected: string | null }[]
   key: string
   text: string

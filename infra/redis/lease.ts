@@ -1,8 +1,8 @@
 /**
- * A lease: of several processes that could do a work, the one that may.
+ * A lease: it lets one of several processes do a work.
  *
- * Writes one key with an expiry. Invariant: nobody else holds the lease while its holder renews it in time, and a
- * holder that was killed or frozen loses it to the next who asks after the expiry. A holder that was paused may
+ * Writes one key with an expiry. Invariant: no other process holds the lease while its holder renews it in time, and a
+ * holder that was killed or frozen loses it to the next that asks after the expiry. A holder that was paused may
  * believe for a moment that it still holds it, so its writes must name {@link Lease.token} as their guard.
  */
 import { randomUUID } from 'node:crypto'
@@ -15,7 +15,7 @@ export interface Lease {
   /** What the key holds while this process holds the lease. */
   readonly token: string
   /**
-   * Takes or renews the lease. `taken`: it was free, and somebody else may have held it since this process did; undefined: somebody else has it.
+   * Takes or renews the lease. `taken`: it was free, and another may have held it since this process did; undefined: another holds it.
    */
   hold(): Promise<'taken' | 'renewed' | undefined>
   /** Renews the lease if it is still held; never takes it. */
@@ -35,7 +35,7 @@ const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL',
 
 const ASK_EVERY_MS = 250
 
-/** Takes a lease, waiting for the expiry of a holder that was killed; false when somebody still has it after the limit. */
+/** Takes a lease, waiting for the expiry of a holder that was killed; false when another still holds it after the limit. */
 export async function holdWithin(lease: Lease, limitMs: number): Promise<boolean> {
   const limit = performance.now() + limitMs
   for (;;) {

@@ -1,9 +1,9 @@
 /**
- * Tokens that open something once and soon: each stands for a text that whoever redeems it is told.
+ * Tokens that can be redeemed once and expire soon: redeeming one returns the text that it was issued for.
  *
  * Writes one Redis key per token, named by its SHA-256, with an expiry: a reader of the store learns no token. One
  * command reads and deletes it, so of any number that redeem a token at once one succeeds. Rejects when
- * Redis cannot tell.
+ * Redis does not answer.
  */
 import { hash, randomBytes } from 'node:crypto'
 import type { Redis } from './redis.ts'

@@ -1,5 +1,5 @@
 /**
- * The only door to Redis: connections with bounded retries and bounded waits.
+ * The only access to Redis: connections with bounded retries and bounded waits.
  *
  * Reads and writes nothing by itself. States: ready ⇄ connecting again → given up for a second → connecting again …,
  * closed. Invariant: a command that cannot be answered within the limits rejects; nothing waits for ever and nothing
@@ -52,7 +52,7 @@ export async function openRedis(url: string, options: RedisOptions): Promise<Red
 /** What ends the connecting of each connection. */
 const stops = new WeakMap<Redis, () => void>()
 
-/** The client gives up after some tries; whoever works on the connection may well want to wait for longer. */
+/** The client gives up after some tries; users of the connection may want to wait for longer. */
 function keepConnecting(redis: Redis): void {
   let timer: NodeJS.Timeout | undefined
   const again = () => {

@@ -1,11 +1,11 @@
 /**
  * Counts the requests of a key against its minute and its calendar month.
  *
- * Reads and writes two counters per key, both in the key's hash tag. One script looks at both and counts in
- * both or in neither, so any number of processes together admit exactly as many requests as the limits say, and a
+ * Reads and writes two counters per key, both in the key's hash tag. One script reads both and counts in
+ * both or in neither, so any number of processes together admit exactly as many requests as the limits allow, and a
  * request that is refused uses up nothing. A minute begins with its first request and ends 60 s later by
  * Redis' own clock; months are UTC. Requests of one key that arrive in one turn of the event loop share
- * calls. Rejects when Redis cannot tell: nothing is admitted uncounted.
+ * calls. Rejects when Redis does not answer: nothing is admitted uncounted.
  *
  * Rejected: two limiters of rate-limiter-flexible side by side (address-limit.ts uses one). Each counts by itself,
  * so a request refused for its minute would still cost a request of the month, and each is a call of its own.
@@ -53,7 +53,7 @@ interface Counted {
   admitted: number
   /** Requests left in the month before them. */
   leftBefore: number
-  /** What those are told that are not admitted. */
+  /** The answer to those that are not admitted. */
   refused: Metered
 }
 
@@ -152,7 +152,7 @@ function openBatches(send: (batch: Batch) => Promise<void>): (counted: Omit<Batc
   const open = new Map<string, Batch>()
   const pausing = new Set<string>()
 
-  /** Sends a batch; whoever asks within the pause after it waits for the next one, which is then the larger. */
+  /** Sends a batch; requests within the pause after it wait for the next one, which is then the larger. */
   function close(name: string, batch: Batch): void {
     if (open.get(name) !== batch) return
     open.delete(name)

@@ -2,10 +2,10 @@
  * Counts the starts of bulk streams of a key, and lets only one of them run at a time.
  *
  * Writes two Redis keys per subject (a key on an endpoint), both in its hash tag: the starts of the last 24 hours, each at
- * its own time by Redis' clock, and a lease that its holder renews. One script looks at both and takes both
- * or neither, so any number of processes together admit exactly as many starts as the limit says.
+ * its own time by Redis' clock, and a lease that its holder renews. One script reads both and takes both
+ * or neither, so any number of processes together admit exactly as many starts as the limit allows.
  * States of a slot: held (renewed) → released, or lost when it could not be renewed in time; a process that dies
- * frees its slots by their expiry. Rejects when Redis cannot tell: nothing starts uncounted.
+ * frees its slots by their expiry. Rejects when Redis does not answer: nothing starts uncounted.
  */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from './redis.ts'
@@ -39,7 +39,7 @@ export type StreamStart =
 /** The slots of bulk streams. */
 export interface StreamSlots {
   /** The quota of a subject; takes nothing. */
-  look(subject: string, limit: number): Promise<StreamQuota>
+  read(subject: string, limit: number): Promise<StreamQuota>
   start(subject: string, limit: number): Promise<StreamStart>
 }
 
@@ -78,7 +78,7 @@ redis.call('ZADD', KEYS[2], now, token)
 redis.call('PEXPIRE', KEYS[2], window)
 return {'started', limit - used - 1, leaves(0), 0}`
 
-/** KEYS: lease. ARGV: token, lease. A lease that is gone, with a lost store say, is taken anew while nobody has it. */
+/** KEYS: lease. ARGV: token, lease. A lease that is gone, with a lost store say, is taken again while it is free. */
 const RENEW = `
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0`
@@ -106,7 +106,7 @@ export function openStreamSlots(redis: Redis, options: StreamSlotOptions): Strea
     return { outcome, quota: { limit, remaining, resetAt: Math.ceil(resetAtMs / 1000), retryAfterSeconds } }
   }
   return {
-    look: async (subject, limit) => (await take(subject, limit)).quota,
+    read: async (subject, limit) => (await take(subject, limit)).quota,
     async start(subject, limit) {
       const token = randomUUID()
       const { outcome, quota } = await take(subject, limit, token)

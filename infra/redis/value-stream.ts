@@ -182,7 +182,7 @@ function readUrl(text: string): ReadUrl {
   const greeting: string[][] = []
   if (password !== '') greeting.push(user === '' ? ['AUTH', password] : ['AUTH', user, password])
   if (database !== '') greeting.push(['SELECT', database])
-  // A literal IPv6 address stands in brackets.
+  // A literal IPv6 address has brackets.
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   return { address: { host, port: Number(url.port || DEFAULT_PORT) }, isTls, greeting }
 }

@@ -45,13 +45,13 @@ export interface PlatformConfig {
   cursorKey: string
   /** Key that seals stored secrets, 32 bytes in base64; undefined: nothing that needs one is offered. */
   secretKey: string | undefined
-  /** OpenID provider that people sign in with; undefined: nobody can. */
+  /** OpenID provider that people sign in with; undefined: sign-in is not offered. */
   signIn: SignInConfig | undefined
   /** OpenID 2.0 endpoint of the game's platform; undefined: no platform account can be linked. */
   platformSignInUrl: string | undefined
   /** Root of the game's platform, for inventories, without a trailing slash; undefined: none can be read. */
   inventoryUrl: string | undefined
-  /** Way out for mails, `smtp://user:password@host:587`; undefined: mails are recorded as failed. */
+  /** Mail server, `smtp://user:password@host:587`; undefined: mails are recorded as failed. */
   smtpUrl: string | undefined
   /** Address that mails come from. */
   mailFrom: string

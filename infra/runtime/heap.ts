@@ -38,7 +38,7 @@ export function countBuffersWithHeap(): void {
   setFlagsFromString(`--heap-growing-percent=${ANSWERING_PERCENT}`)
 }
 
-/** Collects all garbage at once, some 100 ms for 100 MB: for the end of a start, when nobody waits. */
+/** Collects all garbage at once, some 100 ms for 100 MB: for the end of a start, when no request waits. */
 export function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as Collect

@@ -5,7 +5,7 @@
  * Owns `/healthz` (the process lives), `/readyz` (every role is ready, else 503 and why) and
  * `/metrics`. Invariant: the longest mounted prefix wins; a closed host first stops accepting, then
  * waits for open requests up to its limit. What is no HTTP request is refused here, by a code like any other
- * fault, and its connection ends: nothing after it can be told apart from it.
+ * fault, and its connection ends: nothing after it can be distinguished from it.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -35,7 +35,7 @@ export interface HttpLimits {
   headersMs: number
   /** From the first byte of a request to its last. */
   requestMs: number
-  /** How often the two above are looked at. */
+  /** How often the two above are checked. */
   checkEveryMs: number
 }
 
@@ -43,7 +43,7 @@ const LIMITS: HttpLimits = { idleMs: 65_000, headersMs: 10_000, requestMs: 30_00
 const CLOSE_LIMIT_MS = 10_000
 const SWEEP_EVERY_MS = 20
 
-/** Opens a host for an address; it listens when told to. */
+/** Opens a host for an address; `listen` starts it. */
 export function openHttpHost(options: { host: string; port: number; metrics: Metrics; limits?: HttpLimits }): HttpHost {
   const limits = options.limits ?? LIMITS
   const mounted: { prefix: string; handler: Handler }[] = []

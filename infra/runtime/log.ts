@@ -2,7 +2,7 @@
  * The structured log: JSON lines on standard error, so that standard output stays a command's result.
  *
  * Writes to one file descriptor, synchronously, because a line about a crash must not die with the
- * process. Invariant: members that may hold a credential are cut here, whoever logs them.
+ * process. Invariant: members that may hold a credential are cut here, for every caller.
  */
 import { destination, type Logger, pino, stdSerializers, symbols } from 'pino'
 
@@ -24,7 +24,7 @@ const SECRETS = ['authorization', 'key', 'secret', 'token', 'password', 'url', '
 let lastAt = Number.NaN
 let lastTime = ''
 
-/** The member that tells the time; lines of one millisecond share its text. */
+/** The member with the time; lines of one millisecond share its text. */
 function timeMember(): string {
   const at = Date.now()
   if (at !== lastAt) lastTime = `,"time":"${new Date(at).toISOString()}"`
@@ -58,7 +58,7 @@ export function openLog(options: { level: string; name: string; descriptor?: num
  * them, or every 200 ms, so that a crash loses the last. Members are not searched for credentials, so only
  * lines whose members are fixed in the code belong here. A line costs 4 us instead of 13.
  *
- * Lines wait in a list of our own: the library's `minLength` counts the bytes of all that waits anew at each line,
+ * Lines wait in a list of our own: the library's `minLength` counts the bytes of all that waits again at each line,
  * which was 8 us of a request's 75.
  */
 export function openLineLog(beside: Log): LineLog {

@@ -38,7 +38,7 @@ export function takeSocketOver(request: IncomingMessage, response: ServerRespons
 /** `close` follows. */
 function ignore(): void {}
 
-/** Whoever sends no more is gone, as the HTTP server has it. */
+/** A client that sends no more is gone, as the HTTP server has it. */
 function destroy(this: Socket): void {
   this.destroy()
 }

@@ -1,9 +1,9 @@
 /**
  * Signs people in through any OpenID Connect provider, known by its discovery URL.
  *
- * The only place that loads openid-client. Speaks to the one provider of the environment; reads its metadata when
+ * The only file that loads openid-client. Connects to the one provider of the environment; reads its metadata when
  * first needed and again after a failure. Invariant: the authorization code flow with PKCE, state and nonce, whose
- * checks the caller keeps; every request has a limit. Errors are told by kind and code: the library's own carry
+ * checks the caller keeps; every request has a limit. Errors are reported by kind and code: the library's own carry
  * codes and tokens, so they are neither logged nor passed on.
  */
 import {

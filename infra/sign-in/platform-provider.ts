@@ -1,10 +1,10 @@
 /**
- * Finds out which account of the game's platform a browser is signed in to: OpenID 2.0, as the platform speaks it.
+ * Finds out which account of the game's platform a browser is signed in to: OpenID 2.0, as the platform implements it.
  *
- * Speaks to the one endpoint of the environment. Source: OpenID Authentication 2.0, sections 9 to 11, in the mode
+ * Connects to the one endpoint of the environment. Source: OpenID Authentication 2.0, sections 9 to 11, in the mode
  * without an association: what the browser brings back is believed only after the platform itself has confirmed it
- * (check_authentication). Invariant: an id is told only when endpoint, return address, signed fields, age and
- * confirmation all fit; whoever calls must take care that a return is used once.
+ * (check_authentication). Invariant: an id is returned only when endpoint, return address, signed fields, age and
+ * confirmation all fit; the caller must make sure that a return is used once.
  */
 
 /** What became of a platform sign-in. */
@@ -35,7 +35,7 @@ const VERSION = 'http://specs.openid.net/auth/2.0'
 const SELECT = `${VERSION}/identifier_select`
 const LIMIT_MS = 5_000
 const ANSWER_MAX_BYTES = 8_192
-/** A return that is older was kept by somebody. */
+/** An older return is refused: it may be replayed. */
 const AGE_MAX_MS = 5 * 60_000
 const NEEDED = ['op_endpoint', 'return_to', 'response_nonce', 'claimed_id', 'identity']
 
@@ -56,10 +56,10 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
       return url.href
     },
     async finish(query, state, now) {
-      const told = new URLSearchParams(query)
-      const of = (name: string): string => told.get(`openid.${name}`) ?? ''
+      const params = new URLSearchParams(query)
+      const of = (name: string): string => params.get(`openid.${name}`) ?? ''
       if (of('mode') !== 'id_res') return { kind: 'refused', reason: of('mode') === 'cancel' ? 'cancelled' : 'mode' }
-      const names = [...told.keys()]
+      const names = [...params.keys()]
       if (new Set(names).size !== names.length) return { kind: 'refused', reason: 'repeated' }
       const signed = new Set(of('signed').split(','))
       if (!NEEDED.every(name => signed.has(name))) return { kind: 'refused', reason: 'signed' }
@@ -71,16 +71,16 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
       if (platformId === undefined || of('identity') !== of('claimed_id')) {
         return { kind: 'refused', reason: 'claimed_id' }
       }
-      const confirmed = await confirm(endpoint, told)
+      const confirmed = await confirm(endpoint, params)
       if (confirmed === undefined) return { kind: 'unreachable', reason: 'the platform does not answer' }
       return confirmed ? { kind: 'platformId', platformId } : { kind: 'refused', reason: 'is_valid' }
     },
   }
 }
 
-/** Asks the platform whether it said so; undefined when it does not answer. */
-async function confirm(endpoint: string, told: URLSearchParams): Promise<boolean | undefined> {
-  const body = new URLSearchParams([...told].filter(([name]) => name.startsWith('openid.')))
+/** Asks the platform to confirm the return; undefined when it does not answer. */
+async function confirm(endpoint: string, params: URLSearchParams): Promise<boolean | undefined> {
+  const body = new URLSearchParams([...params].filter(([name]) => name.startsWith('openid.')))
   body.set('openid.mode', 'check_authentication')
   try {
     const answer = await fetch(endpoint, {

@@ -1,8 +1,8 @@
 /**
  * The tokens of sessions: JWTs that a rotating key signs and anybody may check against the published keys.
  *
- * The only place that loads jose. Reads and stores nothing. Invariant: ES256 alone, one issuer, one audience, and a
- * time of expiry; what does not fit in any of these is no token. A token says who and which session, and nothing
+ * The only file that loads jose. Reads and stores nothing. Invariant: ES256 alone, one issuer, one audience, and a
+ * time of expiry; what does not fit in any of these is no token. A token holds account and session, and nothing
  * that could change during its life.
  */
 import { exportJWK, generateKeyPair, importJWK, type JWK, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose'

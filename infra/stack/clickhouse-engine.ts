@@ -84,7 +84,7 @@ load({
   paramsValue: [0],
 })
 const engine = define({
-  // Own thread, so that this process can still hear signals.
+  // Own thread, so that this process can still handle signals.
   chdb_query_cmdline: {
     library: 'chdb',
     retType: DataType.External,

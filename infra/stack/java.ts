@@ -139,7 +139,7 @@ export async function runMaven(
   })
 }
 
-/** Maven's own choice of Java stays, as that one trusts the certificates of this machine; ours stands in for none. */
+/** Maven's own choice of Java stays, as that one trusts the certificates of this machine; ours is used where there is none. */
 function mavenEnvironment(context: ToolContext, java: JavaRuntime): Record<string, string | undefined> {
   const { JAVA_HOME, PATH } = context.environment
   const homes = JAVA_HOME ? [join(JAVA_HOME, 'bin')] : (PATH ?? '').split(delimiter)

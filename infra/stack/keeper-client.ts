@@ -1,8 +1,8 @@
 /**
- * The supervisor's side of the keeper: launches servers through it and hears of their ends.
+ * The supervisor's side of the keeper: launches servers through it and is notified of their ends.
  *
- * Starts the keeper, writes its identity file. Invariant: the keeper's channel is this process's life line - when
- * this process ends in whatever way, the channel closes and the keeper ends the servers.
+ * Starts the keeper, writes its identity file. Invariant: when this process ends in whatever way, the keeper's channel
+ * closes and the keeper ends the servers.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { closeSync, openSync, rmSync } from 'node:fs'
@@ -22,7 +22,7 @@ export interface Keeper {
   launch(order: LaunchOrder): Promise<number>
   /** How a server that was launched has ended; undefined while it runs. */
   endOf(server: string): string | undefined
-  /** Called when a server, or `keeper` itself, ends although nobody asked for it. */
+  /** Called when a server, or `keeper` itself, ends without being asked to. */
   onUnexpectedEnd(listener: (name: string, how: string) => void): void
   /** Lets this program end while the servers run: its end is what stops them. */
   letGo(): void
@@ -89,8 +89,8 @@ export function startKeeper(dataDir: string, environment: Record<string, string 
       child.channel?.unref()
     },
     endOf: server => ends.get(server),
-    onUnexpectedEnd: heard => {
-      listener = heard
+    onUnexpectedEnd: given => {
+      listener = given
     },
     stop: () => {
       stopping ??= stop()

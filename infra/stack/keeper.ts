@@ -71,7 +71,7 @@ function launch(order: LaunchOrder): void {
       resolve()
     })
   })
-  // A child that nobody has waited for yet keeps its pid, so its identity can still be read.
+  // A child that was not waited for yet keeps its pid, so its identity can still be read.
   const identity = identify(child.pid)
   if (identity !== undefined) {
     const { stopSignal, graceMs } = order

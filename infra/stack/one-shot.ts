@@ -38,7 +38,7 @@ export async function runTool(run: OneShot): Promise<string> {
         uid: run.uid,
         gid: run.gid,
       })
-      const heard: Buffer[] = []
+      const written: Buffer[] = []
       const kill = () => {
         if (child.pid === undefined || child.exitCode !== null) return
         try {
@@ -50,12 +50,12 @@ export async function runTool(run: OneShot): Promise<string> {
       ended.addEventListener('abort', kill, { once: true })
       child.stdin?.on('error', () => {})
       child.stdin?.end(run.input ?? '')
-      child.stdout?.on('data', (chunk: Buffer) => heard.push(chunk))
-      child.stderr?.on('data', (chunk: Buffer) => heard.push(chunk))
+      child.stdout?.on('data', (chunk: Buffer) => written.push(chunk))
+      child.stderr?.on('data', (chunk: Buffer) => written.push(chunk))
       child.once('error', reject)
       child.once('close', (code, signal) => {
         ended.removeEventListener('abort', kill)
-        const output = Buffer.concat(heard).toString()
+        const output = Buffer.concat(written).toString()
         if (code === 0) resolve(output)
         else if (run.signal.aborted) reject(run.signal.reason)
         else if (limit.aborted) reject(new Error(`${run.command} did not end within ${run.limitMs / 1000} s`))

@@ -67,7 +67,7 @@ function linked(from: string, to: string): boolean {
   }
 }
 
-/** Moves the file away and looks again, so that two processes which both saw a dead owner cannot both win. */
+/** Moves the file away and checks again, so that two processes which both saw a dead owner cannot both win. */
 function dropDeadOwner(file: string): void {
   const aside = `${file}.${crypto.randomUUID()}`
   try {

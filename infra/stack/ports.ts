@@ -2,7 +2,7 @@
  * Loopback ports of the servers, remembered beside their data.
  *
  * Reads and writes ports.json in the data directory and binds each candidate for a moment. Invariant: a server
- * keeps its port from start to start while nobody else holds it. Candidates lie below the range from which the
+ * keeps its port from start to start while no other process holds it. Candidates lie below the range from which the
  * kernel picks ports of outgoing connections, which could otherwise take a server's port between two starts.
  */
 import { randomInt } from 'node:crypto'
@@ -15,14 +15,14 @@ const LOWEST = 15_000
 const HIGHEST = 32_000
 const ATTEMPTS = 200
 /** Two seconds for a port that must be the same. */
-const LOOKS = 20
-const LOOK_EVERY_MS = 100
+const TRIES = 20
+const TRY_EVERY_MS = 100
 
 /** Hands out ports by purpose, e.g. `kafka` or `kafka-controller`. */
 export type PortBook = (purpose: string) => Promise<number>
 
 /**
- * Opens the port book of a data directory. One that is `isFixed` gives no other port in the place of one that is held, since clients
+ * Opens the port book of a data directory. One that is `isFixed` gives no other port instead of one that is held, since clients
  * know it: it waits a little, then throws. A process that was killed holds its port until its last thread has ended.
  */
 export function openPortBook(dataDir: string, { isFixed = false } = {}): PortBook {
@@ -50,9 +50,9 @@ export function openPortBook(dataDir: string, { isFixed = false } = {}): PortBoo
 }
 
 async function whenFree(port: number): Promise<number> {
-  for (let looks = 0; looks < LOOKS; looks++) {
+  for (let tries = 0; tries < TRIES; tries++) {
     if (await canBind(port)) return port
-    await delay(LOOK_EVERY_MS)
+    await delay(TRY_EVERY_MS)
   }
   throw new Error(`its port ${port} is held by something else`)
 }

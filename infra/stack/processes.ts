@@ -9,7 +9,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** A process as it can be told apart from any other: pid, kernel boot and start tick (field 22 of /proc/PID/stat). */
+/** The identity of a process: pid, kernel boot and start tick (field 22 of /proc/PID/stat). */
 export interface ProcessIdentity {
   pid: number
   boot: string
@@ -22,7 +22,7 @@ const POLL_MS = 20
 export function identify(pid: number): ProcessIdentity | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The command name stands in brackets and may itself hold brackets and blanks.
+    // The command name is in brackets and may itself hold brackets and blanks.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const [state, startTick] = [fields[0], fields[19]]
     if (startTick === undefined || state === 'Z' || state === 'X') return undefined

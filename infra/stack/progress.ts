@@ -1,7 +1,7 @@
 /**
- * Words for the one who waits: nothing in the first two seconds, then what is going on and for how long.
+ * Reports long work to people: nothing in the first two seconds, then what is going on and for how long.
  *
- * Invariant: it never delays or changes the work that it speaks of.
+ * Invariant: it never delays or changes the work that it reports.
  */
 
 const QUIET_MS = 2_000

@@ -30,7 +30,7 @@ export interface KafkaAccess {
 
 /** What a cluster of several brokers may be given; each is left out in daily use. */
 export interface ClusterOptions {
-  /** Ports that brokers name to clients where something stands between, by broker. */
+  /** Ports that brokers advertise to clients where a proxy is between, by broker. */
   advertisedPorts?: readonly number[]
   /** Users beside the administrator, with their passwords. */
   users?: Record<string, string>
@@ -108,7 +108,7 @@ export async function provideServers(options: ProvideOptions): Promise<RunningSe
   }
 }
 
-/** Whoever runs a server elsewhere starts it again there. */
+/** A server that runs elsewhere is started again there. */
 async function notOurs(name: ProcessName): Promise<void> {
   throw new Error(`${name} is not run by this platform`)
 }

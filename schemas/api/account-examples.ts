@@ -1,7 +1,7 @@
 /**
  * Example answers of keys and sign-in, for the API's description.
  *
- * Pure. Names are those of the description's schemas; no text here was ever a key or a token.
+ * Names are those of the description's schemas; no text here was ever a key or a token.
  */
 
 const ROOT_ID = '4b6f1f0e-3f4e-4c55-9a0e-2f5a6d1c7b90'

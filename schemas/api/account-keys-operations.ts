@@ -1,7 +1,7 @@
 /**
  * The operations of API keys.
  *
- * Pure. Rules: DECISIONS.md, "Keys and sessions". The bounds of a child key's limits are those of the tier that
+ * Rules: DECISIONS.md, "Keys and sessions". The bounds of a child key's limits are those of the tier that
  * the scope names.
  */
 import {

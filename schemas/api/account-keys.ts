@@ -1,8 +1,8 @@
 /**
  * The routes of API keys: parameters, bodies and answers.
  *
- * Pure. Rules: DECISIONS.md, "Keys and sessions". Invariant: a limit of a child key never exceeds its tier's; the
- * text of a key stands in the answers that issue one and nowhere else.
+ * Rules: DECISIONS.md, "Keys and sessions". Invariant: a limit of a child key never exceeds its tier's; the
+ * text of a key is in the answers that issue one and nowhere else.
  */
 import { z } from 'zod'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
@@ -58,7 +58,7 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
     )
 }
 
-/** What may be told of a key. */
+/** What clients may see of a key. */
 export const keyInfo = z.strictObject({
   id: z.uuid(),
   key_prefix: z.enum(['sk_live_root', 'sk_live_child']),
@@ -109,5 +109,5 @@ export const issuedChildKeyReply = z.strictObject({
 /** Answer of DELETE /account/sub-keys/:id. */
 export const revokedKeyReply = z.strictObject({ ok: z.literal(true), key_id: z.uuid(), revoked_at: instant })
 
-/** What may be told of a key. */
+/** What clients may see of a key. */
 export type KeyInfo = z.infer<typeof keyInfo>

@@ -1,7 +1,7 @@
 /**
  * Example answers of alerts, for the API's description.
  *
- * Pure. Names are those of the description's schemas.
+ * Names are those of the description's schemas.
  */
 
 const ALERT_ID = '019515d4-8a00-7c31-9b52-6f0de1a4c733'

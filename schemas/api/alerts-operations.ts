@@ -1,7 +1,7 @@
 /**
  * The operations of alerts.
  *
- * Pure. Rules: DECISIONS.md, "Alerts".
+ * Rules: DECISIONS.md, "Alerts".
  */
 import {
   alertBatchBody,

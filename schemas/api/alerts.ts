@@ -1,7 +1,7 @@
 /**
  * The routes of alerts: parameters, bodies and answers.
  *
- * Pure. Rules: DECISIONS.md, "Alerts". Invariant: a threshold is a decimal text greater than zero, kept and answered
+ * Rules: DECISIONS.md, "Alerts". Invariant: a threshold is a decimal text greater than zero, kept and answered
  * with the places that were sent.
  */
 import { z } from 'zod'
@@ -52,8 +52,8 @@ export const alertBody = (scope: AlertScope) =>
     })
     .superRefine(({ kind, threshold_currency: code }, context) => {
       if (kind === 'spread_exceeds' || code === undefined || scope.isCurrency(code)) return
-      const told = violates('enum', `Input should be ${CURRENCY}`, { expected: CURRENCY })
-      context.addIssue({ code: 'custom', path: ['threshold_currency'], ...told })
+      const violation = violates('enum', `Input should be ${CURRENCY}`, { expected: CURRENCY })
+      context.addIssue({ code: 'custom', path: ['threshold_currency'], ...violation })
     })
 
 /** A parsed alert of a body. */
@@ -139,7 +139,7 @@ const delivery = z.strictObject({
   created_at: instant,
 })
 
-/** What an alert told when it fired. */
+/** What an alert reported when it fired. */
 export const alertEventReply = z.strictObject({
   id: z.uuid(),
   alert_id: z.uuid(),

@@ -1,7 +1,7 @@
 /**
  * The description of the feeds and of the log's topics as an AsyncAPI 3.0 document.
  *
- * Pure. Made of schemas/api/feed.ts, the catalogue of topics and the events' Avro schemas, and of nothing else.
+ * Made of schemas/api/feed.ts, the catalogue of topics and the events' Avro schemas, and of nothing else.
  * Invariant: every topic of the catalogue is a channel with all of its events and its single writer's operation.
  */
 import { z } from 'zod'

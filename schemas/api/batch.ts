@@ -1,7 +1,7 @@
 /**
  * POST /prices/batch and POST /bids/batch: the bodies and the answers of batch lookups.
  *
- * Pure. Rules: DECISIONS.md, "Prices and bids". Invariant: ids and names count together and as sent,
+ * Rules: DECISIONS.md, "Prices and bids". Invariant: ids and names count together and as sent,
  * repeats included; prices are hundredths of the answer's currency.
  */
 import { z } from 'zod'

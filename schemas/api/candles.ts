@@ -1,8 +1,8 @@
 /**
  * GET /prices/candles: parameters and answer.
  *
- * Pure. Rules: DECISIONS.md, "Candles". Windows and tiers are decided by services/api; here stands
- * what a request may say. Invariant: prices are hundredths of the answer's currency; times of candles
+ * Rules: DECISIONS.md, "Candles". Windows and tiers are decided by services/api, here
+ * the form of a request. Invariant: prices are hundredths of the answer's currency; times of candles
  * are Unix seconds.
  */
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * GET /items, /items/metadata and /images: parameters and answers of the catalog.
  *
- * Pure. Rules: DECISIONS.md, "Catalog". Invariant: null stands for what the catalog does not know;
+ * Rules: DECISIONS.md, "Catalog". Invariant: null is what the catalog does not know;
  * `supply` is left out when unknown.
  */
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * The JSON text of price and bid entries, for listings, batch quotes and bulk snapshots alike.
  *
- * Pure but for its memory: an item's members and the texts of instants are written once. Invariant: the text is
+ * An item's members and the texts of instants are written once and kept. Invariant: the text is
  * ASCII and equals what JSON.stringify would make of the entry (schemas/api/listing.ts, batch.ts), escapes aside;
  * all of it up to the value of `last_updated` depends on the row alone, so a caller may keep that part.
  * JSON.stringify of 41 entries took 30 us; this takes 20.
@@ -88,7 +88,7 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
   const urlOf: EntryText<P>['urlOf'] = (provider, item, row) =>
     usableUrl(row?.url ?? null) ?? sources.marketplaceUrl(provider, item)
 
-  /** Price and quantity of a row and all up to the value of `last_updated`; `links` stand between. */
+  /** Price and quantity of a row and all up to the value of `last_updated`; `links` come between. */
   const rowText = (row: LiveRow, currency: AnswerCurrency, links: string): string => {
     const [amount, decimal] = amounts(row, currency)
     const price =
@@ -133,7 +133,7 @@ function amounts(row: LiveRow, { code, rate }: AnswerCurrency): [amount: string,
     : [minorDigits(row.priceMicroUsd, rate), toDecimal(row.priceMicroUsd, rate)]
 }
 
-/** Only http and https may be told to a client or redirected to, whatever a provider sent. */
+/** Only http and https URLs may be sent to a client or redirected to, whatever a provider sent. */
 function usableUrl(text: string | null): string | undefined {
   if (text === null || !/^https?:\/\//i.test(text)) return undefined
   return URL.parse(text)?.href.replace(NOT_IN_URLS, encodeURIComponent)

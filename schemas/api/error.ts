@@ -1,7 +1,7 @@
 /**
- * What every error answer looks like: the codes, their HTTP status, and the body.
+ * The form of every error answer: the codes, their HTTP status, and the body.
  *
- * Pure. The one table that maps a code to a status; services throw codes and never statuses. Rules:
+ * The one table that maps a code to a status; services throw codes and never statuses. Rules:
  * DECISIONS.md, "Errors". Invariant: `detail` is a text, except for VALIDATION_ERROR, where it
  * lists every violation of the request.
  */
@@ -60,7 +60,7 @@ export const ERROR_STATUS = {
 /** A stable, machine-readable error code. */
 export type ErrorCode = keyof typeof ERROR_STATUS
 
-/** The kinds of violation that clients may tell apart. */
+/** The kinds of violation that clients may distinguish. */
 export const VIOLATION_TYPES = [
   'missing',
   'enum',

@@ -1,7 +1,7 @@
 /**
  * One answer per reply schema, for the API's description; a contract test holds each against its schema.
  *
- * Pure. Names are those of the description's schemas.
+ * Names are those of the description's schemas.
  */
 
 import { ACCOUNT_EXAMPLES } from './account-examples.ts'

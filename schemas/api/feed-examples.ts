@@ -1,7 +1,7 @@
 /**
  * What the feeds send, for the API's description: texts of streams, and a token.
  *
- * Pure. Names are those of the description's schemas; a contract test holds each event against its schema.
+ * Names are those of the description's schemas; a contract test holds each event against its schema.
  */
 
 const READY = { providers: ['provider_02'], item_ids_filter_count: 1, market_hash_names_filter_count: 0 }

@@ -1,7 +1,7 @@
 /**
  * The operations of the feeds, which the role `feed` serves beside the API.
  *
- * Pure. Rules: DECISIONS.md, "Feeds". /asyncapi.json describes the same streams event by event.
+ * Rules: DECISIONS.md, "Feeds". /asyncapi.json describes the same streams event by event.
  */
 import type { z } from 'zod'
 import { changedEvent, feedTokenReply, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from './feed.ts'

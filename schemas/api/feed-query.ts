@@ -1,7 +1,7 @@
 /**
  * The parameters of the feeds, for the API's description.
  *
- * Pure. Rules: DECISIONS.md, "Feeds". A connect is read by services/feed/feed-query.ts and replay.ts, which make no
+ * Rules: DECISIONS.md, "Feeds". A connect is read by services/feed/feed-query.ts and replay.ts, which make no
  * objects that they do not keep; test/contract/feed-openapi.test.ts holds both against these schemas, so that they
  * accept and refuse the same.
  */

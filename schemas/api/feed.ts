@@ -1,7 +1,7 @@
 /**
  * What the feeds send and what POST /feed/token answers.
  *
- * Pure. Rules: DECISIONS.md, "Feeds". The feed writes its events as text for speed; tests hold what it sends against
+ * Rules: DECISIONS.md, "Feeds". The feed writes its events as text for speed; tests hold what it sends against
  * these schemas, and the description of the feeds is made of them.
  */
 import { z } from 'zod'
@@ -32,7 +32,7 @@ export const changedEvent = z.strictObject({
   items: z.array(feedItem).min(1).max(1000),
 })
 
-/** With `resume=true`: what was missed cannot be told. */
+/** With `resume=true`: what was missed cannot be delivered. */
 export const resyncEvent = z.strictObject({
   reason: z.enum(['expired', 'unknown']).describe('Out of retention, or no place in this log'),
 })

@@ -1,7 +1,7 @@
 /**
  * GET /prices/history: parameters and answer.
  *
- * Pure. Rules: DECISIONS.md, "History and sales". Invariant: newest first; each price is in
+ * Rules: DECISIONS.md, "History and sales". Invariant: newest first; each price is in
  * hundredths of the record's currency.
  */
 import { z } from 'zod'

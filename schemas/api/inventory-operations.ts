@@ -1,7 +1,7 @@
 /**
  * The operations of platform inventories.
  *
- * Pure. Rules: DECISIONS.md, "Portfolios and inventories".
+ * Rules: DECISIONS.md, "Portfolios and inventories".
  */
 import type { ErrorCode } from './error.ts'
 import { inventoryReply, lookupQuery } from './inventory.ts'

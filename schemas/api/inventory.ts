@@ -1,7 +1,7 @@
 /**
  * Inventories of the game's platform: parameters and answer.
  *
- * Pure. Rules: DECISIONS.md, "Portfolios and inventories".
+ * Rules: DECISIONS.md, "Portfolios and inventories".
  */
 import { z } from 'zod'
 import { assetMembers } from './portfolios.ts'

@@ -1,7 +1,7 @@
 /**
  * GET /prices and GET /bids: the parameters and the answers of the live listings.
  *
- * Pure. Rules: DECISIONS.md, "Prices and bids". Invariant: prices are hundredths of the answer's
+ * Rules: DECISIONS.md, "Prices and bids". Invariant: prices are hundredths of the answer's
  * currency; the schema of a tier carries that tier's page size as bound and as default.
  */
 import { z } from 'zod'
@@ -39,7 +39,7 @@ const item = {
 
 const times = { timestamp: instant, last_updated: instant }
 
-/** The lowest ask of a provider for an item; `url` stands on pro and quant only. */
+/** The lowest ask of a provider for an item; `url` is sent on pro and quant only. */
 export const priceEntry = z.strictObject({
   ...item,
   lowest_ask: amount,

@@ -1,7 +1,7 @@
 /**
  * llms.txt: the API in one page of plain text for programs that read prose, made of the same operations.
  *
- * Pure. Form: llmstxt.org. Invariant: it names every operation, its tiers and its parameters, and leads to the
+ * Form: llmstxt.org. Invariant: it names every operation, its tiers and its parameters, and leads to the
  * whole description.
  */
 import type { Operation } from './operation.ts'

@@ -1,7 +1,7 @@
 /**
  * Example answers of market analytics, for the API's description.
  *
- * Pure. Names are those of the description's schemas.
+ * Names are those of the description's schemas.
  */
 
 const item = { item_id: 4940, market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null }

@@ -1,7 +1,7 @@
 /**
  * The operations of market analytics.
  *
- * Pure. Invariant: one entry per route of services/api/routes/market*.ts.
+ * Invariant: one entry per route of services/api/routes/market*.ts.
  */
 import { z } from 'zod'
 import {

@@ -1,7 +1,7 @@
 /**
  * Market analytics: parameters and answers of arbitrage, indexes, items, indicators and the history chart.
  *
- * Pure. Rules: DECISIONS.md, "Arbitrage", "Market items", "Indicators" and "History chart". Invariant: members named
+ * Rules: DECISIONS.md, "Arbitrage", "Market items", "Indicators" and "History chart". Invariant: members named
  * `*_usd` are decimal texts in dollars; what is not known is null.
  */
 import { z } from 'zod'

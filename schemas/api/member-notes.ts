@@ -1,7 +1,7 @@
 /**
  * What each parameter and body member means, for the API's description: one text and one example per name.
  *
- * Pure. A name means the same wherever it stands. Types, bounds and allowed values are those of the zod schemas;
+ * A name means the same everywhere. Types, bounds and allowed values are those of the zod schemas;
  * nothing here is checked against a request.
  */
 

@@ -1,9 +1,9 @@
 /**
  * The API's description, OpenAPI 3.1, made of the operations and their zod schemas.
  *
- * Pure. Parameters, bodies, replies and error bodies become JSON Schema through zod's own conversion; headers and
- * errors follow from what an operation is (key, body, tier). Invariant: nothing stands in the document that the
- * operations do not say, so it cannot tell of a route, a parameter or a code that does not exist.
+ * Parameters, bodies, replies and error bodies become JSON Schema through zod's own conversion; headers and
+ * errors follow from what an operation is (key, body, tier). Invariant: the document holds nothing that the
+ * operations do not declare, so it names no route, parameter or code that does not exist.
  */
 import { z } from 'zod'
 import { ERROR_STATUS, type ErrorCode, violation } from './error.ts'
@@ -13,7 +13,7 @@ import { amount } from './reply-values.ts'
 
 type Json = Record<string, unknown>
 
-/** Where the API stands, and what it is called. */
+/** Where the API is served, and what it is called. */
 export interface DocumentScope {
   /** Public root, without a trailing slash. */
   baseUrl: string

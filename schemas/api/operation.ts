@@ -1,7 +1,7 @@
 /**
  * What one operation of the API is: what it takes, who may call it, what it answers and refuses.
  *
- * Pure. The areas list their operations with these words (`<area>-operations.ts`), operations.ts joins the lists.
+ * The areas list their operations with these words (`<area>-operations.ts`), operations.ts joins the lists.
  * Invariant: request and reply schemas are those that routes parse with and that tests hold answers against.
  */
 import type { z } from 'zod'
@@ -39,7 +39,7 @@ export interface Operation {
   description: string
   /** Tiers that may call it; undefined where no key is needed. */
   tiers: readonly string[] | undefined
-  /** `key` unless told. */
+  /** `key` by default. */
   access?: Access
   params?: z.ZodObject
   query?: z.ZodObject
@@ -64,7 +64,7 @@ export interface Reply {
   /** Name among the document's schemas. */
   name?: string
   schema?: z.ZodType
-  /** Media type; JSON unless told. */
+  /** Media type; JSON by default. */
   type?: string
   /** Lines of NDJSON instead of one JSON text. */
   isStream?: boolean
@@ -99,7 +99,7 @@ export const patch = method('patch')
 /** Name, method, path and group of a DELETE. */
 export const remove = method('delete')
 
-/** A JSON answer whose example stands in examples.ts. */
+/** A JSON answer whose example is in examples.ts. */
 export const json = (name: string, schema: z.ZodType, description: string, status: 200 | 201 = 200): Reply => ({
   status,
   name,

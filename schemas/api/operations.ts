@@ -1,7 +1,7 @@
 /**
  * The operations of the API: those of market data, and the lists of the other areas.
  *
- * Pure. What a schema cannot say is in schemas/api/DECISIONS.md. Request and reply schemas are those that
+ * What a schema cannot say is in schemas/api/DECISIONS.md. Request and reply schemas are those that
  * the routes parse with and that tests hold answers against; the API's description is made of this list and
  * of nothing else. Invariant: one entry per operation; a contract test holds it against the routes.
  */

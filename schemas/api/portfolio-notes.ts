@@ -1,7 +1,7 @@
 /**
  * What each parameter and body member of portfolios and inventories means, for the API's description.
  *
- * Pure. Joined with all others by member-notes.ts.
+ * Joined with all others by member-notes.ts.
  */
 
 /** By parameter or member name. */

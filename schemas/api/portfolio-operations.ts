@@ -1,7 +1,7 @@
 /**
  * The operations of portfolios.
  *
- * Pure. Rules: DECISIONS.md, "Portfolios and inventories" and "Valuation".
+ * Rules: DECISIONS.md, "Portfolios and inventories" and "Valuation".
  */
 
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * What portfolios are worth: valuation now, by day, and what the ledger has earned.
  *
- * Pure. Rules: DECISIONS.md, "Valuation". Invariant: what has no price is null and counted, never zero.
+ * Rules: DECISIONS.md, "Valuation". Invariant: what has no price is null and counted, never zero.
  */
 import { z } from 'zod'
 import { parseInstant } from '../values/instant.ts'

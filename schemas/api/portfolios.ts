@@ -1,7 +1,7 @@
 /**
  * Portfolios: bodies, parameters and answers of portfolios, entries and transactions.
  *
- * Pure. Rules: DECISIONS.md, "Portfolios and inventories". Invariant: amounts are hundredths of the transaction's own currency; a member
+ * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: amounts are hundredths of the transaction's own currency; a member
  * that may be null in a change is set to null by it, any other null is left out.
  */
 import { z } from 'zod'
@@ -71,7 +71,7 @@ export const entryBody = z.strictObject({ ...itemMembers, quantity }).refine(nam
 const sticker = z.strictObject({ name: z.string(), slot: z.int(), wear: z.number().nullable() })
 const charm = z.strictObject({ name: z.string(), pattern_id: z.int().nullable() })
 
-/** What is known of one asset; null where the platform does not tell. */
+/** What is known of one asset; null where the platform does not say. */
 export const assetMembers = {
   float_value: z.number().nullable(),
   paint_seed: z.int().nullable(),

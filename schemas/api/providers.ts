@@ -1,7 +1,7 @@
 /**
  * GET /providers and GET /fx: parameters and answers.
  *
- * Pure. Rules: DECISIONS.md, "Provider health". Invariant: rates are units of a currency per US
+ * Rules: DECISIONS.md, "Provider health". Invariant: rates are units of a currency per US
  * dollar, with all digits of their source.
  */
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * What the parameters of a query string and the members of a body are made of.
  *
- * Pure. A parameter arrives as a text, or as an array of texts when it was repeated; each schema here
+ * A parameter arrives as a text, or as an array of texts when it was repeated; each schema here
  * turns that into its value. Invariant: a single-valued parameter that came twice is a violation
  * (services/api/violations.ts names it), and so is a NUL in a text. Every violation that zod cannot
  * name itself carries its type and ctx in `params`.
@@ -11,7 +11,7 @@ import { parseInstant } from '../values/instant.ts'
 import { PHASES } from '../values/phase.ts'
 import type { ViolationType } from './error.ts'
 
-/** What a custom check tells about its violation. */
+/** What a custom check reports about its violation. */
 export interface ViolationParams {
   type: ViolationType
   ctx?: Record<string, unknown>
@@ -118,7 +118,7 @@ export const time = () =>
       violates('datetime_parsing', 'Input should be YYYY-MM-DD, YYYY-MM-DDThh:mm:ss or an ISO 8601 time'),
     )
 
-/** What amounts are told in where no currency is asked for. */
+/** The currency of amounts where none is asked for. */
 export const DEFAULT_CURRENCY = 'USD'
 
 /** A currency code that the FX table lists. */

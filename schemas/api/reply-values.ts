@@ -1,7 +1,7 @@
 /**
  * What the members of answers are made of: amounts, instants, pagination.
  *
- * Pure. Rules: DECISIONS.md, "Conventions" and "Amounts and rates". Invariant: an answer's schema is
+ * Rules: DECISIONS.md, "Conventions" and "Amounts and rates". Invariant: an answer's schema is
  * strict, so a member that it does not name fails the contract test.
  */
 import { z } from 'zod'

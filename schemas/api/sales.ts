@@ -1,8 +1,8 @@
 /**
  * GET /sales: parameters and answer.
  *
- * Pure. Rules: DECISIONS.md, "History and sales". Invariant: newest first; null stands for what a
- * provider does not tell, an empty list for none.
+ * Rules: DECISIONS.md, "History and sales". Invariant: newest first; null is what a
+ * provider does not report, an empty list is none.
  */
 import { z } from 'zod'
 import { currency, decimal, integer, itemSelector, providerKey, repeated, text, violates } from './query-values.ts'

@@ -1,14 +1,14 @@
 /**
- * What may be repeated of an input in the violation that tells of it.
+ * What may be repeated of an input in the violation that reports it.
  *
- * Pure. Errors are logged and passed around by clients, so nothing that opens a door is repeated: keys, tokens and
+ * Errors are logged and passed around by clients, so nothing that opens a door is repeated: keys, tokens and
  * secrets of this platform are cut out, wherever a client has put them by mistake. Invariant: anything else stays as it was
- * sent, except what is nested beyond reason, which would overflow the stack of whoever writes it out.
+ * sent, except what is nested beyond reason, which would overflow the stack of its serializer.
  */
 
 const DEPTH_MAX = 64
 const TOO_DEEP = '(nested too deeply to be shown)'
-/** Each run of letters is looked at once, so that no text takes long. */
+/** Each run of letters is scanned once, so that no text takes long. */
 const SECRETS = /(sk_live_(root|child)|whsec|refresh|code|verify)_[\w-]{20,}|(?<![\w-])eyJ[\w-]+\.[\w-]+\.[\w-]*/g
 
 /** An input without what must not be repeated. */

@@ -1,7 +1,7 @@
 /**
  * The operations of sign-in, sessions, addresses and the linked platform account.
  *
- * Pure. They lie beside the specification's table; what they need to be configured with is told by their 404.
+ * They are beside the specification's table; their 404 names what they need to be configured with.
  */
 import { ALL, get, json, type Operation, post, remove } from './operation.ts'
 import {

@@ -1,7 +1,7 @@
 /**
  * The routes of sign-in, sessions, addresses and the linked platform account: parameters, bodies and answers.
  *
- * Pure. Rules: DECISIONS.md, "Keys and sessions"; the token answers name their members as RFC 6749 (5.1).
+ * Rules: DECISIONS.md, "Keys and sessions"; the token answers name their members as RFC 6749 (5.1).
  */
 import { z } from 'zod'
 import { text, violates } from './query-values.ts'
@@ -13,7 +13,7 @@ const ADDRESS_MAX = 254
 /** One @ with something on both sides, and a domain that is not an address; the mail proves the rest. */
 const ADDRESS_FORM = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])$/
 
-/** Query with which a browser comes back; what else stands there is the provider's. */
+/** Query with which a browser comes back; its other members are the provider's. */
 export const callbackQuery = z.object({ state: text(STATE_MAX) })
 
 /** Body of POST /account/session. */

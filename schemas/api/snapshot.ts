@@ -1,7 +1,7 @@
 /**
  * POST /prices and POST /bids: the parameters of a bulk snapshot.
  *
- * Pure. Rules: DECISIONS.md, "Bulk snapshots". The answer is one entry of schemas/api/listing.ts a
+ * Rules: DECISIONS.md, "Bulk snapshots". The answer is one entry of schemas/api/listing.ts a
  * line, and no JSON as a whole.
  */
 import { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * Example answers of webhooks, for the API's description.
  *
- * Pure. Names are those of the description's schemas; the secret was never one.
+ * Names are those of the description's schemas; the secret was never one.
  */
 
 const ENDPOINT_ID = '0195a3c2-6b1e-7c40-9d2e-5f0a1b2c3d4e'

@@ -1,7 +1,7 @@
 /**
  * The operations of webhooks, for the API's description.
  *
- * Pure. Rules: DECISIONS.md, "Webhooks".
+ * Rules: DECISIONS.md, "Webhooks".
  */
 import { get, json, type Operation, patch, post, QUANT, remove } from './operation.ts'
 import {

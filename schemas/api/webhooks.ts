@@ -1,7 +1,7 @@
 /**
  * Webhook destinations and deliveries: bodies, queries and answers, and the event that is sent.
  *
- * Pure. Rules: DECISIONS.md, "Webhooks". Invariant: the signing secret stands in the answers of creation and rotation
+ * Rules: DECISIONS.md, "Webhooks". Invariant: the signing secret is in the answers of creation and rotation
  * alone.
  */
 import { z } from 'zod'
@@ -24,7 +24,7 @@ export const ALERT_TRIGGERED = 'alert.triggered'
 const LABEL_MAX = 100
 const URL_MAX = 2_000
 
-/** Tells of a URL that leads where no webhook may go. */
+/** Reports a URL that leads where no webhook may go. */
 export type RefusesUrl = (url: URL) => boolean
 
 /** A URL of HTTP or HTTPS without user info, whose host spells out no forbidden address. */
@@ -49,7 +49,7 @@ export const hasChat = (url: string): boolean => !!(URL.canParse(url) && new URL
 
 const CHAT_MISSING = violates('value_error', 'The URL of a telegram destination must have a chat_id parameter')
 
-/** What is wrong with the URL of a telegram destination, at its place. */
+/** What is wrong with the URL of a telegram destination, at its member. */
 export const chatMissing = { ...CHAT_MISSING, path: ['url'] }
 
 /** Body of POST /account/webhooks. */

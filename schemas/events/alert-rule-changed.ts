@@ -2,7 +2,7 @@
  * An alert rule as its owner's last change left it (accounts.alert-rules, compacted).
  *
  * Key: the alert's id; a tombstone removes it. The partition is the item's (`partitionOf(item_id)`), as that of
- * market.book-changes is, so that whoever reads an item's changes reads its rules. Invariant: `version` grows
+ * market.book-changes is, so that the owner of an item's changes reads its rules. Invariant: `version` grows
  * with every change of an alert, and an alert's item never changes, so its records stay in one partition.
  */
 import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'

@@ -1,13 +1,13 @@
 /**
  * The condition of an alert held (alerts.triggered, keyed by alert id).
  *
- * Names the version of the rule that it saw. A crash or a replay may tell it twice: accounts applies it at most
+ * Names the version of the rule that it saw. A crash or a replay may publish it twice: accounts applies it at most
  * once, and never to a later version. Invariant: amounts are those at which the condition was decided.
  */
 import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
 import { type AvroType, defineEvent, optional } from './event.ts'
 
-/** What made the condition be looked at: a change of the book, a change of the rule, or new exchange rates. */
+/** What made the condition be evaluated: a change of the book, a change of the rule, or new exchange rates. */
 export type TriggerCause = 'book' | 'rule' | 'rates'
 
 /** The condition of an alert held. */

@@ -3,7 +3,7 @@
  *
  * Prices come in the provider's currency and, at the refresh's own rate, in micro-dollars, so that
  * every consumer derives the same numbers on every replay. Invariant: `source_*` names the record
- * of the input that caused the change and its place in the refresh, so a repeat can be told.
+ * of the input that caused the change and its index in the refresh, so a repeat can be recognized.
  */
 import { type AvroType, defineEvent, optional } from './event.ts'
 
@@ -74,7 +74,7 @@ export interface RefreshMarked {
   source_offset: number
 }
 
-/** All changes of a refresh stand before this record in its partition. */
+/** All changes of a refresh come before this record in its partition. */
 export const refreshMarked = defineEvent<RefreshMarked>(
   'RefreshMarked',
   1,

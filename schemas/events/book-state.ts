@@ -41,7 +41,7 @@ export interface BookRefreshStored {
   applied_at: number | null
 }
 
-/** When the last applied refresh was observed, as far as a record tells. */
+/** When the last applied refresh was observed, as far as a record has it. */
 export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: BookRefreshStored): number | null =>
   applied_at ?? (refresh_id === null || suspect !== null ? null : observed_at)
 

@@ -2,7 +2,7 @@
  * What ingest writes to market.day-closes: a provider's daily close of a name, from a history file.
  *
  * Such history is no refresh: it comes years late, while the provider may be live, and the book would refuse it as
- * stale. So it has a topic of its own, which the owners of daily tables read. Invariant: a close tells the one before it in
+ * stale. So it has a topic of its own, which the owners of daily tables read. Invariant: a close holds the one before it in
  * its file, so that each record can be folded by itself, in any order and any number of times.
  */
 import { defineEvent, optional } from './event.ts'
@@ -19,12 +19,12 @@ export interface DayClosed {
   currency: string
   /** Units of `currency` per US dollar that ingest knew. */
   usd_rate: string
-  /** Null where the file does not tell. */
+  /** Null where the file has none. */
   listings: number | null
   /** The file's close before this one; null for the first. */
   previous_price: number | null
   previous_listings: number | null
-  /** The file tells nothing of later days: the close is not carried on. */
+  /** The file has no later day: the close is not carried on. */
   is_last: boolean
 }
 

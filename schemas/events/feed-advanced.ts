@@ -14,7 +14,7 @@ export type FeedSide = 'ask' | 'bid' | 'sale'
 export interface FeedAdvanced {
   side: FeedSide
   provider: string
-  /** The time of its last refresh that stands whole in the log. */
+  /** The time of its last refresh that is whole in the log. */
   observed_at: number
 }
 

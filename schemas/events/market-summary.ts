@@ -2,9 +2,9 @@
  * What `market-summary` writes to market.summaries: the figures of each item, and that a summary is whole.
  *
  * The topic is compacted: an item whose figures stay the same is not written again, and MarketSummarised, written after
- * the items of its moment, says that all of them stand before it. Scores are unrounded; amounts are micro-dollars.
- * What depends on other items (rank, indexes) is derived by whoever builds a view. Invariant: the figures follow
- * from the log and the moment that the summary speaks of.
+ * the items of its moment, says that all of them come before it. Scores are unrounded; amounts are micro-dollars.
+ * What depends on other items (rank, indexes) is derived where a view is built. Invariant: the figures follow
+ * from the log and the moment of the summary.
  */
 import { defineEvent, optional } from './event.ts'
 
@@ -53,9 +53,9 @@ export const itemSummarised = defineEvent<ItemSummarised>('ItemSummarised', 1, '
   external_score: optional('double'),
 })
 
-/** All items of a moment stand before this record. */
+/** All items of a moment come before this record. */
 export interface MarketSummarised {
-  /** The moment that the figures speak of: an input of the summary, as the time of an observation is of a refresh. */
+  /** The moment of the figures: an input of the summary, as the time of an observation is of a refresh. */
   as_of: number
   /** Items with figures, and how many of them differ from the summary before. */
   items: number

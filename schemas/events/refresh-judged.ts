@@ -1,5 +1,5 @@
 /**
- * What `book` says of each refresh as a whole: its verdict to market.refreshes, and the reason to
+ * The verdict of `book` on each refresh as a whole: to market.refreshes, and the reason to
  * market.quarantine where the refresh was held back.
  *
  * Totals describe the provider's book after the verdict, so provider health needs no scan of it.
@@ -20,7 +20,7 @@ export interface RefreshJudged {
   side: Side
   provider: string
   refresh_id: string | null
-  /** Of what failed in the future: when the log took it. */
+  /** Of a refresh that failed with a time of the future: its append time. */
   observed_at: number
   verdict: Verdict
   reason: string | null
@@ -67,7 +67,7 @@ export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 1, 'A r
   total_value_usd: 'long',
 })
 
-/** A refresh that looks wrong as a whole; its records still stand in the input at the named offsets. */
+/** A refresh that looks wrong as a whole; its records are still in the input at the named offsets. */
 export interface RefreshQuarantined {
   side: Side
   provider: string

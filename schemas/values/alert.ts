@@ -13,7 +13,7 @@ export const ALERT_KINDS = ['price_below', 'price_above', 'spread_exceeds'] as c
 /** What an alert watches. */
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
-/** The best prices of an item over all providers, in micro-dollars; undefined where nobody quotes. */
+/** The best prices of an item over all providers, in micro-dollars; undefined where there is no quote. */
 export interface BestPrices {
   ask: number | undefined
   bid: number | undefined

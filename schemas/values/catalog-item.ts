@@ -7,7 +7,7 @@
  */
 import type { Phase } from './phase.ts'
 
-/** One item of the catalog; null stands for what neither source nor name tells. */
+/** One item of the catalog; null is what neither source nor name gives. */
 export interface CatalogItem {
   item_id: number
   market_hash_name: string
@@ -19,7 +19,7 @@ export interface CatalogItem {
   item_subtype: string | null
   /** The kind of a weapon, such as `Assault Rifle` or `Knife`; null for all else. */
   weapon_type: string | null
-  /** The model of a weapon, such as `AK-47`; what stands before the first bar of other names. */
+  /** The model of a weapon, such as `AK-47`; what comes before the first bar of other names. */
   base_name: string | null
   skin_name: string | null
   wear_name: string | null

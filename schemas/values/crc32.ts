@@ -1,7 +1,7 @@
 /**
- * Joins the CRC-32 of two texts into that of both, without looking at the texts.
+ * Joins the CRC-32 of two texts into that of both, without reading the texts.
  *
- * Pure. Source: zlib's crc32_combine. A CRC is the rest of a division by a polynomial over GF(2), so appending n
+ * Source: zlib's crc32_combine. A CRC is the rest of a division by a polynomial over GF(2), so appending n
  * bytes multiplies the first rest by x^(8n) before the second is added. Polynomials are reflected: bit 31 is x^0.
  */
 

@@ -1,8 +1,8 @@
 /**
  * A catalog item's identity outside the platform: its name and phase.
  *
- * Reads and writes nothing. All phases of a finish share the name; the entry without a phase stands
- * for the finish as a whole.
+ * Reads and writes nothing. All phases of a finish share the name; the entry without a phase is
+ * the finish as a whole.
  */
 
 /** One text for a name and phase, to key a map by. */

@@ -1,8 +1,8 @@
 /**
  * Names as history files write them: a phase at the end of the name, blanks by chance.
  *
- * Pure. `★ Bayonet | Doppler (Factory New) Phase2` is the finish `★ Bayonet | Doppler (Factory New)` in `Phase 2`. Invariant:
- * what is not a known phase stays part of the name, so that a name which the catalog lacks is told as it came.
+ * `★ Bayonet | Doppler (Factory New) Phase2` is the finish `★ Bayonet | Doppler (Factory New)` in `Phase 2`. Invariant:
+ * what is not a known phase stays part of the name, so that a name which the catalog lacks is reported as it came.
  */
 import { nameKey } from './item-name.ts'
 import { PHASES, type Phase } from './phase.ts'

@@ -1,5 +1,5 @@
 /**
- * Money: integers everywhere, and the one place where an amount changes its currency.
+ * Money: integers everywhere, and the only file where an amount changes its currency.
  *
  * Reads and writes nothing. Amounts of a currency are hundredths ("minor units", whatever the
  * currency); stored USD amounts are integer micro-dollars. Invariant: every result is the exact

@@ -1,14 +1,14 @@
 /**
  * The rows of an arbitrage snapshot as columns of bytes, best net profit first.
  *
- * Pure. A row is an ask of one provider and a bid of another for the same item. Columns of fixed width let a reader
+ * A row is an ask of one provider and a bid of another for the same item. Columns of fixed width let a reader
  * filter hundreds of thousands of rows in a millisecond without making an object of any. Invariant: encoding and
  * decoding keep every number; numbers are little-endian, as every machine that this runs on has them.
  */
 import type { Instant } from '../values/instant.ts'
 import type { MicroUsd } from '../values/money.ts'
 
-/** The columns; a row is one place in all of them. */
+/** The columns; a row is one index in all of them. */
 export interface ArbitrageColumns {
   readonly rows: number
   readonly buyMicroUsd: Float64Array

@@ -1,7 +1,7 @@
 /**
  * Candles of the composite best ask, made from what each provider's own asks did in each bucket.
  *
- * Pure. A provider's changes are in time order, those of different providers are not, so the stored
+ * A provider's changes are in time order, those of different providers are not, so the stored
  * unit is the part: one provider's asks for one item in one bucket. Candles are composed of parts when
  * they are read, and come out the same in whatever order the providers reached the log. Formulas:
  * DECISIONS.md, "Candle prices". Invariant: l <= o, c <= h. Amounts are micro-dollars.
@@ -21,11 +21,11 @@ export type CandleInterval = keyof typeof CANDLE_INTERVALS
 
 /** A provider's ask at an edge of a bucket. */
 export interface EdgeAsk {
-  /** Whether an ask stood at that edge. */
+  /** Whether an ask was listed at that edge. */
   standing: boolean
-  /** The ask; where none stood, the nearest inside the bucket: the first one, or the last one. */
+  /** The ask; where none was listed, the nearest inside the bucket: the first one, or the last one. */
   micro: MicroUsd
-  /** Listings of the standing ask, else 0. */
+  /** Listings of that ask, else 0. */
   quantity: number
   /** When the provider's first, or last, change in the bucket happened. */
   at: Instant
@@ -38,7 +38,7 @@ export interface CandlePart {
   provider: string
   opening: EdgeAsk
   closing: EdgeAsk
-  /** Lowest and highest ask that stood at any moment of the bucket, the one at its start included. */
+  /** Lowest and highest ask that was listed at any moment of the bucket, the one at its start included. */
   low: MicroUsd
   high: MicroUsd
   /** Sum of the falls of the listing count; a withdrawal is a fall to zero. */
@@ -78,7 +78,7 @@ export interface Candle {
   providers: { o: string; h: string; l: string; c: string }
 }
 
-/** The composite that stood last before a window, and the listings standing at its start. */
+/** The last composite before a window, and the listings at its start. */
 export interface Composite {
   micro: MicroUsd
   provider: string
@@ -103,7 +103,7 @@ export interface CandleWindow {
   intervalMs: number
 }
 
-/** The candles of a window, oldest first, and what stood before the first. */
+/** The candles of a window, oldest first, and the composite before the first. */
 export interface ComposedCandles {
   opening: Composite | undefined
   candles: Candle[]
@@ -172,7 +172,7 @@ export function joinTables(tables: readonly PartTable[]): PartTable {
 /** Each provider's last ask so far, by its number; `known` is 1 where there is one. */
 type Carried = EdgeTable & Readonly<Record<'known', Float64Array>>
 
-/** What a composition looks at. Providers have numbers in the order of their keys. */
+/** What is composed. Providers have numbers in the order of their keys. */
 interface Composition {
   parts: PartTable
   names: readonly string[]
@@ -205,7 +205,7 @@ export function composeCandles(sources: CandleSources, window: CandleWindow): Co
   for (let row = 0; row < bucket.length; row++) {
     const start = bucket[row] as number
     if (start < window.start || start >= window.end) continue
-    // Rows of a bucket mostly stand side by side.
+    // Rows of a bucket are mostly neighbours.
     if (start !== last) {
       ;[last, inBucket] = [start, byBucket.get(start) ?? []]
       byBucket.set(start, inBucket)
@@ -216,7 +216,7 @@ export function composeCandles(sources: CandleSources, window: CandleWindow): Co
   const candles = buckets.map(([start, rows]) => {
     const candle = composeBucket(start, rows, composition)
     for (const row of rows) carry(carried, numbers[row] as number, closing, row)
-    candle.q = standingQuantity(carried)
+    candle.q = listedQuantity(carried)
     return candle
   })
   return { opening, candles }
@@ -262,7 +262,7 @@ function openComposition({ parts, standing }: CandleSources, start: Instant): Co
 
 /**
  * Every provider's ask at the window's start: from its last part before, else from the opening of its
- * first part after, else from its newest ask, which then stands since before the window.
+ * first part after, else from its newest ask, which then is listed since before the window.
  */
 function carryEdges({ parts, names, numbers, carried }: Composition, start: Instant): void {
   const before = new Int32Array(names.length).fill(-1)
@@ -278,7 +278,7 @@ function carryEdges({ parts, names, numbers, carried }: Composition, start: Inst
   for (const [number, row] of after.entries()) {
     if (row < 0) continue
     carry(carried, number, opening, row)
-    // Where none stood, its price is one of later: what the newest ask before the window told is over.
+    // Where none was listed, its price is a later one: the newest ask before the window was withdrawn.
     carried.known[number] = opening.standing[row] as number
   }
   for (const [number, row] of before.entries()) if (row >= 0) carry(carried, number, closing, row)
@@ -295,13 +295,13 @@ function carry(carried: Carried, number: number, edge: EdgeTable, row: number): 
 /** Its quantity is still open. */
 function composeBucket(bucket: Instant, rows: readonly number[], composition: Composition): Candle {
   const { parts, names, numbers } = composition
-  const still = stillStanding(rows, composition)
-  const lows = new Float64Array(still.length + rows.length)
+  const unchanged = unchangedProviders(rows, composition)
+  const lows = new Float64Array(unchanged.length + rows.length)
   let [v, seen] = [0, 0]
-  const [standing, low, high] = [new Lowest(), new Lowest(), new Lowest()]
-  for (const number of still) {
+  const [lowestUnchanged, low, high] = [new Lowest(), new Lowest(), new Lowest()]
+  for (const number of unchanged) {
     const micro = composition.carried.micro[number] as number
-    standing.see(number, micro)
+    lowestUnchanged.see(number, micro)
     low.see(number, micro)
     high.see(number, -micro)
     lows[seen++] = micro
@@ -312,8 +312,8 @@ function composeBucket(bucket: Instant, rows: readonly number[], composition: Co
     lows[seen++] = parts.low[row] as number
     v += parts.falls[row] as number
   }
-  const o = edgeAsk(parts.opening, Math.min, { rows, numbers, still: standing })
-  const c = edgeAsk(parts.closing, Math.max, { rows, numbers, still: standing })
+  const o = edgeAsk(parts.opening, Math.min, { rows, numbers, unchanged: lowestUnchanged })
+  const c = edgeAsk(parts.closing, Math.max, { rows, numbers, unchanged: lowestUnchanged })
   const capped = Math.min(-high.micro, highCap(lows))
   const key = ({ by }: Lowest): string => names[by] as string
   return {
@@ -328,25 +328,25 @@ function composeBucket(bucket: Instant, rows: readonly number[], composition: Co
   }
 }
 
-/** The providers whose asks stand through a bucket without a change. */
-function stillStanding(rows: readonly number[], { names, numbers, carried }: Composition): number[] {
+/** The providers whose asks are listed through a bucket without a change. */
+function unchangedProviders(rows: readonly number[], { names, numbers, carried }: Composition): number[] {
   const moved = new Uint8Array(names.length)
   for (const row of rows) moved[numbers[row] as number] = 1
-  const still: number[] = []
+  const unchanged: number[] = []
   for (let number = 0; number < names.length; number++) {
-    if (carried.standing[number] === 1 && moved[number] === 0) still.push(number)
+    if (carried.standing[number] === 1 && moved[number] === 0) unchanged.push(number)
   }
-  return still
+  return unchanged
 }
 
-/** The lowest ask at an edge of a bucket; where none stands, of the moment nearest to that edge (the first, or the last). */
+/** The lowest ask at an edge of a bucket; where none is listed, of the moment nearest to that edge (the first, or the last). */
 function edgeAsk(
   { standing, micro, at }: EdgeTable,
   nearest: (a: number, b: number) => number,
-  { rows, numbers, still }: { rows: readonly number[]; numbers: Uint16Array; still: Lowest },
+  { rows, numbers, unchanged }: { rows: readonly number[]; numbers: Uint16Array; unchanged: Lowest },
 ): Lowest {
   const lowest = new Lowest()
-  lowest.see(still.by, still.micro)
+  lowest.see(unchanged.by, unchanged.micro)
   for (const row of rows) if (standing[row] === 1) lowest.see(numbers[row] as number, micro[row] as number)
   if (lowest.by >= 0) return lowest
   const moment = rows.reduce((found, row) => nearest(found, at[row] as number), at[rows[0] as number] as number)
@@ -354,21 +354,21 @@ function edgeAsk(
   return lowest
 }
 
-/** The lowest ask that stands; where none does, of the moment at which the last one went. */
+/** The lowest listed ask; where there is none, of the moment at which the last one went. */
 function compositeOf({ names, carried }: Composition): Composite | undefined {
   const { known, standing, micro, at } = carried
   const numbers = [...names.keys()].filter(number => known[number] === 1)
   if (numbers.length === 0) return undefined
-  const standingOnes = numbers.filter(number => standing[number] === 1)
+  const listed = numbers.filter(number => standing[number] === 1)
   const moment = Math.max(...numbers.map(number => at[number] as number))
   const lowest = new Lowest()
-  for (const number of standingOnes.length > 0 ? standingOnes : numbers.filter(number => at[number] === moment)) {
+  for (const number of listed.length > 0 ? listed : numbers.filter(number => at[number] === moment)) {
     lowest.see(number, micro[number] as number)
   }
-  return { micro: lowest.micro, provider: names[lowest.by] as string, quantity: standingQuantity(carried) }
+  return { micro: lowest.micro, provider: names[lowest.by] as string, quantity: listedQuantity(carried) }
 }
 
-function standingQuantity({ standing, quantity }: Carried): number {
+function listedQuantity({ standing, quantity }: Carried): number {
   let sum = 0
   for (let number = 0; number < standing.length; number++) {
     if (standing[number] === 1) sum += quantity[number] as number

@@ -1,7 +1,7 @@
 /**
  * The Redis view of the exchange rates in force.
  *
- * Pure. One JSON text, beside the offset that it reflects. Rates are decimal text with all the digits
+ * One JSON text, beside the offset that it reflects. Rates are decimal text with all the digits
  * of their source; read them with parseRate. Sole writer: streams/fx.
  */
 import type { Instant } from '../values/instant.ts'

@@ -1,8 +1,8 @@
 /**
  * The figures of an item as answers show them, and the market's indexes made of them.
  *
- * Pure. Amounts are dollar texts with two decimals, halves up; the sum of scores is rounded once (DECISIONS.md,
- * "Liquidity"). Invariant: what is not known is null; nothing is a number that stands for nothing.
+ * Amounts are dollar texts with two decimals, halves up; the sum of scores is rounded once (DECISIONS.md,
+ * "Liquidity"). Invariant: what is not known is null; no number means "none".
  */
 import type { ItemSummarised } from '../events/market-summary.ts'
 import type { CatalogItem } from '../values/catalog-item.ts'

@@ -50,7 +50,7 @@ export const listingKey = (partition: number, generation: number, side: Side, pr
 /** Key of the counter that names generations, so that none is used twice. */
 export const generationsKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:generations`
 
-/** Key of the lease of a rebuild: while it stands, rows of generations above the head's are somebody's work. */
+/** Key of the lease of a rebuild: while it is held, rows of generations above the head's belong to that rebuild. */
 export const rebuildKey = (partition: number, prefix = ''): string => `${prefix}rebuild:{live:${partition}}`
 
 /** The generation that a key of a partition belongs to; undefined for the head and the counter. */

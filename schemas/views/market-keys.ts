@@ -1,8 +1,8 @@
 /**
- * The Redis keys of the market analytics views, and what their heads say.
+ * The Redis keys of the market analytics views, and what their heads hold.
  *
- * Pure. Two views: the arbitrage snapshot and the market summary. Each is some immutable values named by version,
- * and a head that names the version to read; a replaced version stays for a time, so that whoever has read the
+ * Two views: the arbitrage snapshot and the market summary. Each is some immutable values named by version,
+ * and a head that names the version to read; a replaced version stays for a time, so that a reader that has read the
  * head finds what it names. All keys share one hash tag. Sole writer: streams/market-summary.
  */
 import type { Instant } from '../values/instant.ts'
@@ -14,7 +14,7 @@ export interface ExcludedQuotes {
   quarantined: number
 }
 
-/** What the head of the arbitrage snapshot says. */
+/** What the head of the arbitrage snapshot holds. */
 export interface ArbitrageHead {
   version: string
   /** The moment that ages and health were judged at. */
@@ -44,10 +44,10 @@ export interface MarketIndex {
   groups: IndexGroup[]
 }
 
-/** What the head of the market summary says. */
+/** What the head of the market summary holds. */
 export interface SummaryHead {
   version: string
-  /** The moment that the summary speaks of. */
+  /** The moment of the summary. */
   as_of: Instant
   rows: number
   /** The rows' JSON texts, joined by commas: as they are, and as raw deflate that ends in a full flush. */
@@ -76,7 +76,7 @@ export const summaryHeadKey = (prefix = ''): string => `${prefix}{market}:summar
 export const summaryChunkKey = (version: string, chunk: number, prefix = ''): string =>
   `${prefix}{market}:summary:${version}:${chunk}`
 
-/** Key of the item ids and the end of each one's row in the text, as 32-bit numbers in turn. */
+/** Key of the item ids and the end of each one's row in the text, as alternating 32-bit numbers. */
 export const summaryOffsetsKey = (version: string, prefix = ''): string =>
   `${prefix}{market}:summary:${version}:offsets`
 

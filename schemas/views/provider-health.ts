@@ -1,7 +1,7 @@
 /**
  * The Redis view of provider health: what each provider's refreshes came to, and its totals.
  *
- * Pure. One hash, provider → JSON of {@link StoredHealth}, beside the offset that it reflects.
+ * One hash, provider → JSON of {@link StoredHealth}, beside the offset that it reflects.
  * Whether a provider is up is decided by the reader, who knows the time and the refresh interval
  * (DECISIONS.md, "Provider health"). Sole writer: streams/provider-health.
  */
@@ -47,7 +47,7 @@ const FAILURES_UNTIL_DOWN = 3
 
 /**
  * Whether a provider is down at a time: no refresh has completed within three of its intervals (at least 15 minutes),
- * or the last three failed (DECISIONS.md, "Provider health"); one that was never heard of is down.
+ * or the last three failed (DECISIONS.md, "Provider health"); one that was never checked is down.
  */
 export function isDown(refreshIntervalMs: number, health: ProviderHealth | undefined, now: Instant): boolean {
   if (!health || health.last_completed_at === null) return true

@@ -1,14 +1,14 @@
 /**
  * The Redis view that bulk snapshots are streamed from: segments, and the manifests that name them.
  *
- * Pure. A segment holds the NDJSON lines of one provider, side and partition as raw deflate in blocks, each block
- * ended by a full flush, so that segments stand in a row as one deflate stream and a block inflates by
+ * A segment holds the NDJSON lines of one provider, side and partition as raw deflate in blocks, each block
+ * ended by a full flush, so that concatenated segments are one deflate stream and a block inflates by
  * itself. Segments never change; a manifest names those of one moment of its partition's live table. All
  * keys share the partition's hash tag with that table. Sole writer: streams/live-view.
  */
 import type { Side } from '../events/book-changed.ts'
 
-/** What a manifest says of one provider's segment. */
+/** What a manifest holds of one provider's segment. */
 export interface SegmentEntry {
   /** Part of the segment's key; no two builds of a partition share one. */
   version: number
@@ -27,7 +27,7 @@ export interface SnapshotManifest {
   generation: number
   /** The moment that the segments reflect: the head's `next` when the rows were read. */
   next: number
-  /** Stands for what lines are made of besides rows: another one makes all segments out of date. */
+  /** A hash of what lines are made of besides rows: another one makes all segments out of date. */
   form: string
   ask: Record<string, SegmentEntry>
   bid: Record<string, SegmentEntry>

@@ -1,7 +1,7 @@
 /**
  * What the stores can hold: item ids and times that their columns have room for.
  *
- * Pure. Every sink asks before it takes a record, so that a poisoned one becomes a dead letter and
+ * Every sink asks before it takes a record, so that an unstorable one becomes a dead letter and
  * never a write that fails for ever.
  */
 import type { Instant } from '../values/instant.ts'

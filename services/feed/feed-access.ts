@@ -8,8 +8,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { bearerOf, type Credential, type KeyAnswer, type KeyDirectory } from '#infra/postgres/key-directory.ts'
 import { hashOfKey } from '#infra/postgres/key-text.ts'
-import type { HeldPlaces, Place } from '#infra/redis/held-places.ts'
 import type { IssuedToken, OneTimeTokens } from '#infra/redis/one-time-tokens.ts'
+import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { Refusal, tooMany, unavailable } from './refusal.ts'
 import type { FeedLimits } from './request-limits.ts'
@@ -21,7 +21,7 @@ export interface FeedAccess {
   tokens: OneTimeTokens
   /** Streams that a tier may hold at once; 0: none at all. */
   connectionsOf(credential: Credential): number
-  places: Pick<HeldPlaces, 'take'>
+  places: Pick<StreamLeases, 'take'>
   limits: FeedLimits
   /** Hears of every accepted key. */
   noteUse(keyId: string): void
@@ -76,7 +76,7 @@ export async function callerOf(
 }
 
 /** One of the connections that a key may hold; throws the refusal. */
-export async function placeOf({ credential }: Caller, access: FeedAccess): Promise<Place> {
+export async function placeOf({ credential }: Caller, access: FeedAccess): Promise<StreamLease> {
   const max = access.connectionsOf(credential)
   const place = await access.places.take(credential.keyId, max).catch(error => {
     access.log.warn({ err: error }, 'a connection cannot be counted')

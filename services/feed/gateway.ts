@@ -9,7 +9,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as breathe } from 'node:timers/promises'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
-import type { Place } from '#infra/redis/held-places.ts'
+import type { StreamLease } from '#infra/redis/stream-leases.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
@@ -30,7 +30,7 @@ export interface AdmittedRequest {
   keyId: string
   /** Judges the key that let the request in again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>
-  place: Place
+  place: StreamLease
   requestId: string
   /** What comes before the live stream, where anything does. */
   begin?: Begin | undefined
@@ -72,7 +72,7 @@ interface Subscriber extends Subscription {
   isResuming: boolean
   keyId: string
   recheck: AdmittedRequest['recheck']
-  place: Place
+  place: StreamLease
   requestId: string
 }
 

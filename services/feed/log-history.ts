@@ -44,7 +44,7 @@ const BOUNDS_KEPT_MS = 1_000
 export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): LogHistory {
   const topic = kafka.topicName('bookChanges')
   const shared = openSharedReader(() =>
-    openRangeReader(kafka, [topic], { patienceMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
+    openRangeReader(kafka, [topic], { connectLimitMs: CONNECT_LIMIT_MS, fetchBytes: FETCH_BYTES }),
   )
   const bounds = openBounds(shared, topic)
   return {

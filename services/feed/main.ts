@@ -12,10 +12,10 @@ import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
-import { openHeldPlaces } from '#infra/redis/held-places.ts'
 import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
+import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
@@ -58,7 +58,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const keys = openKeyDirectory(database)
   const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
-  const places = openHeldPlaces(redis, { prefix: config.namespace, name: 'feed' })
+  const places = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
   const gateway = openGateway({
     itemOf: catalog.byId,

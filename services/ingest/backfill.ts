@@ -5,7 +5,7 @@
  * at a time of each feed, so the log reads as if the market had been watched for days; what the log holds already is not
  * repeated, whether the last backfill ended, was killed, or was begun by another process.
  */
-import { openPatience } from '#streams/runner/slots.ts'
+import { openBackoff } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { publishRefresh } from './publish-refresh.ts'
 import { type FeedRoom, recover } from './run-feed.ts'
@@ -62,7 +62,7 @@ export async function backfill(
 async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise<number> {
   const { room } = feed
   const { outlet, positions, meter, cut } = room
-  const patience = openPatience(() => performance.now())
+  const backoff = openBackoff(() => performance.now())
   while (!room.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
     const rates = room.rates()
     const refresh = feed.connector.refreshAt?.(at, after, rates)
@@ -75,7 +75,7 @@ async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise
       positions.advance(feed, at)
       return published.observed
     } catch (error) {
-      await recover(room, patience, error)
+      await recover(room, backoff, error)
     }
   }
   return 0

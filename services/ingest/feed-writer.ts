@@ -7,12 +7,12 @@
  * feed is still here, and the writer has been opened again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import type { BrokerHealth } from '#infra/kafka/broker-health.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import type { LifeSigns } from '#infra/kafka/life-signs.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { openPatience } from '#streams/runner/slots.ts'
+import { openBackoff } from '#streams/runner/slots.ts'
 import type { Enter } from './outlet.ts'
 
 /** The log did not take a transaction: what has been begun must begin again. */
@@ -35,7 +35,7 @@ export interface FeedWriter {
 /** What the writers of a process share. */
 export interface WriterRoom {
   kafka: KafkaConnection
-  signs: Pick<LifeSigns, 'heard' | 'lost'>
+  brokerHealth: Pick<BrokerHealth, 'answered' | 'lost'>
   /** Bounds how many open at once. */
   enter: Enter
   /** Counts what waits for brokers. */
@@ -57,7 +57,7 @@ const TRANSACTION_TIMEOUT_MS = 10_000
 export async function openFeedProducer(
   kafka: KafkaConnection,
   name: string,
-  signs?: Pick<LifeSigns, 'heard' | 'lost'>,
+  brokerHealth?: Pick<BrokerHealth, 'answered' | 'lost'>,
 ): Promise<TransactionalProducer> {
   const producer = await openTransactionalProducer(kafka, {
     transactionalId: `ingest-${name.replace('|', '-')}`,
@@ -65,7 +65,7 @@ export async function openFeedProducer(
     timeoutMs: TRANSACTION_TIMEOUT_MS,
     // The portions of a refresh follow one another at once: with 20 ms one of ten took twice as long.
     firstPauseMs: 4,
-    ...(signs && { signs }),
+    ...(brokerHealth && { brokerHealth }),
   })
   try {
     await producer.lock(() => Promise.resolve())
@@ -91,7 +91,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     const leave = await room.enter()
     try {
       if (signal.aborted) return undefined
-      const opening = openFeedProducer(kafka, name, room.signs)
+      const opening = openFeedProducer(kafka, name, room.brokerHealth)
       const opened = await Promise.race([opening, abortOf(signal)])
       if (opened) producer = opened
       else opening.then(late => late.close()).catch(() => undefined)
@@ -101,7 +101,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     }
   }
   const open = async (): Promise<number | undefined> => {
-    const patience = openPatience(() => performance.now())
+    const backoff = openBackoff(() => performance.now())
     while (!signal.aborted) {
       try {
         await drop()
@@ -109,7 +109,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
       } catch (error) {
         if (refusalOf(error) !== undefined) throw error
         kafka.log.debug({ error }, `the writer of ${name} could not be opened; it is tried again`)
-        await delay(patience.failed(error), undefined, { signal }).catch(() => undefined)
+        await delay(backoff.failed(error), undefined, { signal }).catch(() => undefined)
       }
     }
     return undefined

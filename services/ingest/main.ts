@@ -8,8 +8,8 @@
  */
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
+import { openBrokerHealth } from '#infra/kafka/broker-health.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openLifeSigns } from '#infra/kafka/life-signs.ts'
 import { joinOwners, type Ownership } from '#infra/kafka/ownership.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { allTopics } from '#schemas/topics.ts'
@@ -39,7 +39,7 @@ export const start: StartRole = async context => {
   const stopping = AbortSignal.any([context.signal, stop.signal])
   let waiting = 0
   const { brokers } = kafka
-  const signs = openLifeSigns({ who: 'the writer ingest', brokers, log, isWaiting: () => waiting > 0 })
+  const brokerHealth = openBrokerHealth({ who: 'the writer ingest', brokers, log, isWaiting: () => waiting > 0 })
   let ownership: Ownership | undefined
   try {
     await kafka.codec.prepare(allTopics.filter(({ writer }) => writer === 'ingest').flatMap(({ events }) => events))
@@ -57,7 +57,7 @@ export const start: StartRole = async context => {
       meter: openMeter(metrics, log),
       enter: openTurns(),
       writers: {
-        ...{ kafka, signs, enter: openTurns(OPENING) },
+        ...{ kafka, brokerHealth, enter: openTurns(OPENING) },
         async waits(work) {
           waiting += 1
           return work.finally(() => {
@@ -80,20 +80,20 @@ export const start: StartRole = async context => {
     const group = ownership
     return {
       name: 'ingest',
-      ready: async () => (waiting > 0 ? signs.trouble() : undefined) ?? group.trouble() ?? owned.pending(),
+      ready: async () => (waiting > 0 ? brokerHealth.trouble() : undefined) ?? group.trouble() ?? owned.pending(),
       async stop() {
         stop.abort()
         const grace = setTimeout(() => cut.abort(), GRACE_MS)
         await owned.close()
         await rates.closed
         clearTimeout(grace)
-        signs.close()
+        brokerHealth.close()
         await group.leave()
       },
     }
   } catch (error) {
     stop.abort()
-    signs.close()
+    brokerHealth.close()
     await ownership?.leave()
     throw error
   }

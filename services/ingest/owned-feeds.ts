@@ -7,7 +7,7 @@
  */
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { openPatience } from '#streams/runner/slots.ts'
+import { openBackoff } from '#streams/runner/slots.ts'
 import { type BackfillProgress, backfill, type OwnedFeed } from './backfill.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { type FeedWriter, feedWriter, type WriterRoom } from './feed-writer.ts'
@@ -130,13 +130,13 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
 }
 
 async function runRates({ room, writer }: Holding, { rates, log, metrics }: OwnedFeedsOptions): Promise<void> {
-  const patience = openPatience(() => performance.now())
+  const backoff = openBackoff(() => performance.now())
   await writer.open()
   while (!room.stopping.aborted) {
     try {
       await publishRates(rates, { ...room.outlet, log, metrics }, room.stopping)
     } catch (error) {
-      await recover(room, patience, error)
+      await recover(room, backoff, error)
     }
   }
 }

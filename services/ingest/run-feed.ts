@@ -8,7 +8,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { refusalOf } from '#infra/kafka/refusal.ts'
-import { openPatience, type Patience } from '#streams/runner/slots.ts'
+import { type Backoff, openBackoff } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { WriteFailed } from './feed-writer.ts'
 import type { RateTable } from './fx/rate-table.ts'
@@ -37,22 +37,22 @@ export interface FeedRoom {
 
 /** Runs a feed until the process stops or loses it; rejects when the log is lost. */
 export async function runFeed(feed: OpenFeed, room: FeedRoom): Promise<void> {
-  const patience = openPatience(() => performance.now())
+  const backoff = openBackoff(() => performance.now())
   while (!room.stopping.aborted) {
     try {
-      await pollWhenDue(feed, room, patience.succeeded)
+      await pollWhenDue(feed, room, backoff.succeeded)
     } catch (error) {
-      await recover(room, patience, error)
+      await recover(room, backoff, error)
     }
   }
 }
 
 /** Waits and opens the writer again after a portion was not written; throws what no repeat can mend, and after ten minutes. */
-export async function recover(room: FeedRoom, patience: Patience, error: unknown): Promise<void> {
+export async function recover(room: FeedRoom, backoff: Backoff, error: unknown): Promise<void> {
   if (!(error instanceof WriteFailed) || refusalOf(error) !== undefined) throw error
   await room.reopen(error)
   if (room.stopping.aborted) return
-  await delay(patience.failed(error), undefined, { signal: room.stopping }).catch(() => undefined)
+  await delay(backoff.failed(error), undefined, { signal: room.stopping }).catch(() => undefined)
 }
 
 async function pollWhenDue(feed: OpenFeed, room: FeedRoom, polled: () => void): Promise<void> {

@@ -1,9 +1,9 @@
 /**
  * The best ask and bid of every item of a partition, from all providers' current rows.
  *
- * Pure state. A row is one number: its price in micro-dollars at the refresh's own rate. Invariant: the best
- * prices are always those of the rows (lowest ask, highest bid, of equal ones the lowest provider key), and a
- * change costs as much as an item has providers at most, however many items there are.
+ * A row is one number: its price in micro-dollars at the refresh's own rate. Invariant: the best prices are always those of the
+ * rows (lowest ask, highest bid, of equal ones the lowest provider key), and a change costs at most as much as an item has
+ * providers, however many items there are.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 
@@ -67,7 +67,7 @@ export function openItemBook(): ItemBook {
       rows.holder = provider
     }
   }
-  const tell = (item: ItemRows | undefined): Best => ({
+  const bestOf = (item: ItemRows | undefined): Best => ({
     ask: item && item.ask.best !== NONE ? item.ask.best : undefined,
     askProvider: item && keys[item.ask.holder],
     bid: item && item.bid.best !== NONE ? item.bid.best : undefined,
@@ -91,9 +91,9 @@ export function openItemBook(): ItemBook {
         rows.holder = number
       } else if (number === holder && price !== best) findBest(side, rows)
       if (rows.best === best && rows.holder === holder) return undefined
-      return { ...tell(item), ...previousOf(side, best, keys[holder]) }
+      return { ...bestOf(item), ...previousOf(side, best, keys[holder]) }
     },
-    best: itemId => tell(items.get(itemId)),
+    best: itemId => bestOf(items.get(itemId)),
   }
 }
 

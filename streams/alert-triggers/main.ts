@@ -1,7 +1,7 @@
 /**
  * The role `alert-triggers`: market.book-changes, accounts.alert-rules and market.fx to alerts.triggered.
  *
- * Consumer group `alert-triggers` on the changes; whoever has a partition of them follows the same partition of the
+ * Consumer group `alert-triggers` on the changes; the owner of a partition of them follows the same partition of the
  * rules, and every process follows the rates. Writes nothing else: its state is restored from the log whenever a
  * partition opens.
  */
@@ -18,7 +18,7 @@ import type { ChangesEnd } from './rule-queue.ts'
 import { openTriggerSink } from './sink.ts'
 
 const GROUP = 'alert-triggers'
-/** Small batches: what fires is sent when its batch has been folded. */
+/** Small batches: triggers are sent when their batch has been folded. */
 const FETCH_BYTES = 2 ** 17
 /** What a fetch brings dies young: with 4 MiB at a time the heap grew to twice of what it holds. */
 const RESTORE_BYTES = 2 ** 17

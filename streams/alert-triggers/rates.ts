@@ -2,8 +2,8 @@
  * The exchange rates in force, followed by every process from market.fx.
  *
  * Reads the topic without a group, writes nothing. Invariant: the table with the latest `as_of` is in force, of two
- * equal ones the later in the log; a table from the future or with a rate that is none is passed over whole, and the US
- * dollar's own rate is there also before the first table. A table that was replaced while nobody ran was never in force.
+ * equal ones the later in the log; a table from the future or with an invalid rate is skipped whole, and the US
+ * dollar's own rate is there also before the first table. A table that was replaced while no process ran was never in force.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
@@ -22,7 +22,7 @@ export interface RateTable {
 /** The rates in force. */
 export interface RateFeed {
   current(): RateTable
-  /** Tells of every new table; the answer ends that. */
+  /** Calls the listener with every new table; the result ends that. */
   onChange(listener: (table: RateTable) => void): () => void
   close(): Promise<void>
 }
@@ -63,7 +63,7 @@ export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) 
   }
 }
 
-/** A table as it will be in force; undefined when one of its rates is none. */
+/** A table as it will be in force; undefined when one of its rates is invalid. */
 export function tableOf({ as_of, rates }: FxRatesPublished): RateTable | undefined {
   const parsed = Object.entries(rates).map(([code, text]) => [code, parseRate(text)] as const)
   const usable = parsed.flatMap(([code, rate]) => (rate ? [[code, rate] as const] : []))

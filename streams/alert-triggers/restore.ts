@@ -1,13 +1,13 @@
 /**
- * Restores the rows of a partition's items as they stood at the group's position.
+ * Restores the rows of a partition's items as they were at the group's committed offset.
  *
- * Reads market.book (the book's compacted changelog) and the stretch of market.book-changes from the position to the
+ * Reads market.book (the book's compacted changelog) and the stretch of market.book-changes from that offset to the
  * end; writes nothing. One pass over the changelog serves all partitions that ask before it begins.
  * Invariant: the rows are those after the change before `next`, neither older nor newer.
  *
- * Why so: the changelog holds the rows of now. Its reading begins after the positions are known and the end of the
+ * Why so: the changelog holds the rows of now. Its reading begins after the committed offsets are known and the end of the
  * changes is taken after it, open transactions included, so a row of the changelog is either untouched since `next` or
- * its changes stand in the stretch - and the first of them there tells what the row was before (`previous_micro_usd`).
+ * its changes are in the stretch, and the first of them there holds what the row was before (`previous_micro_usd`).
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Decoded } from '#infra/kafka/codec.ts'
@@ -20,7 +20,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { ItemBook } from './item-book.ts'
 
-/** Where a restored partition stands. */
+/** The position of a restored partition. */
 export interface Restored {
   /** The first change that the rows do not reflect. */
   next: number
@@ -32,7 +32,7 @@ export interface Restored {
 export interface Restoring {
   partition: number
   book: ItemBook
-  /** Asked when `end` is fixed: whether any rule stood before it. If none did, no change before it matters. */
+  /** Called when `end` is fixed: whether any rule was enabled before it. If none was, no change before it matters. */
   isWatched(): Promise<boolean>
 }
 
@@ -69,7 +69,7 @@ export function openRestorer(options: RestorerOptions): Restorer {
     restore(one) {
       const done = Promise.withResolvers<Restored>()
       waiting.push({ one, done })
-      // The pass begins a turn later, when the partitions of an assignment have asked.
+      // The pass begins one turn of the event loop later, when the partitions of an assignment have asked.
       running = running.then(() => nextTurn()).then(pass)
       return done.promise
     },
@@ -114,7 +114,7 @@ async function readChangelog(
   })
 }
 
-/** Takes back, from the end to `next`, what the changelog already held of the stretch: each row's first change tells. */
+/** Undoes, from the end to `next`, what the changelog already held of the stretch, by each row's first change. */
 async function undo(options: RestorerOptions, one: Restoring, { next, end }: Restored): Promise<void> {
   const { kafka, reader } = options
   const { partition, book } = one

@@ -1,28 +1,28 @@
 /**
  * The rules of the partitions that this process has, read to their end and then followed.
  *
- * Reads accounts.alert-rules, in whose partitions the rules of an item lie beside its changes; writes nothing. One
+ * Reads accounts.alert-rules, which is partitioned as the changes of items are; writes nothing. One
  * loop fetches for all partitions, because fetches of one connection wait for each other. Invariant: a partition's
- * records are handed over in their order, none left out, to the last who opened it; what cannot be read is counted,
- * logged and passed over.
+ * records are delivered in their order, none left out, to the last who opened it; what cannot be read is counted,
+ * logged and skipped.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LogRecord, openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { openRefusalPatience } from '#infra/kafka/refusal.ts'
+import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 
-/** Hears of a rule's new state, or of its end with undefined, and when the log took that. */
+/** Receives a rule's new state, undefined for a deleted one, and its append time. */
 export type OnRule = (alertId: string, changed: AlertRuleChanged | undefined, appendedAt: number) => void
 
 /** The rules of some partitions. */
 export interface RuleFeed {
-  /** Hands over all rules of a partition and then whatever follows; resolves at the end of now with the end of it. */
+  /** Delivers all rules of a partition and then what follows; resolves at the present end with the function that stops it. */
   open(partition: number, onRule: OnRule): Promise<() => void>
-  /** Resolves when all that the log held of a partition's rules at the call has been handed over. */
+  /** Resolves when all that the log held of a partition's rules at the call has been delivered. */
   upToDate(partition: number): Promise<void>
   close(): Promise<void>
 }
@@ -61,7 +61,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
 
   const followAll = async (): Promise<void> => {
     let failures = 0
-    const refusals = openRefusalPatience(() => performance.now())
+    const refusals = openRefusalLimit(() => performance.now())
     while (!ending.signal.aborted) {
       const asked = [...readings.values()]
       if (asked.length === 0) {
@@ -70,7 +70,7 @@ export async function openRuleFeed(options: FeedOptions): Promise<RuleFeed> {
       }
       const fetched = await fetchAfter(follower, topic, asked).catch(async error => {
         failures += 1
-        if (failures >= FETCH_TRIES || refusals.isAtEnd(error)) throw error
+        if (failures >= FETCH_TRIES || refusals.isReached(error)) throw error
         await pause(Math.min(RETRY_LONGEST_MS, 50 * 2 ** failures))
         return undefined
       })
@@ -129,7 +129,7 @@ async function fetchAfter(
   return fetched.map(({ partition, records }) => ({ partition, records, next: next.get(partition) ?? 0 }))
 }
 
-/** Lets go of those who waited for what has been handed over, or of all when nothing more will be. */
+/** Resolves those who waited for what has been delivered, or all when nothing more will be. */
 function wake(reading: Reading, isOver = false): void {
   const { waiters } = reading
   if (waiters.length === 0) return
@@ -140,7 +140,7 @@ function wake(reading: Reading, isOver = false): void {
   })
 }
 
-/** Decodes a rule's record and hands it over, at once where its writer is known. */
+/** Decodes a rule's record and delivers it, at once where its writer's schema is known. */
 function openTaker({ kafka, log, metrics }: FeedOptions): (record: LogRecord, onRule: OnRule) => Promise<void> | void {
   const unreadable = metrics.counter('marketlog_alert_rules_unreadable_total', 'Records of rules that cannot be read.')
   return ({ key, value, offset, timestamp }, onRule) => {

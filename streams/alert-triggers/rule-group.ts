@@ -1,10 +1,10 @@
 /**
- * Rules of one kind and currency on one item, the most eager at the top: a binary heap by threshold.
+ * Rules of one kind and currency on one item: a binary heap by threshold, whose top fires first.
  *
- * Pure state; a class, because a million rules make some hundred thousand groups and each closure would cost its
- * bytes. The top of `price_below` is its highest threshold, that of the other kinds the lowest: whatever fires
- * stands at the top, and a look at one rule tells that none does. A rule that has left (`isLive` false) stays until
- * it comes to the top or until half of the heap has left. Invariant: no live rule is more eager than the top.
+ * A class, because a million rules make some hundred thousand groups and each closure would cost its
+ * bytes. The top of `price_below` is its highest threshold, that of the other kinds the lowest: when the top
+ * does not fire, no other rule does. A rule that has left (`isLive` false) stays until
+ * it comes to the top or until half of the heap has left. Invariant: no live rule fires before the top.
  */
 import type { AlertKind } from '#schemas/values/alert.ts'
 
@@ -19,7 +19,7 @@ export interface Rule {
   readonly currency: string
   readonly version: number
   readonly changedAt: number
-  /** It stands in a group and may fire. */
+  /** It is in a group and may fire. */
   isLive: boolean
 }
 
@@ -65,7 +65,7 @@ export class RuleGroup {
     for (const rule of live) this.add(rule)
   }
 
-  /** The most eager live rule. */
+  /** The live rule that fires first. */
   top(): Rule | undefined {
     while (this.#rules[0]?.isLive === false) {
       this.#removeFirst()
@@ -90,7 +90,7 @@ export class RuleGroup {
     return first
   }
 
-  /** Puts a rule at the top and lets it sink to its place. */
+  /** Puts a rule at the top and sifts it down. */
   #sink(rule: Rule): void {
     const rules = this.#rules
     let at = 0

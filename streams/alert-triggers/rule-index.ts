@@ -1,7 +1,7 @@
 /**
  * The enabled rules of a partition, by id and by what they wait for.
  *
- * Pure state. Per item one group for each kind and currency: thresholds of one currency keep their order whatever
+ * Per item one group for each kind and currency: thresholds of one currency keep their order whatever
  * its rate, so new rates move no rule. Invariant: of an enabled alert the highest version seen counts,
  * whatever is repeated; a rule that fired stays known by its version, until its next, but waits for nothing.
  */
@@ -11,7 +11,7 @@ import { type Rule, RuleGroup } from './rule-group.ts'
 
 /** The rules of a partition. */
 export interface RuleIndex {
-  /** Notes a rule's new state; the rule that is to be looked at and then added, if there is one. */
+  /** Notes a rule's new state; the rule that is to be evaluated and then added, if there is one. */
   note(changed: AlertRuleChanged): Rule | undefined
   /** Forgets a deleted alert. */
   forget(id: string): void
@@ -19,7 +19,7 @@ export interface RuleIndex {
   isCurrent(rule: Rule): boolean
   /** Lets a rule wait for its condition. */
   add(rule: Rule): void
-  /** Takes the most eager rule of a group out: it fires. */
+  /** Removes the top rule of a group: it fires. */
   take(group: RuleGroup): void
   groups(itemId: number): readonly RuleGroup[]
   /** Items that some rule of these currencies waits on. */
@@ -101,7 +101,7 @@ export function openRuleIndex(): RuleIndex {
   }
 }
 
-/** The rule of an event; undefined when its threshold is none, which no writer of ours lets pass. */
+/** The rule of an event; undefined when its threshold is invalid, which no writer of ours lets pass. */
 function ruleOf(changed: AlertRuleChanged, currency: string): Rule | undefined {
   const threshold = parseThreshold(changed.threshold_value)
   if (threshold === undefined) return undefined

@@ -1,24 +1,24 @@
 /**
- * Rules that have come and wait until it is their turn to be looked at.
+ * Rules that have come and wait until they are evaluated.
  *
- * State of one partition; asks for the end of market.book-changes. The log's clock orders rules and changes: a rule has its turn
- * after the changes that the log took before it and before those that it took later (of the same millisecond, before all). A rule
- * counts from when it was enabled by the clock of `accounts`, if that is earlier. Where these clocks lie up to `d` apart (an outbox that
- * lags adds its lag), it still has one turn, after all that came longer than `d` before it and before all that came longer than
- * `d` after it: it sees every later change, never fires by a price that was gone by then, and fires once a version; within `d` it
- * may meet a price that came and went, or not. Whoever reads the log again finds the same turn each time; a live reader,
- * which had the rule later than its stamp says, may have looked some changes later, within `d`, and names the same version.
- * Invariant: when no change is left to be applied, nothing waits.
+ * State of one partition; reads the end of market.book-changes. Append times order rules and changes: a rule is evaluated
+ * after the changes that were appended before it and before those appended later (of the same millisecond, before all). A rule
+ * counts from when it was enabled by the clock of `accounts`, if that is earlier. Where these clocks lie up to `d` apart (an outbox
+ * that lags adds its lag), it is still evaluated once, after all that came longer than `d` before it and before all that came longer
+ * than `d` after it: it sees every later change, never fires by a price that was gone by then, and fires once a version; within `d`
+ * it may meet a price that came and went, or not. A replay evaluates it at the same position each time; a live reader, which had the
+ * rule later than its time says, may evaluate it some changes later, within `d`, and names the same version. Invariant: when no
+ * change is left to be applied, no rule waits.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { isPassing } from '#infra/kafka/range-reader.ts'
 import type { Rule } from './rule-group.ts'
 
-/** The end of the changes, as a queue asks for it. */
+/** The end of the changes. */
 export interface ChangesEnd {
   /** The offset after the last change that readers see. */
   end(partition: number): Promise<number>
-  /** A position moved over what no reader ever sees, up to the next change. */
+  /** A position moved past control and aborted records, up to the next change. */
   past(partition: number, position: number): Promise<number>
 }
 
@@ -28,18 +28,18 @@ export interface RuleQueueOptions {
   changes: ChangesEnd
   /** The next change to be applied. */
   position(): number
-  /** Looks at a rule. */
+  /** Evaluates a rule. */
   consider(rule: Rule): void
-  /** Rules have left without a change. */
+  /** Rules were evaluated without a change. */
   onSettled(): void
   fail(error: Error): void
 }
 
 /** The rules of a partition that wait. */
 export interface RuleQueue {
-  /** A rule has come; `since` is when it came to stand. */
+  /** A rule has come; `since` is when it was enabled. */
   add(rule: Rule, since: number): void
-  /** Rules leave from now on; before, the position is not known. */
+  /** Rules are evaluated from now on; before, the position is not known. */
   begin(): void
   /** A change that the log took at this time is about to be applied. */
   release(appendedAt: number): void
@@ -58,7 +58,7 @@ interface QueueState {
   isClosed: boolean
 }
 
-/** Above this distance it is not worth asking whether only markers of transactions are left. */
+/** Above this distance it is not worth a fetch to find out whether only transaction markers are left. */
 const ASK_BELOW = 1_000
 const SETTLE_MS = 10
 
@@ -118,12 +118,12 @@ function release(state: QueueState, { consider }: RuleQueueOptions, appendedAt: 
   if (gone > 0) state.waiting = state.waiting.slice(gone)
 }
 
-/** Until nothing waits: lets go of those that had come before the end of the changes was reached. */
+/** Until no rule waits: evaluates those that had come before the end of the changes was reached. */
 async function settle(state: QueueState, options: RuleQueueOptions): Promise<void> {
   const { partition, changes, position, onSettled } = options
   while (state.waiting.length > 0 && !state.isClosed) {
     const youngest = state.waiting.at(-1)?.since ?? 0
-    // Whatever comes later than this answer is younger than they are, and is applied after `prepare` has seen to them.
+    // Changes that come later than this answer are younger than they are, and are applied after `prepare`.
     const end = await changes.end(partition)
     const reached = position()
     const isNear = reached < end && end - reached < ASK_BELOW
@@ -135,7 +135,7 @@ async function settle(state: QueueState, options: RuleQueueOptions): Promise<voi
   }
 }
 
-/** While the partition's leader moves nobody can tell; the next turn asks another. */
+/** While the partition's leader moves the position stays; the next round asks the new leader. */
 async function pastOrHere(changes: ChangesEnd, partition: number, position: number): Promise<number> {
   try {
     return await changes.past(partition, position)

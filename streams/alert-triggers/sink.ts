@@ -1,9 +1,9 @@
 /**
  * One partition of the triggers: its items' rows and rules in memory, what fires to alerts.triggered.
  *
- * A change is looked at only when every rule that the log took before it has come, and a rule when every change before
- * it has been applied (rule-queue.ts): what fires does not depend on which of the two was read first.
- * Invariant: the group's position moves on only when the log holds every trigger of what lies before it; a repeat
+ * A change is applied only when every rule that was appended before it has come, and a rule is evaluated when every change
+ * before it has been applied (rule-queue.ts): what fires does not depend on which of the two was read first.
+ * Invariant: the group's offset is committed only when the log holds every trigger of what lies before it; a repeat
  * after a crash names the same versions.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -34,27 +34,27 @@ export interface TriggerParts {
   rules: RuleFeed
   rates: RateFeed
   metrics: Metrics
-  /** For failures that no batch is there to meet. */
+  /** For failures outside of a batch. */
   fail(error: Error): void
 }
 
-/** Items whose rules are looked at between two turns of the event loop when rates change. */
+/** Items whose rules are evaluated in one turn of the event loop when rates change. */
 const ITEMS_PER_TURN = 500
 
-/** Opens a partition: its rules, then its rows at the group's position, then what came between. */
+/** Opens a partition: its rules, then its rows at the group's committed offset, then what came between. */
 export async function openTriggerSink(parts: TriggerParts, partition: number): Promise<PartitionSink> {
   const { rates, fail } = parts
   const state = openTriggerState(rates.current().rates)
-  const outlet = openOutlet(parts)
+  const triggers = openTriggerPublisher(parts)
   let position = 0
   const queue = openRuleQueue({
     ...{ partition, changes: parts.changes, fail },
     position: () => position,
     consider(rule) {
       const trigger = considerRule(state, rule)
-      if (trigger) outlet.add([trigger])
+      if (trigger) triggers.add([trigger])
     },
-    onSettled: () => outlet.sendSoon(),
+    onSettled: () => triggers.sendSoon(),
   })
   const closeRules = await parts.rules.open(partition, (id, changed, appendedAt) => {
     if (changed === undefined) return state.rules.forget(id)
@@ -69,7 +69,7 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     },
   })
   position = restored.next
-  const sweep = openSweep(state, outlet, rates)
+  const sweep = openSweep(state, triggers, rates)
   queue.begin()
   const size = parts.metrics.gauge('marketlog_alert_rules_waiting', 'Enabled rules that wait.', ['partition'])
   return {
@@ -77,35 +77,35 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     prepare: () => parts.rules.upToDate(partition),
     apply(record) {
       queue.release(record.appendedAt)
-      if (record.event === 'BookChanged') outlet.add(changeBook(state, record.value))
+      if (record.event === 'BookChanged') triggers.add(changeBook(state, record.value))
       position = record.offset + 1
       return OK
     },
     async flush(next) {
       position = next
       size.set({ partition }, state.rules.size())
-      await outlet.send()
+      await triggers.send()
     },
     async close() {
       closeRules()
       queue.close()
       sweep.close()
-      await outlet.close()
+      await triggers.close()
     },
   }
 }
 
-/** Triggers on their way to the log, in the order in which they fired. */
-interface Outlet {
+/** Publishes triggers in the order in which they fired. */
+interface TriggerPublisher {
   add(triggers: readonly AlertTriggered[]): void
   /** Resolves when the log holds all that was added. */
   send(): Promise<void>
-  /** Sends without anybody who waits. */
+  /** Sends; a failure ends the process. */
   sendSoon(): void
   close(): Promise<void>
 }
 
-function openOutlet({ codec, publisher, metrics, fail }: TriggerParts): Outlet {
+function openTriggerPublisher({ codec, publisher, metrics, fail }: TriggerParts): TriggerPublisher {
   const fired = metrics.counter('marketlog_alerts_triggered_total', 'Triggers written, repeats included.', ['cause'])
   let records: Outgoing[] = []
   let sending: Promise<void> = Promise.resolve()
@@ -138,13 +138,13 @@ function openOutlet({ codec, publisher, metrics, fail }: TriggerParts): Outlet {
   }
 }
 
-/** Looks at the rules in currencies whose rates have changed, some items at a time. */
-function openSweep(state: TriggerState, outlet: Outlet, rates: RateFeed): { close(): void } {
+/** Evaluates the rules in currencies whose rates have changed, some items at a time. */
+function openSweep(state: TriggerState, triggers: TriggerPublisher, rates: RateFeed): { close(): void } {
   let isClosed = false
   const run = (items: number[], moved: ReadonlySet<string>, asOf: number): void => {
     if (isClosed || items.length === 0) return
-    for (const item of items.splice(-ITEMS_PER_TURN)) outlet.add(considerRates(state, item, moved, asOf))
-    outlet.sendSoon()
+    for (const item of items.splice(-ITEMS_PER_TURN)) triggers.add(considerRates(state, item, moved, asOf))
+    triggers.sendSoon()
     setImmediate(() => run(items, moved, asOf))
   }
   const adopt = (table: RateTable): void => {

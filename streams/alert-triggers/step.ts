@@ -1,9 +1,9 @@
 /**
  * Decides which rules fire when the book, a rule or the exchange rates change.
  *
- * Reads nothing and writes nothing: the same changes in the same order fire the same rules. Invariant: after each
- * call no waiting rule of what was looked at holds, so a change has to look only at the rules that it moves towards,
- * and costs as much as an item has kinds and currencies plus what fires, however many rules wait.
+ * The same changes in the same order fire the same rules. Invariant: after each call the condition of no waiting rule that was
+ * evaluated holds, so a change evaluates only the rules that it moves towards, and costs as much as an item has kinds and
+ * currencies plus what fires, however many rules wait.
  */
 import type { AlertTriggered, TriggerCause } from '#schemas/events/alert-triggered.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
@@ -16,15 +16,15 @@ import { openRuleIndex, type RuleIndex } from './rule-index.ts'
 /** Units of a currency per US dollar, by code; USD is there always. */
 export type Rates = ReadonlyMap<string, Rate>
 
-/** What a partition's triggers rest on. */
+/** What a partition's triggers are derived from. */
 export interface TriggerState {
   readonly book: ItemBook
   readonly rules: RuleIndex
   rates: Rates
 }
 
-/** Why rules are looked at, and the time of that. */
-interface Look {
+/** Why rules are evaluated, and the time of that cause. */
+interface Evaluation {
   cause: TriggerCause
   causedAt: number
 }
@@ -47,7 +47,7 @@ export function changeBook(state: TriggerState, change: BookChanged): readonly A
   return fire(state, item_id, { cause: 'book', causedAt: seen_at }, kind => movedTowards(kind, before, now))
 }
 
-/** Looks at a rule that has just come to stand: it fires, or waits from now on. */
+/** Evaluates a rule that was just enabled: it fires, or waits from now on. */
 export function considerRule(state: TriggerState, rule: Rule): AlertTriggered | undefined {
   if (rule.isLive || !state.rules.isCurrent(rule)) return undefined
   const best = state.book.best(rule.itemId)
@@ -59,7 +59,7 @@ export function considerRule(state: TriggerState, rule: Rule): AlertTriggered | 
   return undefined
 }
 
-/** Looks at an item's rules in currencies whose rates are others now. */
+/** Evaluates an item's rules in currencies whose rates have changed. */
 export function considerRates(
   state: TriggerState,
   itemId: number,
@@ -78,7 +78,7 @@ export function movedCurrencies(before: Rates, now: Rates): Set<string> {
 function fire(
   state: TriggerState,
   itemId: number,
-  look: Look,
+  evaluation: Evaluation,
   isConcerned: (kind: AlertKind, currency: string) => boolean,
 ): readonly AlertTriggered[] {
   const { rules, rates } = state
@@ -93,7 +93,7 @@ function fire(
     for (let rule = group.top(); rule !== undefined && holds(kind, rule.threshold, decisive); rule = group.top()) {
       rules.take(group)
       fired ??= []
-      fired.push(triggerOf(rule, best, rates, look))
+      fired.push(triggerOf(rule, best, rates, evaluation))
     }
   }
   return fired ?? NOTHING
@@ -107,7 +107,7 @@ function movedTowards(kind: AlertKind, before: Best, now: Best): boolean {
   return kind === 'price_below' ? now.ask < before.ask : now.ask > before.ask
 }
 
-function triggerOf(rule: Rule, best: Best, rates: Rates, { cause, causedAt }: Look): AlertTriggered {
+function triggerOf(rule: Rule, best: Best, rates: Rates, { cause, causedAt }: Evaluation): AlertTriggered {
   const { ask = 0, bid, askProvider = '', bidProvider } = best
   const rate = rates.get(rule.currency)
   const isSpread = rule.kind === 'spread_exceeds'

@@ -1,23 +1,22 @@
 /**
- * Makes the book equal a judged refresh, or takes a pushed observation, and says what changed.
+ * Makes the book equal a judged refresh, or takes a pushed observation, and returns what changed.
  *
- * Pure but for the book it is given. Invariant: changes come in ascending item id, one per item, and
- * after the last of them the book lists exactly what was staged. `updated` means that the native
- * price or the quantity changed; a moved exchange rate alone changes nothing.
+ * Invariant: changes come in ascending item id, one per item, and after the last of them the book lists exactly what was staged.
+ * `updated` means that the native price or the quantity changed; a moved exchange rate alone changes nothing.
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import { type Rate, toMicroUsd } from '#schemas/values/money.ts'
 import { dropStaged, isStaged, type ProviderBook, setRow } from './provider-book.ts'
 
-/** Where a change comes from in the input, and when the log took that. */
+/** The input record of a change: its partition, offset and append time. */
 export interface Source {
   partition: number
   offset: number
   appendedAt: number
 }
 
-/** What a change is told with, whatever caused it. */
+/** What all changes of one refresh or observation share. */
 interface Occasion {
   currency: string
   rate: Rate
@@ -74,7 +73,7 @@ export function applyPushed(
   return change(book, { ...row, microUsd }, { ...occasion, refreshId: null }, 0, row.url)
 }
 
-/** Writes the row and tells the change. */
+/** Writes the row and returns the change. */
 function change(
   book: ProviderBook,
   row: { itemId: number; price: number; microUsd: number; quantity: number },

@@ -1,9 +1,9 @@
 /**
  * Judges a completed refresh as a whole, before any of its changes is emitted.
  *
- * Pure. A refresh that lost more than half of the provider's items has collapsed; one that moved more than half of the
- * prices it shares with the book by over 80 percent is a glitch. Either is held back once; a second one like it in a row is
- * the new truth. One that was observed after the log took it has failed: it would outdate every honest one that follows.
+ * A refresh that lost more than half of the provider's items has collapsed; one that moved more than half of the
+ * prices it shares with the book by over 80 percent is a glitch. Either is quarantined once; a second one like it in a row is
+ * applied. One that was observed after its append time has failed: it would outdate every correct one that follows.
  */
 
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
@@ -55,7 +55,7 @@ function refusalOf(
 ): { verdict: Verdict; reason: string } | undefined {
   const { open, lastObservedAt } = book
   if (isFromTheFuture(completed.observed_at, appendedAt)) return { verdict: 'failed', reason: FROM_THE_FUTURE }
-  // A book of a former version may itself have believed the future: that outdates nothing.
+  // A book of a former version may itself hold a time of the future: that outdates nothing.
   const isOutdated = completed.observed_at <= lastObservedAt && !isFromTheFuture(lastObservedAt, appendedAt)
   if (isOutdated) return { verdict: 'stale', reason: 'not_newer' }
   if (rate === undefined) return { verdict: 'failed', reason: 'unusable_rate' }

@@ -1,6 +1,5 @@
 /**
- * What the book tells of its verdicts: a counter per provider and side, and a log line for each refresh that
- * was not applied.
+ * Reports the book's verdicts: a counter per provider and side, and a log line for each refresh that was not applied.
  *
  * Writes metrics and the log. Invariant: labels are providers, sides and verdicts, all of which are bounded. A
  * batch that is tried again counts again: the topic market.refreshes has each verdict once.

@@ -2,7 +2,7 @@
  * The book of one input partition as the runner drives it: the pure step, its effects as records, its
  * changelog read back.
  *
- * Encodes what the step says and picks the partitions; reads and writes nothing itself. Invariant: a
+ * Encodes the effects of the step and picks the partitions; reads and writes nothing itself. Invariant: a
  * processor restored from the records of all former batches, and given the input from its open refresh
  * on again, goes on exactly as the one that emitted them.
  */

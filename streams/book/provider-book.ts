@@ -109,7 +109,7 @@ export function setRow(
   book.seenAt[itemId] = row.seenAt
 }
 
-/** Forgets what is staged. */
+/** Drops what is staged. */
 export function dropStaged(book: ProviderBook): void {
   book.open = undefined
   book.epoch += 1

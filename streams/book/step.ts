@@ -1,11 +1,11 @@
 /**
  * The book's decision on one record of market.quotes or market.bids.
  *
- * Pure: state, record and lookups are arguments, time is in the record. Observations are staged and
- * say nothing; RefreshCompleted judges the refresh whole and tells its changes, marker and verdict. An event's time is
- * believed up to a little after its record's append time, which is a part of the log as well.
+ * State, record and lookups are arguments, time is in the record. Observations are staged without effects;
+ * RefreshCompleted judges the refresh whole and returns its changes, marker and verdict. An event's time is
+ * accepted up to a little after its record's append time, which is a part of the log as well.
  * Invariant: an unfinished refresh withdraws nothing, and `restage`, which reads a stretch of the input
- * a second time after its effects stand, changes nothing but what is staged.
+ * again whose effects are written, changes nothing but what is staged.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
@@ -23,7 +23,7 @@ export type Books = Map<string, ProviderBook>
 /** Finds the item of a name and phase. */
 export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
-/** What a record led to. */
+/** The effects of a record. */
 export interface Effects {
   changes: BookChanged[]
   marked: RefreshMarked | undefined
@@ -33,14 +33,14 @@ export interface Effects {
 
 const NO_EFFECTS: Effects = { changes: [], marked: undefined, judged: undefined, quarantined: undefined }
 const NOT_HANDLED = { outcome: OK, effects: NO_EFFECTS }
-/** It belongs to a refresh that has no begin, or that another has replaced. */
+/** It belongs to a refresh whose first record is missing, or that another has replaced. */
 const NOT_OPEN: Outcome = { kind: 'skip', reason: 'no_refresh_open' }
 
 /** Largest price taken, in hundredths: beyond it no market item is believable in any currency. */
 const LARGEST_PRICE = 10 ** 13
 const LARGEST_QUANTITY = 2 ** 31 - 1
 
-/** Takes one event; returns what becomes of the record and what it led to. */
+/** Takes one event; returns the record's outcome and its effects. */
 export function step(
   books: Books,
   side: Side,
@@ -67,8 +67,8 @@ export function step(
 }
 
 /**
- * Takes a record again whose effects stand in the books already: only the refreshes under way are staged
- * anew. Judging or pushing a second time would be against a book that has moved on since.
+ * Takes a record again whose effects are in the books already: only the refreshes under way are staged
+ * again. Judging or pushing a second time would be against a book that has changed since.
  */
 export function restage(
   books: Books,
@@ -98,7 +98,7 @@ export function openFrom(books: Books): number | undefined {
 
 /**
  * Records that a restart may have to read again: two seconds' worth. A refresh that was cut for good would
- * otherwise hold the place from which every restart reads, until the log no longer goes back so far.
+ * otherwise hold the offset from which every restart reads, until the log no longer goes back so far.
  */
 const OPEN_FOR_RECORDS = 1_000_000
 
@@ -222,7 +222,7 @@ function push(
   if (rate === undefined) return refuse({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
   const itemId = resolve(seen.market_hash_name, seen.phase)
   if (itemId === undefined) return refuse(unresolved(seen))
-  // What a refresh withdrew has no row to tell its age, but is as old as the refresh at least.
+  // What a refresh withdrew has no row with its age, but is as old as the refresh at least.
   const knownAt = Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt)
   const isOutdated = seen.observed_at < knownAt && !isFromTheFuture(knownAt, source.appendedAt)
   if (isOutdated) return refuse({ kind: 'skip', reason: 'stale' })
@@ -235,7 +235,7 @@ function push(
   return { outcome: OK, effects: changed ? { ...NO_EFFECTS, changes: [changed] } : NO_EFFECTS }
 }
 
-/** Whether it completes a refresh that another has replaced, as a former owner of the feed may: it says nothing of the one that is open. */
+/** Whether it completes a refresh that another has replaced, as a former owner of the feed may; the open one is not affected. */
 const isLate = ({ open }: ProviderBook, { refresh_id, count }: RefreshCompleted): boolean =>
   open !== undefined && open.id !== refresh_id && count > 0
 
@@ -291,7 +291,7 @@ function remember(book: ProviderBook, completed: RefreshCompleted, suspect: stri
   if (suspect === null) book.lastAppliedAt = completed.observed_at
 }
 
-/** What failed in the future failed when the log took it: a verdict's time says when a provider was last checked. */
+/** A time of the future becomes the append time: a verdict's time is when a provider was last checked. */
 function believed(
   { refresh_id, observed_at }: { refresh_id: string | null; observed_at: number },
   { appendedAt }: Source,

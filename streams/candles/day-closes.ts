@@ -1,10 +1,10 @@
 /**
  * Writes closes of history files into the daily parts of candle_parts.
  *
- * Part of that table's sole writer. A close is an ask that stood all day: the one before it in its file stood at the
+ * Part of that table's sole writer. A close is an ask that was listed all day: the one before it in its file was listed at the
  * day's start. Versions are the lowest that there are, so a day that the book has seen keeps its own end. Merging is
- * idempotent, so a file that is published twice leaves the same table; days beyond the retention expire as always. What
- * stands now is no concern of history: candle_standing is not touched. Names that nobody knows are told by `history`.
+ * idempotent, so a file that is published twice leaves the same table; days beyond the retention expire as always. Current
+ * asks do not come from history: candle_standing is not touched. `history` reports names that the catalog lacks.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'

@@ -28,7 +28,7 @@ export const view: TableView = {
       table: candleParts,
       origins: [
         { topic: 'bookChanges', partition, isBefore: offset => `opening.version < ${offset}` },
-        // Closes of history files have the version 0, whatever their place.
+        // Closes of history files have the version 0, whatever their offset.
         { topic: 'dayCloses', partition: '0', isBefore: () => 'opening.version = 0' },
       ],
     },

@@ -72,13 +72,13 @@ function writeEdge(rows: RowBuffer, edge: Edge): void {
   rows.i64(edge.at)
 }
 
-function writeStanding(rows: RowBuffer, { itemId, provider, standing }: FoldedAsk): void {
+function writeStanding(rows: RowBuffer, { itemId, provider, newest }: FoldedAsk): void {
   rows.u32(itemId)
   rows.text(provider)
-  rows.bool(standing.standing)
-  rows.i64(standing.micro)
-  rows.i32(standing.quantity)
-  rows.i64(standing.at)
-  rows.i64(standing.version)
+  rows.bool(newest.standing)
+  rows.i64(newest.micro)
+  rows.i32(newest.quantity)
+  rows.i64(newest.at)
+  rows.i64(newest.version)
   rows.endRow()
 }

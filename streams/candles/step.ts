@@ -1,7 +1,7 @@
 /**
- * Folds changes of asks into candle parts and standing asks.
+ * Folds changes of asks into candle parts and the newest ask of each provider.
  *
- * Pure: what a fold knows is in its arguments. A change tells both what it found and what it left, so a
+ * A change holds both what it found and what it left, so a
  * part opens without any other state. Invariant: folding changes one by one, in several batches, or
  * again, and merging the results, gives the same part (tested as laws of `mergeParts`; ClickHouse
  * merges by the same rules, schemas/views/clickhouse/candle-parts.ts).
@@ -9,12 +9,12 @@
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk } from '#schemas/views/candle.ts'
 
-/** An edge with the log offset of the change that tells of it. */
+/** An edge with the log offset of the change that it comes from. */
 export interface Edge extends EdgeAsk {
   version: number
 }
 
-/** What some changes say of a provider's bucket. */
+/** The fold of some changes of a provider's bucket. */
 export interface Part extends Omit<CandlePart, 'opening' | 'closing' | 'falls'> {
   intervalMs: number
   itemId: number
@@ -24,17 +24,17 @@ export interface Part extends Omit<CandlePart, 'opening' | 'closing' | 'falls'> 
   falls: ReadonlyMap<number, number>
 }
 
-/** What a batch says of a provider's asks for an item. */
+/** The fold of a batch's changes of a provider's asks for an item. */
 export interface FoldedAsk {
   itemId: number
   provider: string
   /** The newest ask. */
-  standing: Edge
+  newest: Edge
   /** One for each bucket of each width, those of the newest changes last. */
   parts: Part[]
 }
 
-/** What a batch of changes comes to, by item and provider. */
+/** The fold of a batch of changes, by item and provider. */
 export type CandleBatch = Map<string, FoldedAsk>
 
 const WIDTHS_MS = Object.values(CANDLE_INTERVALS).map(({ ms }) => ms)
@@ -52,9 +52,9 @@ export function foldChange(batch: CandleBatch, change: BookChanged, offset: numb
   const key = `${itemId}|${provider}`
   let folded = batch.get(key)
   if (folded === undefined) {
-    folded = { itemId, provider, standing: closing, parts: [] }
+    folded = { itemId, provider, newest: closing, parts: [] }
     batch.set(key, folded)
-  } else if (folded.standing.version < offset) folded.standing = closing
+  } else if (folded.newest.version < offset) folded.newest = closing
   for (const intervalMs of WIDTHS_MS) {
     const bucket = change.seen_at - (change.seen_at % intervalMs)
     const part: Part = { intervalMs, itemId, bucket, provider, opening, closing, low, high, falls }
@@ -65,7 +65,7 @@ export function foldChange(batch: CandleBatch, change: BookChanged, offset: numb
   }
 }
 
-/** Merges what two sets of changes say of the same bucket; the sets may overlap. */
+/** Merges the folds of two sets of changes of the same bucket; the sets may overlap. */
 export function mergeParts(a: Part, b: Part): Part {
   return {
     ...a,

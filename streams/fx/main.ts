@@ -1,7 +1,7 @@
 /**
  * The role `fx`: market.fx to the current exchange rates in Redis and those of each day in ClickHouse.
  *
- * Consumer group `fx`. The topic has one partition, so one process works and others stand by.
+ * Consumer group `fx`. The topic has one partition, so one process works and others are standby.
  */
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'

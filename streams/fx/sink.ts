@@ -2,8 +2,8 @@
  * Writes `{fx}:*` in Redis and fx_days in ClickHouse.
  *
  * Sole writer of both. The days are written first, keyed so that repeats change nothing; then one
- * atomic write holds the current table and the offset that both reflect, on the condition that nobody
- * else has moved it. A kill in between repeats the days. A view that is not there is made whole before the sink is open.
+ * atomic write holds the current table and the offset that both reflect, on the condition that no other owner
+ * has moved it. A kill in between repeats the days. A missing view is restored whole before the sink is open.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -15,7 +15,7 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type FxBatch, foldRates } from './step.ts'
 
-/** Opens the sink on a connection that may be shared; `fill` makes a view whole that is not there. */
+/** Opens the sink on a connection that may be shared; `fill` restores a missing view. */
 export async function openFxSink(
   redis: Redis,
   batcher: Batcher,
@@ -47,7 +47,7 @@ export async function openFxSink(
       next = value
       reflected = reached
     },
-    stands: async () => (await redis.get(nextKey)) === next,
+    isCurrent: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
   if (!isWhole) await fill(sink)

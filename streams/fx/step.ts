@@ -1,8 +1,8 @@
 /**
  * Folds published tables of exchange rates into the newest one and the newest of each day.
  *
- * Pure. Invariant: the latest `as_of` wins, of two equal ones the later in the log, so a replay ends
- * where it stood. A table from the future is a dead letter and the former one stays in force.
+ * Invariant: the latest `as_of` wins, of two equal ones the later in the log, so a replay ends
+ * with the same table. A table from the future is a dead letter and the former one stays in force.
  */
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
@@ -11,7 +11,7 @@ import type { FxCurrent } from '#schemas/views/fx-current.ts'
 import { unstorable } from '#schemas/views/storable.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 
-/** What a batch of tables comes to. */
+/** The fold of a batch of tables. */
 export interface FxBatch {
   current: FxCurrent | undefined
   /** Days since 1970-01-01 → that day's newest table. */
@@ -20,7 +20,7 @@ export interface FxBatch {
 
 const DAY_MS = 86_400_000
 
-/** Folds a table, which the log took at `appendedAt`, into a batch whose `current` starts at what is stored. */
+/** Folds a table, appended at `appendedAt`, into a batch whose `current` starts as the stored one. */
 export function foldRates(batch: FxBatch, { as_of, rates }: FxRatesPublished, appendedAt: number): Outcome {
   const fault = unstorable(0, as_of) ?? timeFault(as_of, appendedAt)
   if (fault) return { kind: 'deadLetter', ...fault }
@@ -30,7 +30,7 @@ export function foldRates(batch: FxBatch, { as_of, rates }: FxRatesPublished, ap
   }
   const table = { as_of, rates }
   const inForce = batch.current?.as_of ?? 0
-  // What is stored may be of a version that still believed the future.
+  // What is stored may be of a version that accepted times of the future.
   if (as_of >= inForce || isFromTheFuture(inForce, appendedAt)) batch.current = table
   const day = Math.floor(as_of / DAY_MS)
   if (as_of >= (batch.days.get(day)?.as_of ?? 0)) batch.days.set(day, table)

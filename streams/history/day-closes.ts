@@ -1,9 +1,9 @@
 /**
  * Writes closes of history files into provider_days.
  *
- * Part of that table's sole writer. Versions lie below all of the book's own, so where both tell of a day the book's word
+ * Part of that table's sole writer. Versions lie below all of the book's own, so where both have a day the book's row
  * counts; among files the later record does. A row is keyed by item, provider and day, so a file that is published
- * twice leaves the same table. A close that the file does not go on from is a withdrawal at the day's end.
+ * twice leaves the same table. A close that ends its file is a withdrawal at the day's end.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'

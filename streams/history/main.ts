@@ -37,7 +37,7 @@ export const view: TableView = {
           isBefore: offset =>
             `(closing.version >= 0 AND closing.version < ${offset}) OR (priced.version >= 0 AND priced.version < ${offset})`,
         },
-        // Closes of history files have versions below all others, whatever their place.
+        // Closes of history files have versions below all others, whatever their offset.
         { topic: 'dayCloses', partition: '0', isBefore: () => 'closing.version < 0 OR priced.version < -1' },
       ],
     },

@@ -1,7 +1,7 @@
 /**
  * Writes changes and provider_days in ClickHouse.
  *
- * Sole writer of both. A change is keyed by its place in the log and a day merges by log offset, so a
+ * Sole writer of both. A change is keyed by its partition and offset and a day merges by log offset, so a
  * batch that is written twice, or by a former owner of the partition as well, leaves the same tables;
  * the group's committed offset, which follows the confirmed write, is position enough.
  */

@@ -1,12 +1,12 @@
 /**
  * Folds changes into the close of each provider's day.
  *
- * Pure. Invariant: what a batch comes to is told with the log offsets that it rests on, by which
+ * Invariant: the fold of a batch carries the log offsets that it comes from, by which
  * ClickHouse merges batches in any order (schemas/views/clickhouse/provider-days.ts).
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 
-/** How one provider's row for an item stands at the end of a day, as far as the folded changes tell. */
+/** One provider's row for an item at the end of a day, by the folded changes. */
 export interface Day {
   itemId: number
   side: Side

@@ -3,9 +3,9 @@
  *
  * Owns one timer. A build waits until nothing was touched for a moment, since builds and a backlog want the same CPU,
  * but not for ever; between two builds of a partition lies a second, and one build at a time runs in
- * this process. Invariant: whatever was touched is followed by the end of a build that began later, or by a stop.
+ * this process. Invariant: what was touched is followed by the end of a build that began later, or by a stop.
  */
-import type { Turns } from './turns.ts'
+import type { SerialQueue } from './serial-queue.ts'
 
 /** When builds run. */
 export interface BuildSchedule {
@@ -25,12 +25,12 @@ export interface BuildPace {
   betweenMs: number
 }
 
-/** Soon enough for whoever reads a snapshot after a refresh, and seldom enough for a backlog. */
+/** Soon enough for readers of a snapshot after a refresh, and seldom enough for a backlog. */
 export const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betweenMs: 1_000 }
 
-/** Opens the schedule of a partition; `build` never rejects and tells whether there is more to build. */
+/** Opens the schedule of a partition; `build` never rejects and resolves whether there is more to build. */
 export function openBuildSchedule(
-  { turns, pace }: { turns: Turns; pace: BuildPace },
+  { builds, pace }: { builds: SerialQueue; pace: BuildPace },
   build: () => Promise<boolean>,
 ): BuildSchedule {
   let timer: NodeJS.Timeout | undefined
@@ -47,7 +47,7 @@ export function openBuildSchedule(
     if (isMore) dueSince ??= performance.now()
   }
   const start = (): void => {
-    running = turns.take(run).finally(() => {
+    running = builds.add(run).finally(() => {
       running = undefined
       if (dueSince !== undefined) arm()
     })

@@ -7,14 +7,14 @@
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import { generationOf, generationsKey, headKey, type LiveHead, rebuildKey } from '#schemas/views/live-keys.ts'
-import type { TablePlace } from './table-writer.ts'
+import type { TableId } from './table-writer.ts'
 
 const KEYS_PER_STEP = 1_000
 
 /** Deletes all generations of a partition but the head's; resolves with the number of keys. */
 export async function deleteLeftovers(
   redis: Redis,
-  { partition, prefix }: Omit<TablePlace, 'generation'>,
+  { partition, prefix }: Omit<TableId, 'generation'>,
 ): Promise<number> {
   const keys = [headKey, rebuildKey, generationsKey].map(keyOf => keyOf(partition, prefix))
   const [head, lease, newest] = await redis.mget(keys)
@@ -27,7 +27,7 @@ export async function deleteLeftovers(
 /** Deletes the rows of a generation that its builder could not switch to, unless a head names it all the same. */
 export async function deleteGeneration(
   redis: Redis,
-  { partition, prefix }: Omit<TablePlace, 'generation'>,
+  { partition, prefix }: Omit<TableId, 'generation'>,
   generation: number,
 ): Promise<number> {
   // Two openers of one process may have asked for the same build, and the other one was quicker.
@@ -38,7 +38,7 @@ export async function deleteGeneration(
 
 async function deleteWhere(
   redis: Redis,
-  { partition, prefix }: Omit<TablePlace, 'generation'>,
+  { partition, prefix }: Omit<TableId, 'generation'>,
   isLeft: (generation: number) => boolean,
 ): Promise<number> {
   let cursor = '0'

@@ -38,13 +38,13 @@ export const start: StartRole = async context => {
     topics: ['bookChanges'],
     maxBytesPerPartition: FETCH_BYTES,
     async open(_topic, partition) {
-      const place = { partition, prefix }
+      const table = { partition, prefix }
       const { isUsable, deleted, ...owned } = await openTable(
         { redis, rebuilder, isInLog: next => isInLog(reader, changes, partition, next) },
-        place,
+        table,
       )
       log.info({ partition, next: owned.head.next, isUsable, deleted }, 'a partition of the live view is open')
-      return openLiveSink(redis, place, owned, snapshots.open(place, owned))
+      return openLiveSink(redis, table, owned, snapshots.open(table, owned))
     },
   })
   return {

@@ -1,11 +1,11 @@
 /**
- * Builds the live tables anew beside those that are read, and switches each partition to its new one.
+ * Rebuilds the live tables beside those that are read, and switches each partition to its new one.
  *
- * Runs outside of the role, which goes on. Each partition's switch compares the head with what it was and is one step: the
- * role's next flush finds another head than its own, opens the partition again and goes on from there. Readers accept rows
- * of the head's generation alone, so they see the old table or the new one. A lease keeps the role from clearing
- * the work away; whoever was paused beyond it switches nothing. Invariant: a switched table reflects no less of the
- * log than the one before it; a kill leaves the old table, and rows that the next rebuild clears.
+ * Runs outside of the role, which goes on. A partition's switch is a compare-and-set of its head: the role's next flush finds
+ * another head than its own, opens the partition again and resumes from there. Readers accept rows of the head's generation
+ * alone, so they see the old table or the new one. While a rebuild holds its lease, the role deletes none of its rows; a rebuild
+ * that was paused beyond its lease switches nothing. Invariant: a switched table reflects no less of the log than the one before
+ * it; a kill leaves the old table, and rows that the next rebuild deletes.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -59,8 +59,8 @@ export async function rebuildLiveView(
     onProgress('switching')
     const switched: SwitchedPartition[] = []
     for (const [partition, head] of heads.entries()) {
-      const place = { partition, prefix }
-      const { generation, next } = await switchPartition(redis, place, leases[partition] as Lease, rebuilder, head)
+      const table = { partition, prefix }
+      const { generation, next } = await switchPartition(redis, table, leases[partition] as Lease, rebuilder, head)
       switched.push({ partition, generation, next })
     }
     return switched
@@ -72,20 +72,20 @@ export async function rebuildLiveView(
   }
 }
 
-/** Tries until the head is as it was read and reflects no more than the new table. */
+/** Tries until the head is as it was read and reflects no more than the new table does. */
 async function switchPartition(
   redis: Redis,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   lease: Lease,
   rebuilder: Rebuilder,
   filled: LiveHead,
 ): Promise<LiveHead> {
-  const key = headKey(place.partition, place.prefix)
+  const key = headKey(table.partition, table.prefix)
   let head = filled
   for (let tries = 0; tries < SWITCH_TRIES; tries++) {
-    const found = await readHead(redis, place)
+    const found = await readHead(redis, table)
     if (found && found.head.generation > head.generation) break
-    if (found && found.head.next > head.next) head = await rebuilder.catchUp(place.partition, head)
+    if (found && found.head.next > head.next) head = await rebuilder.catchUp(table.partition, head)
     // Kept over rebuilds in a row, which may be faster than the builder of snapshots.
     const next: LiveHead = found ? { ...head, succeeds: found.head.succeeds ?? found.head.generation } : head
     const guards = [
@@ -96,5 +96,5 @@ async function switchPartition(
     if (await publishGuarded(redis, { guards, key, text, named: [], replaced: [], replacedTtlMs: 0 })) return next
     await pause(SWITCH_PAUSE_MS)
   }
-  throw new Error(`partition ${place.partition} was rebuilt by its role meanwhile, or its head never rested`)
+  throw new Error(`partition ${table.partition} was rebuilt by its role meanwhile, or its head never rested`)
 }

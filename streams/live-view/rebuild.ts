@@ -6,7 +6,7 @@
  * before it begins. Invariant: the result reflects market.book-changes up to exactly `next`.
  *
  * Why it is complete: `from` is taken before the changelog is read, and a change below it is committed,
- * so its row stands below the changelog's end, open transactions included, up to which is read. `next`
+ * so its row is below the changelog's end, open transactions included, up to which is read. `next`
  * is taken after, open transactions included, and the stretch between is applied as whole rows, so it
  * does not matter which of them the changelog already held.
  */
@@ -64,7 +64,7 @@ export function openRebuilder(options: RebuilderOptions): Rebuilder {
     rebuild(partition) {
       const asked = waiting.get(partition) ?? Promise.withResolvers<LiveHead>()
       waiting.set(partition, asked)
-      // The pass begins a turn later, when all partitions of an assignment have asked.
+      // The pass begins one turn of the event loop later, when all partitions of an assignment have asked.
       running = running.then(() => nextTurn()).then(pass)
       return asked.promise
     },
@@ -116,7 +116,7 @@ async function readChangelog(
   await readPages(reader, range, fold, () => Promise.all([...fillings.values()].map(each => write(options, each))))
 }
 
-/** The last refresh may be one that is held back: readers go by the one before it, which moved the rows. */
+/** The last refresh may be quarantined: readers are shown the time of the one before it, which changed the rows. */
 function foldStored(batch: LiveBatch, side: Side, provider: string, stored: BookRefreshStored): void {
   const appliedAt = appliedAtOf(stored)
   if (appliedAt !== null) foldRefreshed(batch, side, provider, appliedAt)
@@ -161,7 +161,7 @@ async function readPages(
       await fold(records.slice(at, at + PAGE_RECORDS))
       await writing
       writing = write()
-      // Whoever waits for it next hears of its failure.
+      // Its failure rejects at the next await of it.
       writing.catch(() => undefined)
     }
   }

@@ -2,20 +2,19 @@
  * Reads all rows of some providers from a partition's live table.
  *
  * Reads the keys of schemas/views/live-keys.ts in steps, each one script, so that Redis serves its readers in between.
- * Invariant: the pages together are one moment of the table only while its owner writes nothing; holding
- * the owner back is the caller's part.
+ * Invariant: the pages together are one moment of the table only while its owner writes nothing; the caller makes it wait.
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import { decodeRow, itemKey, type LiveRow, listingKey } from '#schemas/views/live-keys.ts'
 import { readTouchedField } from '#schemas/views/snapshot.ts'
-import type { TablePlace } from './table-writer.ts'
+import type { TableId } from './table-writer.ts'
 
 /** A page of rows as text: id, row, id, row... */
 export type RowPage = string
 
 /** Rows of a page, and so lines of a block; 1,000 of them hold Redis up for less than a millisecond. */
 const PAGE_ROWS = 1_000
-/** Rows that are asked for before the answers are waited for: what Redis serves no reader in between of. */
+/** Rows that are asked for at once, between which Redis serves no other reader. */
 const ROWS_AT_ONCE = 4_000
 /** No row can hold it. */
 const SEPARATOR = '\0'
@@ -45,11 +44,11 @@ interface Question {
  */
 export async function readRowPages(
   redis: Redis,
-  place: TablePlace,
+  table: TableId,
   fields: ReadonlySet<string>,
 ): Promise<Map<string, RowPage[]>> {
   const pages = new Map([...fields].map((field): [string, RowPage[]] => [field, []]))
-  const questions = (await Promise.all([...fields].map(field => questionsOf(redis, place, field)))).flat()
+  const questions = (await Promise.all([...fields].map(field => questionsOf(redis, table, field)))).flat()
   for (const portion of portionsOf(questions)) {
     const read = await Promise.all(
       portion.map(({ listing, from, rows, itemKeyStart, provider }) =>
@@ -63,7 +62,7 @@ export async function readRowPages(
 
 async function questionsOf(
   redis: Redis,
-  { partition, generation, prefix }: TablePlace,
+  { partition, generation, prefix }: TableId,
   field: string,
 ): Promise<Question[]> {
   const { side, provider } = readTouchedField(field)

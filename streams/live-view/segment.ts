@@ -1,9 +1,9 @@
 /**
  * Makes a segment: a provider's rows as NDJSON lines, deflated in blocks.
  *
- * Pure but for the thread pool, in which zlib works. A page of rows is a block. Invariant: lines are those of
- * GET /prices and GET /bids in US dollars with every member that a streaming tier may see; blocks share no history and
- * end on a byte, so that they inflate one by one and stand in a row as one stream.
+ * zlib works in the thread pool. A page of rows is a block. Invariant: lines are those of GET /prices and GET /bids in US dollars
+ * with every member that a streaming tier may see; blocks share no history and end on a byte, so that they inflate one by one
+ * and concatenated are one deflate stream.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -14,7 +14,7 @@ import { USD_RATE } from '#schemas/values/money.ts'
 import type { SegmentEntry } from '#schemas/views/snapshot.ts'
 import { type RowPage, rowsOf } from './segment-rows.ts'
 
-/** A segment that has no place yet. */
+/** A segment that has no version yet. */
 export interface MadeSegment {
   entry: Omit<SegmentEntry, 'version'>
   /** What is stored. */

@@ -5,8 +5,7 @@
  * which holds the offset that they reflect, on the condition that the head is still as this owner left
  * it: table and position can never disagree, and an owner that was paused while another took over
  * writes nothing. Writing the same batch twice leaves the same table.
- * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner
- * opens anew) or closed.
+ * States: no head → rebuilt by the opener before this sink exists; open → fenced (thrown, the runner opens it again) or closed.
  */
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -35,29 +34,29 @@ export async function readHead(
   return text === null ? undefined : { head: JSON.parse(text) as LiveHead, text }
 }
 
-/** Puts a head where `expected` stands (null: none); throws {@link Fenced} when something else does. */
+/** Replaces the head that is `expected` (null: none); throws {@link Fenced} when it is another. */
 export async function writeHead(
   redis: Redis,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   expected: string | null,
   head: LiveHead,
 ): Promise<OwnedHead> {
   const text = JSON.stringify(head)
-  await writeGuarded(redis, { guard: headKey(place.partition, place.prefix), expected, value: text, writes: [] })
+  await writeGuarded(redis, { guard: headKey(table.partition, table.prefix), expected, value: text, writes: [] })
   return { head, text }
 }
 
 /**
- * Opens the sink of a partition whose table is complete, on a connection that may be shared; `snapshots` hears of
- * every flush.
+ * Opens the sink of a partition whose table is complete, on a connection that may be shared; `snapshots` carries
+ * every flush out.
  */
 export function openLiveSink(
   redis: Redis,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   found: OwnedHead,
   snapshots?: PartitionSnapshots,
 ): PartitionSink {
-  const key = headKey(place.partition, place.prefix)
+  const key = headKey(table.partition, table.prefix)
   let owned = found
   let batch = emptyBatch()
   return {
@@ -79,8 +78,8 @@ export function openLiveSink(
       const write = async (): Promise<OwnedHead> => {
         const head = headAfter(owned.head, batch, next)
         const text = JSON.stringify(head)
-        const rows = writesOf({ ...place, generation: head.generation }, batch)
-        const writes = [...rows, ...touchedWrites(place, touched, next)]
+        const rows = writesOf({ ...table, generation: head.generation }, batch)
+        const writes = [...rows, ...touchedWrites(table, touched, next)]
         await writeGuarded(redis, { guard: key, expected: owned.text, value: text, writes })
         owned = { head, text }
         batch = emptyBatch()
@@ -89,7 +88,7 @@ export function openLiveSink(
       if (snapshots) await snapshots.flush(write, touched)
       else await write()
     },
-    stands: async () => (await redis.get(key)) === owned.text,
+    isCurrent: async () => (await redis.get(key)) === owned.text,
     close: async () => snapshots?.close(),
   }
 }

@@ -3,7 +3,7 @@
  *
  * A build reads all rows of every provider that was touched since the last manifest while no flush of its partition
  * runs, makes their segments while flushes go on, and publishes them together: a manifest is the table at one moment.
- * When that happens is build-schedule.ts's part. What is out of date is known from the notes of the flushes, so a
+ * build-schedule.ts decides when. What is out of date is known from the notes of the flushes, so a
  * restart builds no more than it must. Invariant: a build that fails leaves the manifest before it, and is tried again;
  * a flush never waits for more than a build's read and publication.
  */
@@ -20,9 +20,9 @@ import { readTouchedField, type SnapshotManifest, touchedField } from '#schemas/
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment } from './segment.ts'
 import { type RowPage, readRowPages } from './segment-rows.ts'
+import { openSerialQueue, type SerialQueue } from './serial-queue.ts'
 import type { OwnedHead } from './sink.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
-import { openTurns, type Turns } from './turns.ts'
 
 /** The snapshots of one partition, fed by the partition's sink. */
 export interface PartitionSnapshots {
@@ -34,7 +34,7 @@ export interface PartitionSnapshots {
 /** Builds the snapshots of the partitions of a process. */
 export interface SnapshotBuilder {
   /** Begins with a partition whose table is complete. */
-  open(place: { partition: number; prefix: string }, written: OwnedHead): PartitionSnapshots
+  open(table: { partition: number; prefix: string }, written: OwnedHead): PartitionSnapshots
 }
 
 /** What a builder works with. */
@@ -42,7 +42,7 @@ export interface SnapshotOptions {
   redis: Redis
   registry: ProviderRegistry
   catalog: Promise<CatalogReader>
-  /** Public root of the API, which stands in each price's link. */
+  /** Public root of the API, with which the link of each price begins. */
   baseUrl: string
   log: Log
   metrics: Metrics
@@ -60,7 +60,7 @@ interface Shared extends SnapshotOptions {
   form: string
   /** Side and provider of everything that may be listed. */
   fields: readonly string[]
-  turns: Turns
+  builds: SerialQueue
   observe(build: { seconds: number; lines: number; leftOut: number }): void
 }
 
@@ -74,11 +74,11 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
     const sources = { itemOf: byId, providerOf: (key: string) => registry.byKey.get(key), marketplaceUrl, baseUrl }
     return { ask: openEntryText<Provider>('ask', sources), bid: openEntryText<Provider>('bid', sources) }
   })
-  // Builds await it and hear of its failure; before the first one nobody does.
+  // Builds await it and get its error; before the first one it has no other handler.
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    ...{ texts, form: formOf(registry, baseUrl), turns: openTurns(), pace: options.pace ?? BUILD_PACE },
+    ...{ texts, form: formOf(registry, baseUrl), builds: openSerialQueue(), pace: options.pace ?? BUILD_PACE },
     fields: [
       ...registry.askKeys.map(key => touchedField('ask', key)),
       ...registry.bidKeys.map(key => touchedField('bid', key)),
@@ -89,10 +89,10 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
       rowsLeftOut.inc(leftOut)
     },
   }
-  return { open: (place, written) => openPartition(shared, place, written) }
+  return { open: (table, written) => openPartition(shared, table, written) }
 }
 
-/** Stands for all that a line is made of besides its row and what the catalog never changes. */
+/** A hash of all that a line is made of besides its row and what the catalog never changes. */
 function formOf({ all }: ProviderRegistry, baseUrl: string): string {
   const providers = all.map(({ key, link_template }) => [key, link_template])
   return createHash('sha256')
@@ -109,11 +109,11 @@ interface StaleRows {
 
 function openPartition(
   shared: Shared,
-  place: { partition: number; prefix: string },
+  table: { partition: number; prefix: string },
   found: OwnedHead,
 ): PartitionSnapshots {
-  const store = openSnapshotStore(shared.redis, place)
-  const exclusive = openTurns()
+  const store = openSnapshotStore(shared.redis, table)
+  const serial = openSerialQueue()
   let written = found
   let known: KnownManifest | undefined
   /** What the known manifest shows out of date; undefined: to be read from the notes of the flushes. */
@@ -123,14 +123,14 @@ function openPartition(
   async function readStale(): Promise<StaleRows | undefined> {
     if (stale === undefined) {
       const stored = await store.read()
-      // Another owner has written: its builder goes on, and this one's sink will learn of it.
+      // Another owner has written: its builder goes on, and this one's next flush is fenced.
       if (stored.head !== written.text) isOver = true
       known = stored.manifest
       stale = staleFields(shared, stored, written.head)
     }
     if (isOver || stale.size === 0) return undefined
     const { head } = written
-    const pages = await readRowPages(shared.redis, { ...place, generation: head.generation }, stale)
+    const pages = await readRowPages(shared.redis, { ...table, generation: head.generation }, stale)
     stale = new Set()
     return { head, base: baseOf(shared, known, head), pages }
   }
@@ -138,10 +138,10 @@ function openPartition(
   async function build(): Promise<void> {
     const startedAt = performance.now()
     const texts = await shared.texts
-    const rows = await exclusive.take(readStale)
+    const rows = await serial.add(readStale)
     if (!rows) return
     const made = await makeManifest(store, texts, rows)
-    const published = await exclusive.take(async () =>
+    const published = await serial.add(async () =>
       isOver ? undefined : store.publish(made.manifest, known, written.text),
     )
     known = published
@@ -155,14 +155,14 @@ function openPartition(
     } catch (error) {
       stale = undefined
       if (!isOver)
-        shared.log.warn({ error, partition: place.partition }, 'a snapshot could not be built; it is tried again')
+        shared.log.warn({ error, partition: table.partition }, 'a snapshot could not be built; it is tried again')
     }
     return !isOver && stale?.size !== 0
   })
   schedule.due()
   return {
     async flush(write, touched) {
-      await exclusive.take(async () => {
+      await serial.add(async () => {
         written = await write()
         for (const field of touched) stale?.add(field)
       })

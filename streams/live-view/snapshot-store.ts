@@ -20,7 +20,7 @@ import {
   versionsKey,
 } from '#schemas/views/snapshot.ts'
 
-/** What stands in Redis for a partition. */
+/** What Redis holds for a partition. */
 export interface StoredSnapshot {
   head: string | null
   manifest: KnownManifest | undefined

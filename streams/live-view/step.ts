@@ -1,9 +1,8 @@
 /**
  * Folds book changes and refresh markers into what a partition of the live view must write.
  *
- * Pure but for the batch that it is given. Several changes of one row come down to the last; the
- * listing is touched only where an item appears or goes. Invariant: writing the fold of any suffix of
- * the log onto a view that already reflects it leaves the view as it is.
+ * Of several changes of a row the last counts; the listing changes only where an item appears or goes. Invariant: writing the
+ * fold of any suffix of the log onto a view that already reflects it leaves the view as it is.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'

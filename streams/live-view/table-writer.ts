@@ -1,16 +1,15 @@
 /**
  * The Redis writes that bring a batch into one generation of a partition's table.
  *
- * Pure. One write per item and one per listing, whatever the number of rows. Invariant: all keys carry
- * the partition's hash tag.
+ * One write per item and one per listing, whatever the number of rows. Invariant: all keys carry the partition's hash tag.
  */
 import type { KeyWrite } from '#infra/redis/guarded-write.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import type { LiveBatch } from './step.ts'
 
-/** Where a partition's rows stand. */
-export interface TablePlace {
+/** One generation of a partition's table in a namespace. */
+export interface TableId {
   partition: number
   generation: number
   prefix: string
@@ -19,7 +18,7 @@ export interface TablePlace {
 const SIDES: readonly Side[] = ['ask', 'bid']
 
 /** All writes of a batch. */
-export function writesOf({ partition, generation, prefix }: TablePlace, batch: LiveBatch): KeyWrite[] {
+export function writesOf({ partition, generation, prefix }: TableId, batch: LiveBatch): KeyWrite[] {
   const writes: KeyWrite[] = []
   const queue = (command: KeyWrite['command'], key: string, args: readonly string[]): void => {
     if (args.length > 0) writes.push({ command, key, args })

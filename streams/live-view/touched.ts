@@ -1,7 +1,7 @@
 /**
- * Which providers a flush touches, kept beside the table for whoever builds snapshots next.
+ * Which providers a flush touches, kept beside the table for the next build of snapshots.
  *
- * Pure. Each flush notes its `next` for every provider that it touches, in the same atomic write. Invariant: a
+ * Each flush notes its `next` for every provider that it touches, in the same atomic write. Invariant: a
  * provider whose note is not above a manifest's `next` is in that manifest as the table shows it.
  */
 import type { KeyWrite } from '#infra/redis/guarded-write.ts'

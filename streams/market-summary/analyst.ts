@@ -3,7 +3,7 @@
  *
  * Reads the board, ClickHouse and provider health; writes market.summaries and the views. The moment is an argument, so
  * that the same log and moment give the same figures. Figures of past moments that cannot change any more (those of 7
- * and 30 days, and of completed hours) are read once an hour: they look at weeks of changes. So windows of 7 and 30
+ * and 30 days, and of completed hours) are read once an hour: they scan weeks of changes. So windows of 7 and 30
  * days begin at a full hour. Invariant: a summary's view is written only after the log holds the summary.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
@@ -20,8 +20,8 @@ import type { SummarisedItem } from '#schemas/views/item-summary.ts'
 import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { computeArbitrage } from './arbitrage.ts'
 import type { Board } from './board.ts'
+import { type Exclusion, excludedProviders } from './excluded-providers.ts'
 import { type ByItem, hourOf, readAsksAt, readHourlyCloses, readSales, readUnits } from './past-asks.ts'
-import { type Exclusion, excludedProviders } from './standing.ts'
 import { type Past, summarise } from './summarise.ts'
 import { summaryBody } from './summary-body.ts'
 import type { SummaryLog } from './summary-log.ts'

@@ -1,7 +1,7 @@
 /**
  * All pairs of an ask and a bid of different providers that leave a profit after fees, best first.
  *
- * Pure. One pass over the board; of each item the bids that count are few, so most asks are compared and dropped in
+ * One pass over the board; of each item the bids that count are few, so most asks are compared and dropped in
  * a few nanoseconds. Order: net profit descending, then item id, buy provider, sell provider; a radix sort on the
  * profit's bits keeps the order in which pairs are found among equals (a comparing sort of a million rows took
  * ten times as long). Invariant: both legs are within the age limit at `asOf`, and of providers that count.
@@ -18,7 +18,7 @@ import {
 } from '#schemas/views/arbitrage.ts'
 import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'
 import { type Board, type BoardSide, updatedAt } from './board.ts'
-import type { Exclusion } from './standing.ts'
+import type { Exclusion } from './excluded-providers.ts'
 
 /** A computed snapshot. */
 export interface ArbitrageSnapshot {
@@ -171,7 +171,7 @@ function keep(found: Found, profit: number, askCell: number, bidCell: number): v
 const DIGIT = 65_536
 
 /**
- * The places of values by descending value; equal ones in the order in which they stand. Least significant digit
+ * The indexes of values by descending value; equal ones keep their order. Least significant digit
  * first over the bits of positive doubles, which order as the numbers do.
  */
 function byProfit(values: Float64Array): Uint32Array {
@@ -190,10 +190,10 @@ function byProfit(values: Float64Array): Uint32Array {
     for (let digit = 0; digit < DIGIT; digit++)
       starts[digit + 1] = (starts[digit + 1] as number) + (starts[digit] as number)
     for (let i = 0; i < count; i++) {
-      const place = order[i] as number
-      const digit = DIGIT - 1 - (words[place * 4 + word] as number)
+      const pair = order[i] as number
+      const digit = DIGIT - 1 - (words[pair * 4 + word] as number)
       const at = starts[digit] as number
-      other[at] = place
+      other[at] = pair
       starts[digit] = at + 1
     }
     ;[order, other] = [other, order]
@@ -211,8 +211,8 @@ function columnsOf(
   const columns = arbitrageColumns(order.length)
   const [asks, bids] = [ask.side.providers.length, bid.side.providers.length]
   for (let row = 0; row < order.length; row++) {
-    const place = order[row] as number
-    const [askCell, bidCell] = [found.askCell[place] as number, found.bidCell[place] as number]
+    const pair = order[row] as number
+    const [askCell, bidCell] = [found.askCell[pair] as number, found.bidCell[pair] as number]
     const slot = Math.floor(askCell / asks)
     const [p, q] = [askCell - slot * asks, bidCell - slot * bids]
     const partition = board.partition(slot)

@@ -1,8 +1,8 @@
 /**
  * The whole market in memory: every provider's ask and bid of every item, as columns of numbers.
  *
- * Pure but for the board itself, which is changed in place. Reads nothing; seed.ts fills it from the live view and
- * then market.book-changes keeps it. A million and a half quotes take 30 MB here and are walked in milliseconds; as
+ * Changed in place: seed.ts fills it from the live view, then follow-market.ts applies market.book-changes.
+ * A million and a half quotes take 30 MB here and are walked in milliseconds; as
  * objects they took ten times both. Invariant: a change is a whole value, so applying any stretch of the log
  * again leaves the board as it is once the stretch has ended.
  */
@@ -12,7 +12,7 @@ import type { Instant } from '#schemas/values/instant.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 
-/** One side of the board. The quote of item slot `s` and provider `p` stands at `s * providers.length + p`. */
+/** One side of the board. The quote of item slot `s` and provider `p` has the index `s * providers.length + p`. */
 export interface BoardSide {
   readonly providers: readonly string[]
   /** Zero where nothing is quoted; no quote costs nothing. */
@@ -33,7 +33,7 @@ export interface BoardQuote {
 
 const FIRST_SLOTS = 4_096
 
-/** The market as the log last told of it. */
+/** The market as of the last applied change. */
 export class Board {
   readonly sides: Readonly<Record<Side, BoardSide>>
   readonly #slots = new Map<number, number>()
@@ -58,7 +58,7 @@ export class Board {
     return this.#itemIds[slot] as number
   }
 
-  /** The slot of an item; undefined when nobody has ever quoted it. */
+  /** The slot of an item; undefined when it was never quoted. */
   slotOf(itemId: number): number | undefined {
     return this.#slots.get(itemId)
   }
@@ -86,13 +86,13 @@ export class Board {
     columns.seenAt[cell] = quote?.seenAt ?? 0
   }
 
-  /** Notes when a provider was last refreshed, as a partition of the log tells it. */
+  /** Notes when a provider was last refreshed, by a partition of the log. */
   refreshed(side: Side, provider: string, partition: number, at: Instant): void {
     const number = this.#numbers[side].get(provider)
     if (number === undefined) return
     const { refreshedAt, providers } = this.sides[side]
-    const place = partition * providers.length + number
-    if (at > (refreshedAt[place] as number)) refreshedAt[place] = at
+    const cell = partition * providers.length + number
+    if (at > (refreshedAt[cell] as number)) refreshedAt[cell] = at
   }
 
   /** Applies a change of the book. */
@@ -125,9 +125,9 @@ export class Board {
   }
 }
 
-/** When the quote at a cell was last known to stand: its change, or the provider's last refresh. */
-export const updatedAt = (side: BoardSide, cell: number, refreshPlace: number): Instant =>
-  Math.max(side.seenAt[cell] as number, side.refreshedAt[refreshPlace] as number)
+/** When the quote at a cell was last known to be listed: its change, or the provider's last refresh. */
+export const updatedAt = (side: BoardSide, cell: number, refreshCell: number): Instant =>
+  Math.max(side.seenAt[cell] as number, side.refreshedAt[refreshCell] as number)
 
 function emptySide(providers: readonly string[]): BoardSide {
   const cells = FIRST_SLOTS * providers.length

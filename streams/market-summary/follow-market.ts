@@ -1,8 +1,8 @@
 /**
  * Keeps the board: seeded from the live view, then following market.book-changes.
  *
- * Reads Redis and Kafka without a group, since its state is in memory and every start reads it anew. Invariant: the
- * board is given out only after all that stood in the log when following began has been applied.
+ * Reads Redis and Kafka without a group, since its state is in memory and every start reads it again. Invariant: the
+ * board is given out only after all that was in the log when following began has been applied.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Decoded } from '#infra/kafka/codec.ts'
@@ -27,7 +27,7 @@ export interface MarketFollowing {
   signal: AbortSignal
 }
 
-/** Resolves when the board shows the market of now, and keeps it so; `lost` rejects when the log is lost. */
+/** Resolves when the board shows the present market, and keeps following; `lost` rejects when the log is lost. */
 export async function followMarket(
   board: Board,
   { kafka, redis, prefix, log, signal }: MarketFollowing,

@@ -1,7 +1,7 @@
 /**
  * The liquidity score of an item and its parts.
  *
- * Pure. Formulas: DECISIONS.md, "Liquidity". Scores are unrounded; whoever shows one rounds it. Invariant: each part
+ * Formulas: DECISIONS.md, "Liquidity". Scores are unrounded; they are rounded where they are shown. Invariant: each part
  * lies within its bounds (18, 12, 45, 8, 25), and all parts together within 100.
  */
 
@@ -19,7 +19,7 @@ export interface LiquidityFacts {
   external: ExternalFacts | undefined
 }
 
-/** What the two reference providers tell; undefined as a whole when neither can be heard. */
+/** The figures of the two reference providers; undefined as a whole when neither has any. */
 export interface ExternalFacts {
   /** Sales of the first in 24 hours. */
   sales: number

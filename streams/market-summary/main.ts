@@ -2,7 +2,7 @@
  * The role `market-summary`: the market as a whole, as an arbitrage snapshot and a summary of every item.
  *
  * Reads the live view, market.book-changes, ClickHouse and provider health; writes market.summaries and the views of
- * `{market}:*`. One process works, by a lease; others stand by. Invariant: whatever is read is read anew at each
+ * `{market}:*`. One process works, by a lease; others are standby. Invariant: all state is read again at each
  * start, so a kill at any moment costs the time of a start and nothing else.
  */
 import { setTimeout as pause } from 'node:timers/promises'
@@ -30,13 +30,13 @@ const NAME = 'market-summary'
 /** A third of the 30 seconds that a snapshot may be old; a machine that is slow has two thirds, one that fails time for another. */
 const ARBITRAGE_PACE: Pace = { everyMs: 10_000, atMostMs: 20_000 }
 const SUMMARY_PACE: Pace = { everyMs: 120_000, atMostMs: 600_000 }
-/** Of the time: what takes longer than this share of its pace comes less often, since others share the machine. */
+/** Of the time: a computation that takes longer than this share of its pace runs less often, since others share the machine. */
 const WORKING_SHARE = 0.1
 /** A killed holder is followed within this time. */
 const LEASE_MS = 20_000
 const RENEW_MS = 5_000
 const STAND_BY_MS = 1_000
-/** A read looks at the changes of weeks; nobody waits for it. */
+/** A read scans the changes of weeks; no client waits for it. */
 const READ_LIMIT_MS = 90_000
 const FAILURES_IN_A_ROW = 10
 
@@ -73,7 +73,7 @@ export const start: StartRole = async context => {
 function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
   const { config } = context
   const prefix = config.namespace
-  const run = async (tell: (trouble: string | undefined) => void): Promise<void> => {
+  const run = async (report: (trouble: string | undefined) => void): Promise<void> => {
     const redis = await openRedis(config.servers.redis, { name: `${prefix}${NAME}`, log })
     const database = databaseName(prefix)
     const options = { database, name: `marketlog-${NAME}`, readLimitMs: READ_LIMIT_MS }
@@ -95,10 +95,10 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
         if ((await redis.exists(summaryHeadKey(prefix))) === 0) await analyst.restore()
         return analyst
       }
-      // A turn may take longer than the lease; a process that is frozen does not renew it.
+      // A computation may take longer than the lease; a process that is frozen does not renew it.
       const renewing = setInterval(() => void lease.renew().catch(() => undefined), RENEW_MS)
       signal.addEventListener('abort', () => clearInterval(renewing), { once: true })
-      await work(whileHeld(lease, open), { log, metrics: context.metrics, signal, tell })
+      await work(whileHeld(lease, open), { log, metrics: context.metrics, signal, report })
     } finally {
       await lease.release().catch(() => undefined)
       await publisher.close()
@@ -109,7 +109,7 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
   return { run }
 }
 
-/** Gives the analyst while the lease is held; whoever takes it over reads what the log holds by then. */
+/** Returns the analyst while the lease is held; the next holder reads what the log holds by then. */
 function whileHeld(lease: Lease, open: () => Promise<Analyst>): () => Promise<Analyst | undefined> {
   let opened: Promise<Analyst> | undefined
   return async () => {
@@ -130,12 +130,12 @@ interface WorkOptions {
   log: Log
   metrics: Metrics
   signal: AbortSignal
-  tell(trouble: string | undefined): void
+  report(trouble: string | undefined): void
 }
 
 /** Computes both views again and again until the signal; each at its own pace, since a summary takes longer. */
 async function work(held: () => Promise<Analyst | undefined>, options: WorkOptions): Promise<void> {
-  const { log, metrics, signal, tell } = options
+  const { log, metrics, signal, report } = options
   const seconds = metrics.histogram('marketlog_market_summary_seconds', 'Time to compute and write a view.', ['view'])
   const repeat = async (view: string, pace: Pace, compute: (analyst: Analyst) => Promise<number>): Promise<void> => {
     for (let failures = 0; !signal.aborted; ) {
@@ -150,12 +150,12 @@ async function work(held: () => Promise<Analyst | undefined>, options: WorkOptio
           waitMs = waitAfter(performance.now() - startedAt, pace)
         }
         failures = 0
-        tell(undefined)
+        report(undefined)
       } catch (error) {
         if (signal.aborted) return
         if (!(error instanceof Fenced) && ++failures >= FAILURES_IN_A_ROW) throw error
-        log.warn({ view, err: error }, 'a view of the market could not be computed; the next turn tries again')
-        tell(`the view ${view} could not be computed`)
+        log.warn({ view, err: error }, 'a view of the market could not be computed; it is tried again')
+        report(`the view ${view} could not be computed`)
       }
       await pause(waitMs, undefined, { signal }).catch(() => undefined)
     }
@@ -166,7 +166,7 @@ async function work(held: () => Promise<Analyst | undefined>, options: WorkOptio
   ])
 }
 
-/** How long to wait after a turn that took some time. */
+/** How long to wait after a computation that took some time. */
 function waitAfter(tookMs: number, { everyMs, atMostMs }: Pace): number {
   const apart = Math.min(Math.max(everyMs, tookMs / WORKING_SHARE), atMostMs)
   return Math.max(0, apart - tookMs)

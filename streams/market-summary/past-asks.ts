@@ -1,9 +1,9 @@
 /**
- * What the past tells of every item: composite best asks of past moments, units consumed, hourly closes, sales.
+ * Past figures of every item: composite best asks of past moments, units consumed, hourly closes, sales.
  *
  * Reads ClickHouse (changes and candle_parts; sales_by_time). Invariant: a composite of a past moment is the lowest ask
- * that stood then, over all providers. A provider whose ask has not changed since is known from the board; one whose ask
- * has, from the first change after the moment, which tells what it found. So a query need only look at what came after.
+ * that was listed then, over all providers. A provider whose ask has not changed since is known from the board; one whose ask
+ * has, from the first change after the moment, which holds what it found. So a query reads only what came after.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Instant } from '#schemas/values/instant.ts'
@@ -22,12 +22,12 @@ export const hourOf = (moment: Instant): Instant => Math.floor(moment / HOUR_MS)
 const after = (name: string): string => `seen_at > fromUnixTimestamp64Milli({${name}:Int64}, 'UTC')`
 const until = (name: string): string => `seen_at <= fromUnixTimestamp64Milli({${name}:Int64}, 'UTC')`
 
-/** Stands for no ask: a nullable price would be carried through every group. */
+/** Means no ask: a nullable price would be carried through every group. */
 const NONE = -1
-/** A change's place in time as one number: tuples are compared value by value, which takes ten times as long. */
-const PLACE = 'bitShiftLeft(toUInt128(toUnixTimestamp64Milli(seen_at)), 64) + offset'
+/** The order of a change, by time and offset, as one number: tuples are compared value by value, which takes ten times as long. */
+const CHANGE_ORDER = 'bitShiftLeft(toUInt128(toUnixTimestamp64Milli(seen_at)), 64) + offset'
 
-/** The composite best ask of a past moment; items that nobody listed then are left out. */
+/** The composite best ask of a past moment; items that were not listed then are left out. */
 export async function readAsksAt(
   clickhouse: ClickhouseReader,
   board: Board,
@@ -35,7 +35,7 @@ export async function readAsksAt(
 ): Promise<Map<number, MicroUsd>> {
   const rows = await clickhouse.rows<{ item_id: number; micro: number }>(
     `SELECT item_id, min(found) AS micro FROM (
-      SELECT item_id, argMin(ifNull(previous_micro_usd, ${NONE}), ${PLACE}) AS found
+      SELECT item_id, argMin(ifNull(previous_micro_usd, ${NONE}), ${CHANGE_ORDER}) AS found
       FROM ${clickhouse.database}.changes WHERE side = 'ask' AND ${after('moment')} GROUP BY item_id, provider
     ) WHERE found != ${NONE} GROUP BY item_id`,
     { moment },
@@ -79,8 +79,8 @@ export async function readUnits(
 
 interface HourRow {
   item_id: number
-  /** Of each hour with a change: its number, the lowest standing ask (0: none), and the ask that was withdrawn last. */
-  hours: [hour: number, standing: MicroUsd, withdrawn: MicroUsd][]
+  /** Of each hour with a change: its number, the lowest listed ask (0: none), and the ask that was withdrawn last. */
+  hours: [hour: number, listed: MicroUsd, withdrawn: MicroUsd][]
 }
 
 /**
@@ -99,21 +99,21 @@ export async function readHourlyCloses(
   const closes = new Map<number, number[]>()
   for (const { item_id, hours } of rows) {
     const own = unchanged.get(item_id) ?? Number.POSITIVE_INFINITY
-    const values = hours.sort(([a], [b]) => a - b).map(([, standing, withdrawn]) => lowestOf(standing, own, withdrawn))
+    const values = hours.sort(([a], [b]) => a - b).map(([, listed, withdrawn]) => lowestOf(listed, own, withdrawn))
     closes.set(item_id, values)
   }
   return closes
 }
 
-/** The lower of what stands; where nothing does, what was withdrawn last. */
-function lowestOf(standing: MicroUsd, unchanged: MicroUsd, withdrawn: MicroUsd): MicroUsd {
-  const lowest = standing === 0 ? unchanged : Math.min(standing, unchanged)
+/** The lower listed ask; where none is listed, the one that was withdrawn last. */
+function lowestOf(listed: MicroUsd, unchanged: MicroUsd, withdrawn: MicroUsd): MicroUsd {
+  const lowest = listed === 0 ? unchanged : Math.min(listed, unchanged)
   return Number.isFinite(lowest) ? lowest : withdrawn
 }
 
 /**
  * Per provider the ask at the end of an hour: of its last part up to then, else what its first part after found. Then per
- * item, and of the hours in which it changed alone, the lowest that stands, else the one that was withdrawn last.
+ * item, and of the hours in which it changed alone, the lowest that is listed, else the one that was withdrawn last.
  * A withdrawn ask is a negative number here, none is 0.
  */
 const hourlyCloses = (database: string): string => `
@@ -145,7 +145,7 @@ SELECT item_id, groupArray((toUInt32((hour_s - {start_s:UInt32}) / 3600), standi
   ) GROUP BY item_id, hour_s
 ) GROUP BY item_id`
 
-/** Sales of a provider by item after a moment, up to another; undefined when it has told of none for two days. */
+/** Sales of a provider by item in the day up to a moment; undefined when it has reported none for two days. */
 export async function readSales(
   clickhouse: ClickhouseReader,
   provider: string,

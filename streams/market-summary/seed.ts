@@ -3,7 +3,7 @@
  *
  * Reads Redis (schemas/views/live-keys.ts; writer: streams/live-view). Invariant: a partition's rows are read in the
  * generation that its head names before and after; the position returned was taken before, so that the log from
- * there on holds whatever the rows miss. Rows are newer than the position at worst, which following it again mends.
+ * there on holds what the rows miss. Rows are newer than the position at worst, which following from it corrects.
  *
  * Why not the book's changelog: it holds the same rows, but all of its partitions must be read for any one, and the
  * live view gives 1.5 million rows in 3 s by a script that joins an item's rows to one text.

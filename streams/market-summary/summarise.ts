@@ -1,8 +1,8 @@
 /**
  * The figures of every item at a moment: best prices, past prices, units consumed, liquidity.
  *
- * Pure: the board, the past and the moment come as arguments. Rules: DECISIONS.md, "Market items" and "Liquidity". Invariant:
- * a quote counts when its provider is not down and it was known to stand within 24 hours of the moment.
+ * Rules: DECISIONS.md, "Market items" and "Liquidity". Invariant: a quote counts when its provider is not down and it was known
+ * to be listed within 24 hours of the moment.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { ItemSummarised } from '#schemas/events/market-summary.ts'
@@ -12,7 +12,7 @@ import { type Board, updatedAt } from './board.ts'
 import { type ExternalFacts, scoreLiquidity } from './liquidity.ts'
 import type { ByItem } from './past-asks.ts'
 
-/** What the past tells, by item. */
+/** Past figures, by item. */
 export interface Past {
   ask24h: ByItem<MicroUsd>
   ask7d: ByItem<MicroUsd>
@@ -20,7 +20,7 @@ export interface Past {
   /** Units consumed in 24 hours, 7 days and 30 days. */
   units: ByItem<readonly [number, number, number]>
   hourlyCloses: ByItem<readonly number[]>
-  /** Sales of the sales reference in 24 hours; undefined when it cannot be heard. */
+  /** Sales of the sales reference in 24 hours; undefined when it reports none. */
   referenceSales: ByItem<number> | undefined
 }
 
@@ -53,14 +53,14 @@ const NO_CLOSES: readonly number[] = []
 /** Summarises items in the order given. */
 export function summarise(itemIds: readonly number[], board: Board, past: Past, terms: SummaryTerms): ItemSummarised[] {
   const count = openCount(board, terms)
-  const isHeard = past.referenceSales !== undefined || referenceIsHeard(board, terms)
+  const hasReference = past.referenceSales !== undefined || referenceHasQuotes(board, terms)
   return itemIds.map(item_id => {
     const counted = count(item_id)
     const [sales_1d, sales_7d, sales_30d] = past.units.get(item_id) ?? NO_UNITS
     const scores = scoreLiquidity({
       ...{ listings: counted.listings, ask: counted.ask, bid: counted.bid, unitsConsumed: sales_1d },
       hourlyCloses: past.hourlyCloses.get(item_id) ?? NO_CLOSES,
-      external: isHeard ? { sales: past.referenceSales?.get(item_id) ?? 0, ...counted.reference } : undefined,
+      external: hasReference ? { sales: past.referenceSales?.get(item_id) ?? 0, ...counted.reference } : undefined,
     })
     return {
       item_id,
@@ -85,7 +85,7 @@ const meanPercent = (shares: readonly number[]): number | null =>
   shares.length === 0 ? null : (shares.reduce((sum, share) => sum + share, 0) / shares.length) * 100
 
 /** Whether the listings reference has any quote that counts. */
-function referenceIsHeard(board: Board, terms: SummaryTerms): boolean {
+function referenceHasQuotes(board: Board, terms: SummaryTerms): boolean {
   const { ask } = quoteReaders(board, terms)
   const number = board.sides.ask.providers.indexOf(terms.listingsReference)
   for (let slot = 0; number >= 0 && slot < board.size; slot++) if (ask(slot, number) !== 0) return true

@@ -1,8 +1,8 @@
 /**
  * The market summary as it is sent: the rows' texts made once, so that reads have nothing to make.
  *
- * Pure but for turns of the event loop in between: 40,000 rows take some hundred milliseconds, and other roles
- * share the process. Invariant: rows are in the order of their ranks; `offsets` tells where each item's row ends.
+ * Yields to the event loop in between: 40,000 rows take some hundred milliseconds, and other roles
+ * share the process. Invariant: rows are in the order of their ranks; `offsets` holds where each item's row ends.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -20,7 +20,7 @@ export interface SummaryBody {
   /** Of the text. */
   bytes: number
   crc: number
-  /** Item id and end of its row in the text, in turn. */
+  /** Item id and end of its row in the text, alternating. */
   offsets: Buffer
   indexes: SummaryHead['indexes']
 }
@@ -34,7 +34,7 @@ const deflate = promisify(deflateRaw) as (text: Buffer, options: object) => Prom
 export async function summaryBody(items: readonly SummarisedItem[], asOf: Instant): Promise<SummaryBody> {
   const ranked = byRank(items)
   const parts: Buffer[] = []
-  const places = new Uint32Array(ranked.length * 2)
+  const offsets = new Uint32Array(ranked.length * 2)
   let bytes = 0
   for (let from = 0; from < ranked.length; from += ROWS_PER_TURN) {
     for (const [i, one] of ranked.slice(from, from + ROWS_PER_TURN).entries()) {
@@ -45,7 +45,7 @@ export async function summaryBody(items: readonly SummarisedItem[], asOf: Instan
       const row = Buffer.from(rank === 1 ? text : `,${text}`)
       parts.push(row)
       bytes += row.length
-      places.set([item_id, bytes], (rank - 1) * 2)
+      offsets.set([item_id, bytes], (rank - 1) * 2)
     }
     await nextTurn()
   }
@@ -53,7 +53,7 @@ export async function summaryBody(items: readonly SummarisedItem[], asOf: Instan
   const deflated = await deflate(text, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH })
   return {
     ...{ asOf, rows: ranked.length, deflated, bytes, crc: crc32(text) },
-    offsets: Buffer.from(places.buffer),
+    offsets: Buffer.from(offsets.buffer),
     indexes: { item_type: indexBy('item_type', items), weapon_type: indexBy('weapon_type', items) },
   }
 }

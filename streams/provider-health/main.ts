@@ -1,7 +1,7 @@
 /**
  * The role `provider-health`: market.refreshes to each provider's health in Redis.
  *
- * Consumer group `provider-health`. The topic has one partition, so one process works and others stand by.
+ * Consumer group `provider-health`. The topic has one partition, so one process works and others are standby.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'

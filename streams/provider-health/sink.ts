@@ -2,8 +2,8 @@
  * Writes `{health}:*` in Redis.
  *
  * Sole writer. Each flush is one atomic write of the changed providers and the offset that they reflect, on
- * the condition that nobody else has moved that offset; the fold goes on from what is stored, so a kill
- * at any point neither loses nor doubles a verdict. A view that is not there is made whole before the sink is open.
+ * the condition that no other owner has moved that offset; the fold goes on from what is stored, so a kill
+ * at any point neither loses nor doubles a verdict. A missing view is restored whole before the sink is open.
  * Memory: one record per provider.
  */
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
@@ -14,7 +14,7 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { step } from './step.ts'
 
-/** Opens the sink on a connection that may be shared; `fill` makes a view whole that is not there. */
+/** Opens the sink on a connection that may be shared; `fill` restores a missing view. */
 export async function openHealthSink(
   redis: Redis,
   prefix: string,
@@ -69,7 +69,7 @@ export async function openHealthSink(
       next = value
       changed = new Set()
     },
-    stands: async () => (await redis.get(nextKey)) === next,
+    isCurrent: async () => (await redis.get(nextKey)) === next,
     close: async () => undefined,
   }
   if (next === null) await fill(sink)

@@ -1,9 +1,9 @@
 /**
  * Folds the verdicts on a provider's refreshes into its health.
  *
- * Pure; time is in the verdicts. Asks decide the totals and the last completion, failures of either
- * side count. A refresh that is held back completes nothing and is no failure; a stale one is only a
- * sign of life. Invariant: the fold of a log is the same, in bytes, however it is cut and however its sides interleave.
+ * Time is in the verdicts. Asks decide the totals and the last completion, failures of either
+ * side count. A quarantined refresh completes nothing and is no failure; a stale one only shows that the provider was
+ * checked. Invariant: the fold of a log is the same, in bytes, however it is cut and however its sides interleave.
  */
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import type { SideHealth, StoredHealth } from '#schemas/views/provider-health.ts'

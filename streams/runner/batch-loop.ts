@@ -1,6 +1,5 @@
 /**
- * What both runners do with a batch beside their own work: the slot, the clock, the counters and the
- * patience with failures.
+ * What both runners do with a batch beside their own work: the slot, the clock, the counters and the backoff after failures.
  *
  * Invariant: an error drops the partition's slot, so nothing that a failed attempt left in memory is
  * used again; an error of the group goes on to the client, which joins again.
@@ -11,7 +10,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { groupErrorIn, rethrowUnlessGroupError } from './group-errors.ts'
 import type { ProgressWatch } from './progress-watch.ts'
-import { openPatience, type Slots, whileTicking } from './slots.ts'
+import { openBackoff, type Slots, whileTicking } from './slots.ts'
 
 /** The runner's own work on a batch. */
 export type ProcessBatch<S> = (slot: S, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
@@ -28,11 +27,11 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
   const { group, log, metrics, slots, watch } = options
   const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
   const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
-  const patience = openPatience(Date.now)
+  const backoff = openBackoff(Date.now)
   return {
-    assigned(partitions, standAt) {
+    assigned(partitions, resumeAt) {
       watch?.assigned(partitions)
-      slots.replace(partitions, standAt)
+      slots.replace(partitions, resumeAt)
     },
     async batch(batch, tick, commit) {
       await tick()
@@ -40,7 +39,7 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
       try {
         const slot = await slots.get(batch.topic, batch.partition, tick)
         const answer = await options.process(slot, batch, tick, commit)
-        patience.succeeded()
+        backoff.succeeded()
         if (answer !== 'again') watch?.moved(batch.topic, batch.partition, answer === 'done' ? batch.next : answer)
         taken.inc({ group }, batch.messages.length)
         return answer
@@ -49,12 +48,12 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         const dropped = slots.drop(batch.topic, batch.partition)
         const groupError = groupErrorIn(error)
         if (groupError !== undefined) {
-          // The group waits for nobody who is still opening a partition that may be another's by now.
+          // The group does not wait for a partition that is still opening and may be another's by now.
           dropped.catch(closing => log.debug({ error: closing }, 'closing a partition'))
           throw groupError
         }
         await dropped
-        await whileTicking(delay(patience.failed(error)), tick)
+        await whileTicking(delay(backoff.failed(error)), tick)
         return 'again'
       } finally {
         end()

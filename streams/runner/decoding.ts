@@ -1,5 +1,5 @@
 /**
- * Decodes the records of a batch one by one, poison included.
+ * Decodes the records of a batch one by one, unreadable ones included.
  *
  * Invariant: bytes that are no event of ours, and an empty value, are dead letters and never an
  * exception; a registry that does not answer is an exception and never a dead letter.
@@ -30,7 +30,7 @@ export async function decodeSlowly(codec: Codec, value: Buffer | null): Promise<
   }
 }
 
-/** Tells a decoded record from an outcome that ends it. */
+/** Whether the result is a decoded record, not an outcome. */
 export const isDecoded = (result: Decoded | Outcome): result is Decoded => 'event' in result
 
 function asDeadLetter(error: unknown): Outcome {

@@ -1,12 +1,11 @@
 /**
- * Runs a stateful processor exactly once: records, changelog, position and offsets of a batch stand
- * in one Kafka transaction.
+ * Runs a stateful processor exactly once: records, changelog, position and offsets of a batch are one Kafka transaction.
  *
  * One slot per input partition, with a producer whose transactional id is the partition's. Opening a
  * slot: lock (fences a former owner and ends its transaction), then restore state and position from
  * the compacted changelog, then read the input again from `from` to `next` to rebuild what was under
  * way, writing nothing. Per batch: fold, one transaction, resolve. Any failure drops the slot with
- * its producer and resolves nothing, so the same batch comes again to a slot opened anew. The group's
+ * its producer and resolves nothing, so the same batch comes again to the next slot. The group's
  * offsets serve lag alone. The only caller of commit for processors.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -21,17 +20,17 @@ import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type BookPositionStored, bookPositionStored } from '#schemas/events/book-state.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
+import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
-import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
 
 /** One input partition of a processor. */
 export interface PartitionProcessor {
   /** Takes a changelog record at start; null removes the key. */
   restore(key: string, event: string | null, value: unknown): void
-  /** Takes an input record again whose effects stand already; rebuilds what is under way and nothing else. */
+  /** Takes an input record again whose effects are written; rebuilds what is under way and nothing else. */
   rebuild(record: StreamRecord): void
   /** Takes an input record; what it emits goes into the batch's transaction. */
   step(record: StreamRecord, emit: (record: Outgoing & { partition: number }) => void): Outcome
@@ -65,7 +64,7 @@ interface Runner {
   kafka: KafkaConnection
   spec: ProcessorSpec
   reader: RangeReader
-  aside: SetAside
+  deadLetters: DeadLetters
 }
 
 /** Joins the group and processes until stopped. */
@@ -82,7 +81,7 @@ export async function runProcessor(
     kafka,
     spec,
     reader: await openRangeReader(kafka, [...spec.inputs, spec.changelog].map(kafka.topicName)),
-    aside: openSetAside({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
+    deadLetters: openDeadLetters({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
   }
   const slots = openSlots<Slot>(async (topic, partition) => {
     const startedAt = performance.now()
@@ -165,7 +164,7 @@ async function restore(
   return position
 }
 
-/** Takes the records of the work under way again; they were emitted for and set aside before. */
+/** Takes the records of the work under way again; what they emit, and their dead letters, were written before. */
 async function rebuild(
   runner: Runner,
   processor: PartitionProcessor,
@@ -178,8 +177,8 @@ async function rebuild(
     const take = (decoded: Decoded | Outcome): void => {
       if (!isDecoded(decoded)) return
       const { event, value: decodedValue } = decoded
-      const place = { topic, partition, offset, key: key?.toString() ?? null, appendedAt: timestamp }
-      processor.rebuild({ ...place, event, value: decodedValue, raw: value })
+      const source = { topic, partition, offset, key: key?.toString() ?? null, appendedAt: timestamp }
+      processor.rebuild({ ...source, event, value: decodedValue, raw: value })
     }
     const decoded = decodeNow(kafka.codec, value)
     if (decoded === undefined) return decodeSlowly(kafka.codec, value).then(take)
@@ -216,7 +215,7 @@ async function fold(
   batch: MessageBatch,
 ): Promise<{ records: (Outgoing & { partition: number })[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
-  const { kafka, aside } = runner
+  const { kafka, deadLetters } = runner
   const records: (Outgoing & { partition: number })[] = []
   const emit = (record: Outgoing & { partition: number }): void => void records.push(record)
   for (const message of batch.messages) {
@@ -239,8 +238,8 @@ async function fold(
       : decoded
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const setAside = aside.recordOf({ topic, partition, ...message }, outcome)
-    if (setAside) records.push(setAside)
+    const deadLetter = deadLetters.recordOf({ topic, partition, ...message }, outcome)
+    if (deadLetter) records.push(deadLetter)
   }
   return { records, next: batch.next, retryAfterMs: undefined }
 }

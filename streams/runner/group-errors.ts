@@ -1,5 +1,5 @@
 /**
- * Tells the errors that mean "join the group again" from all others.
+ * Recognizes the errors that mean "join the group again".
  *
  * The client joins again by itself when such an error reaches it bare; inside the wrapper that its retries put
  * around it, it ends the consumer. So the runners unwrap them; by code, never by message text.
@@ -11,7 +11,7 @@ const GROUP_ERRORS = new Set([
   'NOT_COORDINATOR_FOR_GROUP',
 ])
 
-/** The error of the group in what was thrown, itself or its cause; undefined when the work is the trouble. */
+/** The error of the group in what was thrown, itself or its cause; undefined when the work failed. */
 export function groupErrorIn(error: unknown): unknown {
   const { type, cause } = error as { type?: string; cause?: { type?: string } }
   if (GROUP_ERRORS.has(type ?? '')) return error

@@ -1,12 +1,11 @@
 /**
- * What a processor may say of a record, and what the runner then does.
+ * The outcomes of a record, and what the runner does on each.
  *
- * A closed set: everything else that a processor does is to throw, which means a bug or a lost
- * dependency and ends the process after bounded tries.
+ * A closed set: anything else is thrown, which means a bug or a lost dependency and ends the process after bounded tries.
  */
 import type { TopicKey } from '#schemas/topics.ts'
 
-/** A record with its place in the log. */
+/** A record with its topic, partition and offset. */
 export interface StreamRecord {
   topic: TopicKey
   partition: number
@@ -24,12 +23,12 @@ export interface StreamRecord {
   appendedAt: number
 }
 
-/** ok: taken. skip: not wanted, counted by reason. deadLetter: set aside with its reason. */
+/** ok: taken. skip: not wanted, counted by reason. deadLetter: written to dead-letters with its reason. */
 export type Outcome =
   | { kind: 'ok' }
   | { kind: 'skip'; reason: string }
   | { kind: 'deadLetter'; reason: string; detail: string }
-  /** The catalog lacks the name: set aside, to be replayed after a catalog update. */
+  /** The catalog lacks the name: written to market.unresolved, to be replayed after a catalog update. */
   | { kind: 'unresolved'; name: string; phase: string | null; provider: string; observedAt: number }
   /** Not now: what came before it is written, and the record comes again after the wait. */
   | { kind: 'retry'; afterMs: number }

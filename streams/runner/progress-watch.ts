@@ -1,20 +1,20 @@
 /**
- * Watches whether a group's member gets on: its lag as a metric, and the end of the process when it hangs.
+ * Watches a group member's progress: reports its lag as a metric, and ends the process when a partition stalls.
  *
- * A partition hangs when records wait for it and its position has not moved for a minute, by looks at the log that
- * succeeded; a broker that is away, or a frozen process, therefore counts for nothing. A partition that is still
- * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: what is left of transactions
- * is no lag, so a member that has read everything is never taken for one that hangs.
+ * A partition stalls when records wait for it and its position has not moved for a minute, by checks of the log that
+ * succeeded: a broker that is away, or a frozen process, does not count. A partition that is still
+ * opening (a view is being filled) has ten times as long. Reads the brokers only. Invariant: transaction markers
+ * are no lag, so a member that has read everything never counts as stalled.
  */
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { openRefusalPatience } from '#infra/kafka/refusal.ts'
+import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 
-/** Hears of a member's progress. */
+/** Receives a member's progress. */
 export interface ProgressWatch {
   assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
   /** A partition's position is `next` from now on. */
@@ -37,9 +37,9 @@ export interface WatchOptions {
 
 /** How long nothing may be committed while records wait. */
 export const STALLED_AFTER_MS = 60_000
-const LOOKS_PER_LIMIT = 6
-const PATIENCE_WHILE_OPENING = 10
-/** Up to this distance it is worth looking whether only transaction markers are left. */
+const CHECKS_PER_LIMIT = 6
+const LIMIT_FACTOR_WHILE_OPENING = 10
+/** Up to this distance a fetch finds out whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
 
 interface Watched {
@@ -47,31 +47,31 @@ interface Watched {
   partition: number
   position: number | undefined
   lag: number
-  /** For how long records have waited while the position stood. */
+  /** For how long records have waited while the position did not move. */
   stalledMs: number
-  movedSinceLook: boolean
+  movedSinceCheck: boolean
 }
 
 /** Opens the watch of a member. */
 export async function watchProgress(options: WatchOptions): Promise<ProgressWatch> {
   const { kafka, group, log, fail } = options
   const limitMs = options.stalledAfterMs ?? STALLED_AFTER_MS
-  const everyMs = limitMs / LOOKS_PER_LIMIT
+  const everyMs = limitMs / CHECKS_PER_LIMIT
   const reader = await openRangeReader(kafka, options.topics.map(kafka.topicName))
   const gauge = options.metrics.gauge('marketlog_group_lag', 'Records that wait for this member.', ['group', 'topic'])
   let watched = new Map<string, Watched>()
-  let lookedAt = performance.now()
+  let checkedAt = performance.now()
   let isClosed = false
-  const refusals = openRefusalPatience(() => performance.now())
+  const refusals = openRefusalLimit(() => performance.now())
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     const current = watched
     await fillPositions(kafka, group, current)
     for (const one of current.values()) one.lag = await lagOf(reader, kafka, one)
     if (current !== watched || isClosed) return
-    // A process that was frozen looks late: only what could have been seen counts.
-    const passed = Math.min(performance.now() - lookedAt, 2 * everyMs)
-    lookedAt = performance.now()
+    // A process that was frozen checks late: only what could have been seen counts.
+    const passed = Math.min(performance.now() - checkedAt, 2 * everyMs)
+    checkedAt = performance.now()
     for (const key of options.topics) {
       const own = [...current.values()].filter(({ topic }) => topic === key)
       gauge.set(
@@ -80,54 +80,54 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
       )
     }
     for (const one of current.values()) {
-      one.stalledMs = one.lag === 0 || one.movedSinceLook ? 0 : one.stalledMs + passed
-      one.movedSinceLook = false
-      const patience = options.isOpen(one.topic, one.partition) ? 1 : PATIENCE_WHILE_OPENING
-      if (one.stalledMs >= limitMs * patience) return fail(stalled(group, one))
+      one.stalledMs = one.lag === 0 || one.movedSinceCheck ? 0 : one.stalledMs + passed
+      one.movedSinceCheck = false
+      const factor = options.isOpen(one.topic, one.partition) ? 1 : LIMIT_FACTOR_WHILE_OPENING
+      if (one.stalledMs >= limitMs * factor) return fail(stalled(group, one))
     }
   }
 
-  let looking = Promise.resolve()
+  let checking = Promise.resolve()
   const timer = setInterval(() => {
-    looking = looking.then(look).then(refusals.answered, error => {
-      if (refusals.isAtEnd(error) && !isClosed) return fail(error)
-      log.debug({ error }, 'the lag could not be told')
+    checking = checking.then(check).then(refusals.answered, error => {
+      if (refusals.isReached(error) && !isClosed) return fail(error)
+      log.debug({ error }, 'the lag could not be read')
     })
   }, everyMs)
   return {
     assigned(partitions) {
       watched = new Map(partitions.map(one => [nameOf(one.topic, one.partition), { ...one, ...NEW }]))
-      lookedAt = performance.now()
+      checkedAt = performance.now()
     },
     moved(topic, partition, next) {
       const one = watched.get(nameOf(topic, partition))
       if (!one || one.position === next) return
       one.position = next
-      one.movedSinceLook = true
+      one.movedSinceCheck = true
     },
     async close() {
       isClosed = true
       clearInterval(timer)
-      await looking
+      await checking
       await reader.close()
     },
   }
 }
 
-const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceLook: true }
+const NEW = { position: undefined, lag: 0, stalledMs: 0, movedSinceCheck: true }
 
 const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${partition}`
 
 function stalled(group: string, { topic, partition, lag, position, stalledMs }: Watched): Error {
-  const place = `${topics[topic].name}-${partition}`
+  const name = `${topics[topic].name}-${partition}`
   const seconds = Math.round(stalledMs / 1000)
   return new Error(
-    `${group} does not get on: ${lag} records of ${place} wait from offset ${position} on, and nothing was committed for ` +
-      `${seconds} s. The process ends so that its supervisor starts it anew; uncommitted work comes again`,
+    `${group} does not get on: ${lag} records of ${name} wait from offset ${position} on, and nothing was committed for ` +
+      `${seconds} s. The process ends so that its supervisor starts it again; uncommitted work comes again`,
   )
 }
 
-/** A member that has got nothing yet stands where its group does. */
+/** A member that has got no record yet is at its group's committed offset. */
 async function fillPositions(
   kafka: KafkaConnection,
   group: string,

@@ -1,25 +1,25 @@
 /**
- * Takes records that were set aside once more, into the view of their group and by its own sink.
+ * Takes dead letters and unresolved records once more, into the view of their group and by its own sink.
  *
- * One partition of the topic `retries`. Only for views that merge by log offset: a record comes with its own place, so taking
+ * One partition of the topic `retries`. Only for views that merge by log offset: a record comes with its own offset, so taking
  * it late, twice, or after its successors leaves what taking it in time would have left. The view keeps its single writer,
- * since the group that owns it does the work. Invariant: a record that fails again is set aside again, under the
+ * since the group that owns it does the work. Invariant: a record that fails again is a dead letter again, under the
  * same identity, before the group moves on.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import type { DeadLetters } from './dead-letters.ts'
 import { decodeSlowly, isDecoded } from './decoding.ts'
 import { OK, type StreamRecord } from './outcome.ts'
-import type { SetAside } from './set-aside.ts'
 import type { PartitionSink, SinkSpec } from './sink-runner.ts'
 
 /** What retrying needs of its runner. */
 export interface RetryParts {
   spec: SinkSpec
   codec: Codec
-  aside: SetAside
+  deadLetters: DeadLetters
   send(records: readonly Outgoing[]): Promise<void>
 }
 
@@ -38,8 +38,8 @@ export function openRetrySink(parts: RetryParts): PartitionSink {
       return OK
     },
     async flush() {
-      const places = Map.groupBy(asked, ({ value }) => `${value.topic}/${value.partition}`)
-      for (const records of places.values()) await takeAgain(parts, records)
+      const byPartition = Map.groupBy(asked, ({ value }) => `${value.topic}/${value.partition}`)
+      for (const records of byPartition.values()) await takeAgain(parts, records)
       asked = []
     },
     close: async () => undefined,
@@ -53,7 +53,7 @@ const topicOf = ({ topics: read }: SinkSpec, { topic }: RetryAsked): TopicKey | 
   read.find(key => topics[key].name === topic)
 
 /** Takes the records of one partition again, in the order of the log. */
-async function takeAgain({ spec, codec, aside, send }: RetryParts, records: readonly Asked[]): Promise<void> {
+async function takeAgain({ spec, codec, deadLetters, send }: RetryParts, records: readonly Asked[]): Promise<void> {
   const [first] = records
   const topic = first && topicOf(spec, first.value)
   if (first === undefined || topic === undefined) return
@@ -66,13 +66,13 @@ async function takeAgain({ spec, codec, aside, send }: RetryParts, records: read
     for (const ask of ordered) {
       const { offset, key, value } = ask.value
       const decoded = await decodeSlowly(codec, value)
-      const place = { topic, partition, offset }
+      const source = { topic, partition, offset }
       const outcome = isDecoded(decoded)
-        ? sink.apply({ ...ask, ...place, key: key?.toString() ?? null, ...decoded, raw: value })
+        ? sink.apply({ ...ask, ...source, key: key?.toString() ?? null, ...decoded, raw: value })
         : decoded
       if (outcome.kind === 'retry') throw new Error(`${spec.group} cannot take ${topic}-${partition}@${offset} yet`)
-      const setAside = aside.recordOf({ ...place, key, value }, outcome)
-      if (setAside) again.push(setAside)
+      const deadLetter = deadLetters.recordOf({ ...source, key, value }, outcome)
+      if (deadLetter) again.push(deadLetter)
     }
     if (again.length > 0) await send(again)
     await sink.flush((ordered.at(-1)?.value.offset ?? 0) + 1)

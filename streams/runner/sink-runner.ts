@@ -1,12 +1,12 @@
 /**
  * Runs a sink: topic in, view out, each partition resuming from the view's own position.
  *
- * Per batch: decode, apply, set aside, flush (the view and its position in one atomic write), then
+ * Per batch: decode, apply, write dead letters, flush (the view and its position in one atomic write), then
  * commit to Kafka, in this order, so a kill at any point repeats records that the view already
- * reflects and never skips one. The commit serves lag and the next owner's first guess; the view's
- * position decides: a partition that is opened is read from there on, and the group stands there too, whether or
- * not a record follows. A flush that fails drops the partition's state and reads it again; failures
- * without end hand the error to the process. The only caller of commit for sinks.
+ * reflects and never skips one. The commit serves lag and is the next owner's first position; the view's position decides: a
+ * partition that is opened is read from there on, and that offset is committed too, whether or not a record follows. A flush
+ * that fails drops the partition's state and reads it again; failures beyond the retry limit end the process. The only caller
+ * of commit for sinks.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -16,11 +16,11 @@ import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publi
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
+import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openRetrySink } from './retry-sink.ts'
-import { openSetAside, type SetAside } from './set-aside.ts'
 import { openSlots, whileTicking } from './slots.ts'
 import { type WatchedSlot, watchStores } from './store-watch.ts'
 
@@ -35,10 +35,10 @@ export interface PartitionSink {
   /** Writes what was applied together with `next`; resolves when the store has confirmed it. */
   flush(next: number): Promise<void>
   /**
-   * Whether the store still holds what was last read or written here; asked while nothing is under way. Left out where a
+   * Whether the store still holds what was last read or written here; called while no batch is under way. Left out where a
    * store keeps no position. Rejects when the store does not answer.
    */
-  readonly stands?: () => Promise<boolean>
+  readonly isCurrent?: () => Promise<boolean>
   close(): Promise<void>
 }
 
@@ -46,7 +46,7 @@ export interface PartitionSink {
 export interface SinkSpec {
   group: string
   topics: readonly TopicKey[]
-  /** The view merges by log offset, so a record that was set aside may be taken at any later time (retry-sink.ts). */
+  /** The view merges by log offset, so a dead letter may be taken at any later time (retry-sink.ts). */
   mergesByOffset?: boolean
   /** Bytes of one fetch for one partition; 1 MiB when left out. */
   maxBytesPerPartition?: number
@@ -59,7 +59,7 @@ interface Slot extends WatchedSlot {
   sink: PartitionSink
   /** The next offset to apply; undefined until the first batch where the view has no position. */
   next: number | undefined
-  /** The offset that was sought because the group stood past the view. */
+  /** The offset that was sought because the group's was past the view's. */
   sought: number | undefined
 }
 
@@ -71,18 +71,18 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   await kafka.codec.prepare(read.flatMap(topic => [...topics[topic].events]))
   const publisher = await openPublisher(kafka, 'runner')
   const log = context.log.child({ group })
-  const aside = openSetAside({ group, codec: kafka.codec, metrics, log })
-  const slots = openSlots<Slot>(async (topic, partition, standAt) => {
+  const deadLetters = openDeadLetters({ group, codec: kafka.codec, metrics, log })
+  const slots = openSlots<Slot>(async (topic, partition, resumeAt) => {
     const sink =
       topic === 'retries'
-        ? openRetrySink({ spec, codec: kafka.codec, aside, send: records => publisher.send(records) })
+        ? openRetrySink({ spec, codec: kafka.codec, deadLetters, send: records => publisher.send(records) })
         : await spec.open(topic, partition)
-    const { position } = sink
+    const { position, isCurrent } = sink
     if (position !== undefined) {
-      await standAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
+      await resumeAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
       watch.moved(topic, partition, position)
     }
-    return { sink, next: position, sought: undefined, turns: 0, stands: sink.stands, close: () => sink.close() }
+    return { sink, next: position, sought: undefined, batchSequence: 0, isCurrent, close: () => sink.close() }
   }, log)
   const watch = await watchProgress({
     ...{ kafka, group, topics: read, metrics, log, fail: context.fail },
@@ -90,7 +90,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })
   const stores = watchStores(slots, log)
-  const write = writeBatches({ codec: kafka.codec, aside, publisher })
+  const write = writeBatches({ codec: kafka.codec, deadLetters, publisher })
   const member = await joinGroup(
     kafka,
     { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
@@ -109,14 +109,14 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   }
 }
 
-/** A batch's way into the view. */
-function writeBatches(parts: { codec: Codec; aside: SetAside; publisher: Publisher }): ProcessBatch<Slot> {
-  const { codec, aside, publisher } = parts
+/** Writes batches into the view. */
+function writeBatches(parts: { codec: Codec; deadLetters: DeadLetters; publisher: Publisher }): ProcessBatch<Slot> {
+  const { codec, deadLetters, publisher } = parts
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
     const elsewhere = await offsetElsewhere(slot, batch, commit)
     if (elsewhere !== undefined) return elsewhere
     if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
-    const { records, next, retryAfterMs } = await applyAll(slot, batch, codec, aside, tick)
+    const { records, next, retryAfterMs } = await applyAll(slot, batch, codec, deadLetters, tick)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
     slot.next = next
@@ -126,11 +126,11 @@ function writeBatches(parts: { codec: Codec; aside: SetAside; publisher: Publish
     return 'again'
   }
   return async (slot, ...batch) => {
-    slot.turns += 1
+    slot.batchSequence += 1
     try {
       return await write(slot, ...batch)
     } finally {
-      slot.turns += 1
+      slot.batchSequence += 1
     }
   }
 }
@@ -143,12 +143,12 @@ async function offsetElsewhere(slot: Slot, batch: MessageBatch, commit: Commit):
     return slot.next
   }
   if (batch.next > slot.next) return undefined
-  // The group stands behind the view: after a rebuild, or when its owner died between write and commit.
+  // The committed offset is behind the view: after a rebuild, or when its owner died between write and commit.
   await commit(batch.topic, batch.partition, slot.next)
   return slot.next
 }
 
-/** Folding is synchronous: the group must hear of this member in between. */
+/** Folding is synchronous: heartbeats must be sent in between. */
 const RECORDS_PER_TICK = 5_000
 
 /** Applies a batch's records in order, up to its end or to one that must wait. */
@@ -156,7 +156,7 @@ async function applyAll(
   slot: Slot,
   batch: MessageBatch,
   codec: Codec,
-  aside: SetAside,
+  deadLetters: DeadLetters,
   tick: Tick,
 ): Promise<{ records: Outgoing[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
@@ -179,7 +179,7 @@ async function applyAll(
       : decoded
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
-    const record = aside.recordOf({ topic, partition, ...message }, outcome)
+    const record = deadLetters.recordOf({ topic, partition, ...message }, outcome)
     if (record) records.push(record)
   }
   return { records, next: batch.next, retryAfterMs: undefined }

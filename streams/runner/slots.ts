@@ -1,26 +1,25 @@
 /**
- * The open partitions of a group member, and the patience with a store that is away.
+ * The open partitions of a group member, and the backoff while a store is away.
  *
- * A slot is opened for every assigned partition at once, since even an empty partition has a view to
- * vouch for; whoever opens one is given the way to stand where the view does. A new generation drops all slots: between
- * two generations another owner may have moved the view. Invariant: at most one slot per partition is current, and
- * a dropped slot is closed.
+ * A slot is opened for every assigned partition at once, since an empty partition has a view too; `open` gets the function that
+ * resumes the partition at the view's position. A new generation drops all slots: between two generations another owner may have
+ * moved the view. Invariant: at most one slot per partition is current, and a dropped slot is closed.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { StandAt } from '#infra/kafka/group-consumer.ts'
-import { openRefusalPatience } from '#infra/kafka/refusal.ts'
+import type { ResumeAt } from '#infra/kafka/group-consumer.ts'
+import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 
 /** Opens and closes the slots of a group member. */
 export interface Slots<S> {
   /** Drops every slot and opens those of the new generation. */
-  replace(partitions: readonly { topic: TopicKey; partition: number }[], standAt: StandAt): void
+  replace(partitions: readonly { topic: TopicKey; partition: number }[], resumeAt: ResumeAt): void
   /** The slot of a partition, opened when need be; ticks while it waits. */
   get(topic: TopicKey, partition: number, tick: () => Promise<void>): Promise<S>
-  /** Drops a slot after a failure; the next `get` opens it anew. */
+  /** Drops a slot after a failure; the next `get` opens another. */
   drop(topic: TopicKey, partition: number): Promise<void>
-  /** Drops a slot and opens it anew at once, unless another one is current by now. */
+  /** Drops a slot and opens another at once, unless another one is current by now. */
   reopen(slot: S): void
   /** The slots that are open now. */
   opened(): { topic: TopicKey; partition: number; slot: S }[]
@@ -41,13 +40,13 @@ interface Entry<S> {
 
 /** Keeps slots that `open` opens. */
 export function openSlots<S extends { close(): Promise<void> }>(
-  open: (topic: TopicKey, partition: number, standAt: StandAt) => Promise<S>,
+  open: (topic: TopicKey, partition: number, resumeAt: ResumeAt) => Promise<S>,
   log: Log,
 ): Slots<S> {
   let entries = new Map<string, Entry<S>>()
-  let standing: StandAt | undefined
+  let resume: ResumeAt | undefined
   const start = (topic: TopicKey, partition: number): Entry<S> => {
-    const opening = standing ? open(topic, partition, standing) : Promise.reject(new Error('nothing is assigned yet'))
+    const opening = resume ? open(topic, partition, resume) : Promise.reject(new Error('nothing is assigned yet'))
     const entry: Entry<S> = { topic, partition, opening, slot: undefined }
     const name = nameOf(topic, partition)
     entries.set(name, entry)
@@ -58,7 +57,7 @@ export function openSlots<S extends { close(): Promise<void> }>(
       async error => {
         log.warn({ error, topic, partition }, 'a partition could not be opened; it is tried again')
         await delay(REOPEN_MS)
-        // A partition without records has nobody else to ask for it.
+        // A partition without records is opened by nothing else.
         if (entries.get(name) === entry) start(topic, partition)
       },
     )
@@ -73,10 +72,10 @@ export function openSlots<S extends { close(): Promise<void> }>(
       ),
     )
   return {
-    replace(partitions, standAt) {
+    replace(partitions, resumeAt) {
       const former = entries
       entries = new Map()
-      standing = standAt
+      resume = resumeAt
       for (const entry of former.values()) closeEntry(entry).catch(error => log.debug({ error }, 'closing a partition'))
       for (const { topic, partition } of partitions) start(topic, partition)
     },
@@ -97,20 +96,20 @@ export function openSlots<S extends { close(): Promise<void> }>(
       [...entries.values()].flatMap(({ topic, partition, slot }) => (slot ? [{ topic, partition, slot }] : [])),
     peek: (topic, partition) => entries.get(nameOf(topic, partition))?.slot,
     state() {
-      if (!standing) return 'joining its group'
+      if (!resume) return 'joining its group'
       const waiting = [...entries.values()].filter(entry => entry.slot === undefined).length
       return waiting === 0 ? undefined : `opening ${waiting} of ${entries.size} partitions`
     },
     async close() {
       await Promise.all([...entries.values()].map(closeEntry))
-      // A slot of an earlier generation that is still opening may write: whoever closes its store waits for it.
+      // A slot of an earlier generation that is still opening may write: its store may close only afterwards.
       await closing.settled()
       entries.clear()
     },
   }
 }
 
-/** Work that somebody may want to see the end of. */
+/** Promises whose end can be awaited together. */
 function openUnderWay() {
   const all = new Set<Promise<unknown>>()
   return {
@@ -129,7 +128,7 @@ const nameOf = (topic: TopicKey, partition: number): string => `${topic}/${parti
 const REOPEN_MS = 2_000
 const TICK_MS = 1_000
 
-/** Waits for a promise while telling the group every second that this member lives. */
+/** Waits for a promise with a heartbeat every second. */
 export async function whileTicking<T>(work: Promise<T>, tick: () => Promise<void>): Promise<T> {
   const settled = work.then(
     () => true,
@@ -146,23 +145,23 @@ export async function whileTicking<T>(work: Promise<T>, tick: () => Promise<void
 
 const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
-const PATIENCE_MS = 10 * 60_000
+const RETRY_LIMIT_MS = 10 * 60_000
 
-/** Counts failures in a row and says how long to pause; throws the error when patience is at its end. */
-export interface Patience {
+/** Counts failures in a row and returns how long to pause, in milliseconds; throws the error at the limit. */
+export interface Backoff {
   failed(error: unknown): number
   succeeded(): void
 }
 
 /** Bounded backoff: from 0.2 s to 5 s, for ten minutes of nothing but failures, or ten seconds of refusals. */
-export function openPatience(now: () => number): Patience {
+export function openBackoff(now: () => number): Backoff {
   let since: number | undefined
   let pause = FIRST_PAUSE_MS
-  const refusals = openRefusalPatience(now)
+  const refusals = openRefusalLimit(now)
   return {
     failed(error) {
       since ??= now()
-      if (refusals.isAtEnd(error) || now() - since > PATIENCE_MS) throw error
+      if (refusals.isReached(error) || now() - since > RETRY_LIMIT_MS) throw error
       const current = pause
       pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
       return current

@@ -1,8 +1,8 @@
 /**
- * Builds the tables of a view anew from the log, beside the old ones, and puts them in their place.
+ * Rebuilds the tables of a view from the log, beside the old ones, and exchanges them.
  *
  * The same sinks write into `<table>_shadow_<rebuild>` as the role writes into the tables. Writing the log again into the tables
- * themselves would not do: views merge, so a wrong row, or one too many, would stay. Rows that rest on records
+ * themselves would not do: views merge, so a wrong row, or one too many, would stay. Rows that come from records
  * that the log no longer holds cannot be derived again and are carried over as they are. Reads and the role go on
  * all the while. Invariant: a kill at any moment leaves the old tables, or the new ones with a note of what is to be
  * read again (table-switch.ts); shadows that it leaves are dropped by the next rebuild.
@@ -16,7 +16,7 @@ import { type Reached, type SweepParts, sweep } from './table-sweep.ts'
 import { finishSwitch, shadowOf, shadowsOf, switchTables } from './table-switch.ts'
 import type { TableView, ViewTable } from './table-view.ts'
 
-/** What a rebuild came to. */
+/** The result of a rebuild. */
 export interface Rebuilt {
   records: number
   /** Records that came while it was built, and were read after the switch. */
@@ -28,7 +28,7 @@ export interface Rebuilt {
 const CAUGHT_UP = 2_000
 const ROUNDS = 20
 
-/** Rebuilds a view; `onProgress` hears what is being done. */
+/** Rebuilds a view; `onProgress` gets each step. */
 export async function rebuildTables(
   parts: SweepParts,
   onProgress: (step: string) => void,
@@ -73,7 +73,7 @@ export async function rebuildTables(
   }
 }
 
-/** Those of killed rebuilds too. One that still lives has lost its lease: it fails, and the tables stand as they are. */
+/** Those of killed rebuilds too. One that still lives has lost its lease: it fails, and the tables stay as they are. */
 async function dropShadows(writer: ClickhouseWriter, table: string): Promise<void> {
   const found = await writer.rows<{ name: string }>(
     'SELECT name FROM system.tables WHERE database = {database:String} AND startsWith(name, {start:String})',

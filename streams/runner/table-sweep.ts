@@ -1,8 +1,8 @@
 /**
  * Takes a stretch of a view's topics through its own sinks into its tables, or into their shadows.
  *
- * Shares every line that decides with the role: the sinks, the decoding, the batcher. What a sink sets aside was set aside
- * when the role met it, and is not told again. Invariant: it resolves when ClickHouse has confirmed all of it.
+ * Shares every line that decides with the role: the sinks, the decoding, the batcher. Dead letters were written when the role
+ * read their records, and are not written again. Invariant: it resolves when ClickHouse has confirmed all of it.
  */
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -76,8 +76,8 @@ async function takePage(
     const decoded = decodeNow(codec, value) ?? (await decodeSlowly(codec, value))
     next.set(partition, offset + 1)
     if (!isDecoded(decoded)) continue
-    const place = { topic, partition, offset, key: key?.toString() ?? null, raw: value, appendedAt: timestamp }
-    const outcome = sinks[partition]?.apply({ ...place, ...decoded })
+    const source = { topic, partition, offset, key: key?.toString() ?? null, raw: value, appendedAt: timestamp }
+    const outcome = sinks[partition]?.apply({ ...source, ...decoded })
     if (outcome?.kind === 'retry') throw new Error(`${topic}-${partition}@${offset} cannot be taken yet`)
   }
   await Promise.all([...next].map(([partition, to]) => sinks[partition]?.flush(to)))

@@ -5,7 +5,7 @@
  * done). Each exchange is atomic for readers. The role knows nothing of it: it writes by name, before and after. What
  * it wrote to the old tables beyond the noted reach is read from the log again after the exchange; all of that was
  * in the log by then, and views that merge by offset take it twice without harm. Invariant: between exchange and finish
- * the note stands, and whoever finds it (the role within seconds, the next rebuild) finishes.
+ * the note is there, and the role (within seconds) or the next rebuild finds it and finishes.
  */
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
@@ -45,7 +45,7 @@ export async function finishSwitch(parts: SweepParts): Promise<number> {
   if (found === undefined || found.is_done) return 0
   const names = view.tables.map(({ table }) => table.name)
   const inPlace = [...(await uuidsOf(writer, names)).values()]
-  // Not exchanged: the old tables stand and lack nothing.
+  // Not exchanged: the old tables are in use and lack nothing.
   if (!found.tables.some(uuid => inPlace.includes(uuid))) return 0
   const reader = await openRangeReader(kafka, view.topics.map(kafka.topicName))
   try {

@@ -3,7 +3,7 @@
  *
  * What the role and a rebuild share, so that both write by the same sinks. For views that merge by log offset alone: the
  * group's committed offset, which follows the confirmed write, is position enough. Invariant: a switch of tables that
- * a killed rebuild has left half done is finished by the role within {@link LOOK_EVERY_MS}.
+ * a killed rebuild has left half done is finished by the role within {@link CHECK_EVERY_MS}.
  */
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -47,7 +47,7 @@ export interface TableView {
 export const partitionSql = (key: string, partitions: number): string =>
   `bitAnd(kafkaMurmurHash(${key}), 2147483647) % ${partitions}`
 
-const LOOK_EVERY_MS = 15_000
+const CHECK_EVERY_MS = 15_000
 
 /** Runs the role that keeps a view. */
 export async function runTableView(context: RoleContext, view: TableView): Promise<RunningRole> {
@@ -66,24 +66,24 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
     ...(view.maxBytesPerPartition && { maxBytesPerPartition: view.maxBytesPerPartition }),
     open: topic => view.open(topic, batcher, context.catalog),
   })
-  let looking = Promise.resolve()
-  const look = async (): Promise<void> => {
+  let checking = Promise.resolve()
+  const check = async (): Promise<void> => {
     try {
       const records = await finishSwitch({ view, kafka, writer, log, metrics, catalog: context.catalog })
       if (records > 0) log.info({ view: view.name, records }, 'a rebuild that was cut off has been finished')
     } catch (error) {
-      log.warn({ error }, 'cannot look after rebuilds; tried again')
+      log.warn({ error }, 'an unfinished rebuild could not be checked; it is tried again')
     }
   }
   const timer = setInterval(() => {
-    looking = looking.then(look)
-  }, LOOK_EVERY_MS)
-  looking = look()
+    checking = checking.then(check)
+  }, CHECK_EVERY_MS)
+  checking = check()
   return {
     ...running,
     async stop() {
       clearInterval(timer)
-      await looking
+      await checking
       await running.stop()
       await batcher.close()
       await writer.close()

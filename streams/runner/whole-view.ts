@@ -1,9 +1,9 @@
 /**
- * Makes a view that is not in its store whole in one step, before its slot is open: from the log's start to its end of now.
+ * Restores a missing view in one step, before its slot is open: from the log's start to its present end.
  *
  * For views of a small topic that fit in memory. Applied record by record and written once, so that readers see no view or
- * the whole one, never a part that looks like it. What a record would be set aside for was told when the role first
- * met it, and is not told again. Reads the log, writes by the sink's own flush.
+ * the whole one, never a part of it. Dead letters were written when the role first read their records, and are not written
+ * again. Reads the log, writes by the sink's own flush.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -11,22 +11,22 @@ import type { TopicKey } from '#schemas/topics.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { PartitionSink } from './sink-runner.ts'
 
-/** Takes all that a partition holds into a sink that has nothing, and writes it; an empty partition is vouched for too. */
+/** Takes all that a partition holds into an empty sink, and writes it; of an empty partition the position is written too. */
 export async function readWhole(
   kafka: KafkaConnection,
-  place: { topic: TopicKey; partition: number },
+  source: { topic: TopicKey; partition: number },
   sink: PartitionSink,
 ): Promise<void> {
-  const topic = kafka.topicName(place.topic)
+  const topic = kafka.topicName(source.topic)
   const reader = await openRangeReader(kafka, [topic])
   try {
-    const from = await reader.start(topic, place.partition)
-    const to = await reader.stableEnd(topic, place.partition)
-    await reader.read({ topic, partition: place.partition, from, to }, async ({ offset, key, value, timestamp }) => {
+    const from = await reader.start(topic, source.partition)
+    const to = await reader.stableEnd(topic, source.partition)
+    await reader.read({ topic, partition: source.partition, from, to }, async ({ offset, key, value, timestamp }) => {
       const decoded = decodeNow(kafka.codec, value) ?? (await decodeSlowly(kafka.codec, value ?? Buffer.alloc(0)))
       if (!isDecoded(decoded)) return
       const raw = value ?? Buffer.alloc(0)
-      sink.apply({ ...place, offset, key: key?.toString() ?? null, ...decoded, raw, appendedAt: timestamp })
+      sink.apply({ ...source, offset, key: key?.toString() ?? null, ...decoded, raw, appendedAt: timestamp })
     })
     await sink.flush(to)
   } finally {

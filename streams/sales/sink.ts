@@ -1,7 +1,7 @@
 /**
  * Writes sales and sales_by_time in ClickHouse.
  *
- * Sole writer of both. Rows are keyed by the sale's identity and the first sighting in the log wins, so
+ * Sole writer of both. Rows are keyed by the sale's identity and its first record in the log wins, so
  * neither a replay nor a sale that a provider reports again changes what is served; the group's
  * committed offset, which follows the confirmed write, is position enough.
  */

@@ -1,8 +1,7 @@
 /**
- * Turns a completed sale in a provider's words into a row of the sales tables.
+ * Turns a completed sale as its provider names it into a row of the sales tables.
  *
- * Pure: the catalog's lookup is an argument. Invariant: the amount in micro-dollars comes from the rate
- * that the sale carries, so a replay converts alike.
+ * Invariant: the amount in micro-dollars comes from the rate that the sale carries, so a replay converts alike.
  */
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
@@ -14,7 +13,7 @@ import type { Outcome } from '#streams/runner/outcome.ts'
 /** Finds the item of a name and phase. */
 export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
-/** The row of a sale, or what else becomes of the record, which the log took at `appendedAt`. */
+/** The row of a sale, or another outcome of the record, which was appended at `appendedAt`. */
 export function rowOfSale(sale: SaleObserved, resolve: ResolveItem, appendedAt: number): SaleRow | Outcome {
   // Before its name: one that the catalog lacks may be taken again later, by then a record of the past.
   const early = timeFault(Math.max(sale.sold_at, sale.observed_at), appendedAt)
@@ -45,7 +44,7 @@ export function rowOfSale(sale: SaleObserved, resolve: ResolveItem, appendedAt: 
   }
 }
 
-/** Tells a row from an outcome. */
+/** Whether the result is a row, not an outcome. */
 export const isRow = (result: SaleRow | Outcome): result is SaleRow => 'item_id' in result
 
 function microUsdOf(sale: SaleObserved): number | undefined {

@@ -14,9 +14,9 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { DeadLettered } from '#schemas/events/dead-lettered.ts'
 import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
-import type { DeadLettered } from '#schemas/events/set-aside.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
@@ -124,7 +124,7 @@ describe('bad input', function () {
   /** Counter and log line of records that were not applied. */
   async function expectRejected(outcome: string, reason: string, atLeast: number): Promise<void> {
     expect(await counted('marketlog_records_total', { group: 'book', outcome, reason })).to.be.at.least(atLeast)
-    await book.line(new RegExp(`"reason":"${reason}".*a record was set aside`), LIMIT_MS)
+    await book.line(new RegExp(`"reason":"${reason}".*a record was not taken`), LIMIT_MS)
   }
 
   /** Counter and log line of a verdict. */
@@ -184,7 +184,7 @@ describe('bad input', function () {
     expect((await letters(provider)).map(({ reason, detail }) => `${reason}: ${detail}`)).to.deep.equal([
       'undecodable: schema id 2000000000 is unknown',
     ])
-    await book.line(/schema id 2000000000 is unknown.*a record was set aside/, LIMIT_MS)
+    await book.line(/schema id 2000000000 is unknown.*a record was not taken/, LIMIT_MS)
   })
 
   it('an unknown name goes to market.unresolved with its raw record', async () => {

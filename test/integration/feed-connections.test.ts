@@ -5,9 +5,9 @@
  */
 import { expect } from 'chai'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { openHeldPlaces } from '#infra/redis/held-places.ts'
 import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -90,7 +90,7 @@ describe('connections of a key', () => {
   })
 
   it('stay counted for as long as they are open, beyond the life of a lease, and through the loss of the store', async () => {
-    const places = openHeldPlaces(redis, { prefix: platform.namespace, name: 'test', leaseMs: 600 })
+    const places = openStreamLeases(redis, { prefix: platform.namespace, name: 'test', leaseMs: 600 })
     const place = await places.take('a', 1)
     const since = performance.now()
     while (performance.now() - since < 2_000) expect(await places.take('a', 1)).to.equal(undefined)

@@ -10,7 +10,7 @@ import { promisify } from 'node:util'
 import { expect } from 'chai'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import { hashOfKey } from '#infra/postgres/key-text.ts'
-import type { HeldPlaces } from '#infra/redis/held-places.ts'
+import type { StreamLeases } from '#infra/redis/stream-leases.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -32,7 +32,7 @@ const bulk = (seen_at: number) =>
   Array.from({ length: 1_000 }, (_, at) => changed({ item_id: at + 1, seen_at, refresh_id: String(seen_at) }))
 
 /** Counts in this process what infra/redis counts over all (feed-connections.test.ts). */
-function countHere(): Pick<HeldPlaces, 'take'> {
+function countHere(): Pick<StreamLeases, 'take'> {
   const held = new Map<string, number>()
   const add = (subject: string, more: number) => held.set(subject, (held.get(subject) ?? 0) + more)
   return {

@@ -44,10 +44,10 @@ describe('writers of feeds', () => {
   })
 
   async function openWriter(name: string): Promise<FeedWriter> {
-    const signs = { heard: () => undefined, lost: () => undefined }
+    const brokerHealth = { answered: () => undefined, lost: () => undefined }
     const room = {
       kafka,
-      signs,
+      brokerHealth,
       enter: openTurns(),
       waits: <T>(work: Promise<T>) => work,
       confirmed: async () => undefined,

@@ -25,7 +25,7 @@ describe('sink runner', function () {
     position: number | (() => number),
     seen: number[],
     flushed: number[],
-    stands?: () => Promise<boolean>,
+    isCurrent?: () => Promise<boolean>,
   ): StartRole => {
     return context =>
       runSink(context, connectKafka({ config: context.config, role: 'test', log: context.log }), {
@@ -33,7 +33,7 @@ describe('sink runner', function () {
         topics: ['fx'],
         open: async () => ({
           position: typeof position === 'number' ? position : position(),
-          ...(stands && { stands }),
+          ...(isCurrent && { isCurrent }),
           apply: ({ offset }) => {
             seen.push(offset)
             return OK

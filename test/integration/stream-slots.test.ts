@@ -61,7 +61,7 @@ describe('slots of streams', () => {
       }),
     )
     expect(admitted).to.equal(limit)
-    const quota = await openOn(0).look(name, limit)
+    const quota = await openOn(0).read(name, limit)
     expect(quota.remaining).to.equal(0)
     expect(quota.retryAfterSeconds).to.be.within(86_300, 86_400)
   })
@@ -95,9 +95,9 @@ describe('slots of streams', () => {
     const name = subject()
     const slots = openOn(1)
     await (await started(slots, name)).undo()
-    expect((await slots.look(name, 50)).remaining).to.equal(50)
+    expect((await slots.read(name, 50)).remaining).to.equal(50)
     await (await started(slots, name)).release()
-    expect((await slots.look(name, 50)).remaining).to.equal(49)
+    expect((await slots.read(name, 50)).remaining).to.equal(49)
   })
 
   it('stay held for as long as their stream runs', async () => {

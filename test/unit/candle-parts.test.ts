@@ -32,7 +32,7 @@ function stored(batches: readonly (readonly LoggedChange[])[]): { parts: Part[];
         const before = parts.get(partKey)
         parts.set(partKey, before ? mergeParts(before, part) : part)
       }
-      const row = { provider: folded.provider, ...folded.standing }
+      const row = { provider: folded.provider, ...folded.newest }
       if ((standing.get(key)?.version ?? -1) <= row.version) standing.set(key, row)
     }
   }

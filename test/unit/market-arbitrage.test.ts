@@ -13,7 +13,7 @@ import {
 } from '#schemas/views/arbitrage.ts'
 import { type ArbitrageTerms, computeArbitrage } from '#streams/market-summary/arbitrage.ts'
 import { Board } from '#streams/market-summary/board.ts'
-import { excludedProviders } from '#streams/market-summary/standing.ts'
+import { excludedProviders } from '#streams/market-summary/excluded-providers.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 21, 34)
 const ASKS = ['a', 'b', 'c']

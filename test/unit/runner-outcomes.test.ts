@@ -5,10 +5,10 @@ import { expect } from 'chai'
 import { type Codec, DecodeError, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import { openDeadLetters } from '#streams/runner/dead-letters.ts'
 import { decodeNow, decodeSlowly } from '#streams/runner/decoding.ts'
 import { groupErrorIn } from '#streams/runner/group-errors.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
-import { openSetAside } from '#streams/runner/set-aside.ts'
 
 /** A codec of JSON instead of Avro that knows the id 1 and can be taught the id 2. */
 function jsonCodec(): Codec {
@@ -36,12 +36,12 @@ function open() {
   const lines: Record<string, unknown>[] = []
   const metrics = openMetrics()
   const log = { warn: (line: Record<string, unknown>) => void lines.push(line) } as unknown as Log
-  const aside = openSetAside({ group: 'book', codec: jsonCodec(), metrics, log })
+  const deadLetters = openDeadLetters({ group: 'book', codec: jsonCodec(), metrics, log })
   const counted = async () => {
     const { values } = (await metrics.registry.getSingleMetric('marketlog_records_total')?.get()) ?? { values: [] }
     return values.map(({ labels, value }) => `${labels.outcome} ${labels.reason} ${value}`)
   }
-  return { aside, lines, counted }
+  return { deadLetters, lines, counted }
 }
 
 const record = { topic: 'quotes', partition: 3, offset: 17, key: 'p', value: Buffer.from('raw') } as const
@@ -49,21 +49,21 @@ const letter: Outcome = { kind: 'deadLetter', reason: 'undecodable', detail: 'no
 
 describe('runner outcomes', () => {
   it('write nothing for ok and retry', async () => {
-    const { aside, counted } = open()
-    expect(aside.recordOf(record, { kind: 'ok' })).to.equal(undefined)
-    expect(aside.recordOf(record, { kind: 'retry', afterMs: 5 })).to.equal(undefined)
+    const { deadLetters, counted } = open()
+    expect(deadLetters.recordOf(record, { kind: 'ok' })).to.equal(undefined)
+    expect(deadLetters.recordOf(record, { kind: 'retry', afterMs: 5 })).to.equal(undefined)
     expect(await counted()).to.deep.equal([])
   })
 
   it('count a skip by its reason and write nothing', async () => {
-    const { aside, counted } = open()
-    expect(aside.recordOf(record, { kind: 'skip', reason: 'stale' })).to.equal(undefined)
+    const { deadLetters, counted } = open()
+    expect(deadLetters.recordOf(record, { kind: 'skip', reason: 'stale' })).to.equal(undefined)
     expect(await counted()).to.deep.equal(['skip stale 1'])
   })
 
   it('keep a dead letter with its origin, key and bytes, count it and say so', async () => {
-    const { aside, lines, counted } = open()
-    const written = aside.recordOf(record, letter)
+    const { deadLetters, lines, counted } = open()
+    const written = deadLetters.recordOf(record, letter)
     expect(written).to.include({ topic: 'deadLetters', partition: 0, key: 'book' })
     expect(JSON.parse(String(written?.value)).value).to.deep.include({
       ...{ group: 'book', topic: 'market.quotes', partition: 3, offset: 17 },
@@ -77,9 +77,9 @@ describe('runner outcomes', () => {
   })
 
   it('keep an unknown name under that name, with the raw record, count it and say so', async () => {
-    const { aside, lines, counted } = open()
+    const { deadLetters, lines, counted } = open()
     const unknown: Outcome = { kind: 'unresolved', name: 'AK-48', phase: null, provider: 'p', observedAt: 5 }
-    const written = aside.recordOf(record, unknown)
+    const written = deadLetters.recordOf(record, unknown)
     expect(written).to.include({ topic: 'unresolved', partition: 0, key: 'AK-48' })
     expect(JSON.parse(String(written?.value)).value).to.include({
       market_hash_name: 'AK-48',
@@ -91,9 +91,9 @@ describe('runner outcomes', () => {
   })
 
   it('say at most five lines a second of one reason and count them all', async () => {
-    const { aside, lines, counted } = open()
+    const { deadLetters, lines, counted } = open()
     const startedAt = Date.now()
-    for (let count = 0; count < 500; count++) aside.recordOf(record, letter)
+    for (let count = 0; count < 500; count++) deadLetters.recordOf(record, letter)
     const seconds = Math.floor(Date.now() / 1000) - Math.floor(startedAt / 1000) + 1
     expect(lines.length).to.be.within(5, 5 * seconds)
     expect(await counted()).to.deep.equal(['deadLetter undecodable 500'])

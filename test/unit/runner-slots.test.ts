@@ -1,9 +1,9 @@
 /**
- * The open partitions of a group member: one current slot each, and patience with bounds.
+ * The open partitions of a group member: one current slot each, and backoff with bounds.
  */
 import { expect } from 'chai'
 import { openLog } from '#infra/runtime/log.ts'
-import { openPatience, openSlots, whileTicking } from '#streams/runner/slots.ts'
+import { openBackoff, openSlots, whileTicking } from '#streams/runner/slots.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
 interface Slot {
@@ -122,29 +122,29 @@ describe('runner waits', () => {
   })
 })
 
-describe('runner patience', () => {
+describe('runner backoff', () => {
   it('pauses longer with every failure, up to five seconds', () => {
-    const patience = openPatience(() => 0)
-    const pauses = Array.from({ length: 7 }, () => patience.failed(new Error('away')))
+    const backoff = openBackoff(() => 0)
+    const pauses = Array.from({ length: 7 }, () => backoff.failed(new Error('away')))
     expect(pauses).to.deep.equal([200, 400, 800, 1_600, 3_200, 5_000, 5_000])
   })
 
   it('starts over after a success', () => {
     let now = 0
-    const patience = openPatience(() => now)
-    patience.failed(new Error('away'))
-    patience.succeeded()
+    const backoff = openBackoff(() => now)
+    backoff.failed(new Error('away'))
+    backoff.succeeded()
     now = 11 * 60_000
-    expect(patience.failed(new Error('away'))).to.equal(200)
+    expect(backoff.failed(new Error('away'))).to.equal(200)
   })
 
   it('hands the error on after ten minutes of nothing but failures', () => {
     let now = 0
-    const patience = openPatience(() => now)
-    patience.failed(new Error('away'))
+    const backoff = openBackoff(() => now)
+    backoff.failed(new Error('away'))
     now = 10 * 60_000
-    patience.failed(new Error('away'))
+    backoff.failed(new Error('away'))
     now += 1
-    expect(() => patience.failed(new Error('still away'))).to.throw('still away')
+    expect(() => backoff.failed(new Error('still away'))).to.throw('still away')
   })
 })

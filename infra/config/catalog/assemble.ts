@@ -57,13 +57,13 @@ const keyOf = (item: Draft): string => nameKey(item.market_hash_name, item.phase
 const byId = (a: CatalogItem, b: CatalogItem): number => a.item_id - b.item_id
 
 /**
- * What the name tells today wins; a field that was known before and is not told now stays. The categories are one
- * statement: none of an older vocabulary stays beside newer ones.
+ * What the name gives today wins; a field that was known before and is not given now stays. The categories are replaced
+ * together: none of an older vocabulary stays beside newer ones.
  */
-function refreshed(old: CatalogItem, told: Draft): CatalogItem {
-  const known = Object.entries(told).filter(
+function refreshed(old: CatalogItem, draft: Draft): CatalogItem {
+  const known = Object.entries(draft).filter(
     ([, value]) => value !== null && !(Array.isArray(value) && value.length === 0),
   )
-  const { item_type, item_subtype, weapon_type } = told.item_type === null ? old : told
+  const { item_type, item_subtype, weapon_type } = draft.item_type === null ? old : draft
   return { ...old, ...Object.fromEntries(known), item_type, item_subtype, weapon_type }
 }

@@ -24,7 +24,7 @@ const WEAPON_FAMILIES: Readonly<Record<string, string>> = {
   Taser: 'Equipment',
 }
 
-/** A source entry that stands for a family of charms, one for each highlight. */
+/** A source entry for a family of charms, one for each highlight. */
 export const HIGHLIGHT_FAMILY = /^Charm \| .+ Highlight$/
 
 const of = (type: string | null, subtype: string | null = null): Categories => ({
@@ -87,7 +87,7 @@ function graphicFamily({ name, description, tournament }: SourceItem): string {
   return isEvent ? 'Event' : 'Team'
 }
 
-/** The occasion that ends a name, such as `| Cologne 2015`: whose the picture is, the name does not tell. */
+/** The occasion that ends a name, such as `| Cologne 2015`: the name does not give whose picture it is. */
 const OCCASION = / \| [^|]*\b20\d\d$/
 
 const graphicFamilyFromWords = (base: string): string | null => (OCCASION.test(base) ? null : 'Standard')
@@ -106,7 +106,7 @@ const CRATE_FAMILIES: readonly [RegExp, string][] = [
   [/package$/i, 'Weapon Package'],
 ]
 
-/** What kind of crate a base names; the many capsules without a telling word hold stickers. */
+/** What kind of crate a base names; the many capsules without one of these words hold stickers. */
 export function crateFamily(base: string): string {
   return CRATE_FAMILIES.find(([form]) => form.test(base))?.[1] ?? 'Sticker Capsule'
 }
@@ -128,7 +128,7 @@ const keyFamily = (base: string): string => (/(Capsule|Capsule \d+) Key$/.test(b
 const CRATE =
   /\b(Case|Case \d+|Capsule|Package|Box \d*|Box|Pack|Terminal|Collection|\((Holo-)?Foil\))$|^#CSGO_crate_/
 
-/** The categories that the words of a base tell; null where they tell nothing. */
+/** The categories that the words of a base give; null where they give none. */
 export function categoriesFromWords(base: string, isStar: boolean): Categories {
   const { group } = splitBase(base)
   if (isStar) return weapon(/\b(Gloves|Wraps)\b/.test(group) ? 'Gloves' : 'Knife')

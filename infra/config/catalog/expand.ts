@@ -17,7 +17,7 @@ import { paintTechnique, rarityName } from './vocabulary.ts'
 /** A catalog item that has no number yet. */
 export type Draft = Omit<CatalogItem, 'item_id'>
 
-/** What the source gives: items, and entries that stand for a family of names only. */
+/** What the source gives: items, and entries that are a family of names only. */
 export interface Expansion {
   drafts: Draft[]
   /** By base: an item named `BASE | anything` takes its fields from here. */
@@ -40,7 +40,7 @@ const PAINTED = new Set(['weapon', 'melee', 'glove'])
 const NEVER_TRADED = new Set(['stub', 'utility'])
 const KINDS_IN_NAME = /^(Agent|Collectible|Container|Key|Tool) \| /
 
-/** Expands the whole source; `seen` are market names that prove qualities the source does not tell. */
+/** Expands the whole source; `seen` are market names that prove qualities that the source does not give. */
 export function expandSource(source: readonly SourceItem[], seen: Iterable<string>): Expansion {
   const finishes = groupFinishes(withSlabs(source))
   const crates = cratesByFinish(finishes)
@@ -72,13 +72,13 @@ function keepFirst(drafts: Map<string, Draft>, draft: Draft): void {
  */
 function withSlabs(source: readonly SourceItem[]): SourceItem[] {
   const stickers = new Map(source.filter(item => item.kind === 'sticker').map(item => [item.id, item]))
-  const told = source.map(item => {
+  const listed = source.map(item => {
     const sticker = stickers.get(item.stickerId ?? 0)
     return sticker ? { ...item, ...aboutSticker(sticker) } : item
   })
   const slabbed = new Set(source.map(item => item.stickerId))
   const model = source.find(item => item.stickerId !== null)
-  if (!model) return told
+  if (!model) return listed
   const missing = [...stickers.values()].filter(item => !slabbed.has(item.id))
   const made = missing.map(sticker => ({
     ...model,
@@ -90,7 +90,7 @@ function withSlabs(source: readonly SourceItem[]): SourceItem[] {
     image: null,
     stickerId: sticker.id,
   }))
-  return [...told, ...made]
+  return [...listed, ...made]
 }
 
 const aboutSticker = ({ description, tournament }: SourceItem) => ({ description, tournament })

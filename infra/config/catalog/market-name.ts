@@ -1,5 +1,5 @@
 /**
- * Market names: what a name tells by itself, and the way back.
+ * Market names: parsing one, and composing it again.
  *
  * Reads and writes nothing. A name is `[★ ][StatTrak™ |Souvenir ]BASE[ (wear)]`, and a base is
  * `group[ | rest]`. Invariant: writeName(readName(name)) === name, for any text. Nothing here
@@ -67,7 +67,7 @@ export function splitBase(base: string): { group: string; rest: string | null } 
 
 const GRAPHIC_FINISH = /\((Holo|Foil|Gold|Glitter|Lenticular|Embroidered)(?:, [^)]*)?\)/
 
-/** The finish that the name of a sticker, slab or patch tells, such as `Holo`. */
+/** The finish in the name of a sticker, slab or patch, such as `Holo`. */
 export function graphicFinish(base: string): string | null {
   return GRAPHIC_FINISH.exec(base)?.[1] ?? null
 }

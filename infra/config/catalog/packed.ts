@@ -56,11 +56,11 @@ interface Packed {
 
 /** Packs items, which are in order of their ids. */
 export function packItems(items: readonly CatalogItem[]): Buffer {
-  const crates = new Places<{ name: string; image: string }>()
-  const sets = new Places<number[]>()
+  const crates = new Dictionary<{ name: string; image: string }>()
+  const sets = new Dictionary<number[]>()
   const cratesAt = items.map(item => {
-    const set = item.crates.map((name, i) => crates.place({ name, image: item.crates_images[i] ?? '' }))
-    return sets.place(set)
+    const set = item.crates.map((name, i) => crates.indexOf({ name, image: item.crates_images[i] ?? '' }))
+    return sets.indexOf(set)
   })
   const packed: Packed = {
     form: FORM,
@@ -133,21 +133,21 @@ function unpackRow(
 }
 
 function column(items: readonly CatalogItem[], field: Field): Column {
-  const places = new Places<Value>()
-  const at = items.map(item => places.place(item[field] ?? null))
-  return { values: places.values, at }
+  const dictionary = new Dictionary<Value>()
+  const at = items.map(item => dictionary.indexOf(item[field] ?? null))
+  return { values: dictionary.values, at }
 }
 
 /** Distinct values in order of first appearance; needed twice with different shapes, hence a class. */
-class Places<T> {
+class Dictionary<T> {
   readonly values: T[] = []
-  readonly #places = new Map<string, number>()
+  readonly #index = new Map<string, number>()
 
-  place(value: T): number {
+  indexOf(value: T): number {
     const key = JSON.stringify(value)
-    const known = this.#places.get(key)
+    const known = this.#index.get(key)
     if (known !== undefined) return known
-    this.#places.set(key, this.values.length)
+    this.#index.set(key, this.values.length)
     this.values.push(value)
     return this.values.length - 1
   }

@@ -46,7 +46,7 @@ write('full', {
 write('empty', { base: null, seed: SEED, backfill: { days: 0, refreshes_per_day: 8 }, feeds: [] })
 
 function feedsAt(scale: Scale): object[] {
-  return providers.all.flatMap((provider, place) => sidesOf(provider).map(side => feedOf(provider, side, place, scale)))
+  return providers.all.flatMap((provider, index) => sidesOf(provider).map(side => feedOf(provider, side, index, scale)))
 }
 
 function sidesOf({ features }: Provider): Side[] {
@@ -58,10 +58,10 @@ function sidesOf({ features }: Provider): Side[] {
 }
 
 /** Spreads the providers evenly over each range, in orders that do not move together. */
-function feedOf(provider: Provider, side: Side, place: number, scale: Scale): object {
+function feedOf(provider: Provider, side: Side, index: number, scale: Scale): object {
   const count = providers.all.length
   const along = (stride: number, least: number, most: number) =>
-    Number((least + ((most - least) * ((place * stride) % count)) / (count - 1)).toFixed(3))
+    Number((least + ((most - least) * ((index * stride) % count)) / (count - 1)).toFixed(3))
   const isTrading = provider.market_type === 'TRADING'
   const level = {
     factor: isTrading ? along(7, 1.05, 1.2) : along(7, 0.88, 1.06),

@@ -2,7 +2,7 @@
  * Builds the supply estimates: `npm run supply:build -- HISTORY.csv.gz`.
  *
  * Reads a history file (`market_hash_name,date,price_minor,currency,listings`) and the catalog, writes
- * estimates.json.gz. No marketplace tells how many units of an item exist. What can be counted is how many were offered at
+ * estimates.json.gz. No marketplace publishes how many units of an item exist. What can be counted is how many were offered at
  * once on a large market; a fixed share of all units is taken to be on offer at the peak. So an estimate ranks items
  * well and is no census. Items that were never counted have none. Nothing at run time needs this file.
  */

@@ -1,7 +1,7 @@
 /**
  * The client's own cluster, bare: metadata, leaders and connections, for readers without a group.
  *
- * Opens nothing until it is told to connect.
+ * Opens no connection before `connect`.
  */
 import type { ClientSecurity } from '../security.ts'
 import type { FetchingBroker } from './fetch-decoding.ts'
@@ -33,7 +33,7 @@ export interface Cluster {
 const ClusterClass = loadInternal('cluster') as new (options: object) => Cluster
 const { createLogger } = loadInternal('loggers') as { createLogger(options: object): unknown }
 
-/** Makes a cluster; it connects when told to. */
+/** Makes a cluster that is not connected yet. */
 export function openCluster(options: {
   brokers: readonly string[]
   clientId: string
@@ -49,7 +49,7 @@ export function openCluster(options: {
     enforceRequestTimeout: true,
     metadataMaxAge: 300_000,
     allowAutoTopicCreation: false,
-    // The caller is told soon that brokers are away, and decides.
+    // Fails soon while brokers are away: the caller decides whether to retry.
     retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 6 },
   })
 }

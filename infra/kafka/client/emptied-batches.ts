@@ -1,6 +1,6 @@
 /**
  * kafkajs never passes a batch that compaction has emptied, and ends a consumer on a fetch that is cut off in a partition's first
- * 17 bytes. Here one control record stands for what a batch lacks at its end, and a fetch that was cut off there brought nothing.
+ * 17 bytes. Here one control record replaces what a batch lacks at its end, and a fetch that was cut off there returns nothing.
  *
  * Held against a broker in test/integration/kafkajs.test.ts.
  */

@@ -75,7 +75,7 @@ export async function fetchRecords(broker: FetchingBroker, request: object): Pro
   return responses.flatMap(({ partitions }) => partitions)
 }
 
-/** Where reading stands in some bytes. */
+/** Bytes and the offset of the next read. */
 interface Cursor {
   bytes: Buffer
   at: number
@@ -247,7 +247,7 @@ function addRecords(batch: Batch, bytes: Buffer, partition: number, records: Dec
     const offset = first + varint(cursor)
     const key = content(cursor)
     const value = content(cursor)
-    // Headers are nobody's here.
+    // Headers are not used here.
     cursor.at = end
     records.push({ partition, offset, key, value, timestamp: attributes & LOG_APPEND_TIME ? maxTimestamp : stamped })
   }

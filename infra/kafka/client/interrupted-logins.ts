@@ -1,6 +1,7 @@
 /**
- * kafkajs reports whatever ends a login as refused credentials, which nobody repeats: also a connection that a stopping broker closed in
- * the midst of it, so that a rolling restart ended roles whose password was right. Here the connection's error is passed on, and tried again.
+ * kafkajs reports every failed login as refused credentials, which are not retried: also a connection that a stopping broker closed
+ * in the midst of it, so that a rolling restart ended roles whose password was right. Here the connection's error is passed on and
+ * retried.
  *
  * Held against servers that close and that refuse in test/unit/kafkajs-logins.test.ts.
  */

@@ -40,7 +40,7 @@ process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 
 /** The corrected client: its class, log levels, compression codes with their codecs, and kinds of things that settings belong to. */
 export const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceTypes } = loadClient()
-/** What members of a group tell each other, as bytes. */
+/** Encodes and decodes the metadata and assignments of a group's members. */
 export const { AssignerProtocol } = loadClient()
 /** The codes of rights. */
 export const { AclOperationTypes, AclPermissionTypes, AclResourceTypes, ResourcePatternTypes } = loadClient()

@@ -1,7 +1,7 @@
 /**
  * kafkajs asks the broker at which a member joined its group for as long as its retries last, a minute, though that broker is away or
  * coordinates the group no more: commits fail all the while, and then the consumer ends. Here the coordinator is looked up again and asked
- * the same. The generation stands, since the new one has read it from the log; a member that it does not know is answered so, and joins.
+ * the same. The generation stays valid, since the new one has read it from the log; a member that it does not know joins again.
  *
  * Held on three real brokers, whose coordinators move, in test/integration/missing-broker.test.ts.
  */
@@ -31,7 +31,7 @@ const GROUP = 0
 /** What a broker answers that does not coordinate the group, or not yet. */
 const MOVED = new Set(['NOT_COORDINATOR_FOR_GROUP', 'GROUP_COORDINATOR_NOT_AVAILABLE', 'GROUP_LOAD_IN_PROGRESS'])
 const PAUSE_MS = 100
-/** The callers repeat what fails; a consumer that is told to stop waits for this. */
+/** The callers repeat what fails; a consumer that stops waits for this. */
 const LIMIT_MS = 3_000
 
 /** Puts the search for the new coordinator around what a member asks of the old one. */
@@ -53,7 +53,7 @@ async function askCoordinator<T>(group: ConsumerGroup, ask: () => Promise<T>): P
       return await ask()
     } catch (error) {
       if (!hasMoved(error) || performance.now() - startedAt > LIMIT_MS) throw error
-      // While nobody can tell, the one that is known is asked again.
+      // While no broker knows it, the one that is known is asked again.
       await searched(group).catch(() => undefined)
     }
   }

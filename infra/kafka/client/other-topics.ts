@@ -1,5 +1,5 @@
 /**
- * A topic without a leader, whoever it belongs to, fails in kafkajs all that asks about other topics: a list of topics, and the connection
+ * One topic without a leader, of any owner, fails in kafkajs all that asks about other topics: a list of topics, and the connection
  * of a new producer, which asks for every topic since kafkajs encodes "none yet" as "all". Here none means none, and a list of
  * all topics shows such a partition with leader -1. Topics that are asked for by name still have to have their leaders.
  *
@@ -29,7 +29,7 @@ interface BrokerPool {
 
 /** What a client asks for that needs no topic yet; another empty list still means all. */
 const NONE: readonly string[] = []
-/** Requests say from this version on whether topics may be created. */
+/** From this version on requests carry whether topics may be created. */
 const VERSION_WITH_CREATION = 4
 
 /** Puts the difference between none and all in the client. */

@@ -1,7 +1,7 @@
 /**
  * kafkajs remembers answers to produce requests by broker, and repeats while other requests are under way. A partition that moves to a
  * broker that has answered is then never sent, and the send resolves; the records of a slow broker are sent again with the next
- * sequence, and stand in the log twice.
+ * sequence, and are in the log twice.
  *
  * Here each partition of a send has an entry of its own, and nothing is decided before every request of a round has settled. Entry:
  * waiting → sent → written, or waiting again. Its records and first sequence never change, so a broker that has them already

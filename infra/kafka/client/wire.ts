@@ -1,7 +1,7 @@
 /**
  * What a request that the client lacks is written and read with: its encoder, its decoder, and a connection that carries any.
  *
- * The types name what requests of ours use; the client's classes have more.
+ * The types declare what our requests use; the client's classes have more.
  */
 import { loadInternal } from './internals.ts'
 

@@ -42,7 +42,7 @@ export const prepareClickhouse: PrepareServer = async context => {
       stopSignal: 'SIGTERM',
       graceMs: 10_000,
     },
-    // Whoever answers on the port must have this very data.
+    // The server that answers on the port must have this very data.
     isReady: async () => {
       const path = await ask("SELECT value FROM system.server_settings WHERE name = 'path'")
       return path?.trim().replace(/\/$/, '') === data

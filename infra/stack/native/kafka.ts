@@ -103,7 +103,7 @@ const machineOptions = ({ environment }: NativeContext): string[] => [
   ...(environment.KAFKA_JVM_PERFORMANCE_OPTS ?? '').split(' ').filter(Boolean),
 ]
 
-// Warnings tell what is wrong; the life line of the broker tells how far a start has come.
+// Warnings say what is wrong; the broker's lifecycle lines say how far a start has come.
 const LOGGING = [
   '-Dorg.slf4j.simpleLogger.defaultLogLevel=warn',
   '-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info',

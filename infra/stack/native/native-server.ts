@@ -36,7 +36,7 @@ export interface PreparedServer {
   isReady: () => Promise<boolean>
   /** Set-up that needs the running server; may be run again on every start. */
   afterReady?: () => Promise<void>
-  /** Hears how the server ended (`exit code N`, a signal's name, or undefined) once it was stopped. */
+  /** Called with how the server ended (`exit code N`, a signal's name, or undefined) once it was stopped. */
   afterStop?: (how: string | undefined) => void
   addresses: Partial<ServerAddresses>
   readyLimitMs: number

@@ -1,5 +1,5 @@
 /**
- * Apicurio Registry, which speaks the Confluent API, from its Maven archive.
+ * Apicurio Registry, which implements the Confluent API, from its Maven archive.
  *
  * Reads the download cache, writes <dataDir>/schema-registry (an H2 database file). Invariant: schema ids live in that
  * file and stay what they were as long as the log that names them; the two are only ever wiped together.

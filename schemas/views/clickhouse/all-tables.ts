@@ -1,7 +1,7 @@
 /**
  * Every ClickHouse table of the platform, and the statements that create them.
  *
- * Pure. The set-up step (infra/clickhouse/set-up.ts) runs the statements; each may be run again.
+ * The set-up step (infra/clickhouse/set-up.ts) runs the statements; each may be run again.
  */
 import { candleParts } from './candle-parts.ts'
 import { candleStanding } from './candle-standing.ts'

@@ -1,7 +1,7 @@
 /**
  * candle_parts: what each provider's asks for an item did in each bucket. Writer: streams/candles.
  *
- * A row is what some of the changes of a bucket say; rows of one key merge into what all of them say.
+ * A row is the fold of some of the changes of a bucket; rows of one key merge into the fold of all of them.
  * Merging is associative, commutative and idempotent - edges by log offset, extremes, and the falls
  * keyed by the offset of their change - so neither a replay nor a second writer can change the result,
  * and the writer needs no state. Retention by bucket width: schemas/views/candle.ts.
@@ -96,7 +96,7 @@ const within = (from: string, to: string): string =>
  * {@link CandlePartsParams}.
  *
  * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
- * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is. Only of new rows, several of which may tell of the same
+ * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is. Only of new rows, several of which may hold the same
  * falls, is each fall read, which costs 3 of 13 ms; merging those by a second query beside took a month from 22 to 32 ms, most
  * of it the planning. Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not
  * find out what to read first (PREWHERE).
@@ -114,7 +114,7 @@ export interface PartAround extends EdgeAsk {
   bucket_s: number
 }
 
-/** Where parts may stand next to a window: before it, after it. */
+/** Where parts next to a window may be: before it, after it. */
 export type PartsBeside = 'before' | 'after'
 
 /**
@@ -161,7 +161,7 @@ export interface PartFalls {
 /** Parts, and the rows among them whose falls are not known yet. */
 export interface MergedParts {
   parts: PartTable
-  /** Made of several rows of which only the sums are known, of falls that may be the same: {@link selectPartFalls} tells them. */
+  /** Made of several rows of which only the sums are known, of falls that may be the same: {@link selectPartFalls} reads them. */
   doubled: number[]
 }
 
@@ -232,7 +232,7 @@ function replaceEdge(edge: EdgeColumns, row: number, by: number): void {
 /** Leaves out the rows that are marked. */
 function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): MergedParts {
   const kept = [...marked.keys()].filter(row => marked[row] === 0)
-  const placeOf = new Map(kept.map((row, place) => [row, place]))
+  const keptRowOf = new Map(kept.map((row, keptRow) => [row, keptRow]))
   return {
     parts: tableOfColumns(
       kept.map(row => parts.provider[row] as string),
@@ -241,7 +241,7 @@ function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): Merge
         return Float64Array.from(kept, row => column[row] as number)
       },
     ),
-    doubled: doubled.map(row => placeOf.get(row) as number),
+    doubled: doubled.map(row => keptRowOf.get(row) as number),
   }
 }
 

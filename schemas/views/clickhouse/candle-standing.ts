@@ -2,7 +2,7 @@
  * candle_standing: every provider's newest ask for an item, or the last one and when it was withdrawn.
  * Writer: streams/candles.
  *
- * It tells what stands in a window in which a provider changed nothing and of which all parts before
+ * It holds what is listed in a window in which a provider changed nothing and of which all parts before
  * are gone. Invariant: `version` is the offset of the change, so the newest row of a key wins in
  * whatever order rows arrive. Kept for ever: one row per item and provider.
  */
@@ -32,8 +32,8 @@ export const candleStanding: Table = {
 /**
  * Reads of an item (parameter `item_id`) the newest asks that were there before a time (`before_ms`) as {@link StandingAsk}.
  *
- * All that a window from then on needs: of a provider that has changed since, a part tells more. By FINAL and with the asks of
- * now it took 6 ms of the server's CPU, 3 of them to merge and write what nobody uses.
+ * All that a window from then on needs: of a provider that has changed since, a part holds more. By FINAL and with the asks of
+ * now it took 6 ms of the server's CPU, 3 of them to merge and write what is not used.
  */
 export function selectCandleStanding(database: string): string {
   const members = (['standing', 'micro', 'quantity', 'at'] as const).map(

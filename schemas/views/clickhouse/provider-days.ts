@@ -59,7 +59,7 @@ export interface DayColumnsParams extends Record<string, unknown> {
 
 /**
  * Reads the stored rows of asks as they are within a window, and of each provider's last day before it what that comes to,
- * which tells whether and at what price the window begins: a listed day has a price. Of several rows of a day the highest
+ * which gives whether and at what price the window begins: a listed day has a price. Of several rows of a day the highest
  * version counts, of price and close each. Merging a year of 41 providers in ClickHouse took twice as long as reading it, both
  * reads as one UNION ALL half as long again as side by side, and a list of 41 providers to look for 1.7 of 10.4 ms.
  */

@@ -61,7 +61,7 @@ export interface SaleRow {
   usd_rate: string
   float: number | null
   paint_seed: number | null
-  /** False: the provider tells nothing of stickers, which is not the same as none. */
+  /** False: the provider does not report stickers, which is not the same as none. */
   has_stickers: boolean
   stickers: SaleSticker[]
   has_charms: boolean

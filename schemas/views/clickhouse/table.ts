@@ -1,7 +1,7 @@
 /**
  * What every ClickHouse table of the platform is made of: columns, engine, order, partitions, retention.
  *
- * Pure text building. Invariant: every table replaces or merges rows of one key, so that writing the
+ * Invariant: every table replaces or merges rows of one key, so that writing the
  * same rows again, in any order and any number of times, changes nothing for its readers.
  */
 
@@ -27,8 +27,8 @@ export interface Table {
 const WIDE_FROM_BYTES = 2 ** 50
 
 /**
- * Blocks whose token is remembered, so that an insert that is sent again after a lost answer is told
- * apart from a new one (infra/clickhouse/batcher.ts).
+ * Blocks whose token is remembered, so that an insert that is sent again after a lost answer is recognized
+ * as a repeat (infra/clickhouse/batcher.ts).
  */
 const TOKENS_REMEMBERED = 1_000
 

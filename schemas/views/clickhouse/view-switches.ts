@@ -1,8 +1,8 @@
 /**
- * view_switches: how far a rebuilt view reached when its tables took the place of the old ones. Writer: streams/runner.
+ * view_switches: the position of a rebuilt view when its tables replaced the old ones. Writer: streams/runner.
  *
  * Invariant: a row with `is_done` 0 whose tables are in place says that changes from `reached` on may be missing, and
- * whoever finds it reads them again. One row counts for each view: the newest.
+ * the role or the next rebuild reads them again. One row counts for each view: the newest.
  */
 import type { Table } from './table.ts'
 

@@ -41,7 +41,7 @@ function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
     const unavailable = (cause: unknown): never => {
       throw snapshotUnavailable(side, cause)
     }
-    const quota = await streamSlots.look(subject, limit).catch(unavailable)
+    const quota = await streamSlots.read(subject, limit).catch(unavailable)
     tell(quota)
     // Who asks whether a snapshot has changed may start nothing at all.
     const known = request.headers['if-none-match']

@@ -45,7 +45,7 @@ export async function openLogAccess(
 ): Promise<LogAccess> {
   const kafka = connectKafka({ config, role, log })
   const reader = await openRangeReader(kafka, keys.map(kafka.topicName), {
-    patienceMs: CONNECT_LIMIT_MS,
+    connectLimitMs: CONNECT_LIMIT_MS,
     fetchBytes: FETCH_BYTES,
   })
   return { kafka, reader, close: () => reader.close() }

@@ -1,9 +1,8 @@
 /**
- * Records that a stream processor set aside: a dead letter, or a name that the catalog lacks.
+ * Records that a stream processor could not take: dead letters, and those whose name the catalog lacks.
  *
- * Both hold the raw record and its origin, so that it can be replayed. Written by the runner alone,
- * in the same transaction or before the same commit as the progress past the record. Identity of a
- * repeat: group, topic, partition, offset.
+ * Both hold the raw record and its origin, so that it can be replayed. Only the runner writes them, before the position moves
+ * past the record or in one transaction with that. Identity of a repeat: group, topic, partition, offset.
  */
 import { defineEvent, optional } from './event.ts'
 

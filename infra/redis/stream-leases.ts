@@ -1,40 +1,40 @@
 /**
- * Places that are held for as long as something lasts: open connections of a key, counted over all processes.
+ * Concurrent leases of streams: open connections of a key, counted over all processes.
  *
- * Writes one sorted set per subject: a token per place, scored by when it expires on Redis' clock. States of
- * a place: held (renewed) → released, or expired with the process that held it. Invariant: takers together never hold
- * more than the limit, unless a process that was paused beyond its places' expiry comes back and renews them: what is
- * open counts. Rejects when Redis cannot tell: nobody is let in uncounted.
+ * Writes one sorted set per subject: a token per lease, scored by when it expires on Redis' clock. States of
+ * a lease: held (renewed) → released, or expired with the process that held it. Invariant: all processes together never hold
+ * more than the limit, unless a process that was paused beyond its leases' expiry comes back and renews them: what is
+ * open counts. Rejects when Redis does not answer: no stream opens uncounted.
  */
 import { randomUUID } from 'node:crypto'
 import type { Redis } from './redis.ts'
 
-/** A held place. */
-export interface Place {
+/** A lease that is held. */
+export interface StreamLease {
   /** Frees it; once, however often it is called. */
   release(): void
 }
 
-/** Counts places. */
-export interface HeldPlaces {
-  /** A place, or undefined when the subject holds `max` already. */
-  take(subject: string, max: number): Promise<Place | undefined>
+/** Counts leases. */
+export interface StreamLeases {
+  /** A lease, or undefined when the subject holds `max` already. */
+  take(subject: string, max: number): Promise<StreamLease | undefined>
   /** Ends the renewal; resolves when all that was released has been sent. */
   close(): Promise<void>
 }
 
 /** Where and for how long. */
-export interface HeldPlacesOptions {
+export interface StreamLeaseOptions {
   /** Of all keys. */
   prefix: string
   /** What is counted; part of the keys. */
   name: string
-  /** How long a place outlives a process that died. */
+  /** How long a lease outlives a process that died. */
   leaseMs?: number
 }
 
 const LEASE_MS = 12_000
-/** Two renewals may fail before a place is lost. */
+/** Two renewals may fail before a lease is lost. */
 const RENEWALS_PER_LEASE = 3
 /** Thousands of subjects at once would hold up all else that the process does. */
 const PARTS_PER_RENEWAL = 20
@@ -44,7 +44,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `
 
-/** KEYS: places. ARGV: lease, limit, token. */
+/** KEYS: leases. ARGV: lease in milliseconds, limit, token. */
 const TAKE = `${NOW}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
@@ -52,14 +52,14 @@ redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1`
 
-/** KEYS: places. ARGV: lease, then tokens. Those that are gone, with a lost store say, are taken anew. */
+/** KEYS: leases. ARGV: lease in milliseconds, then tokens. Those that are gone, with a lost store say, are taken again. */
 const RENEW = `${NOW}
 for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + ARGV[1], ARGV[i]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1`
 
-/** Opens the places of a namespace. */
-export function openHeldPlaces(redis: Redis, options: HeldPlacesOptions): HeldPlaces {
+/** Opens the leases of a namespace. */
+export function openStreamLeases(redis: Redis, options: StreamLeaseOptions): StreamLeases {
   const { prefix, name, leaseMs = LEASE_MS } = options
   const held = new Map<string, Set<string>>()
   const sent = new Set<Promise<unknown>>()

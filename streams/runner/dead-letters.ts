@@ -1,15 +1,14 @@
 /**
- * Turns outcomes that set a record aside into records of dead-letters and market.unresolved, counts
- * them and says so in the log.
+ * Turns the outcomes of records that cannot be taken into records of dead-letters and market.unresolved, counts and logs them.
  *
- * Pure but for counters and log lines. Invariant: what is set aside is written before, or in one
- * transaction with, the progress past it; a repeat has the same group, topic, partition and offset.
+ * Invariant: such a record is written before the position moves past it, or in one transaction with that; a repeat has the
+ * same group, topic, partition and offset.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { deadLettered, nameUnresolved } from '#schemas/events/set-aside.ts'
+import { deadLettered, nameUnresolved } from '#schemas/events/dead-lettered.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { Outcome } from './outcome.ts'
 
@@ -22,17 +21,17 @@ export interface RawRecord {
   value: Buffer | null
 }
 
-/** Counts outcomes and builds the records that keep what was set aside. */
-export interface SetAside {
-  /** The record to write for an outcome; undefined when nothing is set aside. */
+/** Counts outcomes and builds the records that keep what could not be taken. */
+export interface DeadLetters {
+  /** The record to write for an outcome; undefined when it needs none. */
   recordOf(record: RawRecord, outcome: Outcome): (Outgoing & { partition: number }) | undefined
 }
 
 /** At most this many log lines a second per reason; the counter has them all. */
 const LINES_PER_SECOND = 5
 
-/** Opens the book-keeping of a group's outcomes. */
-export function openSetAside(options: { group: string; codec: Codec; metrics: Metrics; log: Log }): SetAside {
+/** Opens the dead letters of a group. */
+export function openDeadLetters(options: { group: string; codec: Codec; metrics: Metrics; log: Log }): DeadLetters {
   const { group, codec, log } = options
   const counter = options.metrics.counter('marketlog_records_total', 'Records of the log by group and outcome.', [
     'group',
@@ -40,13 +39,13 @@ export function openSetAside(options: { group: string; codec: Codec; metrics: Me
     'reason',
   ])
   const lines = new Map<string, { second: number; count: number }>()
-  const say = (reason: string, record: RawRecord, detail: string): void => {
+  const warn = (reason: string, record: RawRecord, detail: string): void => {
     const second = Math.floor(Date.now() / 1000)
     const line = lines.get(reason)
     if (line?.second === second && line.count >= LINES_PER_SECOND) return
     lines.set(reason, { second, count: line?.second === second ? line.count + 1 : 1 })
     const { partition, offset } = record
-    log.warn({ group, topic: topics[record.topic].name, partition, offset, reason, detail }, 'a record was set aside')
+    log.warn({ group, topic: topics[record.topic].name, partition, offset, reason, detail }, 'a record was not taken')
   }
   return {
     recordOf(record, outcome) {
@@ -64,7 +63,7 @@ export function openSetAside(options: { group: string; codec: Codec; metrics: Me
       if (outcome.kind === 'unresolved') {
         counter.inc({ group, outcome: 'unresolved', reason: 'unknown_name' })
         const { name, phase, provider, observedAt } = outcome
-        say('unknown_name', record, `${provider}: ${name}${phase === null ? '' : ` (${phase})`}`)
+        warn('unknown_name', record, `${provider}: ${name}${phase === null ? '' : ` (${phase})`}`)
         const value = record.value ?? Buffer.alloc(0)
         return {
           topic: 'unresolved',
@@ -82,7 +81,7 @@ export function openSetAside(options: { group: string; codec: Codec; metrics: Me
       }
       const { reason, detail } = outcome
       counter.inc({ group, outcome: 'deadLetter', reason })
-      say(reason, record, detail)
+      warn(reason, record, detail)
       const key = typeof record.key === 'string' ? Buffer.from(record.key) : record.key
       const letter = { ...origin, key, value: record.value, reason, detail }
       return { topic: 'deadLetters', partition: 0, key: group, value: codec.encode(deadLettered, letter) }

@@ -1,8 +1,8 @@
 /**
  * Which providers' quotes count at a moment.
  *
- * Pure. A provider that is down takes no part in anything, one whose refresh is held back takes none in arbitrage
- * (DECISIONS.md, "Arbitrage" and "Market items"). Invariant: a provider without a reason counts; which of its
+ * A provider that is down counts nowhere, one whose refresh is quarantined does not count in arbitrage
+ * (DECISIONS.md, "Arbitrage" and "Market items"). A provider without a reason counts; which of its
  * quotes are too old is judged quote by quote.
  */
 import type { Instant } from '#schemas/values/instant.ts'
@@ -11,15 +11,15 @@ import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
 /** Why a provider's quotes do not count. */
 export type Exclusion = 'down' | 'quarantined'
 
-/** What is asked of a provider. */
-export interface StandingProvider {
+/** A provider and how often it is polled. */
+export interface PolledProvider {
   key: string
   refresh_interval_ms: number
 }
 
 /** Provider → why its quotes do not count; those that count are left out. */
 export function excludedProviders(
-  providers: readonly StandingProvider[],
+  providers: readonly PolledProvider[],
   health: ReadonlyMap<string, ProviderHealth>,
   asOf: Instant,
 ): Map<string, Exclusion> {
