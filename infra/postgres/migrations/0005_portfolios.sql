@@ -2,7 +2,7 @@
 -- Owner: services/portfolios (writer); nobody else reads them.
 --
 -- Every write locks the row of its portfolio first, so writers of one portfolio take turns and each sees all that
--- was written before it. `version` grows by one with every write: a caller that keeps something derived from a
+-- was written before it. `version` grows by one with every write: whoever keeps something that was derived from a
 -- portfolio keeps it under the version.
 
 CREATE TABLE portfolios (
