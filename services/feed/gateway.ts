@@ -12,13 +12,13 @@ import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Place } from '#infra/redis/held-places.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { conflatingPolicy, type DeliveryPolicy, openSluice, plainPolicy, resumablePolicy } from './delivery-policy.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, readyFrame } from './frames.ts'
 import { type ChangeBatch, type Delivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
 import { encodePosition, ofSide } from './log-position.ts'
-import { conflatingOutlet, type Outlet, openSluice, plainOutlet, resumableOutlet } from './outlets.ts'
 import type { ToldBatch } from './refresh-teller.ts'
 import type { Begin } from './stream-start.ts'
 
@@ -68,7 +68,7 @@ export type TellableBatch = ChangeBatch & Partial<Pick<ToldBatch, 'positionAfter
 /** What is kept of a stream; of its request nothing else. */
 interface Subscriber extends Subscription {
   stream: EventStream
-  outlet: Outlet
+  policy: DeliveryPolicy
   isResuming: boolean
   keyId: string
   recheck: AdmittedRequest['recheck']
@@ -118,7 +118,7 @@ export function openGateway(options: GatewayOptions): Gateway {
     let events = 0
     const event = { frame, identified, changes }
     for (const subscriber of to) {
-      const outcome = subscriber.outlet.take(event)
+      const outcome = subscriber.policy.deliver(event)
       if (outcome === 'queued') events += 1
       else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
     }
@@ -204,12 +204,12 @@ function openSubscriber(
   { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
 ): Subscriber {
   const { side } = feed.subscription
-  const outlet = feed.options.conflate
-    ? conflatingOutlet(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
+  const policy = feed.options.conflate
+    ? conflatingPolicy(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
     : feed.options.resume
-      ? resumableOutlet(stream)
-      : plainOutlet(stream)
-  return { ...feed.subscription, stream, outlet, isResuming: feed.options.resume, keyId, recheck, place, requestId }
+      ? resumablePolicy(stream)
+      : plainPolicy(stream)
+  return { ...feed.subscription, stream, policy, isResuming: feed.options.resume, keyId, recheck, place, requestId }
 }
 
 function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
@@ -240,8 +240,8 @@ async function bring(
   }
   const ending = new AbortController()
   stream.onClose(() => ending.abort())
-  const sluice = openSluice(stream, subscriber.outlet, capBytes)
-  subscriber.outlet = sluice
+  const sluice = openSluice(stream, subscriber.policy, capBytes)
+  subscriber.policy = sluice
   const open = () => {
     if (sluice.open() === 'too_slow') leave(subscriber, 'too_slow')
   }

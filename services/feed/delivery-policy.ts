@@ -15,18 +15,18 @@ export interface FeedEvent {
   changes: readonly BookChanged[]
 }
 
-/** What came of an event. */
-export type Outcome = 'queued' | 'over' | 'too_slow'
+/** What became of an event. */
+export type SendOutcome = 'queued' | 'over' | 'too_slow'
 
-/** Takes a subscriber's events in order. */
-export interface Outlet {
-  take(event: FeedEvent): Outcome
+/** What is done with a subscriber's events, in their order. */
+export interface DeliveryPolicy {
+  deliver(event: FeedEvent): SendOutcome
 }
 
-/** An outlet that holds events back until it is opened. */
-export interface Sluice extends Outlet {
+/** A policy that holds events back until it is opened. */
+export interface Sluice extends DeliveryPolicy {
   /** Lets go what is held, and holds nothing from now on. */
-  open(): Outcome
+  open(): SendOutcome
 }
 
 /** Bytes that may wait on a conflating stream before changes do. */
@@ -36,18 +36,18 @@ const CONFLATED_AT_ONCE = 500
 const ROW_BYTES = 256
 
 /** Sends at once. */
-export const plainOutlet = (stream: EventStream): Outlet => ({ take: ({ frame }) => stream.send(frame) })
+export const plainPolicy = (stream: EventStream): DeliveryPolicy => ({ deliver: ({ frame }) => stream.send(frame) })
 
 /** Sends at once, with ids. */
-export const resumableOutlet = (stream: EventStream): Outlet => ({
-  take: ({ frame, identified }) => stream.send(identified ?? frame),
+export const resumablePolicy = (stream: EventStream): DeliveryPolicy => ({
+  deliver: ({ frame, identified }) => stream.send(identified ?? frame),
 })
 
 /** Sends at once while the client keeps up, then the latest of each row when it reads again. */
-export function conflatingOutlet(
+export function conflatingPolicy(
   stream: EventStream,
   options: { capBytes: number; framesOf(changes: readonly BookChanged[]): Iterable<Buffer> },
-): Outlet {
+): DeliveryPolicy {
   const waiting: Conflation = openConflation(Math.ceil(options.capBytes / ROW_BYTES))
   stream.onDrain(() => {
     while (waiting.size() > 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) {
@@ -55,20 +55,20 @@ export function conflatingOutlet(
     }
   })
   return {
-    take({ frame, changes }) {
+    deliver({ frame, changes }) {
       if (waiting.size() === 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) return stream.send(frame)
       return waiting.add(changes) ? 'queued' : stream.giveUp()
     },
   }
 }
 
-/** Holds events back before another outlet; `capBytes` at most. */
-export function openSluice(stream: EventStream, outlet: Outlet, capBytes: number): Sluice {
+/** Holds events back before another policy; `capBytes` at most. */
+export function openSluice(stream: EventStream, policy: DeliveryPolicy, capBytes: number): Sluice {
   let held: FeedEvent[] | undefined = []
   let bytes = 0
   return {
-    take(event) {
-      if (!held) return outlet.take(event)
+    deliver(event) {
+      if (!held) return policy.deliver(event)
       bytes += event.frame.length
       if (bytes > capBytes) {
         held = []
@@ -81,7 +81,7 @@ export function openSluice(stream: EventStream, outlet: Outlet, capBytes: number
       const waiting = held ?? []
       held = undefined
       for (const event of waiting) {
-        const outcome = outlet.take(event)
+        const outcome = policy.deliver(event)
         if (outcome !== 'queued') return outcome
       }
       return 'queued'
