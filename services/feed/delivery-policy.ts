@@ -23,10 +23,10 @@ export interface DeliveryPolicy {
   deliver(event: FeedEvent): SendOutcome
 }
 
-/** A policy that holds events back until it is opened. */
-export interface Sluice extends DeliveryPolicy {
-  /** Lets go what is held, and holds nothing from now on. */
-  open(): SendOutcome
+/** Buffers live events until history has caught up. */
+export interface PendingBuffer extends DeliveryPolicy {
+  /** Delivers what is buffered, and buffers nothing from now on. */
+  flush(): SendOutcome
 }
 
 /** Bytes that may wait on a conflating stream before changes do. */
@@ -62,25 +62,25 @@ export function conflatingPolicy(
   }
 }
 
-/** Holds events back before another policy; `capBytes` at most. */
-export function openSluice(stream: EventStream, policy: DeliveryPolicy, capBytes: number): Sluice {
-  let held: FeedEvent[] | undefined = []
+/** Buffers `capBytes` at most before another policy. */
+export function openPendingBuffer(stream: EventStream, policy: DeliveryPolicy, capBytes: number): PendingBuffer {
+  let pending: FeedEvent[] | undefined = []
   let bytes = 0
   return {
     deliver(event) {
-      if (!held) return policy.deliver(event)
+      if (!pending) return policy.deliver(event)
       bytes += event.frame.length
       if (bytes > capBytes) {
-        held = []
+        pending = []
         return stream.giveUp()
       }
-      held.push(event)
+      pending.push(event)
       return 'queued'
     },
-    open() {
-      const waiting = held ?? []
-      held = undefined
-      for (const event of waiting) {
+    flush() {
+      const buffered = pending ?? []
+      pending = undefined
+      for (const event of buffered) {
         const outcome = policy.deliver(event)
         if (outcome !== 'queued') return outcome
       }

@@ -12,7 +12,13 @@ import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Place } from '#infra/redis/held-places.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { conflatingPolicy, type DeliveryPolicy, openSluice, plainPolicy, resumablePolicy } from './delivery-policy.ts'
+import {
+  conflatingPolicy,
+  type DeliveryPolicy,
+  openPendingBuffer,
+  plainPolicy,
+  resumablePolicy,
+} from './delivery-policy.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
@@ -240,10 +246,10 @@ async function bring(
   }
   const ending = new AbortController()
   stream.onClose(() => ending.abort())
-  const sluice = openSluice(stream, subscriber.policy, capBytes)
-  subscriber.policy = sluice
+  const pending = openPendingBuffer(stream, subscriber.policy, capBytes)
+  subscriber.policy = pending
   const open = () => {
-    if (sluice.open() === 'too_slow') leave(subscriber, 'too_slow')
+    if (pending.flush() === 'too_slow') leave(subscriber, 'too_slow')
   }
   const join = () => {
     if (roll.all.has(subscriber)) hub.add(subscriber)
