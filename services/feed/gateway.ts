@@ -95,11 +95,11 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 export function openGateway(options: GatewayOptions): Gateway {
   const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS, now = () => performance.now() } = options
   const hub = openHub<Subscriber>(options.itemOf)
-  const roll = openRoll()
+  const subscribers = openSubscriberRegistry()
   const streams = { capBytes, now }
 
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
-    if (!roll.strike(subscriber)) return
+    if (!subscribers.remove(subscriber)) return
     hub.remove(subscriber)
     const { place, keyId, requestId } = subscriber
     place.release()
@@ -112,12 +112,12 @@ export function openGateway(options: GatewayOptions): Gateway {
     leave(subscriber, reason)
     subscriber.stream.end(words, retryMs)
   }
-  const recheckKeys = openRecheck(roll.byKey, options, subscriber =>
+  const recheckKeys = openRecheck(subscribers.byKey, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
   )
   const timers = [
     setInterval(() => void recheckKeys(), RECHECK_MS),
-    setInterval(() => pingIdle(roll.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
+    setInterval(() => pingIdle(subscribers.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
   /** Queues an event for everybody whom it concerns; returns the bytes queued. */
   const queue = ({ frame, to, changes }: Delivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
@@ -137,8 +137,8 @@ export function openGateway(options: GatewayOptions): Gateway {
       const stream = openEventStream({ request, response, requestId }, streams)
       if (!stream) return place.release()
       const subscriber = openSubscriber(stream, admitted, { ...options, capBytes })
-      roll.enter(subscriber)
-      void bring(subscriber, readyOf(admitted), begin, { hub, roll, capBytes, log, leave, dismiss })
+      subscribers.add(subscriber)
+      void bring(subscriber, readyOf(admitted), begin, { hub, subscribers, capBytes, log, leave, dismiss })
       const feed = FEED_NAMES[subscriber.side]
       metrics.connections.inc({ feed })
       log.info({ feed, key_id: keyId, request_id: requestId }, 'stream opened')
@@ -157,39 +157,40 @@ export function openGateway(options: GatewayOptions): Gateway {
     },
     async stop() {
       for (const timer of timers) clearInterval(timer)
-      await atMost(STOP_LIMIT_MS, sendAway(roll, dismiss))
+      await atMost(STOP_LIMIT_MS, sendAway(subscribers, dismiss))
     },
   }
 }
 
 /** Ends all streams, each client with a time of its own to come back; resolves when the connections are gone. */
-function sendAway(roll: Roll, dismiss: Bringing['dismiss']): Promise<unknown> {
-  const ended = [...roll.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
-  for (const subscriber of [...roll.all]) dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
+function sendAway(subscribers: SubscriberRegistry, dismiss: Bringing['dismiss']): Promise<unknown> {
+  const ended = [...subscribers.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
+  for (const subscriber of [...subscribers.all])
+    dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
   return Promise.all(ended)
 }
 
-/** Everybody whose stream is open, and the same by key. */
-interface Roll {
+/** The subscribers whose streams are open, and the same by key. */
+interface SubscriberRegistry {
   readonly all: ReadonlySet<Subscriber>
   readonly byKey: ReadonlyMap<string, ReadonlySet<Subscriber>>
-  enter(subscriber: Subscriber): void
+  add(subscriber: Subscriber): void
   /** False when it is not in it. */
-  strike(subscriber: Subscriber): boolean
+  remove(subscriber: Subscriber): boolean
 }
 
-function openRoll(): Roll {
+function openSubscriberRegistry(): SubscriberRegistry {
   const all = new Set<Subscriber>()
   const byKey = new Map<string, Set<Subscriber>>()
   return {
     ...{ all, byKey },
-    enter(subscriber) {
+    add(subscriber) {
       all.add(subscriber)
       const own = byKey.get(subscriber.keyId)
       if (own) own.add(subscriber)
       else byKey.set(subscriber.keyId, new Set([subscriber]))
     },
-    strike(subscriber) {
+    remove(subscriber) {
       const own = byKey.get(subscriber.keyId)
       own?.delete(subscriber)
       if (own?.size === 0) byKey.delete(subscriber.keyId)
@@ -225,7 +226,7 @@ function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
 /** What bringing a subscriber to the live stream takes. */
 interface Bringing {
   hub: Hub<Subscriber>
-  roll: Roll
+  subscribers: SubscriberRegistry
   capBytes: number
   log: Log
   leave(subscriber: Subscriber, reason: EndReason): void
@@ -237,7 +238,7 @@ async function bring(
   subscriber: Subscriber,
   ready: Buffer,
   begin: Begin | undefined,
-  { hub, roll, capBytes, log, leave, dismiss }: Bringing,
+  { hub, subscribers, capBytes, log, leave, dismiss }: Bringing,
 ): Promise<void> {
   const { stream } = subscriber
   if (!begin) {
@@ -252,10 +253,10 @@ async function bring(
     if (pending.flush() === 'too_slow') leave(subscriber, 'too_slow')
   }
   const join = () => {
-    if (roll.all.has(subscriber)) hub.add(subscriber)
+    if (subscribers.all.has(subscriber)) hub.add(subscriber)
   }
   await begin({ stream, ready, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
-    if (!roll.all.has(subscriber)) return
+    if (!subscribers.all.has(subscriber)) return
     log.warn({ err: error, request_id: subscriber.requestId }, 'a stream could not be begun')
     dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())
   })
@@ -285,7 +286,7 @@ function countQueued(
 
 /** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
 function openRecheck(
-  byKey: Roll['byKey'],
+  byKey: SubscriberRegistry['byKey'],
   { mayListen, log }: GatewayOptions,
   dismiss: (subscriber: Subscriber) => void,
 ): () => Promise<void> {

@@ -52,36 +52,36 @@ type ItemOf = (itemId: number) => CatalogItem | undefined
 type TextOf = (change: BookChanged) => string | undefined
 
 /** The subscribers of one side, found by what they name. */
-interface Roll<S> {
+interface SubscriberIndex<S> {
   unfiltered: Set<S>
   byItem: Map<number, Set<S>>
   byName: Map<string, Set<S>>
 }
 
-const emptyRoll = <S>(): Roll<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
+const emptyIndex = <S>(): SubscriberIndex<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
 
 /** Opens a hub; `itemOf` looks an item up in the catalog. */
 export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
-  const rolls: Record<Side, Roll<S>> = { ask: emptyRoll(), bid: emptyRoll() }
+  const indexes: Record<Side, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex() }
   let unknown = 0
   return {
     add(subscriber) {
-      const { unfiltered, byItem, byName } = rolls[subscriber.side]
+      const { unfiltered, byItem, byName } = indexes[subscriber.side]
       if (!subscriber.isFiltered) unfiltered.add(subscriber)
-      for (const itemId of subscriber.itemIds) enrol(byItem, itemId, subscriber)
-      for (const name of subscriber.names) enrol(byName, name, subscriber)
+      for (const itemId of subscriber.itemIds) addTo(byItem, itemId, subscriber)
+      for (const name of subscriber.names) addTo(byName, name, subscriber)
     },
     remove(subscriber) {
-      const { unfiltered, byItem, byName } = rolls[subscriber.side]
+      const { unfiltered, byItem, byName } = indexes[subscriber.side]
       unfiltered.delete(subscriber)
-      for (const itemId of subscriber.itemIds) strike(byItem, itemId, subscriber)
-      for (const name of subscriber.names) strike(byName, name, subscriber)
+      for (const itemId of subscriber.itemIds) removeFrom(byItem, itemId, subscriber)
+      for (const name of subscriber.names) removeFrom(byName, name, subscriber)
     },
     *deliver(batch) {
-      const roll = rolls[batch.side]
+      const index = indexes[batch.side]
       const wants = ({ providers }: S) => providers === undefined || providers.has(batch.provider)
-      const all = [...roll.unfiltered].filter(wants)
-      const matched = matchFilters(roll, batch.changes, itemOf, wants)
+      const all = [...index.unfiltered].filter(wants)
+      const matched = matchFilters(index, batch.changes, itemOf, wants)
       const textOf = openTexts(itemOf, () => {
         unknown += 1
       })
@@ -95,7 +95,7 @@ export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
 
 /** The filtered subscribers of some changes, each with its own. Costs two lookups a change, not one a subscriber. */
 function matchFilters<S>(
-  { byItem, byName }: Roll<S>,
+  { byItem, byName }: SubscriberIndex<S>,
   changes: readonly BookChanged[],
   itemOf: ItemOf,
   wants: (subscriber: S) => boolean,
@@ -184,13 +184,13 @@ function* bySeenAt(changes: readonly BookChanged[]): Iterable<readonly BookChang
   }
 }
 
-function enrol<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
+function addTo<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
   const found = index.get(key)
   if (found) found.add(subscriber)
   else index.set(key, new Set([subscriber]))
 }
 
-function strike<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
+function removeFrom<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
   const found = index.get(key)
   found?.delete(subscriber)
   if (found?.size === 0) index.delete(key)
