@@ -12,12 +12,17 @@ import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { LogPosition } from './log-position.ts'
-import { type ChangeRecord, openRefreshTeller, type RefreshTeller, type ToldBatch } from './refresh-teller.ts'
+import {
+  type AssembledBatch,
+  type ChangeRecord,
+  openRefreshAssembler,
+  type RefreshAssembler,
+} from './refresh-assembler.ts'
 
 /** What the reader needs. */
 export interface ChangeReaderOptions {
   kafka: KafkaConnection
-  deliver(batch: ToldBatch): Promise<void>
+  deliver(batch: AssembledBatch): Promise<void>
   metrics: FeedMetrics
   /** Told when the log can no longer be read. */
   fail(error: Error): void
@@ -47,12 +52,12 @@ const FETCH_WAIT_MS = 100
 export async function openChangeReader(options: ChangeReaderOptions): Promise<ChangeReader> {
   const { kafka, metrics, fail } = options
   const limits = { partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
-  const opened = Promise.withResolvers<RefreshTeller>()
+  const opened = Promise.withResolvers<RefreshAssembler>()
   const ending = new AbortController()
   let ended: string | undefined
   const turns = openTurns()
 
-  const deliver = async (batches: readonly ToldBatch[], stampedAt?: number): Promise<void> => {
+  const deliver = async (batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
     for (const batch of batches) {
       await options.deliver(batch)
       if (stampedAt === undefined) continue
@@ -60,14 +65,14 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     }
   }
   const take = async (records: readonly FollowedRecord[]): Promise<void> => {
-    const teller = await opened.promise
+    const assembler = await opened.promise
     for (const record of records) {
       const decoded = await decodeChange(kafka, record, metrics)
-      if (decoded) await deliver(teller.take(decoded, performance.now()), record.timestamp)
-      else teller.skip(record.partition, record.offset)
+      if (decoded) await deliver(assembler.take(decoded, performance.now()), record.timestamp)
+      else assembler.skip(record.partition, record.offset)
     }
-    await deliver(teller.release(performance.now()), records.at(-1)?.timestamp)
-    metrics.held.set(teller.held())
+    await deliver(assembler.release(performance.now()), records.at(-1)?.timestamp)
+    metrics.held.set(assembler.held())
   }
 
   const following = await follow(kafka, 'bookChanges', {
@@ -76,11 +81,11 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     waitMs: FETCH_WAIT_MS,
     onRecords: records => turns.take(() => take(records)),
   })
-  const teller = openRefreshTeller(limits, { next: following.from, behind: new Map() })
-  opened.resolve(teller)
+  const assembler = openRefreshAssembler(limits, { next: following.from, behind: new Map() })
+  opened.resolve(assembler)
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
-    if (turns.waiting() === 0) turns.take(() => deliver(teller.release(performance.now()))).catch(fail)
+    if (turns.waiting() === 0) turns.take(() => deliver(assembler.release(performance.now()))).catch(fail)
   }, RELEASE_EVERY_MS)
   const closed = following.closed.then(
     () => {
@@ -93,7 +98,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   )
   return {
     unavailable: () => ended ?? (following.trouble() === undefined ? undefined : 'the log does not answer'),
-    between: work => turns.take(async () => work(teller.position())),
+    between: work => turns.take(async () => work(assembler.position())),
     async stop() {
       clearInterval(timer)
       ending.abort()
@@ -119,7 +124,7 @@ function openTurns() {
   }
 }
 
-/** A record as the teller takes it; undefined, and counted, when it cannot be read. At once unless its schema is new. */
+/** A record as the assembler takes it; undefined, and counted, when it cannot be read. At once unless its schema is new. */
 export function decodeChange(
   kafka: KafkaConnection,
   record: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,

@@ -25,7 +25,7 @@ import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, readyFrame } from './frames.ts'
 import { type ChangeBatch, type Delivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
 import { encodePosition, ofSide } from './log-position.ts'
-import type { ToldBatch } from './refresh-teller.ts'
+import type { AssembledBatch } from './refresh-assembler.ts'
 import type { Begin } from './stream-start.ts'
 
 /** A request that has passed every check. */
@@ -63,13 +63,13 @@ export interface Gateway {
   /** Opens the stream of a request that has passed every check; its place is released when the stream is over. */
   connect(request: IncomingMessage, response: ServerResponse, admitted: AdmittedRequest): void
   /** Queues a batch for everybody whom it concerns; one batch at a time. */
-  deliver(batch: TellableBatch): Promise<void>
+  deliver(batch: DeliverableBatch): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
   stop(): Promise<void>
 }
 
 /** A batch, with the positions that it leads to where anybody resumes. */
-export type TellableBatch = ChangeBatch & Partial<Pick<ToldBatch, 'positionAfter'>>
+export type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
 
 /** What is kept of a stream; of its request nothing else. */
 interface Subscriber extends Subscription {
@@ -263,7 +263,7 @@ async function bring(
 }
 
 /** The events of a batch with their ids, each made once, for those who resume. */
-function openIdentify(batch: TellableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
+function openIdentify(batch: DeliverableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
   const ids = new Map<number, string>()
   return ({ frame, to, through }: Delivery<Subscriber>): Buffer | undefined => {
     const resuming = batch.positionAfter && to.find(({ isResuming }) => isResuming)

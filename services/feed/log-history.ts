@@ -12,7 +12,7 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { decodeChange, HELD_MAX } from './change-reader.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
-import { openRefreshTeller, type ToldBatch } from './refresh-teller.ts'
+import { type AssembledBatch, openRefreshAssembler } from './refresh-assembler.ts'
 import { openSharedReader, type SharedReader } from './shared-reader.ts'
 
 /** The log's past. */
@@ -22,7 +22,7 @@ export interface LogHistory {
   /** Lets the next judgement ask the log: a reading has found that it moved on. */
   forget(): void
   /** The changes after a position and before another, as whole refreshes where they are whole. */
-  tell(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<ToldBatch, void, void>
+  tell(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<AssembledBatch, void, void>
   /** The positions at which the log stood at a time, and stands now. */
   since(timestamp: number): Promise<{ from: LogPosition; to: LogPosition }>
   close(): Promise<void>
@@ -69,21 +69,21 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
       }, CONNECT_LIMIT_MS),
     async *tell(from, to, signal) {
       const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
-      const teller = openRefreshTeller(limits, from, to)
+      const assembler = openRefreshAssembler(limits, from, to)
       for await (const { partition, records } of runsOf({ shared, topic, signal }, readFrom(from), to.next)) {
         for (const record of records) {
           const decoding = decodeChange(kafka, record, metrics)
           const decoded = decoding instanceof Promise ? await decoding : decoding
           if (!decoded) {
-            teller.skip(partition, record.offset)
+            assembler.skip(partition, record.offset)
             continue
           }
           // Not `yield*`: it would wait at every record, also where nothing leaves.
-          for (const batch of teller.take(decoded, 0)) yield batch
-          if (decoded.event === 'BookChanged' && decoded.value.refresh_id === null) yield* teller.release(0)
+          for (const batch of assembler.take(decoded, 0)) yield batch
+          if (decoded.event === 'BookChanged' && decoded.value.refresh_id === null) yield* assembler.release(0)
         }
       }
-      yield* teller.drain()
+      yield* assembler.drain()
     },
     close: shared.close,
   }

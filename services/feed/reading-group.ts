@@ -10,7 +10,7 @@ import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openHub, type Subscription } from './hub.ts'
 import { covers, encodePosition, firstUntold, type LogPosition, laneOf, unionOf } from './log-position.ts'
-import type { ToldBatch } from './refresh-teller.ts'
+import type { AssembledBatch } from './refresh-assembler.ts'
 
 /** A frame for some members, and where it leads them. */
 export interface GroupDelivery<M> {
@@ -25,7 +25,7 @@ export interface ReadingGroup<M extends Subscription> {
   /** Adds a member that has `own`; the reading has delivered all up to `reading`. */
   add(member: M, own: LogPosition, reading: LogPosition): void
   remove(member: M): void
-  deliver(batch: ToldBatch): Iterable<GroupDelivery<M>>
+  deliver(batch: AssembledBatch): Iterable<GroupDelivery<M>>
   /** Notes that all up to a position has been delivered. */
   advance(reading: LogPosition): void
   /** What a member has when all up to `reading` has been delivered. */
@@ -112,7 +112,7 @@ export function openReadingGroup<M extends Subscription>(
 type PositionAt<M> = (through: number, cohort: Cohort<M> | undefined) => LogPosition
 
 /** Positions within a batch, each made once. */
-function openPositions<M>(batch: ToldBatch): PositionAt<M> {
+function openPositions<M>(batch: AssembledBatch): PositionAt<M> {
   const made = new Map<Cohort<M> | undefined, Map<number, LogPosition>>()
   const positionAt: PositionAt<M> = (through, cohort) => {
     const own = made.get(cohort) ?? new Map<number, LogPosition>()
@@ -127,7 +127,7 @@ function openPositions<M>(batch: ToldBatch): PositionAt<M> {
 }
 
 /** What each cohort lacks of a batch: by the lowest and highest offset per partition, which settles most of them. */
-function sharesOf<M>(batch: ToldBatch, cohorts: ReadonlyMap<string, Cohort<M>>): Map<Cohort<M>, Share> {
+function sharesOf<M>(batch: AssembledBatch, cohorts: ReadonlyMap<string, Cohort<M>>): Map<Cohort<M>, Share> {
   const shares = new Map<Cohort<M>, Share>()
   if (cohorts.size === 0) return shares
   const lane = laneOf(batch.side, batch.provider)
@@ -150,7 +150,7 @@ function sharesOf<M>(batch: ToldBatch, cohorts: ReadonlyMap<string, Cohort<M>>):
 
 /** The frames of what a cohort lacks of a batch that it has in part. */
 function* restOf<M extends Subscription>(
-  batch: ToldBatch,
+  batch: AssembledBatch,
   cohort: Cohort<M>,
   positionAt: PositionAt<M>,
   itemOf: (itemId: number) => CatalogItem | undefined,

@@ -1,17 +1,17 @@
 /**
- * Makes whole refreshes of the log's records, and knows after each what has been told.
+ * Assembles whole refreshes from the log's records, and knows after each record what has been delivered.
  *
- * Pure: records and time are arguments. The live stream and every replay tell through one of these. Invariant: from
- * position to position each change of the log is told once, whatever the order in which partitions are read, and the
- * changes of an item in theirs; a position is right until the next record is taken.
+ * The live stream and every replay read through an assembler. Between two positions it returns each change of the log
+ * once, whatever the order in which partitions are read, and the changes of an item in their order. A position holds
+ * until the next record is taken.
  */
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
 import { firstUntold, type LogPosition, laneOf } from './log-position.ts'
 import { type Batch, type BufferLimits, earliest, openRefreshBuffer } from './refresh-buffer.ts'
 
-/** A batch, and the position that telling it leads to. */
-export interface ToldBatch extends Batch {
-  /** The position when its first `count` changes are told. */
+/** A batch, and the position that its delivery leads to. */
+export interface AssembledBatch extends Batch {
+  /** The position once its first `count` changes are delivered. */
   positionAfter(count: number): LogPosition
 }
 
@@ -21,43 +21,43 @@ export type ChangeRecord = { partition: number; offset: number } & (
   | { event: 'RefreshMarked'; value: RefreshMarked }
 )
 
-/** Tells what lies between two positions. */
-export interface RefreshTeller {
-  take(record: ChangeRecord, nowMs: number): ToldBatch[]
-  /** Notes a record that holds nothing to tell. */
+/** Assembles what lies between two positions. */
+export interface RefreshAssembler {
+  take(record: ChangeRecord, nowMs: number): AssembledBatch[]
+  /** Notes a record that holds nothing to deliver. */
   skip(partition: number, offset: number): void
   /** Releases what was pushed, and what has waited too long. */
-  release(nowMs: number): ToldBatch[]
+  release(nowMs: number): AssembledBatch[]
   /** Releases all that is held. */
-  drain(): ToldBatch[]
-  /** What has been told when every released batch is. */
+  drain(): AssembledBatch[]
+  /** What has been delivered when every released batch is. */
   position(): LogPosition
   held(): number
 }
 
-/** Opens a teller of what lies after `from` and, where given, before `to`. */
-export function openRefreshTeller(limits: BufferLimits, from: LogPosition, to?: LogPosition): RefreshTeller {
+/** Opens an assembler of what lies after `from` and, where given, before `to`. */
+export function openRefreshAssembler(limits: BufferLimits, from: LogPosition, to?: LogPosition): RefreshAssembler {
   const buffer = openRefreshBuffer(limits)
   const read = [...from.next.map((_, partition) => Math.min(...startsOf(from, partition)))]
 
-  const told = (untold: ReadonlyMap<string, readonly number[]>): LogPosition => {
+  const positionWithout = (undelivered: ReadonlyMap<string, readonly number[]>): LogPosition => {
     const upTo = (offset: number, known: number, end: number | undefined) =>
       Math.min(Math.max(offset, known), end ?? Number.POSITIVE_INFINITY)
     const next = read.map((offset, partition) => upTo(offset, from.next[partition] ?? 0, to?.next[partition]))
     const behind = new Map<string, number[]>()
-    for (const lane of new Set([...from.behind.keys(), ...(to?.behind.keys() ?? []), ...untold.keys()])) {
+    for (const lane of new Set([...from.behind.keys(), ...(to?.behind.keys() ?? []), ...undelivered.keys()])) {
       const own = read.map((offset, partition) => {
         const reached = upTo(offset, firstUntold(from, lane, partition), to && firstUntold(to, lane, partition))
-        return Math.min(reached, untold.get(lane)?.[partition] ?? reached)
+        return Math.min(reached, undelivered.get(lane)?.[partition] ?? reached)
       })
       if (own.some((offset, partition) => offset !== next[partition])) behind.set(lane, own)
     }
     return { next, behind }
   }
-  const tell = (batches: readonly Batch[]): ToldBatch[] =>
+  const withPositions = (batches: readonly Batch[]): AssembledBatch[] =>
     batches.map((batch, at) => ({
       ...batch,
-      positionAfter: count => told(untoldAfter(buffer.heldFrom(), batch, count, batches.slice(at + 1))),
+      positionAfter: count => positionWithout(undeliveredAfter(buffer.heldFrom(), batch, count, batches.slice(at + 1))),
     }))
 
   return {
@@ -67,14 +67,14 @@ export function openRefreshTeller(limits: BufferLimits, from: LogPosition, to?: 
       const isOutside = offset < firstUntold(from, lane, partition)
       if (isOutside || (to && offset >= firstUntold(to, lane, partition))) return []
       const place = { partition, offset }
-      return tell(event === 'BookChanged' ? buffer.change(value, place) : buffer.mark(value, place, nowMs))
+      return withPositions(event === 'BookChanged' ? buffer.change(value, place) : buffer.mark(value, place, nowMs))
     },
     skip(partition, offset) {
       read[partition] = offset + 1
     },
-    release: nowMs => tell(buffer.release(nowMs)),
-    drain: () => tell(buffer.drain()),
-    position: () => told(buffer.heldFrom()),
+    release: nowMs => withPositions(buffer.release(nowMs)),
+    drain: () => withPositions(buffer.drain()),
+    position: () => positionWithout(buffer.heldFrom()),
     held: buffer.held,
   }
 }
@@ -84,8 +84,8 @@ function startsOf({ next, behind }: LogPosition, partition: number): number[] {
   return [offset, ...[...behind.values()].map(own => own[partition] ?? offset)]
 }
 
-/** Lane → first offsets of what is not told when `count` changes of a batch are, and none of the later batches. */
-function untoldAfter(
+/** Lane → first offsets of what is not delivered when `count` changes of a batch are, and none of the later batches. */
+function undeliveredAfter(
   held: Map<string, readonly number[]>,
   batch: Batch,
   count: number,
