@@ -44,7 +44,7 @@ export interface CatchUps {
 /** What catching up needs. */
 export interface CatchUpOptions {
   live: Pick<ChangeReader, 'between'>
-  history: Pick<LogHistory, 'judge' | 'forget' | 'tell'>
+  history: Pick<LogHistory, 'judge' | 'forget' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
   metrics: Pick<FeedMetrics, 'readings'>
 }
@@ -190,7 +190,7 @@ async function form(context: Context): Promise<Reading | undefined> {
   for (const { member, verdict } of await Promise.all(judged)) {
     if (verdict !== 'kept' && waiting.delete(member)) member.done.resolve('expired')
   }
-  const now = await live.between(told => told)
+  const now = await live.between(position => position)
   const toOf = (side: Side) => ofSide(now, side)
   for (const leader of waiting) {
     const { side, level, at } = leader
@@ -242,16 +242,16 @@ function leave(reading: Reading, member: Member): void {
 /** Reads until its members are live or have left. */
 async function follow(context: Context, reading: Reading): Promise<void> {
   for (let round = 0; ; round++) {
-    if (!(await tellRound(context, reading))) return
-    await context.live.between(told => {
-      const to = ofSide(told, reading.side)
+    if (!(await deliverRound(context, reading))) return
+    await context.live.between(position => {
+      const to = ofSide(position, reading.side)
       reading.to = to
       const lag = to.next.reduce((sum, offset, at) => sum + Math.max(0, offset - (reading.at.next[at] ?? 0)), 0)
       reading.isLast = lag <= NEAR || round >= ROUNDS_MAX
       if (reading.isLast) for (const member of reading.members) member.join()
     })
     if (!reading.isLast) continue
-    if (!(await tellRound(context, reading))) return
+    if (!(await deliverRound(context, reading))) return
     for (const member of [...reading.members]) {
       member.open()
       member.done.resolve('live')
@@ -262,10 +262,10 @@ async function follow(context: Context, reading: Reading): Promise<void> {
 }
 
 /** Tells what lies between where a reading is and where its round ends; false when there is nobody left to tell. */
-async function tellRound(context: Context, reading: Reading): Promise<boolean> {
+async function deliverRound(context: Context, reading: Reading): Promise<boolean> {
   const { group, members, ending, to } = reading
   let unsent = 0
-  for await (const batch of context.history.tell(reading.at, to, ending.signal)) {
+  for await (const batch of context.history.read(reading.at, to, ending.signal)) {
     let hasSent = false
     for (const delivery of group.deliver(batch)) {
       hasSent = true

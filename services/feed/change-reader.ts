@@ -33,7 +33,7 @@ export interface ChangeReader {
   /** Undefined while changes arrive, else why not. */
   unavailable(): string | undefined
   /** Runs something between two batches, with the position of all that has been delivered by then. */
-  between<T>(work: (told: LogPosition) => T): Promise<T>
+  between<T>(work: (position: LogPosition) => T): Promise<T>
   stop(): Promise<void>
 }
 

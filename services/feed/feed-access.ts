@@ -63,14 +63,14 @@ export async function callerOf(
   const { credential } = answer
   access.noteUse(credential.keyId)
   if (access.connectionsOf(credential) === 0) {
-    tell(response, await limits.show(credential))
+    setHeaders(response, await limits.show(credential))
     throw new Refusal('FORBIDDEN_TIER', `The feeds are not part of the tier ${credential.tier}.`)
   }
   const counted = await limits.count(credential).catch(error => {
     log.warn({ err: error }, 'a connect cannot be counted')
     throw unavailable()
   })
-  tell(response, counted.headers)
+  setHeaders(response, counted.headers)
   if (counted.waitSeconds !== undefined) throw tooMany(counted.waitSeconds)
   return { credential, recheck }
 }
@@ -122,6 +122,6 @@ async function judged(
 const recheckOf = (keys: FeedAccess['keys'], hash: string | undefined) => () =>
   hash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(hash)
 
-function tell(response: ServerResponse, headers: readonly string[]): void {
+function setHeaders(response: ServerResponse, headers: readonly string[]): void {
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
 }

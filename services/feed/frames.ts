@@ -37,23 +37,23 @@ export function changedFrame(side: Side, provider: string, seenAt: number, items
 /** An item's unchanging members; found by the object, so a republished item makes a new text. */
 const identities = new WeakMap<CatalogItem, string>()
 
-/** What `items[]` tells of a row. */
-export interface ToldRow {
+/** What `items[]` holds of a row. */
+export interface FeedRow {
   /** Hundredths of a US dollar; null when it is removed. */
   price: number | null
   quantity: number
   change: Change
 }
 
-/** What is told of a change. */
-export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged): ToldRow => ({
+/** The row that a change leads to. */
+export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged): FeedRow => ({
   price: micro === null ? null : toMinor(micro, USD_RATE),
   quantity,
   change,
 })
 
 /** One member of `items[]` as JSON. */
-export function itemText(item: CatalogItem, { price, quantity, change }: ToldRow): string {
+export function itemText(item: CatalogItem, { price, quantity, change }: FeedRow): string {
   let identity = identities.get(item)
   if (identity === undefined) {
     const { item_id, market_hash_name, phase } = item

@@ -300,7 +300,7 @@ function openRecheck(
   const recheck = (own: ReadonlySet<Subscriber>, asked: Promise<void>[]): void => {
     const [first] = own
     const answer = first?.recheck()
-    if (answer instanceof Promise) asked.push(answer.then(told => judge(own, told)))
+    if (answer instanceof Promise) asked.push(answer.then(judged => judge(own, judged)))
     else if (answer) judge(own, answer)
   }
   return async () => {

@@ -32,7 +32,7 @@ export interface Subscription {
 export interface Delivery<S> {
   frame: Buffer
   to: readonly S[]
-  /** The changes that it tells. */
+  /** The changes in the frame. */
   changes: readonly BookChanged[]
   /** Changes of the batch, from its first, that these subscribers need no more of. */
   through: number
@@ -152,15 +152,15 @@ function* framesOf<S>(
   to: readonly S[],
 ): Iterable<Delivery<S>> {
   const known = wanted.filter(change => textOf(change) !== undefined)
-  let told = 0
+  let delivered = 0
   let through = 0
   for (const moment of bySeenAt(known)) {
     const seenAt = moment[0]?.seen_at ?? 0
     for (let from = 0; from < moment.length; from += EVENT_ITEMS_MAX) {
       const changes = moment.slice(from, from + EVENT_ITEMS_MAX)
       const texts = changes.map(change => textOf(change) as string)
-      told += changes.length
-      through = told === known.length ? all.length : all.indexOf(known[told] as BookChanged, through)
+      delivered += changes.length
+      through = delivered === known.length ? all.length : all.indexOf(known[delivered] as BookChanged, through)
       yield { frame: changedFrame(side, provider, seenAt, texts), to, changes, through }
     }
   }
@@ -174,7 +174,7 @@ export function* framesOfRows(side: Side, changes: readonly BookChanged[], itemO
   }
 }
 
-/** Runs of changes that were seen at the same moment: one event tells one moment. */
+/** Runs of changes that were seen at the same moment: one event is of one moment. */
 function* bySeenAt(changes: readonly BookChanged[]): Iterable<readonly BookChanged[]> {
   let from = 0
   for (let at = 1; at <= changes.length; at++) {

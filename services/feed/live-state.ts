@@ -68,15 +68,15 @@ export function openLiveState(options: LiveStateOptions): LiveState {
 /** The rows of a provider and when it was last refreshed, as events. */
 function* eventsOf(
   { itemOf }: LiveStateOptions,
-  told: { side: Side; provider: string; seenAt: number; rows: readonly StateRow[] },
+  listing: { side: Side; provider: string; seenAt: number; rows: readonly StateRow[] },
 ): Generator<{ frame: Buffer; items: number }, void, void> {
-  const texts = told.rows.flatMap(({ itemId, price, quantity }) => {
+  const texts = listing.rows.flatMap(({ itemId, price, quantity }) => {
     const item = itemOf(itemId)
     return item ? [itemText(item, { price, quantity, change: 'added' })] : []
   })
   for (let from = 0; from < texts.length; from += EVENT_ITEMS_MAX) {
     const part = texts.slice(from, from + EVENT_ITEMS_MAX)
-    yield { frame: changedFrame(told.side, told.provider, told.seenAt, part), items: part.length }
+    yield { frame: changedFrame(listing.side, listing.provider, listing.seenAt, part), items: part.length }
   }
 }
 
@@ -133,7 +133,7 @@ async function pinItems(
   const read = await Promise.all(
     PARTITIONS.map(partition => readItems(options, { side, partition, ids: byPartition.get(partition) ?? [] })),
   )
-  const told = read.flatMap(({ head, rows }) =>
+  const listings = read.flatMap(({ head, rows }) =>
     [...Map.groupBy(rows, ({ provider }) => provider)]
       .filter(([provider]) => providers.has(provider))
       .map(([provider, own]) => {
@@ -144,7 +144,7 @@ async function pinItems(
   return {
     position: { next: read.map(({ head }) => head.next), behind: new Map() },
     async *events() {
-      for (const one of told) yield* eventsOf(options, one)
+      for (const listing of listings) yield* eventsOf(options, listing)
     },
   }
 }

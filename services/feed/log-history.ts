@@ -22,7 +22,7 @@ export interface LogHistory {
   /** Lets the next judgement ask the log: a reading has found that it moved on. */
   forget(): void
   /** The changes after a position and before another, as whole refreshes where they are whole. */
-  tell(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<AssembledBatch, void, void>
+  read(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<AssembledBatch, void, void>
   /** The positions at which the log stood at a time, and stands now. */
   since(timestamp: number): Promise<{ from: LogPosition; to: LogPosition }>
   close(): Promise<void>
@@ -67,7 +67,7 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
         const to = await ask(partition => reader.stableEnd(topic, partition))
         return { from: { next: from, behind: new Map() }, to: { next: to, behind: new Map() } }
       }, CONNECT_LIMIT_MS),
-    async *tell(from, to, signal) {
+    async *read(from, to, signal) {
       const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
       const assembler = openRefreshAssembler(limits, from, to)
       for await (const { partition, records } of runsOf({ shared, topic, signal }, readFrom(from), to.next)) {

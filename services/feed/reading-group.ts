@@ -9,7 +9,7 @@
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openHub, type Subscription } from './hub.ts'
-import { covers, encodePosition, firstUntold, type LogPosition, laneOf, unionOf } from './log-position.ts'
+import { covers, encodePosition, firstUndelivered, type LogPosition, laneOf, unionOf } from './log-position.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
 
 /** A frame for some members, and where it leads them. */
@@ -139,7 +139,7 @@ function sharesOf<M>(batch: AssembledBatch, cohorts: ReadonlyMap<string, Cohort<
   for (const cohort of cohorts.values()) {
     let [hasNew, hasOld] = [false, false]
     lowest.forEach((low, partition) => {
-      const first = firstUntold(cohort.position, lane, partition)
+      const first = firstUndelivered(cohort.position, lane, partition)
       hasOld ||= low < first
       hasNew ||= (highest[partition] as number) >= first
     })
@@ -157,7 +157,7 @@ function* restOf<M extends Subscription>(
 ): Iterable<GroupDelivery<M>> {
   const lane = laneOf(batch.side, batch.provider)
   const kept = batch.places.flatMap(({ partition, offset }, at) =>
-    offset >= firstUntold(cohort.position, lane, partition) ? [at] : [],
+    offset >= firstUndelivered(cohort.position, lane, partition) ? [at] : [],
   )
   const hub = openHub<M>(itemOf)
   for (const member of cohort.members) hub.add(member)

@@ -6,7 +6,7 @@
  * until the next record is taken.
  */
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
-import { firstUntold, type LogPosition, laneOf } from './log-position.ts'
+import { firstUndelivered, type LogPosition, laneOf } from './log-position.ts'
 import { type Batch, type BufferLimits, earliest, openRefreshBuffer } from './refresh-buffer.ts'
 
 /** A batch, and the position that its delivery leads to. */
@@ -47,7 +47,11 @@ export function openRefreshAssembler(limits: BufferLimits, from: LogPosition, to
     const behind = new Map<string, number[]>()
     for (const lane of new Set([...from.behind.keys(), ...(to?.behind.keys() ?? []), ...undelivered.keys()])) {
       const own = read.map((offset, partition) => {
-        const reached = upTo(offset, firstUntold(from, lane, partition), to && firstUntold(to, lane, partition))
+        const reached = upTo(
+          offset,
+          firstUndelivered(from, lane, partition),
+          to && firstUndelivered(to, lane, partition),
+        )
         return Math.min(reached, undelivered.get(lane)?.[partition] ?? reached)
       })
       if (own.some((offset, partition) => offset !== next[partition])) behind.set(lane, own)
@@ -64,8 +68,8 @@ export function openRefreshAssembler(limits: BufferLimits, from: LogPosition, to
     take({ partition, offset, event, value }, nowMs) {
       read[partition] = offset + 1
       const lane = laneOf(value.side, value.provider)
-      const isOutside = offset < firstUntold(from, lane, partition)
-      if (isOutside || (to && offset >= firstUntold(to, lane, partition))) return []
+      const isOutside = offset < firstUndelivered(from, lane, partition)
+      if (isOutside || (to && offset >= firstUndelivered(to, lane, partition))) return []
       const place = { partition, offset }
       return withPositions(event === 'BookChanged' ? buffer.change(value, place) : buffer.mark(value, place, nowMs))
     },

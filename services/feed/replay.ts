@@ -58,7 +58,7 @@ export function parseReplayRange(query: URLSearchParams, now: number): ReplayRan
 
 /** What replays are made of. */
 export interface ReplayOptions {
-  history: Pick<LogHistory, 'since' | 'tell'>
+  history: Pick<LogHistory, 'since' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
 }
 
@@ -69,17 +69,17 @@ export function replayOf(range: ReplayRange, { history, itemOf }: ReplayOptions)
     stream.send(ready)
     const hub = openHub<Subscription>(itemOf)
     hub.add(subscription)
-    const places = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
+    const bounds = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
     const pace = openPace(range.speed)
     let items = 0
-    for await (const batch of history.tell(places.from, places.to, signal)) {
+    for await (const batch of history.read(bounds.from, bounds.to, signal)) {
       const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
       const [first] = changes
       if (batch.side !== subscription.side || !first) continue
-      for (const { frame, changes: told } of hub.deliver({ ...batch, changes })) {
+      for (const { frame, changes: delivered } of hub.deliver({ ...batch, changes })) {
         await pace(first.seen_at, beginner)
         stream.send(frame)
-        items += told.length
+        items += delivered.length
         await stream.drained()
         signal.throwIfAborted()
       }

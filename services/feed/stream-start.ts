@@ -134,15 +134,15 @@ async function begin(beginner: Beginner, start: Start, { isResumable, pin }: Wan
     if ((await bring(state.position)) === 'live') return
     throw new Error('the log does not reach back to the state')
   }
-  const now = await options.live.between(told => joinAt(beginner, told))
+  const now = await options.live.between(position => joinAt(beginner, position))
   if (!start.position) stream.send(identified(ready, now))
   if (resync) stream.send(identified(resyncFrame(resync), now))
   beginner.open()
 }
 
-function joinAt(beginner: Beginner, told: LogPosition): LogPosition {
+function joinAt(beginner: Beginner, position: LogPosition): LogPosition {
   beginner.join()
-  return told
+  return position
 }
 
 async function sendState({ stream, signal }: Beginner, state: PinnedState): Promise<number> {

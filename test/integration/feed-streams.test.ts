@@ -53,7 +53,7 @@ function noStarts(itemOf: GatewayOptions['itemOf']): Pick<FeedHandlerOptions, 's
   const starts = { live: { between: none }, history: { judge: none }, catchUps: { bring: none }, state: { pin: none } }
   return {
     starts: { ...starts, seats, scopeOf },
-    replays: { history: { since: none, tell: none as never }, itemOf, seats },
+    replays: { history: { since: none, read: none as never }, itemOf, seats },
   }
 }
 

@@ -25,7 +25,7 @@ function openLog(length: number) {
   let movesTo: number | undefined
   /** Resolves whenever a reading may go on. */
   let gate: Promise<void> = Promise.resolve()
-  async function* tell(
+  async function* read(
     from: LogPosition,
     to: LogPosition,
     signal: AbortSignal,
@@ -51,7 +51,7 @@ function openLog(length: number) {
     history: {
       judge: async position => ((position.next[0] as number) < first ? 'expired' : 'kept'),
       forget: () => undefined,
-      tell,
+      read,
     },
     itemOf,
     metrics: { readings: { inc: () => undefined } } as unknown as CatchUpOptions['metrics'],

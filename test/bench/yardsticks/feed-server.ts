@@ -99,7 +99,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     ...{ scopeOf, seats, live: { between: none }, history: { judge: none } },
     ...{ catchUps: { bring: none }, state: { pin: none } },
   }
-  const replays = { history: { since: none, tell: none as never }, itemOf, seats }
+  const replays = { history: { since: none, read: none as never }, itemOf, seats }
   tell = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
