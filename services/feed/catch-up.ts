@@ -103,7 +103,7 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
   const waiting = new Set<Member>()
   const readings = new Set<Reading>()
   const context: Context = { ...options, waiting, wait }
-  let seats = READINGS_MAX
+  let freeReadings = READINGS_MAX
   let gathering: NodeJS.Timeout | undefined
   const sweeping = setInterval(() => {
     for (const member of waiting) {
@@ -119,12 +119,12 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
     schedule()
   }
   function schedule(): void {
-    if (gathering || seats === 0 || waiting.size === 0) return
+    if (gathering || freeReadings === 0 || waiting.size === 0) return
     gathering = setTimeout(() => {
       gathering = undefined
-      seats -= 1
+      freeReadings -= 1
       void work().finally(() => {
-        seats += 1
+        freeReadings += 1
         schedule()
       })
       schedule()

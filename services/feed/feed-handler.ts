@@ -9,13 +9,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Handler } from '#infra/runtime/http-host.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import { callerOf, type FeedAccess, issueToken, placeOf } from './feed-access.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, parseFeedQuery, tokenOf } from './feed-query.ts'
 import type { Gateway } from './gateway.ts'
 import { jsonHeaders, Refusal, refuse, tooManyAtOnce, unavailable } from './refusal.ts'
 import { parseReplayRange, type ReplayOptions, replayOf } from './replay.ts'
-import type { Seats } from './seats.ts'
 import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
 
 /** What the handler needs. */
@@ -27,7 +27,7 @@ export interface FeedHandlerOptions {
   /** What `ready` lists when no provider was named. */
   providersOf: Record<Side, readonly string[]>
   starts: StreamStartOptions
-  replays: ReplayOptions & { seats: Seats }
+  replays: ReplayOptions & { concurrency: ConcurrencyLimit }
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
@@ -154,7 +154,7 @@ const liveStart: StartOf = async ({ request, requestId }, feed, providers, { sta
 const replayStart: StartOf = async ({ query }, _feed, _providers, { replays }) => {
   const range = parseReplayRange(new URLSearchParams(query), Date.now())
   if (Array.isArray(range)) throw new Refusal('VALIDATION_ERROR', range)
-  const release = replays.seats.take()
+  const release = replays.concurrency.tryAcquire()
   if (!release) throw tooManyAtOnce()
   return { begin: replayOf(range, replays), release }
 }

@@ -21,6 +21,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { openCatchUps } from './catch-up.ts'
 import { openChangeReader } from './change-reader.ts'
+import { openConcurrencyLimit } from './concurrency-limit.ts'
 import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
 import { FEED_NAMES, openFeedMetrics } from './feed-metrics.ts'
@@ -29,7 +30,6 @@ import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
 import { openLogHistory } from './log-history.ts'
 import { openFeedLimits } from './request-limits.ts'
-import { openSeats } from './seats.ts'
 
 const KEY_CONNECTIONS = 2
 /** How long a feed token is valid (DECISIONS.md, "Feeds"). */
@@ -77,10 +77,10 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     gateway,
     starts: {
       ...{ live: reader, history, catchUps, scopeOf },
-      seats: openSeats(limits.catchUps, taken => metrics.catchingUp.set(taken)),
+      concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
       state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, itemOf: catalog.byId }),
     },
-    replays: { history, itemOf: catalog.byId, seats: openSeats(limits.replays) },
+    replays: { history, itemOf: catalog.byId, concurrency: openConcurrencyLimit(limits.replays) },
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
     unavailable,

@@ -9,6 +9,7 @@
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatchUps } from './catch-up.ts'
 import type { ChangeReader } from './change-reader.ts'
+import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { EventStream } from './event-stream.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, resyncFrame, snapshotEndFrame } from './frames.ts'
@@ -17,7 +18,6 @@ import type { LiveState, PinnedState } from './live-state.ts'
 import type { LogHistory } from './log-history.ts'
 import { decodePosition, encodePosition, type LogPosition, ofSide } from './log-position.ts'
 import { tooManyAtOnce } from './refusal.ts'
-import type { Seats } from './seats.ts'
 
 /** A subscriber that is not live yet. */
 export interface Beginner {
@@ -36,7 +36,7 @@ export interface Beginner {
 /** Brings a subscriber to the live stream. */
 export type Begin = (beginner: Beginner) => Promise<void>
 
-/** A beginning, and the seat that it holds until its stream is live or over. */
+/** A beginning, and what it has acquired until its stream is live or over. */
 export interface Started {
   begin: Begin
   release(): void
@@ -48,7 +48,7 @@ export interface StreamStartOptions {
   history: Pick<LogHistory, 'judge'>
   catchUps: Pick<CatchUps, 'bring'>
   /** Of streams that are not live yet. */
-  seats: Seats
+  concurrency: ConcurrencyLimit
   state: LiveState
   /** Of the ids of a feed. */
   scopeOf(subscription: Subscription): string
@@ -92,7 +92,7 @@ export async function prepareStart(
   const pin = snapshot ? () => options.state.pin(subscription, providers) : undefined
   const wanted: Wanted = { isResumable: resume, pin }
   if (!start.position && !pin) return { begin: beginner => begin(beginner, start, wanted, options), release: () => {} }
-  const release = options.seats.take()
+  const release = options.concurrency.tryAcquire()
   if (!release) throw tooManyAtOnce()
   try {
     if (!start.position && pin) start.state = await pin()
