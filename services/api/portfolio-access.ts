@@ -8,8 +8,8 @@ import type { Request, Response } from 'express'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type Once, requestHash } from '#services/portfolios/once.ts'
 import { Refusal } from '#services/portfolios/refusal.ts'
+import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
 import type { PortfolioScope, PortfolioStore } from '#services/portfolios/store.ts'
-import { openTurns } from '#services/portfolios/turns.ts'
 import { ApiError, itemNotFound } from './errors.ts'
 import { credentialOf } from './guard.ts'
 import type { ApiParts } from './parts.ts'
@@ -26,7 +26,7 @@ const stores = new WeakMap<ApiParts, PortfolioStore>()
 
 /** The store of the portfolios, one for all routes. */
 export function storeOf(parts: ApiParts): PortfolioStore {
-  const known = stores.get(parts) ?? { database: parts.database, turns: openTurns() }
+  const known = stores.get(parts) ?? { database: parts.database, queues: openSerialQueues() }
   stores.set(parts, known)
   return known
 }

@@ -55,7 +55,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   const opened = Promise.withResolvers<RefreshAssembler>()
   const ending = new AbortController()
   let ended: string | undefined
-  const turns = openTurns()
+  const queue = openSerialQueue()
 
   const deliver = async (batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
     for (const batch of batches) {
@@ -79,13 +79,13 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     from: 'end',
     signal: ending.signal,
     waitMs: FETCH_WAIT_MS,
-    onRecords: records => turns.take(() => take(records)),
+    onRecords: records => queue.add(() => take(records)),
   })
   const assembler = openRefreshAssembler(limits, { next: following.from, behind: new Map() })
   opened.resolve(assembler)
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
-    if (turns.waiting() === 0) turns.take(() => deliver(assembler.release(performance.now()))).catch(fail)
+    if (queue.pending() === 0) queue.add(() => deliver(assembler.release(performance.now()))).catch(fail)
   }, RELEASE_EVERY_MS)
   const closed = following.closed.then(
     () => {
@@ -98,7 +98,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   )
   return {
     unavailable: () => ended ?? (following.trouble() === undefined ? undefined : 'the log does not answer'),
-    between: work => turns.take(async () => work(assembler.position())),
+    between: work => queue.add(async () => work(assembler.position())),
     async stop() {
       clearInterval(timer)
       ending.abort()
@@ -107,16 +107,16 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   }
 }
 
-/** Runs one piece of work after the other: batches must not overtake each other. */
-function openTurns() {
-  let waiting = 0
+/** Runs one task at a time: batches must not overtake each other. */
+function openSerialQueue() {
+  let pending = 0
   let last: Promise<unknown> = Promise.resolve()
   return {
-    waiting: () => waiting,
-    take<T>(work: () => Promise<T>): Promise<T> {
-      waiting += 1
+    pending: () => pending,
+    add<T>(work: () => Promise<T>): Promise<T> {
+      pending += 1
       const done = last.then(work).finally(() => {
-        waiting -= 1
+        pending -= 1
       })
       last = done.catch(() => undefined)
       return done

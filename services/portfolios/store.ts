@@ -8,12 +8,12 @@
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { answerOnce, type Once } from './once.ts'
 import { portfolioNotFound, Refusal } from './refusal.ts'
-import type { Turns } from './turns.ts'
+import type { SerialQueues } from './serial-queues.ts'
 
 /** What the write side works with. */
 export interface PortfolioStore {
   database: Database
-  turns: Turns
+  queues: SerialQueues
 }
 
 /** Who writes, and when. */
@@ -72,15 +72,15 @@ const recordOf = ({ id, name, entry_count, created_at, updated_at }: PortfolioRo
 
 /** Creates an empty portfolio; refused when the account has as many as its tier allows. */
 export function createPortfolio(
-  { database, turns }: PortfolioStore,
+  { database, queues }: PortfolioStore,
   scope: WriteScope,
   { name, portfoliosMax }: { name: string; portfoliosMax: number },
 ): Promise<PortfolioRecord> {
   const { accountId, now } = scope
-  return turns.take(accountId, () =>
+  return queues.add(accountId, () =>
     database.transaction(query =>
       answerOnce(query, scope, async () => {
-        // Creates of one account take turns, or two of them would both find the last place free.
+        // Creates of one account run one at a time, or two of them would both find room for the last portfolio.
         await query('SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
         const [counted] = await query<{ count: number }>(
           'SELECT count(*)::int AS count FROM portfolios WHERE account_id = $1',
@@ -127,11 +127,11 @@ export async function findPortfolio(
 
 /** Deletes a portfolio with all that it holds. */
 export async function deletePortfolio(
-  { database, turns }: PortfolioStore,
+  { database, queues }: PortfolioStore,
   accountId: string,
   portfolioId: string,
 ): Promise<void> {
-  const rows = await turns.take(portfolioId, () =>
+  const rows = await queues.add(portfolioId, () =>
     database.rows('DELETE FROM portfolios WHERE id = $1 AND account_id = $2 RETURNING id', [portfolioId, accountId]),
   )
   if (rows.length === 0) throw portfolioNotFound()
@@ -139,12 +139,12 @@ export async function deletePortfolio(
 
 /** Writes into a portfolio. `work` throws a {@link Refusal} for what the rules forbid. */
 export function writePortfolio<T>(
-  { database, turns }: PortfolioStore,
+  { database, queues }: PortfolioStore,
   scope: PortfolioScope,
   work: (query: Query, portfolio: LockedPortfolio) => Promise<T>,
 ): Promise<T> {
   const { accountId, portfolioId } = scope
-  return turns.take(portfolioId, () =>
+  return queues.add(portfolioId, () =>
     database.transaction(query =>
       answerOnce(query, scope, async () => {
         const [row] = await query<PortfolioRow>(

@@ -10,9 +10,9 @@ import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { addEntry, listEntries, listHoldings } from '#services/portfolios/entries.ts'
 import { type Once, requestHash } from '#services/portfolios/once.ts'
 import { Refusal } from '#services/portfolios/refusal.ts'
+import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
 import { createPortfolio, findPortfolio, type PortfolioStore } from '#services/portfolios/store.ts'
 import { addTransaction, changeTransaction, readLedger, removeTransaction } from '#services/portfolios/transactions.ts'
-import { openTurns } from '#services/portfolios/turns.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import {
@@ -39,7 +39,7 @@ describe('ledgers', function () {
     const { config, log } = platform
     const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
     for (const name of ['one', 'two', 'three']) databases.push(openDatabase(url, { name, log, connections: 5 }))
-    stores = databases.map(database => ({ database, turns: openTurns() }))
+    stores = databases.map(database => ({ database, queues: openSerialQueues() }))
     accountId = (await createAccountWithKey(databases[0] as Database, { tier: 'quant' })).account_id
   })
   after('end of the stores', async () => {
