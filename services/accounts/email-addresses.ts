@@ -32,7 +32,7 @@ export async function sendVerification(
   scope: MailScope,
   { accountId, email, now }: { accountId: string; email: string; now: number },
 ): Promise<void> {
-  // Two requests of one account take turns, so that both are counted.
+  // Two requests of one account run one after the other, so that both are counted.
   await query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
   await query('DELETE FROM email_links WHERE expires_at < $1', [new Date(now - KEPT_MS)])
   const [sent] = await query<{ by_account: number; by_address: number }>(

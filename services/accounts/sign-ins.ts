@@ -118,7 +118,7 @@ export function exchangeSignIn(
 /** The account of an identity; made at its first sign-in. */
 async function accountOf(query: Query, { mail }: SignInScope, identity: Identity, now: number): Promise<string> {
   const { issuer, subject, email = null, isEmailVerified } = identity
-  // Two first sign-ins of one person take turns.
+  // Two first sign-ins of one person run one after the other.
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [JSON.stringify([issuer, subject])])
   const [known] = await query<{ id: string; disabled_at: Date | null; email_verified_at: Date | null }>(
     `SELECT a.id, a.disabled_at, a.email_verified_at FROM identities i JOIN accounts a ON a.id = i.account_id

@@ -42,8 +42,8 @@ interface Asked {
   requestId: string
 }
 
-/** How long a connection may be busy with a request before it. */
-const TURN_LIMIT_MS = 30_000
+/** How long a pipelined request may wait for the one before it. */
+const PIPELINE_LIMIT_MS = 30_000
 
 interface Route {
   method: string
@@ -112,7 +112,7 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
     if (options.unavailable() !== undefined) throw unavailable()
     const providers = feed.providers ?? options.providersOf[side]
     started = await start(asked, feed, providers, options)
-    await untilItsTurn(asked)
+    await awaitPipeline(asked)
     // The client may be gone while its key was looked up; there is nobody to release the place for it then.
     if (response.destroyed) return release()
     const { keyId } = caller.credential
@@ -131,12 +131,12 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
   }
 }
 
-/** A request that came along with another one is answered when that one is. */
-async function untilItsTurn({ request, response }: Asked): Promise<void> {
+/** Waits until the requests before a pipelined one are answered. */
+async function awaitPipeline({ request, response }: Asked): Promise<void> {
   if (response.socket !== null) return
-  const signal = AbortSignal.timeout(TURN_LIMIT_MS)
-  const turn = Promise.race([once(response, 'socket', { signal }), once(request.socket, 'close', { signal })])
-  await turn.catch(() => {
+  const signal = AbortSignal.timeout(PIPELINE_LIMIT_MS)
+  const answered = Promise.race([once(response, 'socket', { signal }), once(request.socket, 'close', { signal })])
+  await answered.catch(() => {
     throw unavailable()
   })
 }
