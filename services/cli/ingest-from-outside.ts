@@ -89,6 +89,6 @@ const ratesOf = (
   config: PlatformConfig,
   log: Log,
   signal: AbortSignal,
-  outlet: { codec: Codec; publisher: Publisher },
+  destination: { codec: Codec; publisher: Publisher },
 ): ReturnType<typeof publishRatesOnce> =>
-  publishRatesOnce({ ...outlet, ...rateSources(config.fxUrl), log, metrics: openMetrics(), signal })
+  publishRatesOnce({ ...destination, ...rateSources(config.fxUrl), log, metrics: openMetrics(), signal })

@@ -61,7 +61,7 @@ export async function backfill(
 /** The observations that were published; a portion that could not be written begins its refresh again. */
 async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise<number> {
   const { room } = feed
-  const { outlet, positions, meter, cut } = room
+  const { refreshPublisher, positions, meter, cut } = room
   const patience = openPatience(() => performance.now())
   while (!room.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
     const rates = room.rates()
@@ -69,7 +69,7 @@ async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise
     if (!refresh) return 0
     const startedAt = performance.now()
     try {
-      const published = await publishRefresh(outlet, feed, refresh, rates, cut, positions.recordsOf(feed, at))
+      const published = await publishRefresh(refreshPublisher, feed, refresh, rates, cut, positions.recordsOf(feed, at))
       meter.refresh(feed, published, performance.now() - startedAt)
       if (published.result !== 'completed') return 0
       positions.advance(feed, at)

@@ -13,7 +13,7 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { openPatience } from '#streams/runner/slots.ts'
-import type { Enter } from './outlet.ts'
+import type { Acquire } from './refresh-publisher.ts'
 
 /** The log did not take a transaction: what has been begun must begin again. */
 export class WriteFailed extends Error {}
@@ -37,7 +37,7 @@ export interface WriterRoom {
   kafka: KafkaConnection
   signs: Pick<LifeSigns, 'heard' | 'lost'>
   /** Bounds how many open at once. */
-  enter: Enter
+  acquire: Acquire
   /** Counts what waits for brokers. */
   waits<T>(work: Promise<T>): Promise<T>
   /** Resolves when the group has answered. */
@@ -88,7 +88,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     await former?.close().catch(error => kafka.log.debug({ error }, `closing the writer of ${name}`))
   }
   const openOnce = async (): Promise<number | undefined> => {
-    const leave = await room.enter()
+    const release = await room.acquire()
     try {
       if (signal.aborted) return undefined
       const opening = openFeedProducer(kafka, name, room.signs)
@@ -97,7 +97,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
       else opening.then(late => late.close()).catch(() => undefined)
       return await opened?.fixEnd('feeds', 0)
     } finally {
-      leave()
+      release()
     }
   }
   const open = async (): Promise<number | undefined> => {

@@ -14,9 +14,9 @@ import { topics } from '#schemas/topics.ts'
 import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
 import { GROUP, openFeedProducer } from './feed-writer.ts'
 import type { RateTable } from './fx/rate-table.ts'
-import { openOutlet } from './outlet.ts'
 import { keyOf } from './positions.ts'
 import { type Published, publishFailure, publishRefresh, TOPICS } from './publish-refresh.ts'
+import { openRefreshPublisher } from './refresh-publisher.ts'
 
 /** What is to be published, and by what means. */
 export interface RecordedIngest {
@@ -77,7 +77,7 @@ async function publishFiles(
   files: Awaited<ReturnType<typeof listRecorded>>,
   producer: TransactionalProducer,
 ): Promise<RecordedTotals> {
-  const outlet = openOutlet(kafka.codec, { send: records => producer.commit(records) })
+  const refreshPublisher = openRefreshPublisher(kafka.codec, { send: records => producer.commit(records) })
   const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
   let saidAt = performance.now()
   for (const [done, file] of files.entries()) {
@@ -89,8 +89,8 @@ async function publishFiles(
     const read = await readRecorded(file.path, feed.currency, file.observedAt)
     const published =
       read.kind === 'failed'
-        ? await publishFailure(outlet, feed, read)
-        : await publishRefresh(outlet, feed, read, rates, signal)
+        ? await publishFailure(refreshPublisher, feed, read)
+        : await publishRefresh(refreshPublisher, feed, read, rates, signal)
     signal.throwIfAborted()
     count(totals, published, file.path, say)
   }

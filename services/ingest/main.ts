@@ -18,10 +18,10 @@ import { GROUP } from './feed-writer.ts'
 import { keepRates } from './fx/publish-rates.ts'
 import { rateSources } from './fx/source.ts'
 import { openMeter } from './meter.ts'
-import { openTurns } from './outlet.ts'
 import { openOwnedFeeds, RATES } from './owned-feeds.ts'
 import { keyOf, openPositions } from './positions.ts'
 import { partitionOfFeed, TOPICS } from './publish-refresh.ts'
+import { openSemaphore } from './refresh-publisher.ts'
 
 const FX_EVERY_MS = 3_600_000
 const GRACE_MS = 5_000
@@ -55,9 +55,9 @@ export const start: StartRole = async context => {
       ...{ feeds, rates, history: market.backfill, log, metrics, fail, stopping, cut: cut.signal, clock: Date.now },
       positions: openPositions(kafka),
       meter: openMeter(metrics, log),
-      enter: openTurns(),
+      acquire: openSemaphore(),
       writers: {
-        ...{ kafka, signs, enter: openTurns(OPENING) },
+        ...{ kafka, signs, acquire: openSemaphore(OPENING) },
         async waits(work) {
           waiting += 1
           return work.finally(() => {

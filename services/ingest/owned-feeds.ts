@@ -12,8 +12,8 @@ import { type BackfillProgress, backfill, type OwnedFeed } from './backfill.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { type FeedWriter, feedWriter, type WriterRoom } from './feed-writer.ts'
 import { type KeptRates, publishRates } from './fx/publish-rates.ts'
-import { type Enter, openOutlet } from './outlet.ts'
 import { keyOf } from './positions.ts'
+import { type Acquire, openRefreshPublisher } from './refresh-publisher.ts'
 import { type FeedRoom, recover, runFeed } from './run-feed.ts'
 
 /** The feeds of this process. */
@@ -32,8 +32,8 @@ export interface OwnedFeedsOptions extends Pick<FeedRoom, 'positions' | 'meter' 
   rates: KeptRates
   history: { days: number; refreshes_per_day: number }
   writers: WriterRoom
-  /** Turns of portions. */
-  enter: Enter
+  /** Of portions. */
+  acquire: Acquire
   log: Log
   metrics: Metrics
   fail(error: Error): void
@@ -119,7 +119,7 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
   const { positions, meter, clock, rates } = options
   const room: FeedRoom = {
     ...{ positions, meter, clock, stopping, cut },
-    outlet: openOutlet(options.writers.kafka.codec, writer, options.enter),
+    refreshPublisher: openRefreshPublisher(options.writers.kafka.codec, writer, options.acquire),
     rates: rates.current,
     async reopen(failure) {
       const end = await writer.reopen(failure)
@@ -134,7 +134,7 @@ async function runRates({ room, writer }: Holding, { rates, log, metrics }: Owne
   await writer.open()
   while (!room.stopping.aborted) {
     try {
-      await publishRates(rates, { ...room.outlet, log, metrics }, room.stopping)
+      await publishRates(rates, { ...room.refreshPublisher, log, metrics }, room.stopping)
     } catch (error) {
       await recover(room, patience, error)
     }

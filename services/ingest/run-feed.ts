@@ -13,16 +13,16 @@ import type { OpenFeed } from './connectors/open.ts'
 import { WriteFailed } from './feed-writer.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import type { Meter } from './meter.ts'
-import type { Outlet } from './outlet.ts'
 import type { Positions } from './positions.ts'
 import { publishFailure, publishRefresh } from './publish-refresh.ts'
+import type { RefreshPublisher } from './refresh-publisher.ts'
 import { dueAt, tickAt } from './schedule.ts'
 
 /** What an owned feed works with. */
 export interface FeedRoom {
   /** The feed's own. */
-  outlet: Outlet
-  /** Makes the outlet usable again after it could not write; returns without when the feed is lost or the process stops. */
+  refreshPublisher: RefreshPublisher
+  /** Makes the publisher usable again after it could not write; returns without when the feed is lost or the process stops. */
   reopen(failure: WriteFailed): Promise<void>
   positions: Positions
   meter: Meter
@@ -72,15 +72,15 @@ async function pollWhenDue(feed: OpenFeed, room: FeedRoom, polled: () => void): 
 }
 
 async function pollOnce(feed: OpenFeed, room: FeedRoom, at: number, now: number): Promise<void> {
-  const { outlet, positions, meter, stopping, cut } = room
+  const { refreshPublisher, positions, meter, stopping, cut } = room
   const rates = room.rates()
   let startedAt = performance.now()
   const due = { at, now, after: positions.of(feed), rates, signal: stopping }
   for await (const polled of feed.connector.poll(due)) {
     const published =
       polled.kind === 'failed'
-        ? await publishFailure(outlet, feed, polled)
-        : await publishRefresh(outlet, feed, polled, rates, cut, positions.recordsOf(feed, polled.observedAt))
+        ? await publishFailure(refreshPublisher, feed, polled)
+        : await publishRefresh(refreshPublisher, feed, polled, rates, cut, positions.recordsOf(feed, polled.observedAt))
     meter.refresh(feed, published, performance.now() - startedAt)
     startedAt = performance.now()
     if (published.result === 'completed') positions.advance(feed, polled.observedAt)
