@@ -8,12 +8,12 @@
 import { openPatience } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { publishRefresh } from './publish-refresh.ts'
-import { type FeedRoom, recover } from './run-feed.ts'
+import { type FeedContext, recover } from './run-feed.ts'
 import { type PastRefresh, planBackfill } from './schedule.ts'
 
 /** A feed of this process with what it works with. */
 export interface OwnedFeed extends OpenFeed {
-  room: FeedRoom
+  context: FeedContext
 }
 
 /** How far a backfill is. */
@@ -34,7 +34,7 @@ export async function backfill(
 ): Promise<void> {
   const plan = planBackfill(
     feeds.filter(feed => feed.connector.refreshAt !== undefined),
-    { ...options, published: feed => feed.room.positions.of(feed) },
+    { ...options, published: feed => feed.context.positions.of(feed) },
   )
   let observations = 0
   const underWay = new Map<OwnedFeed, Promise<void>>()
@@ -60,11 +60,11 @@ export async function backfill(
 
 /** The observations that were published; a portion that could not be written begins its refresh again. */
 async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise<number> {
-  const { room } = feed
-  const { refreshPublisher, positions, meter, cut } = room
+  const { context } = feed
+  const { refreshPublisher, positions, meter, cut } = context
   const patience = openPatience(() => performance.now())
-  while (!room.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
-    const rates = room.rates()
+  while (!context.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
+    const rates = context.rates()
     const refresh = feed.connector.refreshAt?.(at, after, rates)
     if (!refresh) return 0
     const startedAt = performance.now()
@@ -75,7 +75,7 @@ async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise
       positions.advance(feed, at)
       return published.observed
     } catch (error) {
-      await recover(room, patience, error)
+      await recover(context, patience, error)
     }
   }
   return 0

@@ -33,7 +33,7 @@ export interface FeedWriter {
 }
 
 /** What the writers of a process share. */
-export interface WriterRoom {
+export interface WriterContext {
   kafka: KafkaConnection
   signs: Pick<LifeSigns, 'heard' | 'lost'>
   /** Bounds how many open at once. */
@@ -77,8 +77,8 @@ export async function openFeedProducer(
 }
 
 /** The writer of a feed, closed as yet; `signal` aborts when the feed is not this process's any more. */
-export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal): FeedWriter {
-  const { kafka, waits } = room
+export function feedWriter(context: WriterContext, name: string, signal: AbortSignal): FeedWriter {
+  const { kafka, waits } = context
   let producer: TransactionalProducer | undefined
   let sending: Promise<unknown> = Promise.resolve()
   const drop = async (): Promise<void> => {
@@ -88,10 +88,10 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     await former?.close().catch(error => kafka.log.debug({ error }, `closing the writer of ${name}`))
   }
   const openOnce = async (): Promise<number | undefined> => {
-    const release = await room.acquire()
+    const release = await context.acquire()
     try {
       if (signal.aborted) return undefined
-      const opening = openFeedProducer(kafka, name, room.signs)
+      const opening = openFeedProducer(kafka, name, context.signs)
       const opened = await Promise.race([opening, abortOf(signal)])
       if (opened) producer = opened
       else opening.then(late => late.close()).catch(() => undefined)
@@ -131,7 +131,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
       if (isFenced(failure))
         kafka.log.info(`${name}: another process has taken the feed over, or a transaction timed out`)
       else kafka.log.warn({ error: failure.cause }, `${name} could not be written; its refresh begins again`)
-      await room.confirmed(signal)
+      await context.confirmed(signal)
       return await waits(open())
     },
     close: drop,

@@ -10,11 +10,11 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { openPatience } from '#streams/runner/slots.ts'
 import { type BackfillProgress, backfill, type OwnedFeed } from './backfill.ts'
 import type { OpenFeed } from './connectors/open.ts'
-import { type FeedWriter, feedWriter, type WriterRoom } from './feed-writer.ts'
+import { type FeedWriter, feedWriter, type WriterContext } from './feed-writer.ts'
 import { type KeptRates, publishRates } from './fx/publish-rates.ts'
 import { keyOf } from './positions.ts'
 import { type Acquire, openRefreshPublisher } from './refresh-publisher.ts'
-import { type FeedRoom, recover, runFeed } from './run-feed.ts'
+import { type FeedContext, recover, runFeed } from './run-feed.ts'
 
 /** The feeds of this process. */
 export interface OwnedFeeds {
@@ -27,11 +27,11 @@ export interface OwnedFeeds {
 }
 
 /** What the feeds of a process work with. */
-export interface OwnedFeedsOptions extends Pick<FeedRoom, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
+export interface OwnedFeedsOptions extends Pick<FeedContext, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
   feeds: readonly OpenFeed[]
   rates: KeptRates
   history: { days: number; refreshes_per_day: number }
-  writers: WriterRoom
+  writers: WriterContext
   /** Of portions. */
   acquire: Acquire
   log: Log
@@ -45,7 +45,7 @@ export const RATES = 'fx'
 const PROGRESS_EVERY_MS = 2_000
 
 interface Holding {
-  room: FeedRoom
+  context: FeedContext
   writer: FeedWriter
   lost: AbortController
 }
@@ -77,11 +77,11 @@ export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
     const isHistoric = ({ connector }: OpenFeed): boolean =>
       options.history.days > 0 && connector.refreshAt !== undefined
     const historic = gained.filter(isHistoric)
-    const live = gained.filter(feed => !isHistoric(feed)).map(feed => runFeed(feed, feed.room))
+    const live = gained.filter(feed => !isHistoric(feed)).map(feed => runFeed(feed, feed.context))
     const later = async (): Promise<void> => {
       if (historic.length > 0) await runHistory(historic, options, say)
       say(undefined)
-      await Promise.all(historic.map(feed => runFeed(feed, feed.room)))
+      await Promise.all(historic.map(feed => runFeed(feed, feed.context)))
     }
     await Promise.all([...live, later()])
   }
@@ -117,7 +117,7 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
   const cut = AbortSignal.any([options.cut, lost.signal])
   const writer = feedWriter(options.writers, name, stopping)
   const { positions, meter, clock, rates } = options
-  const room: FeedRoom = {
+  const context: FeedContext = {
     ...{ positions, meter, clock, stopping, cut },
     refreshPublisher: openRefreshPublisher(options.writers.kafka.codec, writer, options.acquire),
     rates: rates.current,
@@ -126,17 +126,17 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
       if (end !== undefined) await positions.refresh(end)
     },
   }
-  return { room, writer, lost }
+  return { context, writer, lost }
 }
 
-async function runRates({ room, writer }: Holding, { rates, log, metrics }: OwnedFeedsOptions): Promise<void> {
+async function runRates({ context, writer }: Holding, { rates, log, metrics }: OwnedFeedsOptions): Promise<void> {
   const patience = openPatience(() => performance.now())
   await writer.open()
-  while (!room.stopping.aborted) {
+  while (!context.stopping.aborted) {
     try {
-      await publishRates(rates, { ...room.refreshPublisher, log, metrics }, room.stopping)
+      await publishRates(rates, { ...context.refreshPublisher, log, metrics }, context.stopping)
     } catch (error) {
-      await recover(room, patience, error)
+      await recover(context, patience, error)
     }
   }
 }

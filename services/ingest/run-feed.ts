@@ -19,7 +19,7 @@ import type { RefreshPublisher } from './refresh-publisher.ts'
 import { dueAt, tickAt } from './schedule.ts'
 
 /** What an owned feed works with. */
-export interface FeedRoom {
+export interface FeedContext {
   /** The feed's own. */
   refreshPublisher: RefreshPublisher
   /** Makes the publisher usable again after it could not write; returns without when the feed is lost or the process stops. */
@@ -36,44 +36,44 @@ export interface FeedRoom {
 }
 
 /** Runs a feed until the process stops or loses it; rejects when the log is lost. */
-export async function runFeed(feed: OpenFeed, room: FeedRoom): Promise<void> {
+export async function runFeed(feed: OpenFeed, context: FeedContext): Promise<void> {
   const patience = openPatience(() => performance.now())
-  while (!room.stopping.aborted) {
+  while (!context.stopping.aborted) {
     try {
-      await pollWhenDue(feed, room, patience.succeeded)
+      await pollWhenDue(feed, context, patience.succeeded)
     } catch (error) {
-      await recover(room, patience, error)
+      await recover(context, patience, error)
     }
   }
 }
 
 /** Waits and opens the writer again after a portion was not written; throws what no repeat can mend, and after ten minutes. */
-export async function recover(room: FeedRoom, patience: Patience, error: unknown): Promise<void> {
+export async function recover(context: FeedContext, patience: Patience, error: unknown): Promise<void> {
   if (!(error instanceof WriteFailed) || refusalOf(error) !== undefined) throw error
-  await room.reopen(error)
-  if (room.stopping.aborted) return
-  await delay(patience.failed(error), undefined, { signal: room.stopping }).catch(() => undefined)
+  await context.reopen(error)
+  if (context.stopping.aborted) return
+  await delay(patience.failed(error), undefined, { signal: context.stopping }).catch(() => undefined)
 }
 
-async function pollWhenDue(feed: OpenFeed, room: FeedRoom, polled: () => void): Promise<void> {
-  const published = room.positions.of(feed)
+async function pollWhenDue(feed: OpenFeed, context: FeedContext, polled: () => void): Promise<void> {
+  const published = context.positions.of(feed)
   let last = published === undefined ? Number.NEGATIVE_INFINITY : tickAt(feed, published)
-  while (!room.stopping.aborted) {
-    const now = room.clock()
+  while (!context.stopping.aborted) {
+    const now = context.clock()
     const tick = tickAt(feed, now)
     if (tick > last) {
       last = tick
-      await pollOnce(feed, room, dueAt(feed, tick), now)
+      await pollOnce(feed, context, dueAt(feed, tick), now)
       polled()
     }
-    const waitMs = dueAt(feed, Math.max(last, tickAt(feed, room.clock())) + 1) - room.clock()
-    await delay(Math.max(1, waitMs), undefined, { signal: room.stopping }).catch(() => undefined)
+    const waitMs = dueAt(feed, Math.max(last, tickAt(feed, context.clock())) + 1) - context.clock()
+    await delay(Math.max(1, waitMs), undefined, { signal: context.stopping }).catch(() => undefined)
   }
 }
 
-async function pollOnce(feed: OpenFeed, room: FeedRoom, at: number, now: number): Promise<void> {
-  const { refreshPublisher, positions, meter, stopping, cut } = room
-  const rates = room.rates()
+async function pollOnce(feed: OpenFeed, context: FeedContext, at: number, now: number): Promise<void> {
+  const { refreshPublisher, positions, meter, stopping, cut } = context
+  const rates = context.rates()
   let startedAt = performance.now()
   const due = { at, now, after: positions.of(feed), rates, signal: stopping }
   for await (const polled of feed.connector.poll(due)) {

@@ -45,14 +45,14 @@ describe('writers of feeds', () => {
 
   async function openWriter(name: string): Promise<FeedWriter> {
     const signs = { heard: () => undefined, lost: () => undefined }
-    const room = {
+    const context = {
       kafka,
       signs,
       acquire: openSemaphore(),
       waits: <T>(work: Promise<T>) => work,
       confirmed: async () => undefined,
     }
-    const writer = feedWriter(room, name, never)
+    const writer = feedWriter(context, name, never)
     opened.push(writer)
     await writer.open()
     return writer
