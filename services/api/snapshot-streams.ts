@@ -21,7 +21,7 @@ export interface SnapshotStream {
   snapshot: PinnedSnapshot
   coding: ContentCoding
   slot: StreamSlot
-  /** Whether its key still is let in; a rejection is no answer, and the stream goes on. */
+  /** Whether its key is still accepted; after a rejection the stream goes on. */
   isLetIn(): Promise<boolean>
   /** Of the answer, but for those of its length and coding. */
   headers: readonly string[]
@@ -88,14 +88,14 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       await slot.undo()
       const reason = cut.signal.aborted ? cut.signal.reason : error
       note(response, reason)
-      // Whoever has left is owed no answer.
+      // A client that has left gets no answer.
       if (reason instanceof Cut && reason.outcome === 'left') return
       throw reason
     }
     beginAnswer(response, 200, [...headers, ...bodyHeaders(segments, coding)])
     response.setTimeout(stallLimitMs, () => cut.abort(new Cut('stalled')))
-    const out = openOutlet(response, cut.signal)
-    const failure = await pour({ first, body, out, signal: cut.signal })
+    const out = openClientWriter(response, cut.signal)
+    const failure = await transfer({ first, body, out, signal: cut.signal })
     if (failure !== undefined) response.destroy()
     await slot.release()
     localsOf(response).observe(response, { status: 200, bytes: out.sent() })
@@ -144,7 +144,7 @@ function openNotes(log: Log, metrics: Metrics): (response: Response, error: unkn
   }
 }
 
-/** Looks at the keys of streams that run, and cuts those whose key is let in no more. */
+/** Checks the keys of running streams, and cuts those whose key is not accepted any more. */
 function recheck(running: ReadonlyMap<AbortController, RunningStream>): void {
   for (const [cut, { isLetIn }] of running) {
     isLetIn().then(
@@ -154,11 +154,11 @@ function recheck(running: ReadonlyMap<AbortController, RunningStream>): void {
   }
 }
 
-/** A body whose first piece has been read, and where it goes. */
-interface Pouring {
+/** A body whose first piece has been read, and its client. */
+interface Transfer {
   first: IteratorResult<Buffer, void>
   body: AsyncGenerator<Buffer, void, void>
-  out: Outlet
+  out: ClientWriter
   signal: AbortSignal
 }
 
@@ -167,8 +167,8 @@ function bodyHeaders(segments: PinnedSnapshot['segments'], coding: SnapshotStrea
   return [...encoding, 'Content-Length', String(bodyLength(segments, coding))]
 }
 
-/** Hands a body over to its client; what went wrong, if anything did. */
-async function pour({ first, body, out, signal }: Pouring): Promise<unknown> {
+/** Sends a body to its client; returns what went wrong, if anything did. */
+async function transfer({ first, body, out, signal }: Transfer): Promise<unknown> {
   try {
     for (let part = first; !part.done; part = await body.next()) await out.write(part.value)
     await out.end()
@@ -181,7 +181,7 @@ async function pour({ first, body, out, signal }: Pouring): Promise<unknown> {
 }
 
 /** The client's side of a stream. */
-interface Outlet {
+interface ClientWriter {
   /** Resolves when the system has taken all bytes, which may then be overwritten. */
   write(bytes: Buffer): Promise<void>
   end(): Promise<void>
@@ -189,10 +189,10 @@ interface Outlet {
   sent(): number
 }
 
-function openOutlet(response: Response, signal: AbortSignal): Outlet {
+function openClientWriter(response: Response, signal: AbortSignal): ClientWriter {
   let bytesSent = 0
   let waiting: PromiseWithResolvers<void> | undefined
-  // A write that the connection's end overtakes may never be told of.
+  // The callback of a write may never run when the connection ends first.
   signal.addEventListener('abort', () => waiting?.reject(signal.reason), { once: true })
   const settled = async (begin: (done: (error?: Error | null) => void) => void): Promise<void> => {
     signal.throwIfAborted()
