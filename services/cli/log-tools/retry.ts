@@ -14,9 +14,9 @@ import { type RetryAsked, retryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicDefinition, topics } from '#schemas/topics.ts'
 import { FROM_THE_FUTURE } from '#schemas/values/event-time.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
+import { type Choice, chosen, readDeadLetters, readUnresolved } from './dead-letters.ts'
 import { type LogAccess, openLogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
-import { type Choice, chosen, readDeadLetters, readUnresolved } from './set-aside.ts'
 
 /** What is to be retried. */
 export interface RetryOptions extends Choice {
@@ -90,7 +90,7 @@ async function ofNames(access: LogAccess, choice: Choice): Promise<Candidate[]> 
     return names.map(({ number, value: name }) => {
       const { group, topic, partition, offset, market_hash_name, phase, value } = name
       const isKnown = catalog.idOf(market_hash_name, phase) !== undefined
-      // Every group that reads the topic lacked the name, whoever set it aside.
+      // Every group that reads the topic lacked the name, not only the one that reported it.
       const asked = { group: null, topic, partition, offset, key: null, value }
       return { number, group, asked, refusal: refusalOf(group) ?? (isKnown ? undefined : 'the catalog lacks the name') }
     })
