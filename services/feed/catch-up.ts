@@ -7,7 +7,7 @@
  * which are held back for it while its last round is told up to exactly that point. Readings, streams and waits are bounded:
  * a reading gives way after its turn when others wait, nobody waits beyond WAIT_LIMIT_MS, and one that has nobody left ends.
  */
-import { setImmediate as breathe, setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as yieldToSockets, setTimeout as delay } from 'node:timers/promises'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { ChangeReader } from './change-reader.ts'
@@ -24,10 +24,10 @@ import { isOutOfRange } from './shared-reader.ts'
 export interface Latecomer {
   stream: Pick<EventStream, 'send' | 'waiting' | 'drained'>
   subscription: Subscription
-  /** Adds it to the live stream, whose events are held back for it. */
+  /** Adds it to the live stream, whose events are buffered for it. */
   join(): void
-  /** Lets go what is held back; live from now on. */
-  open(): void
+  /** Delivers what is buffered for it; live from now on. */
+  goLive(): void
   /** Aborts when its stream is over. */
   signal: AbortSignal
   /** Of the ids of its events; undefined where they have none. */
@@ -69,7 +69,7 @@ interface Reading {
   /** Where its round ends. */
   to: LogPosition
   startedAt: number
-  lookedAt: number
+  checkedAt: number
   /** Its members have joined the live stream: nobody else can come along, and nobody leaves for being slow. */
   isLast: boolean
   ending: AbortController
@@ -80,10 +80,10 @@ const READINGS_MAX = 4
 const GATHER_MS = 20
 /** Of the records that two lack: in one reading the nearer one waits for what the farther one lacks. */
 const SIMILAR = 4
-const TURN_MS = 5_000
+const TIME_SLICE_MS = 5_000
 const WAIT_LIMIT_MS = 60_000
 const SWEEP_EVERY_MS = 1_000
-const LOOK_EVERY_MS = 20
+const CHECK_EVERY_MS = 20
 /** Records that a stream may lack when it joins. */
 const NEAR = 5_000
 const ROUNDS_MAX = 100
@@ -91,9 +91,9 @@ const COVER_LIMIT_MS = 10_000
 const FAILURES_MAX = 3
 const SLICE_BYTES = 2 ** 20
 /** Unread bytes from which on a stream is waited for, and below which it no longer is. */
-const PLENTY_BYTES = 256 * 1024
-const FEW_BYTES = 64 * 1024
-const DRAIN_LOOK_MS = 5
+const HIGH_WATER_BYTES = 256 * 1024
+const LOW_WATER_BYTES = 64 * 1024
+const DRAIN_POLL_MS = 5
 /** Who is slower than the fastest quarter by this much leaves: three times its time and a moment. */
 const SLOWER = { times: 3, moreMs: 100 }
 const LEVEL_MAX = 4
@@ -150,7 +150,7 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
       const member = memberOf(subscription, latecomer, from)
       const abort = () => {
         waiting.delete(member)
-        if (member.reading) leave(member.reading, member)
+        if (member.reading) removeMember(member.reading, member)
         member.done.reject(member.signal.reason)
       }
       if (member.signal.aborted) abort()
@@ -218,21 +218,21 @@ function startReading(context: Context, members: readonly Member[], to: LogPosit
   const now = performance.now()
   const reading: Reading = {
     ...{ side, level, to, group: openReadingGroup<Member>(side, context.itemOf), members: new Set() },
-    ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, lookedAt: now },
+    ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, checkedAt: now },
     ...{ isLast: false, ending: new AbortController() },
   }
-  for (const member of members) enter(context, reading, member)
+  for (const member of members) addMember(context, reading, member)
   return reading
 }
 
-function enter({ waiting }: Context, reading: Reading, member: Member): void {
+function addMember({ waiting }: Context, reading: Reading, member: Member): void {
   waiting.delete(member)
   member.reading = reading
   reading.members.add(member)
   reading.group.add(member, member.at, reading.at)
 }
 
-function leave(reading: Reading, member: Member): void {
+function removeMember(reading: Reading, member: Member): void {
   member.reading = undefined
   reading.group.remove(member)
   reading.members.delete(member)
@@ -253,7 +253,7 @@ async function follow(context: Context, reading: Reading): Promise<void> {
     if (!reading.isLast) continue
     if (!(await deliverRound(context, reading))) return
     for (const member of [...reading.members]) {
-      member.open()
+      member.goLive()
       member.done.resolve('live')
       member.reading = undefined
     }
@@ -273,22 +273,22 @@ async function deliverRound(context: Context, reading: Reading): Promise<boolean
       unsent += delivery.frame.length * delivery.to.length
       if (unsent >= SLICE_BYTES || full.length > 0) {
         unsent = 0
-        await breathe()
+        await yieldToSockets()
         if (!reading.isLast) await untilRead(context, reading, full)
       }
     }
     if (members.size === 0) return false
     const now = performance.now()
-    const looks = now - reading.lookedAt >= LOOK_EVERY_MS
+    const isCheckDue = now - reading.checkedAt >= CHECK_EVERY_MS
     // Behind the last frame that anybody got it would be told again.
-    if (!hasSent && !looks && !group.isMixed()) continue
+    if (!hasSent && !isCheckDue && !group.isMixed()) continue
     reading.at = batch.positionAfter(batch.changes.length)
     group.advance(reading.at)
-    if (!looks || reading.isLast) continue
-    reading.lookedAt = now
-    takeAlong(context, reading)
-    if (context.waiting.size > 0 && now - reading.startedAt > TURN_MS) {
-      for (const member of [...members]) waitAgain(context, reading, member)
+    if (!isCheckDue || reading.isLast) continue
+    reading.checkedAt = now
+    admitWaiting(context, reading)
+    if (context.waiting.size > 0 && now - reading.startedAt > TIME_SLICE_MS) {
+      for (const member of [...members]) requeue(context, reading, member)
       return false
     }
   }
@@ -298,18 +298,18 @@ async function deliverRound(context: Context, reading: Reading): Promise<boolean
 }
 
 /** Takes those along who wait where the reading has yet to come. */
-function takeAlong(context: Context, reading: Reading): void {
+function admitWaiting(context: Context, reading: Reading): void {
   const { side, level, at, to } = reading
   const far = distance(at, to)
   for (const member of context.waiting) {
     if (member.side !== side || member.level !== level || !covers(member.at, at) || !covers(to, member.at)) continue
-    if (isSimilar(distance(member.at, to), far)) enter(context, reading, member)
+    if (isSimilar(distance(member.at, to), far)) addMember(context, reading, member)
   }
 }
 
-function waitAgain(context: Context, reading: Reading, member: Member): void {
+function requeue(context: Context, reading: Reading, member: Member): void {
   member.at = reading.group.positionOf(member, reading.at)
-  leave(reading, member)
+  removeMember(reading, member)
   context.wait(member)
 }
 
@@ -327,7 +327,7 @@ function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>):
     // One that left while its batch was told.
     if (member.reading !== reading) continue
     member.stream.send(identified(member.scope))
-    if (reading.isLast || member.stream.waiting() < PLENTY_BYTES) continue
+    if (reading.isLast || member.stream.waiting() < HIGH_WATER_BYTES) continue
     member.at = position()
     full.push(member)
   }
@@ -341,16 +341,16 @@ async function untilRead(context: Context, reading: Reading, full: readonly Memb
   let pending = full
   let quarterMs: number | undefined
   for (;;) {
-    pending = pending.filter(one => one.reading === reading && one.stream.waiting() > FEW_BYTES)
+    pending = pending.filter(one => one.reading === reading && one.stream.waiting() > LOW_WATER_BYTES)
     if (pending.length === 0) return
     const elapsed = performance.now() - startedAt
     if ((members.size - pending.length) * 4 >= members.size) quarterMs ??= elapsed
     const isOver = quarterMs !== undefined && elapsed > quarterMs * SLOWER.times + SLOWER.moreMs
-    if (elapsed > TURN_MS || (isOver && reading.level < LEVEL_MAX)) break
-    await delay(DRAIN_LOOK_MS, undefined, { signal: ending.signal })
+    if (elapsed > TIME_SLICE_MS || (isOver && reading.level < LEVEL_MAX)) break
+    await delay(DRAIN_POLL_MS, undefined, { signal: ending.signal })
   }
   for (const member of pending) {
-    leave(reading, member)
+    removeMember(reading, member)
     member.level = Math.min(member.level + 1, LEVEL_MAX)
     // One that reads nothing is ended by its stream.
     void member.stream.drained().then(isOpen => isOpen && context.wait(member))
@@ -363,9 +363,9 @@ function recover(context: Context, reading: Reading, error: unknown): void {
   if (isOutOfRange(error)) context.history.forget()
   for (const member of [...members]) {
     member.failures += 1
-    if (isOutOfRange(error) && !isLast && member.failures <= FAILURES_MAX) waitAgain(context, reading, member)
+    if (isOutOfRange(error) && !isLast && member.failures <= FAILURES_MAX) requeue(context, reading, member)
     else {
-      leave(reading, member)
+      removeMember(reading, member)
       member.done.reject(error)
     }
   }

@@ -45,7 +45,7 @@ export interface EventStreamOptions {
 const END_LIMIT_MS = 5_000
 
 /** Unread bytes from which on a producer that can wait waits. */
-const PLENTY_BYTES = 256 * 1024
+const HIGH_WATER_BYTES = 256 * 1024
 /** How long such a producer waits for a client that reads nothing. */
 const DRAIN_LIMIT_MS = 30_000
 
@@ -117,7 +117,7 @@ class SocketStream implements EventStream {
 
   async drained(): Promise<boolean> {
     if (this.#isOver()) return false
-    if (this.waiting() < PLENTY_BYTES) return true
+    if (this.waiting() < HIGH_WATER_BYTES) return true
     const { promise: closed, resolve } = Promise.withResolvers<void>()
     this.onClose(resolve)
     const limit = AbortSignal.timeout(DRAIN_LIMIT_MS)

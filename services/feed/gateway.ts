@@ -7,7 +7,7 @@
  * way to the sockets after every SLICE_BYTES, so a burst does not make slow clients of fast ones.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { setImmediate as breathe } from 'node:timers/promises'
+import { setImmediate as yieldToSockets } from 'node:timers/promises'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Place } from '#infra/redis/held-places.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -151,19 +151,19 @@ export function openGateway(options: GatewayOptions): Gateway {
         queued += queue(delivery, identify(delivery), FEED_NAMES[batch.side])
         if (queued < SLICE_BYTES) continue
         queued = 0
-        await breathe()
+        await yieldToSockets()
       }
       metrics.unknownItems.set(hub.unknownItems())
     },
     async stop() {
       for (const timer of timers) clearInterval(timer)
-      await atMost(STOP_LIMIT_MS, sendAway(subscribers, dismiss))
+      await atMost(STOP_LIMIT_MS, dismissAll(subscribers, dismiss))
     },
   }
 }
 
 /** Ends all streams, each client with a time of its own to come back; resolves when the connections are gone. */
-function sendAway(subscribers: SubscriberRegistry, dismiss: Bringing['dismiss']): Promise<unknown> {
+function dismissAll(subscribers: SubscriberRegistry, dismiss: Bringing['dismiss']): Promise<unknown> {
   const ended = [...subscribers.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
   for (const subscriber of [...subscribers.all])
     dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
@@ -249,13 +249,13 @@ async function bring(
   stream.onClose(() => ending.abort())
   const pending = openPendingBuffer(stream, subscriber.policy, capBytes)
   subscriber.policy = pending
-  const open = () => {
+  const goLive = () => {
     if (pending.flush() === 'too_slow') leave(subscriber, 'too_slow')
   }
   const join = () => {
     if (subscribers.all.has(subscriber)) hub.add(subscriber)
   }
-  await begin({ stream, ready, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
+  await begin({ stream, ready, subscription: subscriber, signal: ending.signal, join, goLive }).catch(error => {
     if (!subscribers.all.has(subscriber)) return
     log.warn({ err: error, request_id: subscriber.requestId }, 'a stream could not be begun')
     dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())

@@ -25,10 +25,10 @@ export interface Beginner {
   /** The frame of `ready`, which goes out first. */
   ready: Buffer
   subscription: Subscription
-  /** Adds it to the live stream, whose events are held back for it. */
+  /** Adds it to the live stream, whose events are buffered for it. */
   join(): void
-  /** Lets go what is held back; live from now on. */
-  open(): void
+  /** Delivers what is buffered for it; live from now on. */
+  goLive(): void
   /** Aborts when its stream is over. */
   signal: AbortSignal
 }
@@ -137,7 +137,7 @@ async function begin(beginner: Beginner, start: Start, { isResumable, pin }: Wan
   const now = await options.live.between(position => joinAt(beginner, position))
   if (!start.position) stream.send(identified(ready, now))
   if (resync) stream.send(identified(resyncFrame(resync), now))
-  beginner.open()
+  beginner.goLive()
 }
 
 function joinAt(beginner: Beginner, position: LogPosition): LogPosition {

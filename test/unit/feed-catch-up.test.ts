@@ -90,7 +90,7 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
     waiting: () => (isReading ? 0 : PLENTY),
     drained: () => drained.promise,
   }
-  const ways = { join: () => undefined, open: () => undefined, signal: ending.signal, scope: undefined }
+  const ways = { join: () => undefined, goLive: () => undefined, signal: ending.signal, scope: undefined }
   const done = catchUps.bring({ ...ways, stream, subscription: { ...subscription, isFiltered: false } }, at(from))
   done.then(
     how => {
