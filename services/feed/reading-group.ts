@@ -132,7 +132,7 @@ function sharesOf<M>(batch: AssembledBatch, cohorts: ReadonlyMap<string, Cohort<
   if (cohorts.size === 0) return shares
   const lane = laneOf(batch.side, batch.provider)
   const [lowest, highest]: [number[], number[]] = [[], []]
-  for (const { partition, offset } of batch.places) {
+  for (const { partition, offset } of batch.offsets) {
     lowest[partition] = Math.min(lowest[partition] ?? offset, offset)
     highest[partition] = Math.max(highest[partition] ?? offset, offset)
   }
@@ -156,7 +156,7 @@ function* restOf<M extends Subscription>(
   itemOf: (itemId: number) => CatalogItem | undefined,
 ): Iterable<GroupDelivery<M>> {
   const lane = laneOf(batch.side, batch.provider)
-  const kept = batch.places.flatMap(({ partition, offset }, at) =>
+  const kept = batch.offsets.flatMap(({ partition, offset }, at) =>
     offset >= firstUndelivered(cohort.position, lane, partition) ? [at] : [],
   )
   const hub = openHub<M>(itemOf)

@@ -70,8 +70,8 @@ export function openRefreshAssembler(limits: BufferLimits, from: LogPosition, to
       const lane = laneOf(value.side, value.provider)
       const isOutside = offset < firstUndelivered(from, lane, partition)
       if (isOutside || (to && offset >= firstUndelivered(to, lane, partition))) return []
-      const place = { partition, offset }
-      return withPositions(event === 'BookChanged' ? buffer.change(value, place) : buffer.mark(value, place, nowMs))
+      const source = { partition, offset }
+      return withPositions(event === 'BookChanged' ? buffer.change(value, source) : buffer.mark(value, source, nowMs))
     },
     skip(partition, offset) {
       read[partition] = offset + 1
@@ -96,7 +96,7 @@ function undeliveredAfter(
   later: readonly Batch[],
 ): ReadonlyMap<string, readonly number[]> {
   const rest: number[] = []
-  for (const { partition, offset } of batch.places.slice(count)) rest[partition] ??= offset
+  for (const { partition, offset } of batch.offsets.slice(count)) rest[partition] ??= offset
   const add = ({ side, provider }: Batch, first: readonly number[]) => {
     const lane = laneOf(side, provider)
     held.set(lane, earliest([held.get(lane) ?? [], first]))

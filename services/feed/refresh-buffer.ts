@@ -15,14 +15,14 @@ export interface Batch {
   side: Side
   provider: string
   changes: readonly BookChanged[]
-  /** Where each of them stands in the log. */
-  places: readonly LogPlace[]
+  /** The offset of each of them in the log. */
+  offsets: readonly RecordOffset[]
   /** Its first offset per partition, markers included; sparse. */
   first: readonly number[]
 }
 
-/** Where a record stands in the log. */
-export interface LogPlace {
+/** A record's partition and offset in the log. */
+export interface RecordOffset {
   partition: number
   offset: number
 }
@@ -39,9 +39,9 @@ export interface BufferLimits {
 
 /** Holds changes until their refresh is complete. */
 export interface RefreshBuffer {
-  change(change: BookChanged, place: LogPlace): Batch[]
+  change(change: BookChanged, source: RecordOffset): Batch[]
   /** Takes the marker of one partition; `nowMs` is monotonic. */
-  mark(marked: RefreshMarked, place: LogPlace, nowMs: number): Batch[]
+  mark(marked: RefreshMarked, source: RecordOffset, nowMs: number): Batch[]
   /** Releases what was pushed, and what has waited too long. */
   release(nowMs: number): Batch[]
   /** Releases all that is held. */
@@ -58,7 +58,7 @@ interface Open {
   /** Time of the refresh: a provider's refreshes stand in the log in this order. */
   at: number
   changes: BookChanged[]
-  places: LogPlace[]
+  offsets: RecordOffset[]
   first: number[]
   markers: Set<number>
   firstMarkerAt: number | undefined
@@ -88,26 +88,26 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
   const openIn = (lane: Lane, refreshId: string | null, at: number): Open => {
     const found = lane.open.find(open => open.refreshId === refreshId)
     if (found) return found
-    const nothing = { changes: [], places: [], first: [], firstMarkerAt: undefined }
+    const nothing = { changes: [], offsets: [], first: [], firstMarkerAt: undefined }
     const created: Open = { refreshId, at, markers: new Set(), ...nothing }
     lane.open.splice(lane.open.findLastIndex(open => open.at <= at) + 1, 0, created)
     return created
   }
-  /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins anew, in its place. */
+  /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins again where it was. */
   const endUpTo = (lane: Lane, last: Open): Batch[] =>
-    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes, places, first }) => {
+    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes, offsets, first }) => {
       held -= changes.length
       const { side, provider } = lane
-      return changes.length === 0 ? [] : [{ side, provider, changes, places, first }]
+      return changes.length === 0 ? [] : [{ side, provider, changes, offsets, first }]
     })
 
   return {
-    change(change, place) {
+    change(change, source) {
       const lane = openLane(change)
       const open = openIn(lane, change.refresh_id, change.seen_at)
       open.changes.push(change)
-      open.places.push(place)
-      open.first[place.partition] ??= place.offset
+      open.offsets.push(source)
+      open.first[source.partition] ??= source.offset
       held += 1
       return open.changes.length < limits.changesMax ? [] : endUpTo(lane, open)
     },
