@@ -21,7 +21,7 @@ export interface FeedAccess {
   tokens: OneTimeTokens
   /** Streams that a tier may hold at once; 0: none at all. */
   connectionsOf(credential: Credential): number
-  places: Pick<HeldPlaces, 'take'>
+  leases: Pick<HeldPlaces, 'take'>
   limits: FeedLimits
   /** Hears of every accepted key. */
   noteUse(keyId: string): void
@@ -41,7 +41,7 @@ const UNKNOWN_TOKEN: KeyAnswer = {
   detail: 'This feed token was used before, has expired or is not known; get a new one from POST /feed/token.',
 }
 
-/** A place is free again within a second or so of a disconnect. */
+/** A lease is free again within a second or so of a disconnect. */
 const RETRY_CONNECTIONS_SECONDS = 5
 
 /** Lets a caller in whose key may use the feeds, and counts the request; throws the refusal. */
@@ -76,13 +76,13 @@ export async function callerOf(
 }
 
 /** One of the connections that a key may hold; throws the refusal. */
-export async function placeOf({ credential }: Caller, access: FeedAccess): Promise<Place> {
+export async function leaseOf({ credential }: Caller, access: FeedAccess): Promise<Place> {
   const max = access.connectionsOf(credential)
-  const place = await access.places.take(credential.keyId, max).catch(error => {
+  const lease = await access.leases.take(credential.keyId, max).catch(error => {
     access.log.warn({ err: error }, 'a connection cannot be counted')
     throw unavailable()
   })
-  if (place) return place
+  if (lease) return lease
   const detail = `This key holds its ${max} feed connections already; close one and try again.`
   throw new Refusal('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, {
     'retry-after': String(RETRY_CONNECTIONS_SECONDS),

@@ -2,7 +2,7 @@
  * What lies below /feed: from a request to an open stream or a feed token, or to the error that says why not.
  *
  * Order of checks: route and method, credential (401), account (403), tier (403), requests and connections
- * (429), parameters (422), the log (503). Invariant: a place that was taken is given back unless the stream opened.
+ * (429), parameters (422), the log (503). A lease that was taken is released unless the stream opens.
  */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -10,7 +10,7 @@ import type { Handler } from '#infra/runtime/http-host.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { ConcurrencyLimit } from './concurrency-limit.ts'
-import { callerOf, type FeedAccess, issueToken, placeOf } from './feed-access.ts'
+import { callerOf, type FeedAccess, issueToken, leaseOf } from './feed-access.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, parseFeedQuery, tokenOf } from './feed-query.ts'
 import type { Gateway } from './gateway.ts'
@@ -101,10 +101,10 @@ type StartOf = (
 async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions, start: StartOf = liveStart) {
   const { request, response, query, requestId } = asked
   const caller = await callerOf(request, response, tokenOf(query), options.access)
-  const place = await placeOf(caller, options.access)
+  const lease = await leaseOf(caller, options.access)
   let started: Started | undefined
   const release = (): void => {
-    place.release()
+    lease.release()
     started?.release()
   }
   try {
@@ -113,7 +113,7 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
     const providers = feed.providers ?? options.providersOf[side]
     started = await start(asked, feed, providers, options)
     await awaitPipeline(asked)
-    // The client may be gone while its key was looked up; there is nobody to release the place for it then.
+    // The client may be gone while its key was looked up; nothing else releases its lease then.
     if (response.destroyed) return release()
     const { keyId } = caller.credential
     options.gateway.connect(request, response, {
@@ -121,7 +121,7 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
       providers,
       keyId,
       recheck: caller.recheck,
-      place: { release },
+      lease: { release },
       requestId,
       begin: started?.begin,
     })

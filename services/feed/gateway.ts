@@ -36,7 +36,7 @@ export interface AdmittedRequest {
   keyId: string
   /** Judges the key that let the request in again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>
-  place: Place
+  lease: Place
   requestId: string
   /** What comes before the live stream, where anything does. */
   begin?: Begin | undefined
@@ -60,7 +60,7 @@ export interface GatewayOptions {
 
 /** The subscribers of this process. */
 export interface Gateway {
-  /** Opens the stream of a request that has passed every check; its place is released when the stream is over. */
+  /** Opens the stream of a request that has passed every check; its lease is released when the stream is over. */
   connect(request: IncomingMessage, response: ServerResponse, admitted: AdmittedRequest): void
   /** Queues a batch for everybody whom it concerns; one batch at a time. */
   deliver(batch: DeliverableBatch): Promise<void>
@@ -78,7 +78,7 @@ interface Subscriber extends Subscription {
   isResuming: boolean
   keyId: string
   recheck: AdmittedRequest['recheck']
-  place: Place
+  lease: Place
   requestId: string
 }
 
@@ -101,8 +101,8 @@ export function openGateway(options: GatewayOptions): Gateway {
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
     if (!subscribers.remove(subscriber)) return
     hub.remove(subscriber)
-    const { place, keyId, requestId } = subscriber
-    place.release()
+    const { lease, keyId, requestId } = subscriber
+    lease.release()
     const feed = FEED_NAMES[subscriber.side]
     metrics.connections.dec({ feed })
     metrics.ended.inc({ feed, reason })
@@ -133,9 +133,9 @@ export function openGateway(options: GatewayOptions): Gateway {
   }
   return {
     connect(request, response, admitted) {
-      const { requestId, place, keyId, begin } = admitted
+      const { requestId, lease, keyId, begin } = admitted
       const stream = openEventStream({ request, response, requestId }, streams)
-      if (!stream) return place.release()
+      if (!stream) return lease.release()
       const subscriber = openSubscriber(stream, admitted, { ...options, capBytes })
       subscribers.add(subscriber)
       void bring(subscriber, readyOf(admitted), begin, { hub, subscribers, capBytes, log, leave, dismiss })
@@ -207,7 +207,7 @@ const readyOf = ({ feed, providers }: AdmittedRequest): Buffer =>
 /** What is kept of an admitted request while its stream is open. */
 function openSubscriber(
   stream: EventStream,
-  { feed, keyId, recheck, place, requestId }: AdmittedRequest,
+  { feed, keyId, recheck, lease, requestId }: AdmittedRequest,
   { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
 ): Subscriber {
   const { side } = feed.subscription
@@ -216,7 +216,7 @@ function openSubscriber(
     : feed.options.resume
       ? resumablePolicy(stream)
       : plainPolicy(stream)
-  return { ...feed.subscription, stream, policy, isResuming: feed.options.resume, keyId, recheck, place, requestId }
+  return { ...feed.subscription, stream, policy, isResuming: feed.options.resume, keyId, recheck, lease, requestId }
 }
 
 function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {

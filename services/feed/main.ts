@@ -58,7 +58,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const keys = openKeyDirectory(database)
   const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
-  const places = openHeldPlaces(redis, { prefix: config.namespace, name: 'feed' })
+  const leases = openHeldPlaces(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
   const gateway = openGateway({
     itemOf: catalog.byId,
@@ -73,7 +73,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const catchUps = openCatchUps({ live: reader, history, itemOf: catalog.byId, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
-    access: { ...accessBy({ redis, config, tiers, log }), keys, places, noteUse: id => keyUse.note(id, Date.now()) },
+    access: { ...accessBy({ redis, config, tiers, log }), keys, leases, noteUse: id => keyUse.note(id, Date.now()) },
     gateway,
     starts: {
       ...{ live: reader, history, catchUps, scopeOf },
@@ -95,7 +95,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
       catchUps.close()
       await history.close()
       await reader.stop()
-      await places.close()
+      await leases.close()
       await closeRedis(redis)
       await keyUse.close()
       await database.close()

@@ -121,7 +121,7 @@ describe('feed streams', () => {
       openFeedHandler({
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
         access: {
-          ...{ connectionsOf, places: countHere(), log },
+          ...{ connectionsOf, leases: countHere(), log },
           keys: { judge, judgeHash },
           tokens: { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined },
           limits: {

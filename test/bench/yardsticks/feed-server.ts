@@ -108,7 +108,7 @@ function gatewayServer(capBytes?: number): RequestListener {
       keys: { judge, judgeHash },
       tokens: { issue: none, redeem: none },
       connectionsOf: () => Number.POSITIVE_INFINITY,
-      places: { take: async () => ({ release: () => undefined }) },
+      leases: { take: async () => ({ release: () => undefined }) },
       limits: {
         count: async () => ({ headers: [], waitSeconds: undefined }),
         show: async () => [],
