@@ -6,7 +6,7 @@
  * portfolio as it was. An account sees and writes its own portfolios alone; of others it is told that they are not there.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { answerOnce, type Once } from './once.ts'
+import { answerOnce, type IdempotencyKey } from './idempotency.ts'
 import { portfolioNotFound, Refusal } from './refusal.ts'
 import type { SerialQueues } from './serial-queues.ts'
 
@@ -21,7 +21,7 @@ export interface WriteScope {
   accountId: string
   /** Milliseconds since the epoch. */
   now: number
-  once?: Once | undefined
+  idempotencyKey?: IdempotencyKey | undefined
 }
 
 /** A write into a portfolio. */
