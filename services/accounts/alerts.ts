@@ -9,8 +9,8 @@
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, newsOf, type StoredAlert } from './alert-rows.ts'
-import { tellLog } from './outbox.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, outboxEntryOf, type StoredAlert } from './alert-rows.ts'
+import { appendToOutbox } from './outbox.ts'
 import { Refusal } from './refusal.ts'
 
 /** An alert to be created. */
@@ -75,7 +75,7 @@ export function createAlerts(
       ...[alerts.map(one => one.thresholdCurrency), alerts.map(one => one.isEnabled)],
     ])
     const created = rows.map(alertOfRow).sort((one, other) => (one.id < other.id ? -1 : 1))
-    await tellLog(query, created.map(newsOf))
+    await appendToOutbox(query, created.map(outboxEntryOf))
     return created
   })
 }
@@ -99,7 +99,7 @@ export function changeAlert(
     const values = [alertId, changes.thresholdValue ?? before.thresholdValue, currency, isEnabled, new Date(now)]
     const [row] = await query<AlertRow>(UPDATE, values)
     const changed = alertOfRow(row as AlertRow)
-    await tellLog(query, [newsOf(changed)])
+    await appendToOutbox(query, [outboxEntryOf(changed)])
     return changed
   })
 }
@@ -109,7 +109,7 @@ export function deleteAlert(database: Database, accountId: string, alertId: stri
   return database.transaction(async query => {
     const { itemId } = await lockAlert(query, accountId, alertId)
     await query('DELETE FROM alerts WHERE id = $1', [alertId])
-    await tellLog(query, [{ alertId, itemId, changed: null }])
+    await appendToOutbox(query, [{ alertId, itemId, changed: null }])
   })
 }
 
