@@ -22,7 +22,7 @@ export interface SnapshotStream {
   coding: ContentCoding
   slot: StreamSlot
   /** Whether its key is still accepted; after a rejection the stream goes on. */
-  isLetIn(): Promise<boolean>
+  isAccepted(): Promise<boolean>
   /** Of the answer, but for those of its length and coding. */
   headers: readonly string[]
 }
@@ -65,7 +65,7 @@ class Cut extends Error {
 
 interface RunningStream {
   flowing: Promise<void>
-  isLetIn: SnapshotStream['isLetIn']
+  isAccepted: SnapshotStream['isAccepted']
 }
 
 /** Opens the streams of a process. */
@@ -111,7 +111,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       if (response.closed) leave()
       stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
       const flowing = flow(response, stream, cut)
-      running.set(cut, { flowing, isLetIn: stream.isLetIn })
+      running.set(cut, { flowing, isAccepted: stream.isAccepted })
       active.inc()
       try {
         await flowing
@@ -146,9 +146,9 @@ function openNotes(log: Log, metrics: Metrics): (response: Response, error: unkn
 
 /** Checks the keys of running streams, and cuts those whose key is not accepted any more. */
 function recheck(running: ReadonlyMap<AbortController, RunningStream>): void {
-  for (const [cut, { isLetIn }] of running) {
-    isLetIn().then(
-      isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
+  for (const [cut, { isAccepted }] of running) {
+    isAccepted().then(
+      isStillAccepted => void (isStillAccepted || cut.abort(new Cut('revoked'))),
       () => undefined,
     )
   }
