@@ -45,10 +45,10 @@ export async function verifyCandles(
   access: LogAccess,
   tables: ClickhouseReader,
   findings: Findings,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<void> {
   for await (const log of partitionLogs(access, 'candles')) {
-    say(`partition ${log.partition}`)
+    report(`partition ${log.partition}`)
     const asks = log.changes.filter(({ change }) => change.side === 'ask')
     await compareParts(tables, log, asks, findings)
     await compareStanding(tables, log, asks, findings)

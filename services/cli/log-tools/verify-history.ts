@@ -34,10 +34,10 @@ export async function verifyHistory(
   access: LogAccess,
   tables: ClickhouseReader,
   findings: Findings,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<void> {
   for await (const log of partitionLogs(access, 'history')) {
-    say(`partition ${log.partition}`)
+    report(`partition ${log.partition}`)
     await compareChanges(tables, log, findings)
     await compareDays(tables, log, findings)
   }

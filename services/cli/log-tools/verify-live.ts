@@ -39,19 +39,19 @@ export async function verifyLive(
   config: PlatformConfig,
   log: Log,
   access: LogAccess,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<Findings> {
   const redis = await openRedis(config.servers.redis, { name: `${config.namespace}verify`, log })
   try {
     for (let tries = 1; ; tries++) {
-      say('reading the tables')
+      report('reading the tables')
       const before = await readHeads(redis, config.namespace)
       const stored = await readStored(redis, config.namespace, before)
       const after = await readHeads(redis, config.namespace)
       const isSame = before.every((head, each) => head?.generation === after[each]?.generation)
       // A rebuild switched meanwhile: what was read is of two tables.
       if (!isSame && tries < TRIES) continue
-      say('reading the log')
+      report('reading the log')
       return await compareAll(access, stored, before, after)
     }
   } finally {

@@ -24,10 +24,10 @@ import type { ViewName } from './views.ts'
 /** Verifies a view; throws when it differs. */
 export async function verify(config: PlatformConfig, log: Log, name: ViewName, output: Output): Promise<void> {
   const progress = openProgress(process.stderr)
-  const say = (step: string): void => progress.step(`verifying ${name}: ${step}`)
+  const report = (step: string): void => progress.step(`verifying ${name}: ${step}`)
   let findings: Findings
   try {
-    findings = await findingsOf(config, log, name, say)
+    findings = await findingsOf(config, log, name, report)
   } finally {
     progress.stop()
   }
@@ -45,7 +45,7 @@ export async function findingsOf(
   config: PlatformConfig,
   log: Log,
   name: ViewName,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<Findings> {
   const access = await openLogAccess(
     config,
@@ -53,16 +53,16 @@ export async function findingsOf(
     name === 'alerts' ? ['alertRules', 'alertsTriggered', 'book', 'fx'] : ['bookChanges', 'book', 'sales'],
   )
   try {
-    if (name === 'alerts') return await verifyAlerts(config, log, access, say)
-    if (name === 'live-view') return await verifyLive(config, log, access, say)
+    if (name === 'alerts') return await verifyAlerts(config, log, access, report)
+    if (name === 'live-view') return await verifyLive(config, log, access, report)
     const tables = openReader(config.servers.clickhouseReadOnly, {
       database: databaseName(config.namespace),
       name: 'marketlog-verify',
     })
     const findings = noFindings()
     try {
-      if (name === 'candles') await verifyCandles(access, tables, findings, say)
-      else if (name === 'history') await verifyHistory(access, tables, findings, say)
+      if (name === 'candles') await verifyCandles(access, tables, findings, report)
+      else if (name === 'history') await verifyHistory(access, tables, findings, report)
       else {
         const catalog = await openCatalogReader(access.kafka)
         await verifySales(access, tables, catalog.idOf, findings).finally(() => catalog.close())
