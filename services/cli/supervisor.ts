@@ -161,7 +161,7 @@ async function startServers(
   undo.push(
     watchServers({
       servers,
-      say: text => report({ kind: 'note', text }),
+      report: text => report({ kind: 'note', text }),
       onGivenUp: (name, error) =>
         lose(new CommandFailure(`${name} has ended and does not come back, and the platform ends. ${error.message}`)),
       signal: options.signal,
@@ -206,7 +206,7 @@ function startGroups(
       group,
       environment: serves ? environment : { ...environment, PORT: '0', BASE_URL: baseUrlOf(environment) },
       directory: options.directory,
-      say: text => options.report({ kind: 'note', text }),
+      report: text => options.report({ kind: 'note', text }),
       ...listeners,
     })
   })
