@@ -45,11 +45,11 @@ export async function ingestFolder(
   const stop = listenForStop(() => progress.step('stopping at the end of a record'))
   const kafka = connectKafka({ config, role: 'ingest-recorded', log })
   const publisher = await openPublisher(kafka, WRITER)
-  const say = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
+  const report = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
   try {
     progress.step('publishing')
     const rates = await ratesOf(config, log, stop.signal, { codec: kafka.codec, publisher })
-    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, say, signal: stop.signal })
+    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, report, signal: stop.signal })
     progress.note(
       `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
         (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +

@@ -27,7 +27,7 @@ export interface RecordedIngest {
   side: 'ask' | 'bid'
   rates: RateTable
   /** Takes one line of progress or failure. */
-  say(line: string): void
+  report(line: string): void
   signal: AbortSignal
 }
 
@@ -42,7 +42,7 @@ export interface RecordedTotals {
 /** A process runs the feed that was to be written. */
 export class FeedIsRun extends Error {}
 
-const SAY_EVERY_MS = 2_000
+const REPORT_EVERY_MS = 2_000
 
 /** Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and FeedIsRun. */
 export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
@@ -72,19 +72,19 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
 }
 
 async function publishFiles(
-  { kafka, rates, say, signal }: RecordedIngest,
+  { kafka, rates, report, signal }: RecordedIngest,
   feed: { provider: string; side: 'ask' | 'bid'; currency: string },
   files: Awaited<ReturnType<typeof listRecorded>>,
   producer: TransactionalProducer,
 ): Promise<RecordedTotals> {
   const refreshPublisher = openRefreshPublisher(kafka.codec, { send: records => producer.commit(records) })
   const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
-  let saidAt = performance.now()
+  let reportedAt = performance.now()
   for (const [done, file] of files.entries()) {
     signal.throwIfAborted()
-    if (performance.now() - saidAt > SAY_EVERY_MS) {
-      saidAt = performance.now()
-      say(`${done} of ${files.length} files, ${totals.observations} observations`)
+    if (performance.now() - reportedAt > REPORT_EVERY_MS) {
+      reportedAt = performance.now()
+      report(`${done} of ${files.length} files, ${totals.observations} observations`)
     }
     const read = await readRecorded(file.path, feed.currency, file.observedAt)
     const published =
@@ -92,20 +92,20 @@ async function publishFiles(
         ? await publishFailure(refreshPublisher, feed, read)
         : await publishRefresh(refreshPublisher, feed, read, rates, signal)
     signal.throwIfAborted()
-    count(totals, published, file.path, say)
+    count(totals, published, file.path, report)
   }
   return totals
 }
 
-function count(totals: RecordedTotals, published: Published, path: string, say: (line: string) => void): void {
+function count(totals: RecordedTotals, published: Published, path: string, report: (line: string) => void): void {
   if (published.result === 'failed') {
     totals.failed++
-    say(`${path}: ${published.reason}: ${published.detail}`)
+    report(`${path}: ${published.reason}: ${published.detail}`)
   } else if (published.result === 'completed') {
     const rejected = [...published.rejected.values()].reduce((sum, one) => sum + one, 0)
     totals.refreshes++
     totals.observations += published.observed
     totals.rejected += rejected
-    if (rejected > 0) say(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
+    if (rejected > 0) report(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
   }
 }

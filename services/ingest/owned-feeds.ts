@@ -69,9 +69,9 @@ export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
   }
   const runFeeds = async (gained: readonly (OwnedFeed & Holding)[]): Promise<void> => {
     const batch = Symbol('batch')
-    const say = (pending: string | undefined): void =>
+    const report = (pending: string | undefined): void =>
       void (pending === undefined ? batches.delete(batch) : batches.set(batch, pending))
-    say(`opening ${gained.length} feeds`)
+    report(`opening ${gained.length} feeds`)
     const ends = await Promise.all(gained.map(({ writer }) => writer.open()))
     await positions.refresh(Math.max(0, ...ends.filter(end => end !== undefined)))
     const isHistoric = ({ connector }: OpenFeed): boolean =>
@@ -79,8 +79,8 @@ export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
     const historic = gained.filter(isHistoric)
     const live = gained.filter(feed => !isHistoric(feed)).map(feed => runFeed(feed, feed.context))
     const later = async (): Promise<void> => {
-      if (historic.length > 0) await runHistory(historic, options, say)
-      say(undefined)
+      if (historic.length > 0) await runHistory(historic, options, report)
+      report(undefined)
       await Promise.all(historic.map(feed => runFeed(feed, feed.context)))
     }
     await Promise.all([...live, later()])
@@ -144,14 +144,14 @@ async function runRates({ context, writer }: Holding, { rates, log, metrics }: O
 function runHistory(
   feeds: readonly OwnedFeed[],
   { history, clock, stopping, log }: OwnedFeedsOptions,
-  say: (pending: string) => void,
+  report: (pending: string) => void,
 ): Promise<void> {
-  let saidAt = performance.now()
+  let reportedAt = performance.now()
   const onProgress = ({ done, total, observations }: BackfillProgress): void => {
-    say(`backfill: ${done} of ${total} refreshes`)
+    report(`backfill: ${done} of ${total} refreshes`)
     const isDone = done === total && total > 0
-    if (!isDone && performance.now() - saidAt < PROGRESS_EVERY_MS) return
-    saidAt = performance.now()
+    if (!isDone && performance.now() - reportedAt < PROGRESS_EVERY_MS) return
+    reportedAt = performance.now()
     log.info({ done, total, observations }, 'backfill')
   }
   const { days, refreshes_per_day: refreshesPerDay } = history

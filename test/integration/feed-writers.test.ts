@@ -176,7 +176,7 @@ describe('writers of feeds', () => {
     }
     const ingest = ingestRecorded({
       ...{ kafka, providers: loadProviders(), provider: 'provider_07', dir, side: 'ask', rates },
-      ...{ say: () => undefined, signal: AbortSignal.timeout(30_000) },
+      ...{ report: () => undefined, signal: AbortSignal.timeout(30_000) },
     })
     const failure = await ingest.then(
       () => undefined,
