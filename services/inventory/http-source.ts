@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from './asset.ts'
 import type { InventoryAnswer, InventorySource } from './inventory.ts'
 
-/** Where the platform is, and how patiently it is asked. */
+/** Where the platform is, and how it is asked. */
 export interface HttpSourceOptions {
   /** Root of the platform, without a trailing slash. */
   baseUrl: string
@@ -48,7 +48,7 @@ export function openHttpSource(options: HttpSourceOptions): InventorySource {
     read: accountId => withinLimit(limit => readAll(options, accountId, pageSize, limit)),
     resolve: name =>
       withinLimit(async limit => {
-        const answer = await fetchPatiently(options, `${baseUrl}/id/${encodeURIComponent(name)}?xml=1`, limit)
+        const answer = await fetchWithRetries(options, `${baseUrl}/id/${encodeURIComponent(name)}?xml=1`, limit)
         if ('kind' in answer) return answer
         if (answer.status === 404) return { kind: 'unknown' }
         const [, accountId] = /<steamID64>(\d{17})<\/steamID64>/.exec(answer.text) ?? []
@@ -87,7 +87,7 @@ async function readPage(
 ): Promise<InventoryPage | Exclude<InventoryAnswer, { kind: 'found' }>> {
   const from = start === undefined ? '' : `&start_assetid=${start}`
   const path = `/inventory/${accountId}/${APP}/${CONTEXT}?l=english&count=${pageSize}${from}`
-  const answer = await fetchPatiently(options, options.baseUrl + path, limit)
+  const answer = await fetchWithRetries(options, options.baseUrl + path, limit)
   if ('kind' in answer) return answer
   if (answer.status === 404) return { kind: 'unknown' }
   if (answer.status === 401 || answer.status === 403) return { kind: 'private' }
@@ -106,7 +106,7 @@ function jsonOf(text: string): unknown {
 }
 
 /** Asks until there is an answer that asking again would not change. */
-async function fetchPatiently(options: HttpSourceOptions, url: string, limit: AbortSignal): Promise<Fetched> {
+async function fetchWithRetries(options: HttpSourceOptions, url: string, limit: AbortSignal): Promise<Fetched> {
   let pauseMs = options.retryAfterMs ?? RETRY_AFTER_MS
   let last: Failure = failed('the platform was not asked')
   for (let attempt = 1; attempt <= TRIES; attempt++) {

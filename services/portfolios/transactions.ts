@@ -169,7 +169,7 @@ export function readTrades(database: Database, portfolioId: string): Promise<Tra
   )
 }
 
-/** The days of items, as they stand; stands inside a write. */
+/** The current days of items; called inside a write. */
 export async function readDayNets(
   query: Query,
   portfolioId: string,
@@ -185,7 +185,7 @@ export async function readDayNets(
   return nets
 }
 
-/** Writes transactions in the order given; stands inside a write, after the ledger's rules have been asked. */
+/** Writes transactions in the order given; called inside a write, after the ledger's rules have been checked. */
 export async function insertTransactions(
   query: Query,
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
@@ -230,11 +230,11 @@ async function demandHoldings(
   const nets = (await readDayNets(query, portfolioId, [itemId])).get(itemId) as DayNets
   change(nets)
   const shortfall = firstShortfall(nets)
-  if (shortfall) throw new Refusal('INSUFFICIENT_HOLDINGS', tellShortfall(shortfall))
+  if (shortfall) throw new Refusal('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
 }
 
-/** What is missing, in words. */
-export const tellShortfall = ({ date, missing }: Shortfall): string =>
+/** Describes what is missing. */
+export const describeShortfall = ({ date, missing }: Shortfall): string =>
   `On ${date} the ledger would have sold ${missing} more than it held; record what was bought by then first.`
 
 async function follow(query: Query, scope: PortfolioScope, itemId: number, gained: number): Promise<void> {
