@@ -39,7 +39,7 @@ const DAY_MS = 86_400_000
 export const SIGN_IN_LIFE_MS = 10 * 60_000
 const EXCHANGE_LIFE_MS = 2 * 60_000
 
-const placeOf = (id: string): string => `sign_ins/${id}`
+const sealContextOf = (id: string): string => `sign_ins/${id}`
 
 const refused = (detail: string): Refusal => new Refusal('SIGN_IN_REFUSED', detail)
 
@@ -60,7 +60,7 @@ export async function beginSignIn(
       `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, sealed_checks, begun_at, expires_at)
        VALUES ($1, 'provider', $2, $3, $4, $5, $6)`,
       [
-        ...[id, hashOf(begun.state), hashOf(browser), box.seal(JSON.stringify(begun.checks), placeOf(id))],
+        ...[id, hashOf(begun.state), hashOf(browser), box.seal(JSON.stringify(begun.checks), sealContextOf(id))],
         ...[new Date(now), new Date(now + SIGN_IN_LIFE_MS)],
       ],
     )
@@ -80,7 +80,7 @@ export async function returnSignIn(
     [hashOf(back.state), hashOf(back.browser), new Date(now)],
   )
   if (!begun) throw notYours()
-  const checks: SignInChecks = JSON.parse(scope.box.open(begun.sealed_checks, placeOf(begun.id)))
+  const checks: SignInChecks = JSON.parse(scope.box.open(begun.sealed_checks, sealContextOf(begun.id)))
   const outcome = await scope.provider.finish(back.query, back.state, checks)
   if (outcome.kind === 'unreachable') {
     throw new Refusal('UPSTREAM_ERROR', 'The identity provider does not answer; begin again later.')

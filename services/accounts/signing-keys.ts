@@ -47,11 +47,11 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   let signing: { key: SigningKey; retiresAt: number } | undefined
   let known = new Map<string, PublicKey>()
   let loadedAt = Number.NEGATIVE_INFINITY
-  const placeOf = (id: string): string => `signing_keys/${id}`
+  const sealContextOf = (id: string): string => `signing_keys/${id}`
 
   const readSigning = async (query: Query, now: number): Promise<typeof signing> => {
     for (const row of await query<KeyRow>(SIGNING, [new Date(now)])) {
-      const privateKey = opened(box, row.sealed_private_key, placeOf(row.id))
+      const privateKey = opened(box, row.sealed_private_key, sealContextOf(row.id))
       if (privateKey) {
         const key = { id: row.id, publicKey: row.public_key, privateKey }
         return { key, retiresAt: row.retires_at.getTime() }
@@ -65,7 +65,7 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
       const found = await readSigning(query, now)
       if (found) return found
       const key = await newSigningKey()
-      const sealed = box.seal(JSON.stringify(key.privateKey), placeOf(key.id))
+      const sealed = box.seal(JSON.stringify(key.privateKey), sealContextOf(key.id))
       const retiresAt = now + SIGNS_MS
       await query('DELETE FROM signing_keys WHERE expires_at < $1', [new Date(now)])
       await query(
@@ -101,9 +101,9 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   }
 }
 
-function opened(box: SealedBox, sealed: string, place: string): SigningKey['privateKey'] | undefined {
+function opened(box: SealedBox, sealed: string, context: string): SigningKey['privateKey'] | undefined {
   try {
-    return JSON.parse(box.open(sealed, place))
+    return JSON.parse(box.open(sealed, context))
   } catch {
     return undefined
   }
