@@ -1,11 +1,12 @@
 /**
- * Brings streams from where their clients left off to the live stream, by readings of the log that many share.
+ * Brings streams from the position of their clients to the live stream, by readings of the log that many streams share.
  *
- * States of a stream: waiting (for a reading) -> reading (told what it lacks, with all whose positions are similar) -> live; or out
- * of the reading, because it reads slower than most there: draining, then waiting again, among the slow. Invariant: a stream has been
- * told exactly what lies before its position at every change of state; it joins the live stream between two live batches,
- * which are held back for it while its last round is told up to exactly that point. Readings, streams and waits are bounded:
- * a reading gives way after its turn when others wait, nobody waits beyond WAIT_LIMIT_MS, and one that has nobody left ends.
+ * States of a stream: waiting (for a reading) -> reading (receives what it lacks, with all whose positions are similar) -> live;
+ * or draining, because its client reads slower than most of that reading, then waiting again, among the slow. Invariant: at every
+ * change of state a stream has received exactly what lies before its position; it joins the live stream between two live batches,
+ * and live events are buffered for it while its last round is delivered up to exactly that point. Readings, streams and waits are
+ * bounded: a reading ends after its time slice when others wait, no stream waits beyond WAIT_LIMIT_MS, and a reading without
+ * streams ends.
  */
 import { setImmediate as yieldToSockets, setTimeout as delay } from 'node:timers/promises'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -36,7 +37,7 @@ export interface Latecomer {
 
 /** Brings streams to the live one. */
 export interface CatchUps {
-  /** Resolves when the stream is live, or when the log no longer holds what it lacks. Rejects when neither can be, or it is over. */
+  /** Resolves when the stream is live, or when the log no longer holds what it lacks; else rejects, as when the stream is over. */
   bring(latecomer: Latecomer, from: LogPosition): Promise<'live' | 'expired'>
   close(): void
 }
@@ -50,7 +51,7 @@ export interface CatchUpOptions {
 }
 
 interface Member extends Subscription, Omit<Latecomer, 'subscription'> {
-  /** What it has, while it is in no reading. */
+  /** Its position, while it is in no reading. */
   at: LogPosition
   /** How often it was slower than most. */
   level: number
@@ -70,13 +71,13 @@ interface Reading {
   to: LogPosition
   startedAt: number
   checkedAt: number
-  /** Its members have joined the live stream: nobody else can come along, and nobody leaves for being slow. */
+  /** Its members have joined the live stream: no other can be admitted, and none is removed for being slow. */
   isLast: boolean
   ending: AbortController
 }
 
 const READINGS_MAX = 4
-/** Clients of a gateway that ended come within a moment: the first of them waits for some more. */
+/** Clients of a gateway that ended reconnect within a moment: the first of them waits for some more. */
 const GATHER_MS = 20
 /** Of the records that two lack: in one reading the nearer one waits for what the farther one lacks. */
 const SIMILAR = 4
@@ -90,11 +91,11 @@ const ROUNDS_MAX = 100
 const COVER_LIMIT_MS = 10_000
 const FAILURES_MAX = 3
 const SLICE_BYTES = 2 ** 20
-/** Unread bytes from which on a stream is waited for, and below which it no longer is. */
+/** A reading waits for a stream from the high mark of unread bytes on, and until the low one. */
 const HIGH_WATER_BYTES = 256 * 1024
 const LOW_WATER_BYTES = 64 * 1024
 const DRAIN_POLL_MS = 5
-/** Who is slower than the fastest quarter by this much leaves: three times its time and a moment. */
+/** A stream that is slower than the fastest quarter by this much is removed: three times its time and a moment. */
 const SLOWER = { times: 3, moreMs: 100 }
 const LEVEL_MAX = 4
 
@@ -156,7 +157,7 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
       if (member.signal.aborted) abort()
       else member.signal.addEventListener('abort', abort, { once: true })
       wait(member)
-      // A live stream must not keep what it was brought by.
+      // A live stream must not keep its catch-up in memory.
       return await member.done.promise.finally(() => member.signal.removeEventListener('abort', abort))
     },
     close() {
@@ -183,7 +184,7 @@ interface Context extends CatchUpOptions {
   wait(member: Member): void
 }
 
-/** A reading for who waits longest and those like it; undefined when nobody can be told anything yet. */
+/** A reading for the stream that waits longest and those like it; undefined when none can be read for yet. */
 async function form(context: Context): Promise<Reading | undefined> {
   const { waiting, history, live } = context
   const judged = [...waiting].map(async member => ({ member, verdict: await history.judge(member.at) }))
@@ -195,7 +196,7 @@ async function form(context: Context): Promise<Reading | undefined> {
   for (const leader of waiting) {
     const { side, level, at } = leader
     const to = toOf(side)
-    // A client that left off at another gateway may be a moment ahead of this one.
+    // A client that was at another gateway may be a moment ahead of this one.
     if (!covers(to, at)) {
       if (performance.now() - leader.waitsSince < COVER_LIMIT_MS) continue
       waiting.delete(leader)
@@ -239,7 +240,7 @@ function removeMember(reading: Reading, member: Member): void {
   if (reading.members.size === 0) reading.ending.abort()
 }
 
-/** Reads until its members are live or have left. */
+/** Reads until its members are live or removed. */
 async function follow(context: Context, reading: Reading): Promise<void> {
   for (let round = 0; ; round++) {
     if (!(await deliverRound(context, reading))) return
@@ -261,7 +262,7 @@ async function follow(context: Context, reading: Reading): Promise<void> {
   }
 }
 
-/** Tells what lies between where a reading is and where its round ends; false when there is nobody left to tell. */
+/** Delivers what lies between a reading's position and the end of its round; false when no member is left. */
 async function deliverRound(context: Context, reading: Reading): Promise<boolean> {
   const { group, members, ending, to } = reading
   let unsent = 0
@@ -280,7 +281,7 @@ async function deliverRound(context: Context, reading: Reading): Promise<boolean
     if (members.size === 0) return false
     const now = performance.now()
     const isCheckDue = now - reading.checkedAt >= CHECK_EVERY_MS
-    // Behind the last frame that anybody got it would be told again.
+    // A position behind the last frame of any member would deliver that frame again.
     if (!hasSent && !isCheckDue && !group.isMixed()) continue
     reading.at = batch.positionAfter(batch.changes.length)
     group.advance(reading.at)
@@ -297,7 +298,7 @@ async function deliverRound(context: Context, reading: Reading): Promise<boolean
   return members.size > 0
 }
 
-/** Takes those along who wait where the reading has yet to come. */
+/** Admits the waiting streams whose positions the reading has not reached yet. */
 function admitWaiting(context: Context, reading: Reading): void {
   const { side, level, at, to } = reading
   const far = distance(at, to)
@@ -313,7 +314,7 @@ function requeue(context: Context, reading: Reading, member: Member): void {
   context.wait(member)
 }
 
-/** Sends a frame; returns those who have plenty unread now, with their positions noted. */
+/** Sends a frame; returns the members above the high mark now, with their positions noted. */
 function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>): Member[] {
   const full: Member[] = []
   const frames = new Map<string | undefined, Buffer>([[undefined, frame]])
@@ -324,7 +325,7 @@ function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>):
     return made
   }
   for (const member of to) {
-    // One that left while its batch was told.
+    // Removed while its batch was delivered.
     if (member.reading !== reading) continue
     member.stream.send(identified(member.scope))
     if (reading.isLast || member.stream.waiting() < HIGH_WATER_BYTES) continue
@@ -334,7 +335,7 @@ function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>):
   return full
 }
 
-/** Waits until they have read, but for the slow ones no longer than in proportion to the others. */
+/** Waits until the members have read, but for the slow ones no longer than in proportion to the others. */
 async function untilRead(context: Context, reading: Reading, full: readonly Member[]): Promise<void> {
   const { members, ending } = reading
   const startedAt = performance.now()
@@ -352,12 +353,12 @@ async function untilRead(context: Context, reading: Reading, full: readonly Memb
   for (const member of pending) {
     removeMember(reading, member)
     member.level = Math.min(member.level + 1, LEVEL_MAX)
-    // One that reads nothing is ended by its stream.
+    // A client that reads nothing is ended by its stream.
     void member.stream.drained().then(isOpen => isOpen && context.wait(member))
   }
 }
 
-/** After a reading that failed: its members wait for another one where the log has moved on, else they come back by themselves. */
+/** After a failed reading: its members wait for another one where the log has moved on, else their clients reconnect. */
 function recover(context: Context, reading: Reading, error: unknown): void {
   const { members, isLast } = reading
   if (isOutOfRange(error)) context.history.forget()

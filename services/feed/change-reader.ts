@@ -1,9 +1,9 @@
 /**
- * Reads market.book-changes from its end and hands whole refreshes on.
+ * Reads market.book-changes from its end and delivers whole refreshes.
  *
- * Every gateway process reads all partitions for itself, committed records only. Invariant: batches are
- * delivered one after the other, and the log is not read further while one is; a record that cannot be
- * decoded is counted and left out. A broker or registry that is lost for good ends the role.
+ * Every gateway process reads all partitions for itself, committed records only. Batches are delivered one after the
+ * other, and the log is not read further while one is delivered. A record that cannot be decoded is counted and skipped.
+ * A broker or registry that is lost for good ends the role.
  */
 import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -24,7 +24,7 @@ export interface ChangeReaderOptions {
   kafka: KafkaConnection
   deliver(batch: AssembledBatch): Promise<void>
   metrics: FeedMetrics
-  /** Told when the log can no longer be read. */
+  /** Called when the log can no longer be read. */
   fail(error: Error): void
 }
 
@@ -32,20 +32,20 @@ export interface ChangeReaderOptions {
 export interface ChangeReader {
   /** Undefined while changes arrive, else why not. */
   unavailable(): string | undefined
-  /** Runs something between two batches, with the position of all that has been delivered by then. */
+  /** Runs work between two batches, with the position of all that has been delivered by then. */
   between<T>(work: (position: LogPosition) => T): Promise<T>
   stop(): Promise<void>
 }
 
 /**
  * Only a reader that began in mid-refresh waits as long. A loaded machine has brought the partitions of one fetch more than
- * half a second apart, and what is let go before the rest has come stands behind the next refresh.
+ * half a second apart, and what is released before the rest has come is delivered after the next refresh.
  */
 const MARKER_WAIT_MS = 3_000
 const RELEASE_EVERY_MS = 100
 /** Most changes held of one refresh. */
 export const HELD_MAX = 100_000
-/** A fetch that waits holds up the end of the reader. */
+/** A fetch that waits delays the end of the reader. */
 const FETCH_WAIT_MS = 100
 
 /** Begins to read; resolves when the log's end is known, so that nothing after it is missed. */

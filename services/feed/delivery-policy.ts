@@ -1,7 +1,7 @@
 /**
- * What becomes of an event on its way to one subscriber: sent, sent with its id, held back, or conflated.
+ * What is done with an event for one subscriber: sent, sent with its id, buffered, or conflated.
  *
- * Invariant: whatever waits here counts against the subscriber's cap, and what does not fit ends its stream.
+ * Invariant: all that waits here counts against the subscriber's cap, and what does not fit ends its stream.
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type Conflation, openConflation } from './conflation.ts'

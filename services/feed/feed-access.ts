@@ -1,9 +1,9 @@
 /**
- * Who may open a feed: by an API key, or by a feed token that stands for one, within the limits of that key.
+ * Decides who may open a feed: by an API key, or by a feed token issued for one, within the limits of that key.
  *
- * A token is redeemed by the request that brings it, whatever comes of that, and is never logged. Invariant: what
- * cannot be checked or counted because a store is lost is refused with 503, and a tier without feeds learns its
- * limits but is counted nowhere.
+ * A token is redeemed by the request that brings it, whatever its outcome, and is never logged. Invariant: what cannot be
+ * checked or counted because a store is lost is refused with 503. A tier without feeds gets its limits in the headers and
+ * is not counted.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { bearerOf, type Credential, type KeyAnswer, type KeyDirectory } from '#infra/postgres/key-directory.ts'
@@ -17,13 +17,13 @@ import type { FeedLimits } from './request-limits.ts'
 /** What decides on access. */
 export interface FeedAccess {
   keys: Pick<KeyDirectory, 'judge' | 'judgeHash'>
-  /** Each stands for the hash of a key. */
+  /** Each carries the hash of a key. */
   tokens: OneTimeTokens
   /** Streams that a tier may hold at once; 0: none at all. */
   connectionsOf(credential: Credential): number
   leases: Pick<HeldPlaces, 'take'>
   limits: FeedLimits
-  /** Hears of every accepted key. */
+  /** Called with every accepted key. */
   noteUse(keyId: string): void
   log: Log
 }
@@ -44,7 +44,7 @@ const UNKNOWN_TOKEN: KeyAnswer = {
 /** A lease is free again within a second or so of a disconnect. */
 const RETRY_CONNECTIONS_SECONDS = 5
 
-/** Lets a caller in whose key may use the feeds, and counts the request; throws the refusal. */
+/** Accepts a caller whose key may use the feeds, and counts the request; throws the refusal. */
 export async function callerOf(
   request: IncomingMessage,
   response: ServerResponse,

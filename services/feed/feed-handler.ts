@@ -1,5 +1,5 @@
 /**
- * What lies below /feed: from a request to an open stream or a feed token, or to the error that says why not.
+ * Answers requests below /feed: with an open stream, a feed token, or the error that says why not.
  *
  * Order of checks: route and method, credential (401), account (403), tier (403), requests and connections
  * (429), parameters (422), the log (503). A lease that was taken is released unless the stream opens.

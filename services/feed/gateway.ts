@@ -1,10 +1,10 @@
 /**
  * The subscribers of this process and all that happens to them between connect and close.
  *
- * Invariant: a subscriber stands in the hub exactly as long as its stream is open, and its place is
- * released when it leaves, for whatever reason. A key that is refused, or whose tier has no feeds, ends
- * its streams within RECHECK_MS plus the key directory's own bound: together under a second. A batch gives
- * way to the sockets after every SLICE_BYTES, so a burst does not make slow clients of fast ones.
+ * Invariant: a subscriber is in the hub exactly as long as its stream is open, and its lease is released when the stream
+ * ends, for whatever reason. A key that is refused, or whose tier has no feeds, ends its streams within RECHECK_MS plus
+ * the key directory's own bound: together under a second. A batch yields to the sockets after every SLICE_BYTES, so a
+ * burst does not make slow clients of fast ones.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as yieldToSockets } from 'node:timers/promises'
@@ -34,7 +34,7 @@ export interface AdmittedRequest {
   /** What `ready` lists. */
   providers: readonly string[]
   keyId: string
-  /** Judges the key that let the request in again. */
+  /** Judges the key of the request again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>
   lease: Place
   requestId: string
@@ -62,16 +62,16 @@ export interface GatewayOptions {
 export interface Gateway {
   /** Opens the stream of a request that has passed every check; its lease is released when the stream is over. */
   connect(request: IncomingMessage, response: ServerResponse, admitted: AdmittedRequest): void
-  /** Queues a batch for everybody whom it concerns; one batch at a time. */
+  /** Queues a batch for the subscribers whom it concerns; one batch at a time. */
   deliver(batch: DeliverableBatch): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
   stop(): Promise<void>
 }
 
-/** A batch, with the positions that it leads to where anybody resumes. */
+/** A batch, with the positions that it leads to where a subscriber resumes. */
 export type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
 
-/** What is kept of a stream; of its request nothing else. */
+/** What is kept of a stream and of its request. */
 interface Subscriber extends Subscription {
   stream: EventStream
   policy: DeliveryPolicy
@@ -88,7 +88,7 @@ const RECHECK_MS = 100
 const PING_AFTER_MS = 20_000
 const PING_CHECK_MS = 500
 const STOP_LIMIT_MS = 3_000
-/** Clients that were sent away together must not come back together. */
+/** Clients that were disconnected together must not reconnect together. */
 const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 /** Opens a gateway without subscribers. */
@@ -119,7 +119,7 @@ export function openGateway(options: GatewayOptions): Gateway {
     setInterval(() => void recheckKeys(), RECHECK_MS),
     setInterval(() => pingIdle(subscribers.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
-  /** Queues an event for everybody whom it concerns; returns the bytes queued. */
+  /** Queues an event for the subscribers whom it concerns; returns the bytes queued. */
   const queue = ({ frame, to, changes }: Delivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
     let events = 0
     const event = { frame, identified, changes }
@@ -162,7 +162,7 @@ export function openGateway(options: GatewayOptions): Gateway {
   }
 }
 
-/** Ends all streams, each client with a time of its own to come back; resolves when the connections are gone. */
+/** Ends all streams, each client with a time of its own to reconnect; resolves when the connections are gone. */
 function dismissAll(subscribers: SubscriberRegistry, dismiss: Bringing['dismiss']): Promise<unknown> {
   const ended = [...subscribers.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
   for (const subscriber of [...subscribers.all])
@@ -223,7 +223,7 @@ function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
   for (const { stream } of subscribers) stream.pingIfIdle(idleMs)
 }
 
-/** What bringing a subscriber to the live stream takes. */
+/** What is needed to bring a subscriber to the live stream. */
 interface Bringing {
   hub: Hub<Subscriber>
   subscribers: SubscriberRegistry
@@ -233,7 +233,7 @@ interface Bringing {
   dismiss(subscriber: Subscriber, reason: EndReason, words: string, retryMs?: number): void
 }
 
-/** Brings a subscriber to the live stream, at once or by its own way, with `ready` first. */
+/** Brings a subscriber to the live stream, at once or by its own start, with `ready` first. */
 async function bring(
   subscriber: Subscriber,
   ready: Buffer,
@@ -315,7 +315,7 @@ function openRecheck(
       }
     }
     const outcomes = await Promise.allSettled(asked)
-    // Nobody can tell whether a key was revoked while Postgres is away: streams that were let in stay.
+    // While Postgres is away it is unknown whether a key was revoked: accepted streams stay open.
     const lost = outcomes.find(outcome => outcome.status === 'rejected')
     if (lost && isAnswered) log.warn({ err: lost.reason }, 'the keys of open streams cannot be checked')
     isAnswered = lost === undefined

@@ -1,10 +1,9 @@
 /**
- * Who gets what: subscribers, and the frames that a batch of changes makes for them.
+ * Subscribers, and the frames of a batch of changes for each of them.
  *
- * Pure: no socket, clock or log. Invariant: a batch makes one frame for all unfiltered subscribers of its
- * provider (the same Buffer, whatever their number), and an item's text is made once however many filters
- * match it. A subscriber gets each matching change once, in the order of the batch, and never a batch
- * that began before it subscribed.
+ * Pure: no socket, clock or log. A batch makes one frame for all unfiltered subscribers of its provider (the same Buffer,
+ * whatever their number), and an item's text is made once however many filters match it. Invariant: a subscriber gets each
+ * matching change once, in the order of the batch, and never a batch that began before it subscribed.
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -118,7 +117,7 @@ function matchFilters<S>(
   return matched
 }
 
-/** Takes out who gets one change alone, by that change: one frame serves all of them. */
+/** Takes out the subscribers of one change alone, by that change: one frame serves all of them. */
 function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
   const singles = new Map<BookChanged, S[]>()
   for (const [subscriber, [change, ...more]] of matched) {
@@ -131,7 +130,7 @@ function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
   return singles
 }
 
-/** Makes the text of each change once, whoever asks for it. */
+/** Makes the text of each change once, however many subscribers get it. */
 function openTexts(itemOf: ItemOf, onUnknown: () => void): TextOf {
   const texts = new Map<BookChanged, string | undefined>()
   return change => {

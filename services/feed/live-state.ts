@@ -1,5 +1,5 @@
 /**
- * The current state that a stream with `snapshot=true` begins with, and the place in the log that it reflects.
+ * The current state that a stream with `snapshot=true` begins with, and the position in the log that it reflects.
  *
  * Reads Redis (schemas/views/live-keys.ts and snapshot.ts; writer: streams/live-view). Invariant: what a
  * partition contributes is its state at exactly the offset that the position names: a few items by their rows and the
@@ -20,7 +20,7 @@ import { changedFrame, itemText } from './frames.ts'
 import { EVENT_ITEMS_MAX, type Subscription } from './hub.ts'
 import type { LogPosition } from './log-position.ts'
 
-/** A state that will not change. */
+/** A state that does not change. */
 export interface PinnedState {
   /** All changes before it are in the state, and no other. */
   position: LogPosition
@@ -34,7 +34,7 @@ export interface LiveState {
   pin(wanted: Subscription, providers: readonly string[]): Promise<PinnedState>
 }
 
-/** Where the view lies. */
+/** Where the view is stored. */
 export interface LiveStateOptions {
   redis: Redis
   prefix: string
@@ -149,7 +149,7 @@ async function pinItems(
   }
 }
 
-/** The rows of some items of a partition, and the head that they stand under. */
+/** The rows of some items of a partition, and the head that they belong to. */
 async function readItems(
   { redis, prefix }: LiveStateOptions,
   { side, partition, ids }: { side: Side; partition: number; ids: readonly number[] },

@@ -3,7 +3,7 @@
  *
  * Mounts /feed and /v1/feed on the process's HTTP host, where it shares the API's origin when both run
  * in one process. Reads keys from Postgres and names from the catalog; counts connects in Redis. Any number of
- * gateway processes may run side by side: connections of a key are counted over all of them.
+ * gateway processes may run concurrently: connections of a key are counted over all of them.
  */
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers, type Tier, type TierLimits } from '#infra/config/tiers.ts'
@@ -35,7 +35,7 @@ const KEY_CONNECTIONS = 2
 /** How long a feed token is valid (DECISIONS.md, "Feeds"). */
 const TOKEN_MS = 5 * 60_000
 
-/** Streams that may be told the past at once. */
+/** Streams that may read the past at once. */
 export interface StreamLimits {
   /** Each may have some hundred kilobytes unread, and live events that wait until it has caught up. */
   catchUps: number

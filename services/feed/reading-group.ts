@@ -1,5 +1,5 @@
 /**
- * Who shares one reading of the log, and what each of them lacks of it.
+ * The members of one reading of the log, and what each of them lacks of it.
  *
  * Pure: batches and positions are arguments. A member comes with a position of its own, at or behind that of the reading when it
  * joins. States of a member: ahead (it has all that was read so far) -> reached (it has some of it) -> aligned (the reading
@@ -12,7 +12,7 @@ import { openHub, type Subscription } from './hub.ts'
 import { covers, encodePosition, firstUndelivered, type LogPosition, laneOf, unionOf } from './log-position.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
 
-/** A frame for some members, and where it leads them. */
+/** A frame for some members, and the position that it leads them to. */
 export interface GroupDelivery<M> {
   frame: Buffer
   to: readonly M[]

@@ -1,16 +1,16 @@
 /**
- * Puts the changes of one refresh together again, which the log spreads over its partitions.
+ * Buffers the changes of a refresh, which the log spreads over its partitions, until it is complete.
  *
- * Pure: records and time are arguments. A refresh is released as one batch when every partition has
- * brought its marker. Invariant: the batches of a provider and side leave in the order of its refreshes,
- * and no change waits for ever: what a reader that began in mid-refresh can never complete leaves when
- * the next one completes or `waitMs` after its first marker, and a refresh beyond `changesMax` in parts.
- * Pushed changes belong to no refresh and leave at the end of the fetch that brought them.
+ * Records and time are arguments. A refresh is released as one batch when the markers of all partitions have been read.
+ * Invariant: the batches of a provider and side are released in the order of its refreshes, and no change waits for ever: a
+ * refresh that can never complete, because its reader began in the middle of it, is released when the next one completes or
+ * `waitMs` after its first marker, and a refresh beyond `changesMax` in parts. Pushed changes belong to no refresh and are
+ * released at the end of their fetch.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { laneOf } from './log-position.ts'
 
-/** Changes of one provider and side, in the order of the log, that leave together. */
+/** Changes of one provider and side, in the order of the log, that are released together. */
 export interface Batch {
   side: Side
   provider: string
@@ -55,7 +55,7 @@ export interface RefreshBuffer {
 interface Open {
   /** Null collects pushed changes. */
   refreshId: string | null
-  /** Time of the refresh: a provider's refreshes stand in the log in this order. */
+  /** Time of the refresh: a provider's refreshes are in the log in this order. */
   at: number
   changes: BookChanged[]
   offsets: RecordOffset[]
@@ -84,7 +84,7 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
     lanes.set(key, created)
     return created
   }
-  /** Partitions are read side by side, so the later of two refreshes may be met first: time orders them. */
+  /** Partitions are read concurrently, so the later of two refreshes may be read first: time orders them. */
   const openIn = (lane: Lane, refreshId: string | null, at: number): Open => {
     const found = lane.open.find(open => open.refreshId === refreshId)
     if (found) return found

@@ -1,10 +1,10 @@
 /**
- * How a stream begins that asks for more than the specification: with the current state, or where one left off.
+ * How a stream begins that asks for more than the specification: with the current state, or where an earlier stream ended.
  *
- * State or log first, then live, without gap or repeat: what lies between the beginning and the live stream is told by
- * catch-up.ts. Invariant: the subscriber has been told a position exactly whenever an event with its id has gone out. `ready` has
- * the id of the position from which the stream begins, so that a client cut off before its first event misses nothing; where
- * the state comes first, that id is of a scope of its own: it leads to the state again, and never behind it.
+ * State or log first, then live, without gap or repeat: catch-up.ts delivers what lies between the beginning and the live
+ * stream. Invariant: when an event with an id is sent, exactly the changes up to the id's position have been delivered. `ready`
+ * has the id of the position from which the stream begins, so that a client cut off before its first event misses nothing; where
+ * the state comes first, that id is of a scope of its own: it leads to the state again, and never past it.
  */
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatchUps } from './catch-up.ts'
@@ -22,7 +22,7 @@ import { tooManyAtOnce } from './refusal.ts'
 /** A subscriber that is not live yet. */
 export interface Beginner {
   stream: EventStream
-  /** The frame of `ready`, which goes out first. */
+  /** The frame of `ready`, which is sent first. */
   ready: Buffer
   subscription: Subscription
   /** Adds it to the live stream, whose events are buffered for it. */
@@ -42,7 +42,7 @@ export interface Started {
   release(): void
 }
 
-/** What beginnings are made of. */
+/** What beginnings need. */
 export interface StreamStartOptions {
   live: Pick<ChangeReader, 'between'>
   history: Pick<LogHistory, 'judge'>
@@ -70,7 +70,7 @@ interface Wanted {
 }
 
 /**
- * Makes ready how a stream begins; undefined for one that just listens. Rejects when the state is not there, and refuses
+ * Prepares the beginning of a stream; undefined for one that begins live. Rejects when the state is not there, and refuses
  * when too many streams are not live yet.
  */
 export async function prepareStart(
@@ -103,7 +103,7 @@ export async function prepareStart(
   return { begin: beginner => begin(beginner, start, wanted, options).finally(release), release }
 }
 
-/** The scope of ids that go out before the state that belongs to their position is complete. */
+/** The scope of ids that are sent before the state at their position is complete. */
 const beforeState = (scope: string): string => `${scope}|state`
 
 async function judge(position: LogPosition | undefined, { history }: StreamStartOptions): Promise<Start> {
