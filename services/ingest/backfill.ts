@@ -1,9 +1,9 @@
 /**
  * Publishes simulated history before a market goes live: past refreshes of the feeds that the process owns, in time order.
  *
- * Writes through publish-refresh.ts. Invariant: refreshes begin oldest first across all of these feeds, a few at a time and one
- * at a time of each feed, so the log reads as if the market had been watched for days; what the log holds already is not
- * repeated, whether the last backfill ended, was killed, or was begun by another process.
+ * Writes through publish-refresh.ts. Refreshes begin oldest first across all of these feeds, a few at a time and one at a time
+ * of each feed, as if the market had been polled for days. Invariant: what the log holds already is not repeated, whether the
+ * last backfill ended, was killed, or was begun by another process.
  */
 import { openPatience } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
@@ -23,7 +23,7 @@ export interface BackfillProgress {
   observations: number
 }
 
-/** Some of a transaction is waiting for the broker: meanwhile the next refresh is encoded. */
+/** While a transaction waits for the broker, the next refresh is encoded. */
 const AT_ONCE = 3
 
 /** Publishes the history that the log lacks, up to now; ends early when the process stops, and leaves out feeds that it loses. */
@@ -48,7 +48,7 @@ export async function backfill(
         observations += observed
         underWay.delete(past.feed)
       })
-      // Awaited by whoever comes next; until then a failure must not count as nobody's.
+      // Awaited before the feed's next refresh; until then a failure must not count as unhandled.
       publishing.catch(() => undefined)
       underWay.set(past.feed, publishing)
     }

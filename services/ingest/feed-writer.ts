@@ -1,10 +1,10 @@
 /**
- * The only way to a feed's records: a transactional producer under an id of the feed's own.
+ * Writes a feed's records: a transactional producer under an id of the feed's own.
  *
  * Each send is a transaction. States: closed → open (locked: a former owner is fenced, what it left open has ended) → failed →
- * open again, and closed for good. Invariant: whoever opened a feed's writer last writes it alone, in whatever process; what a
- * former owner still sends, frozen and woken too, is refused. After a failure nothing is sent until the group has answered that the
- * feed is still here, and the writer has been opened again.
+ * open again, and closed for good. Invariant: the last owner to open a feed's writer writes it alone, in any process; what a former
+ * owner still sends, also after a freeze, is refused. After a failure nothing is sent until the group has confirmed that this
+ * process is still the owner, and the writer has been opened again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -15,7 +15,7 @@ import { isFenced, openTransactionalProducer, type TransactionalProducer } from 
 import { openPatience } from '#streams/runner/slots.ts'
 import type { Acquire } from './refresh-publisher.ts'
 
-/** The log did not take a transaction: what has been begun must begin again. */
+/** The log did not take a transaction: the refresh must begin again. */
 export class WriteFailed extends Error {}
 
 /** Writes the records of one feed. */
@@ -24,7 +24,7 @@ export interface FeedWriter {
   send(records: readonly Outgoing[]): Promise<void>
   /**
    * Makes this the only writer of the feed and gives the end of market.feeds, below which its position is; undefined when the feed
-   * is lost meanwhile. Throws when brokers stay away.
+   * is lost meanwhile. Throws when brokers stay unreachable.
    */
   open(): Promise<number | undefined>
   /** The same after a failure, once the group has answered. */
@@ -36,7 +36,7 @@ export interface FeedWriter {
 export interface WriterContext {
   kafka: KafkaConnection
   signs: Pick<LifeSigns, 'heard' | 'lost'>
-  /** Bounds how many open at once. */
+  /** Bounds how many writers open at once. */
   acquire: Acquire
   /** Counts what waits for brokers. */
   waits<T>(work: Promise<T>): Promise<T>
@@ -48,8 +48,8 @@ export interface WriterContext {
 export const GROUP = 'ingest'
 
 /**
- * Below a second is usual. A process that freezes within one holds readers back for as long, or until another has taken the feed
- * over: that is when its session has ended, which takes as long.
+ * Below a second is usual. A process that freezes within a transaction blocks readers for as long, or until another process takes
+ * the feed over, after its session timeout, which is as long.
  */
 const TRANSACTION_TIMEOUT_MS = 10_000
 
@@ -76,7 +76,7 @@ export async function openFeedProducer(
   }
 }
 
-/** The writer of a feed, closed as yet; `signal` aborts when the feed is not this process's any more. */
+/** The writer of a feed, not opened yet; `signal` aborts when this process no longer owns the feed. */
 export function feedWriter(context: WriterContext, name: string, signal: AbortSignal): FeedWriter {
   const { kafka, waits } = context
   let producer: TransactionalProducer | undefined

@@ -1,10 +1,10 @@
 /**
  * Publishes a directory of recorded refreshes, for `marketlog ingest recorded`.
  *
- * Reads the files, writes market.quotes or market.bids as the feed's only writer. Invariant: resolves only when the log has
- * acknowledged everything; a file that cannot be read becomes a RefreshFailed event and a line, and
- * the others go on. What failures mean for the exit code is the caller's to decide. Nothing is written beside a process that runs the
- * feed: it is refused while there is one, and one that comes later fences this writer.
+ * Reads the files, writes market.quotes or market.bids as the feed's only writer. Resolves only when the log has acknowledged
+ * everything; a file that cannot be read becomes a RefreshFailed event and a line, and does not stop the others. The caller
+ * decides the exit code. Invariant: a feed has one writer: the command is refused while a process runs the feed, and a process
+ * that starts later fences this writer.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -26,7 +26,7 @@ export interface RecordedIngest {
   dir: string
   side: 'ask' | 'bid'
   rates: RateTable
-  /** Takes one line of progress or failure. */
+  /** Receives one line of progress or failure. */
   report(line: string): void
   signal: AbortSignal
 }
@@ -39,7 +39,7 @@ export interface RecordedTotals {
   failed: number
 }
 
-/** A process runs the feed that was to be written. */
+/** A running process owns the feed that was to be written. */
 export class FeedIsRun extends Error {}
 
 const REPORT_EVERY_MS = 2_000

@@ -2,9 +2,9 @@
  * The ingest role: polls the feeds of a market that its group assigns to this process, and publishes what it sees.
  *
  * Reads the market file, the providers' sources and exchange rates; writes market.quotes, market.bids,
- * market.sales, market.fx and market.feeds. Any number of processes share the feeds. Invariant: stateless but for market.feeds, so it
- * may be killed at any moment; it stops by letting refreshes in flight finish within a grace time, then cuts
- * them at a record's boundary, and an unfinished refresh never counts. The group is left last, when nothing is written any more.
+ * market.sales, market.fx and market.feeds. Any number of processes share the feeds. Stateless but for market.feeds, so it may be
+ * killed at any moment. It stops by letting refreshes in flight finish within a grace time, then cuts them at a record's boundary;
+ * an unfinished refresh never counts. Invariant: the group is left last, when nothing is written any more.
  */
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'

@@ -1,8 +1,8 @@
 /**
- * The feeds that the group has assigned to this process: opened when they come, cut when they go.
+ * The feeds that the group has assigned to this process: opened when assigned, cut when revoked.
  *
- * States of a feed: elsewhere → opening → backfilling → live → elsewhere, all of them left at once when the group takes it away.
- * Invariant: a feed that stays goes on without a break, whatever the others do; one that came back is another holding, whose
+ * States of a feed: elsewhere → opening → backfilling → live → elsewhere, all of them left at once when the group revokes it.
+ * Invariant: a feed that stays assigned is not interrupted by a rebalance; one that is assigned again is another holding, whose
  * writer fences the one before.
  */
 import type { Log } from '#infra/runtime/log.ts'
@@ -18,7 +18,7 @@ import { type FeedContext, recover, runFeed } from './run-feed.ts'
 
 /** The feeds of this process. */
 export interface OwnedFeeds {
-  /** Opens and cuts, so that exactly these run here. */
+  /** Opens and cuts feeds, so that exactly these run here. */
   assign(names: ReadonlySet<string>): void
   /** What is under way before all of them are live; undefined when they are. */
   pending(): string | undefined

@@ -3,7 +3,7 @@
  *
  * Writes market.quotes, market.bids or market.sales. Invariant: indexes run from 0 without gaps,
  * rejected entries included; RefreshCompleted is sent only after all that it counts; a refresh cut
- * short by the signal is never completed, so `book` forgets it. Of one refresh two portions at most are
+ * short by the signal is never completed, so `book` drops it. Of one refresh two portions at most are
  * in memory: one on its way, one being made.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -100,7 +100,7 @@ export async function publishFailure(
   return { result: 'failed', reason, detail }
 }
 
-/** Where a feed's records go, and so whose feed it is: a partition's owner runs all feeds that it holds. */
+/** The partition of a feed's records, which decides its owner: a partition's owner runs all feeds in it. */
 export const partitionOfFeed = ({ provider, side }: Pick<Feed, 'provider' | 'side'>): number =>
   partitionOf(provider, topics[TOPICS[side]].partitions)
 
@@ -129,7 +129,7 @@ async function publishEntries(
       await sent
       if (cut.aborted) return undefined
       sent = refreshPublisher.publisher.send(portion).finally(release)
-      // Awaited before the next portion goes; until then a failure must not count as nobody's.
+      // Awaited before the next portion is sent; until then a failure must not count as unhandled.
       sent.catch(() => undefined)
       portion = []
       release = await refreshPublisher.acquire()

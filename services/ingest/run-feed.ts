@@ -1,10 +1,10 @@
 /**
- * The life of one feed in the process that owns it: wait until it is due, poll its source, publish what comes, note how far it is.
+ * The loop of one feed in the process that owns it: wait until it is due, poll its source, publish, advance its position.
  *
  * Writes through publish-refresh.ts and positions.ts. States: waiting, polling, publishing, opening its writer again; every exit
- * leads back to waiting, or ends when the process stops or loses the feed. Invariant: one refresh at a time per feed,
- * and no feed waits for another's source; ticks missed while one took long are left out, not
- * made up for. A refresh of which a portion could not be written begins again at index 0.
+ * leads back to waiting, or ends when the process stops or loses the feed. One refresh at a time per feed, and no feed waits for
+ * another's source; ticks missed during a long refresh are skipped. A refresh of which a portion could not be written begins again
+ * at index 0.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { refusalOf } from '#infra/kafka/refusal.ts'
@@ -27,9 +27,9 @@ export interface FeedContext {
   positions: Positions
   meter: Meter
   rates(): RateTable
-  /** The wall clock; only the schedule asks it. */
+  /** The wall clock; only the schedule reads it. */
   clock(): number
-  /** Aborts when no new refresh may begin: the process stops, or another one has the feed. */
+  /** Aborts when no new refresh may begin: the process stops, or another process owns the feed. */
   stopping: AbortSignal
   /** Aborts when a refresh that is being published must end at the next record's boundary. */
   cut: AbortSignal
@@ -47,7 +47,7 @@ export async function runFeed(feed: OpenFeed, context: FeedContext): Promise<voi
   }
 }
 
-/** Waits and opens the writer again after a portion was not written; throws what no repeat can mend, and after ten minutes. */
+/** Waits and opens the writer again after a portion was not written; throws what no retry can fix, and after ten minutes. */
 export async function recover(context: FeedContext, patience: Patience, error: unknown): Promise<void> {
   if (!(error instanceof WriteFailed) || refusalOf(error) !== undefined) throw error
   await context.reopen(error)

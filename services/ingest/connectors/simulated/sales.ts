@@ -12,7 +12,7 @@ import type { SimulatedBase } from './base.ts'
 import { askMicro, isCovered, type SimulatedProvider } from './map.ts'
 import { mix, unit } from './noise.ts'
 
-/** What a provider tells of its sales, and how often it sells. */
+/** Which details a provider gives of its sales, and how often it sells. */
 export interface SimulatedSales {
   slotMs: number
   details: ReadonlySet<(typeof SALE_DETAILS)[number]>
