@@ -1,9 +1,9 @@
 /**
  * The mail of an alert event, as text and as HTML.
  *
- * Pure. Invariant: whatever an item is called, it is text in the HTML and one line in the subject; the mail loads nothing
- * from anywhere. It carries List-Unsubscribe with the one-click header (RFC 8058), and the same Message-ID at every try, so
- * that a mailbox can tell a repeat.
+ * Invariant: an item's name is text in the HTML and one line in the subject, whatever it holds; the mail loads nothing. It
+ * carries List-Unsubscribe with the one-click header (RFC 8058), and the same Message-ID at every try, so that a mailbox
+ * recognizes a repeat.
  */
 import type { Mail } from '#infra/mail/mailer.ts'
 import type { AlertTriggeredBody } from '#schemas/api/webhooks.ts'

@@ -2,9 +2,9 @@
  * The platform's inventories over HTTP.
  *
  * Reads `{base}/inventory/{account}/{app}/{context}` page by page (`more_items`, `last_assetid`) and `{base}/id/{name}` for
- * vanity names. Invariant: no read outlives TOTAL_LIMIT_MS, no body PAGE_BYTES_MAX, no inventory ITEMS_MAX; a busy platform
- * (429, 5xx) is asked again with a growing pause, as long as that fits; redirects are not followed. What breaks off or
- * does not add up is a failure and never a shorter inventory.
+ * vanity names. Invariant: no read exceeds TOTAL_LIMIT_MS, no body PAGE_BYTES_MAX, no inventory ITEMS_MAX; a busy platform
+ * (429, 5xx) is asked again with backoff, within that limit; redirects are not followed. An inventory that is cut off or
+ * inconsistent is a failure and never a shorter inventory.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from './asset.ts'
@@ -105,7 +105,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Asks until there is an answer that asking again would not change. */
+/** Retries until there is an answer that a retry would not change. */
 async function fetchWithRetries(options: HttpSourceOptions, url: string, limit: AbortSignal): Promise<Fetched> {
   let pauseMs = options.retryAfterMs ?? RETRY_AFTER_MS
   let last: Failure = failed('the platform was not asked')
