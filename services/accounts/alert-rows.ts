@@ -1,7 +1,7 @@
 /**
  * Alerts as they are stored, and what is made of a row.
  *
- * Pure. Invariant: a threshold keeps the places that its owner wrote, so it is a text here and never a float.
+ * Invariant: a threshold keeps the decimals that its owner wrote, so it is a text here and never a float.
  */
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'

@@ -1,7 +1,7 @@
 /**
  * Alerts: created, changed and deleted by their account.
  *
- * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, and gone; firing
+ * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, any -> deleted; firing
  * (trigger-applier.ts) leads from enabled to disabled. Invariant: the account's row is locked first, so it never has
  * more enabled alerts than its tier allows; an alert is enabled only while the account has a channel; every
  * change raises the version; another account's alert is not found.
@@ -104,7 +104,7 @@ export function changeAlert(
   })
 }
 
-/** Deletes an alert for good; what it told stays. */
+/** Deletes an alert for good; its events stay. */
 export function deleteAlert(database: Database, accountId: string, alertId: string): Promise<void> {
   return database.transaction(async query => {
     const { itemId } = await lockAlert(query, accountId, alertId)
@@ -120,7 +120,7 @@ interface AccountRow {
   has_webhook: boolean
 }
 
-/** Locks the account against other changes of its alerts, and tells what can reach it. */
+/** Locks the account against other changes of its alerts, and returns its channels. */
 async function lockAccount(query: Query, accountId: string): Promise<AccountRow> {
   const [account] = await query<AccountRow>(
     `SELECT email IS NOT NULL AS has_email, email_verified_at IS NOT NULL AS is_verified,

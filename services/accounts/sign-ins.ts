@@ -1,10 +1,10 @@
 /**
- * A sign-in, from the browser's departure to the session: who comes back becomes an account.
+ * A sign-in, from the browser's redirect to the session: the returning identity gets an account.
  *
  * Reads and writes sign_ins, identities and accounts. States: begun -> returned -> exchanged; each step once, within
  * its time, in the browser that began (its cookie). Invariant: each step is claimed by one UPDATE before anything
  * else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to one account. A
- * new account gets a root key whose text nobody has: the first one that can be used comes by reissue.
+ * new account gets a root key whose text is discarded: the first usable one comes by reissue.
  */
 import { randomBytes } from 'node:crypto'
 import type { Database, Query } from '#infra/postgres/pool.ts'

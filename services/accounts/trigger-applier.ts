@@ -4,7 +4,7 @@
  * Writes alerts, alert_events, outbox, consumer_positions and the jobs of delivery, all in one transaction per batch.
  * A trigger disarms its alert by a conditional update - this version, and enabled - and only what that matched
  * becomes an event with a job. Invariant: an alert fires once per version, whatever is repeated or late; the
- * position moves in the same transaction, from the very value that this owner knows, so two owners never both write.
+ * position advances in the same transaction, from the value that this owner knows, so two owners never both write.
  */
 import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'

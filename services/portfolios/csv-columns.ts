@@ -1,8 +1,8 @@
 /**
  * The two layouts of portfolio files, and how one cell is written and read.
  *
- * Pure. Rules: DECISIONS.md, "Portfolios and inventories". Invariant: a text that a spreadsheet would take for a formula leaves with an
- * apostrophe before it and comes back without, and no other text changes, so what was exported imports as it was.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: a text that a spreadsheet would take for a formula is exported with an
+ * apostrophe before it and imported without, and no other text changes, so an export imports unchanged.
  */
 
 /** Columns of a ledger file, in the order of an export. */
@@ -30,7 +30,7 @@ export type Column = (typeof LEDGER_COLUMNS)[number]
 /** What a file holds. */
 export type Layout = 'ledger' | 'snapshot'
 
-/** Where each column stands. */
+/** The index of each column. */
 export interface Header {
   layout: Layout
   places: ReadonlyMap<Column, number>
@@ -44,10 +44,10 @@ const NEEDED: Record<Layout, readonly Column[]> = {
   snapshot: ['quantity'],
 }
 const KNOWN: Record<Layout, readonly Column[]> = { ledger: LEDGER_COLUMNS, snapshot: SNAPSHOT_COLUMNS }
-/** Only a ledger has these, so one of them tells the layout. */
+/** Only a ledger has these, so one of them determines the layout. */
 const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
 
-/** Reads the first row; a text is what is wrong with it. */
+/** Reads the first row; a text says what is wrong with it. */
 export function readHeader(cells: readonly string[]): Header | string {
   const names = cells.map(cell => cell.trim().toLowerCase())
   if (names.length === 1 && /[;\t]/.test(names[0] ?? '')) return 'columns are separated by commas'

@@ -3,8 +3,8 @@
  *
  * Pure. Strict on purpose: a number that could mean two things is refused instead of being guessed, since a price that
  * is wrong by a hundred is worse than a file that comes back. Amounts are hundredths as whole numbers, as everywhere in the
- * API, or units with a decimal point; one file holds one of the two. Invariant: a row yields a value or says what
- * is wrong with it, and depends on the rows before it in that choice alone.
+ * API, or units with a decimal point; one file holds one of the two. A row yields a value or a fault, and depends on the
+ * rows before it in that choice alone.
  */
 import { parseInstant } from '#schemas/values/instant.ts'
 import { parsePhase } from '#schemas/values/phase.ts'

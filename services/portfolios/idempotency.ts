@@ -1,5 +1,5 @@
 /**
- * Creates that may be sent again: the answer to an Idempotency-Key is stored with what it created.
+ * Repeatable creates: the answer to an Idempotency-Key is stored with what it created.
  *
  * Writes idempotency_keys inside the caller's transaction. Invariant: of two creates with one key of an account at most
  * one happens - the second waits for the first to commit and is given its answer - and a create that was refused
@@ -18,7 +18,7 @@ export interface IdempotencyKey {
 
 /** How long a key counts. */
 export const KEPT_MS = 24 * 60 * 60_000
-/** Expired keys that one create clears away: more than it adds, so that they never pile up. */
+/** Expired keys that one create deletes: more than it adds, so that they never accumulate. */
 const CLEARED = 20
 
 /** Names a request: its operation and everything that decides what it does. */
@@ -28,7 +28,7 @@ export function requestHash(operation: string, ...input: (string | Buffer)[]): B
   return hash.digest()
 }
 
-/** The answer of a create that was done already; undefined when it was not. For creates that ask elsewhere first. */
+/** The answer of a create that was done already; undefined when it was not. For creates that first call another service. */
 export async function answeredBefore<T>(
   query: Query,
   { accountId, now, idempotencyKey }: { accountId: string; now: number; idempotencyKey?: IdempotencyKey | undefined },

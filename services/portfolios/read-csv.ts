@@ -72,7 +72,7 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
     }
   } catch (error) {
     if (!(error instanceof CsvError)) throw error
-    // The parser goes ahead of what was read of it, and drops that when it fails.
+    // The parser reads ahead, and drops what it has read when it fails.
     const { records = reading.row } = error as { records?: number }
     reading.faults.push({ row: records + 1, message: SYNTAX[error.code] ?? 'the row is no CSV' })
   }

@@ -1,9 +1,9 @@
 /**
  * Portfolios themselves, and the one way to write into one.
  *
- * Reads and writes the table portfolios. Invariant: a write holds the lock of its portfolio's row from its first look to
- * its commit, checks the limits when it is done, and ends with a new version; whatever throws in between leaves the
- * portfolio as it was. An account sees and writes its own portfolios alone; of others it is told that they are not there.
+ * Reads and writes the table portfolios. Invariant: a write holds the lock of its portfolio's row from its first read to its
+ * commit, checks the limits when it is done, and ends with a new version; an exception in between leaves the portfolio
+ * unchanged. An account sees and writes its own portfolios alone; others are not found.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { answerOnce, type IdempotencyKey } from './idempotency.ts'
@@ -43,7 +43,7 @@ export interface PortfolioRecord {
 /** A portfolio that is locked for a write. */
 export interface LockedPortfolio {
   readonly id: string
-  /** Whoever adds or removes transactions keeps the count. */
+  /** A write that adds or removes transactions updates it. */
   transactionCount: number
 }
 
@@ -161,7 +161,7 @@ export function writePortfolio<T>(
   )
 }
 
-/** Counts what the portfolio holds now, keeps it within its limits, and gives it its next version. */
+/** Counts what the portfolio holds now, checks its limits, and gives it its next version. */
 async function endWrite(
   query: Query,
   { now, entriesMax }: PortfolioScope,

@@ -1,5 +1,5 @@
 /**
- * The ledger of a portfolio: buys and sells, each of which may be changed or taken back later.
+ * The ledger of a portfolio: buys and sells, each of which may be changed or removed later.
  *
  * Reads and writes portfolio_transactions. Invariant: before a write commits, the holdings of every item that it touches
  * have been checked on all days (ledger.ts) under the lock of the portfolio, so that no order of concurrent writers
@@ -19,7 +19,7 @@ import type { Trade } from './performance.ts'
 import { Refusal } from './refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 
-/** What a transaction says, without what the catalog tells of its item. */
+/** The members of a transaction, without what the catalog knows of its item. */
 export interface TransactionInput {
   item_id: number
   type: Direction
@@ -106,7 +106,7 @@ export function changeTransaction(
   })
 }
 
-/** Takes a transaction back. */
+/** Removes a transaction. */
 export function removeTransaction(store: PortfolioStore, scope: PortfolioScope, transactionId: string): Promise<void> {
   return writePortfolio(store, scope, async (query, portfolio) => {
     const before = await findTransaction(query, scope, transactionId)
@@ -122,7 +122,7 @@ export function removeTransaction(store: PortfolioStore, scope: PortfolioScope, 
   })
 }
 
-/** Where a page of the ledger goes on. */
+/** The cursor of the ledger. */
 export interface LedgerPosition {
   date: string
   sequence: string
