@@ -3,8 +3,8 @@
  *
  * Reads stored segments (infra/redis/value-stream.ts) and writes to the client's socket. States of a stream: started →
  * flowing → finished, or cut: the client hung up, took no byte for too long, its key was revoked, the source failed, the
- * slot was lost, or the process stops. Invariant: whatever ends a stream frees its slot at once; a body that is not whole ends in a
- * destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
+ * slot was lost, or the process stops. Invariant: a stream that ends frees its slot at once, for whatever reason; a body that is not
+ * whole ends in a destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
  */
 import type { Response } from 'express'
 import type { StreamSlot } from '#infra/redis/stream-slots.ts'

@@ -2,7 +2,7 @@
  * Turns zod's issues into the violations that clients read.
  *
  * Pure. Types, locations and contexts: DECISIONS.md, "Errors". Invariant: every issue becomes exactly one
- * violation (an unknown member each), and `input` is what the client sent at that place, without keys and tokens
+ * violation (an unknown member each), and `input` is what the client sent at that path, without keys and tokens
  * of this platform.
  */
 import type { z } from 'zod'
@@ -34,7 +34,7 @@ function violationAt(path: readonly PropertyKey[], described: Described, raw: un
   return { type: described.type, loc: [part, ...steps], msg: described.msg, input, ctx: described.ctx }
 }
 
-/** A single text of a repeatable parameter stands for a list of one. */
+/** A single text of a repeatable parameter is a list of one. */
 function inputAt(raw: unknown, path: readonly PropertyKey[]): unknown {
   let value = raw
   for (const step of path) {

@@ -3,8 +3,8 @@
  *
  * Reads Redis (schemas/views/live-keys.ts; writer: streams/live-view). Invariant: what one partition
  * contributes to an answer is its state at one moment; a missing head is a 503, never an empty answer. Listing
- * order: provider key, partition, item id. Rows and heads are kept in memory under the stamp at which they
- * were read and used again only while Redis says that the stamp still holds.
+ * order: provider key, partition, item id. Rows and heads are cached under the stamp at which they were read and
+ * used again only while Redis confirms the stamp.
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
@@ -45,7 +45,7 @@ interface Counts {
   byProvider: ReadonlyMap<string, number>
 }
 
-/** A stretch of one provider's items in one partition. */
+/** A range of one provider's items in one partition. */
 interface Segment {
   partition: number
   provider: string
@@ -67,7 +67,7 @@ export const ITEMS_KEPT = 10_000
 const STALE_AFTER_MS = 5
 /**
  * A request that finds its partition's stamp older than this has all that are in use read again beside its own answer,
- * so that under load hardly anybody waits for it.
+ * so that under load hardly any request waits for it.
  */
 const REFRESH_AFTER_MS = 3
 /** Tries for a generation that stays: a rebuild changes it once. */
@@ -130,7 +130,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
     seen: [],
     counted: { ask: [], bid: [] },
   }
-  /** A connection that is being made again would let requests wait; they get their 503 at once. */
+  /** While the client reconnects, requests get their 503 at once instead of waiting. */
   const guarded = async <T>(side: Side, read: () => Promise<T>): Promise<T> => {
     if (redis.status !== 'ready') throw unavailable(side)
     try {
@@ -352,7 +352,7 @@ async function readSegment(
   return entries
 }
 
-/** The head that an answer reflects: the one that came along, or the one whose stamp still holds. */
+/** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. */
 function headOf({ heads }: ViewState, partition: number, held: Head | undefined, answer: Stamped): Head {
   const newest = heads[partition]
   if (newest?.stamp === answer.stamp) return newest
@@ -378,7 +378,7 @@ function entryOf(side: Side, itemId: number, listed: ListedRow, head: LiveHead):
 const lastUpdatedAt = (side: Side, listed: ListedRow, head: LiveHead): number =>
   Math.max(listed.row.seenAt, head[side][listed.provider] ?? 0)
 
-/** Where a page lies: which stretches of which listings, in listing order. */
+/** The parts of a page: which ranges of which listings, in listing order. */
 function locate(
   counts: readonly Counts[],
   providers: readonly string[],

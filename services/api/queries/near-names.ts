@@ -3,13 +3,13 @@
  *
  * Nearness is Dice's coefficient over the distinct trigrams of both names, in lower case, without accents, with
  * everything that is no letter or digit as one space: https://en.wikipedia.org/wiki/Dice-S%C3%B8rensen_coefficient.
- * The index is direct-addressed: a trigram of a 64-letter alphabet is a number below 2^18, and the names that hold it lie
- * side by side in one array. A search counts in one pass over the names of its trigrams. With 39,560 items the index takes
- * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is looked at).
+ * The index is direct-addressed: a trigram of a 64-letter alphabet is a number below 2^18, and the names that hold it are
+ * adjacent in one array. A search counts in one pass over the names of its trigrams. With 39,560 items the index takes
+ * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is searched).
  */
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 
-/** Less alike than this is another name, not a miss of this one. */
+/** A name that is less alike than this is another name, not a misspelling of this one. */
 const NEAR = 0.55
 
 const ALPHABET_BITS = 6
@@ -21,11 +21,11 @@ interface NameIndex {
   names: readonly string[]
   /** Trigram → where its names begin in `holders`; one more at the end. */
   starts: Uint32Array
-  /** Places in `names`. */
+  /** Indexes of `names`. */
   holders: Uint32Array
-  /** By place: the name's distinct trigrams. */
+  /** By index: the name's distinct trigrams. */
   sizes: Uint16Array
-  /** By place: what a search counts; zero between searches. */
+  /** By index: what a search counts; zero between searches. */
   common: Uint16Array
   longest: number
   trigramsOf: (name: string) => readonly number[]
@@ -39,7 +39,7 @@ type Names = Pick<CatalogReader, 'items' | 'idsOfName'>
 export function nearestName(catalog: Names, name: string): string | undefined {
   if (catalog.idsOfName(name).length > 0) return undefined
   const index = indexNames(catalog)
-  // What is over twice as long as any name is near none: this bounds the cost of a search.
+  // A text over twice as long as any name is near none: this bounds the cost of a search.
   return name.length > 2 * index.longest ? undefined : search(index, name)
 }
 
@@ -73,7 +73,7 @@ function search(index: NameIndex, name: string): string | undefined {
   return best === undefined ? undefined : names[best]
 }
 
-/** Counts the names of each trigram, then puts each name where its trigrams' names lie: no map, no sorting. */
+/** Counts the names of each trigram, then writes each name into the range of its trigrams: no map, no sorting. */
 function buildIndex(names: readonly string[]): NameIndex {
   const trigramsOf = openTrigrams()
   const starts = new Uint32Array(TRIGRAMS + 1)

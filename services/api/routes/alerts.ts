@@ -1,5 +1,5 @@
 /**
- * The routes of alerts: create, batch, list, change, delete, and what they told.
+ * The routes of alerts: create, batch, list, change, delete, and their events.
  *
  * Rules: DECISIONS.md, "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
  * catalog; of a batch every entry has its result, in the order of the request.

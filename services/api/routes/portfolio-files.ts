@@ -1,8 +1,8 @@
 /**
- * The routes that fill a portfolio from files and inventories, and give it out as a file.
+ * The routes that fill a portfolio from files and inventories, and export it as a file.
  *
- * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import lands whole or not at all; an export is read in slices, so its
- * size costs no memory.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import is stored whole or not at all; an export is read
+ * in slices, so its size costs no memory.
  */
 import type { Router } from 'express'
 import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'

@@ -1,8 +1,8 @@
 /**
  * POST /prices and POST /bids: all live asks or bids as NDJSON, from stored segments.
  *
- * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* tell of the starts in 24 hours. Invariant: only a stream
- * whose first bytes are at hand counts as a start; a 304 is none.
+ * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Invariant: only a stream whose
+ * first bytes have been read counts as a start; a 304 is none.
  */
 import type { Request, Response, Router } from 'express'
 import type { TierLimits } from '#infra/config/tiers.ts'
