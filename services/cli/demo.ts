@@ -1,5 +1,5 @@
 /**
- * `marketlog demo`: the platform in the foreground, with sample calls and a line that tells how it does.
+ * `marketlog demo`: the platform in the foreground, with sample calls and a status line.
  *
  * Writes the result to standard output and progress to standard error. Invariant: Ctrl-C, the end of the reader
  * of its output and the end of the process that started it all stop everything.

@@ -1,9 +1,9 @@
 /**
- * What the command line publishes in the name of ingest: recorded refreshes, and exchange rates for a market
- * that no ingestor feeds.
+ * What the command line publishes as the writer ingest: recorded refreshes, and exchange rates for a market that no
+ * ingest process feeds.
  *
- * Writes market.quotes, market.bids and market.fx through the rooms of services/ingest. Invariant: when a function
- * here resolves, the log holds everything.
+ * Writes market.quotes, market.bids and market.fx through services/ingest. When a function here resolves, the log holds
+ * everything.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
@@ -66,7 +66,7 @@ export async function ingestFolder(
   }
 }
 
-/** What can be told before anything is published is told in one line. */
+/** A failure that is known before anything is published is shown in one line. */
 function refuseFolder(
   providers: ProviderRegistry,
   { provider, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },

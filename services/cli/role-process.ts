@@ -1,12 +1,12 @@
 /**
  * One child process of the supervisor: a group of roles, restarted when it ends by itself.
  *
- * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Invariant: restarts wait longer
- * each time and are bounded; a child that stayed up long enough starts from a clean count. One that Kafka or the registry refuses (exit
- * code 69) before it ever ran is given up at once; later, when a right or a certificate has been withdrawn, it is tried again every half a
- * minute without end, which is said once: the other groups go on, and it comes back when the operator has mended that. The channel to the child is its
- * life line: it stops by itself when this process is gone. The child leads a group of its own, so that Ctrl-C in a
- * terminal reaches the supervisor alone and the order of the stop is kept.
+ * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Restarts wait longer each time and are
+ * bounded; a child that stayed up long enough resets the count. A child that Kafka or the registry refuses (exit code 69) before
+ * it ever ran is given up at once; later, when a right or a certificate has been withdrawn, it is restarted every half a minute
+ * without end, which is reported once: the other groups go on, and it recovers when the operator has fixed that. The child stops
+ * by itself when the channel to this process closes. It leads a process group of its own, so that Ctrl-C in a terminal reaches
+ * the supervisor alone and the order of the stop is kept.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'

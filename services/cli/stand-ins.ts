@@ -3,7 +3,7 @@
  * names none.
  *
  * Starts one child process on loopback. Invariant: what the environment names always wins; without development
- * dependencies, or on an address that others can reach, there are none, and what needs them says what to set.
+ * dependencies, or on an address that others can reach, there are none, and the routes that need them name the settings.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,7 +26,7 @@ export interface StandIns {
   stop(): Promise<void>
 }
 
-/** Starts them; undefined when nothing is to be stood in for, or nothing can. */
+/** Starts them; undefined when none is needed, or none can be started. */
 export async function startStandIns(
   environment: Environment,
   directory: RunDirectory,

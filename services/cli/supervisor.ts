@@ -36,7 +36,7 @@ import { addressVariables, type Environment, settleEnvironment } from './settle-
 import { startStandIns } from './stand-ins.ts'
 import { waitForViews } from './wait-for-views.ts'
 
-/** What the supervisor says while it works. */
+/** What the supervisor reports while it works. */
 export interface Report {
   kind: 'step' | 'note'
   text: string
@@ -91,7 +91,7 @@ export async function supervise(options: SuperviseOptions): Promise<void> {
   }
 }
 
-/** Undoes everything in reverse order, also what comes after a part that cannot be undone; then tells of that part. */
+/** Undoes everything in reverse order, also what comes after a part that cannot be undone; then throws that failure. */
 async function undoAll(undo: Undo[]): Promise<void> {
   const failures: unknown[] = []
   for (const last of undo.reverse()) {
@@ -138,10 +138,10 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   return { platform: describe(config, keys, processes, addresses), config, processes }
 }
 
-/** Whoever starts a platform on one machine waits for it, and roles start beside the broker; the environment goes before. */
+/** On one machine the user waits for the start, and roles start beside the broker; the environment overrides these. */
 const SERVER_OPTIONS = { KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY }
 
-/** Provides the servers and watches over them: what ends is started again, and what does not come back ends the platform. */
+/** Provides the servers and watches them: one that ends is started again, and one that does not come back ends the platform. */
 async function startServers(
   options: SuperviseOptions,
   undo: Undo[],
@@ -247,7 +247,7 @@ async function untilReady(
 
 /**
  * Live: the live view reflects what ingest has published until now, and the API lists an ask. The views of the past
- * get a moment more, so that the first call finds all of the history, but they hold nobody up.
+ * get a moment more, so that the first call finds all of the history, but they do not delay the start further.
  */
 async function untilLive(config: PlatformConfig, key: string, log: Log, options: SuperviseOptions): Promise<void> {
   const origin = originOf(config, config.port)
@@ -314,7 +314,7 @@ function describe(
   }
 }
 
-/** A port that somebody else holds is told before anything has been started. */
+/** A port in use is reported before anything has been started. */
 async function refuseBusyPort(environment: Environment): Promise<void> {
   const port = Number(environment.PORT || '8080')
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {

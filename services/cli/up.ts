@@ -1,7 +1,7 @@
 /**
  * `marketlog up`: the platform in the foreground, or in the background behind a starter that waits until it is live.
  *
- * The starter and the background process share a channel: the starter shows what it hears and leaves once
+ * The starter and the background process share a channel: the starter shows what it receives and leaves once
  * prices are live. Invariant: a starter that ends before that - also by SIGKILL - closes the channel and so ends the
  * start; after it the platform lives on its own until `marketlog down`.
  */
@@ -85,7 +85,7 @@ export async function upDetached(directory: RunDirectory, environment: Environme
   }
 }
 
-/** Runs the platform in this process until it is stopped; speaks to a starter when there is one. */
+/** Runs the platform in this process until it is stopped; reports to a starter when there is one. */
 export async function upForeground(directory: RunDirectory, environment: Environment): Promise<void> {
   const progress = openProgress(process.stderr)
   const stop = listenForStop()

@@ -1,7 +1,7 @@
 /**
- * `marketlog export`: a stretch of a topic as a Parquet file or as NDJSON.
+ * `marketlog export`: a range of a topic as a Parquet file or as NDJSON.
  *
- * Reads the brokers without a group. A Parquet file has the place of each record (`_partition`, `_offset`, `_timestamp`,
+ * Reads the brokers without a group. A Parquet file has the origin of each record (`_partition`, `_offset`, `_timestamp`,
  * `_key`, `_event`) and a column for every field of the topic's events, typed as in Avro; a field that an event lacks is
  * null, and what has no flat form is JSON text. Invariant: a file has its name only when it is whole.
  */
@@ -40,7 +40,7 @@ interface Target {
   abandon(): void
 }
 
-/** Exports; says how many records at the end. */
+/** Exports; prints the number of records at the end. */
 export async function exportTopic(
   config: PlatformConfig,
   log: Log,
@@ -123,7 +123,7 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
   }
 }
 
-/** A record that cannot be read is a row with its place alone. */
+/** A record that cannot be read is a row with its origin alone. */
 function ignorePoison(error: unknown): undefined {
   if (!(error instanceof DecodeError)) throw error
   return undefined

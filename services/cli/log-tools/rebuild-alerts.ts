@@ -1,9 +1,9 @@
 /**
- * Has `alert-triggers` restore its state anew from the log.
+ * Makes `alert-triggers` restore its state from the log.
  *
  * The state - best prices of every item, rules that wait - lives in the role alone, which restores a partition whenever
- * it gets one. So its members are taken out of their group, as the group itself does with one that is not heard of: each
- * joins again, and restores. Invariant: what fires meanwhile fires once, since a trigger names the version of its rule.
+ * it gets one. So its members are removed from their group, as the group itself does after a session timeout: each joins
+ * again, and restores. Invariant: an alert that fires meanwhile fires once, since a trigger names the version of its rule.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'

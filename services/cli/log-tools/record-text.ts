@@ -4,7 +4,7 @@
  * The same lines as shown-record.ts makes. Invariant: members and their order are those of ShownRecord; raw lines hold the
  * value's bytes as base64 under `raw` and no event.
  *
- * Values go from Avro to JSON as bytes (infra/kafka/avro-json.ts): 3.5 µs of CPU a line, all told. Rejected: decoding and
+ * Values go from Avro to JSON as bytes (infra/kafka/avro-json.ts): 3.5 µs of CPU a line in total. Rejected: decoding and
  * JSON.stringify, 5.2 to 5.6; text from the Avro bytes piece by piece as strings, 6.2, since fifty pieces make a rope that
  * has to be flattened and encoded.
  */
@@ -71,7 +71,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     const to = new JsonText(capacity)
     for (const record of records) {
       if (isRaw) raw(to, record)
-      // A writer met for the first time, bytes within an event, poison: the slow way knows them all.
+      // A new writer schema, bytes within an event, poison: decoding handles them all.
       else if (!plain(to, record)) to.text(`${JSON.stringify(await showRecord(codec, name, record))}\n`)
     }
     const lines = to.take()

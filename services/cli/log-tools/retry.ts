@@ -3,8 +3,8 @@
  *
  * Writes the topic `retries` and nothing else; the groups named as its readers take the records by their own sinks
  * (streams/runner/retry-sink.ts), so each view keeps its single writer. Only views that merge by log offset can take a
- * record late. The others are told apart here: `book` takes a name at its provider's next refresh once the catalog knows
- * it, and what `live-view` has missed comes by `rebuild`. Asking twice does no harm.
+ * record late. The others are refused here: `book` takes a name at its provider's next refresh once the catalog knows it,
+ * and `rebuild` restores what `live-view` has missed. Asking twice is harmless.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'

@@ -1,8 +1,8 @@
 /**
  * A record of the log as a person or a filter sees it.
  *
- * Pure but for schemas that are met for the first time. Invariant: bytes that are no event of ours are shown as what they
- * are (`event` null, `value` their base64), never dropped and never an exception.
+ * Pure but for schemas that are read for the first time. Bytes that are no event of ours are shown as they are (`event`
+ * null, `value` their base64), never dropped and never an exception.
  */
 import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'

@@ -1,7 +1,7 @@
 /**
- * `marketlog tail`: records of a topic as they come, or from a place on.
+ * `marketlog tail`: records of a topic as they come, or from a position on.
  *
- * Reads the brokers only, without a group, so it moves nobody's position. Order holds within a partition. With
+ * Reads the brokers only, without a group, so it commits no offset. Order holds within a partition. With
  * `--from -N` the last N records of the topic come first, in the order in which the log took them. Filters are
  * JSONata on {topic, partition, offset, key, event, value, timestamp}.
  */
@@ -39,7 +39,7 @@ export interface TailOptions {
   signal: AbortSignal
 }
 
-/** Tells whether a record is wanted. */
+/** Whether a record is wanted. */
 export type Wanted = (record: ShownRecord) => Promise<boolean>
 
 const POLL_MS = 100

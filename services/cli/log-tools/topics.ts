@@ -15,7 +15,7 @@ import { openLagReader } from '../wait-for-views.ts'
 import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from './log-access.ts'
 import { bytesText, type Output, write, writeJson } from './output.ts'
 
-/** A topic as the catalogue and the brokers tell of it. */
+/** A topic by the catalogue and the brokers. */
 export interface TopicFacts {
   topic: string
   key: string

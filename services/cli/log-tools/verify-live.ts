@@ -2,8 +2,8 @@
  * Compares the live tables in Redis with the book's own changelog.
  *
  * The cut: heads are read before and after the rows; the rows therefore show a moment between the two. A row that no change
- * from the first head on touches must be the changelog's; one that is touched must be as it was before (the change
- * tells) or as one of the changes up to the second head left it. Listings must hold exactly the items with a row.
+ * from the first head on touches must be the changelog's; one that is touched must be as it was before (by the
+ * change) or as one of the changes up to the second head left it. Listings must hold exactly the items with a row.
  */
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
@@ -99,7 +99,7 @@ async function compareAll(
 
 const mark = (isListed: boolean): string | undefined => (isListed ? 'listed' : undefined)
 
-/** Whether a row is as its next change found it, as far as a change tells. */
+/** Whether a row is as its next change found it, as far as the change carries that. */
 function isAsBefore({ previous_micro_usd, previous_quantity }: BookChanged, found: string | undefined): boolean {
   if (found === undefined) return previous_micro_usd === null
   const [, , micro, quantity] = found.split(' ')

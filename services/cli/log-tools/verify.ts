@@ -2,7 +2,7 @@
  * `marketlog verify VIEW`: derives a view from the log by a fold of its own and compares it with what is stored.
  *
  * Reads only, while the role goes on. The cut is the view's own: the head's offset in Redis, the group's committed offset and
- * the offsets that rows carry in ClickHouse; alerts are looked at until they rest. Prints each difference and a summary as
+ * the offsets that rows carry in ClickHouse; alerts are read until they settle. Prints each difference and a summary as
  * JSON lines; exit code 1 on any. Shares the row codecs with the roles and no code that folds.
  */
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
@@ -36,7 +36,7 @@ export async function verify(config: PlatformConfig, log: Log, name: ViewName, o
   await write(output, `${JSON.stringify({ view: name, ...summary })}\n`)
   if (summary.differences > 0) {
     const differ = `${summary.differences.toLocaleString('en')} rows of ${name} differ from the log`
-    throw new CommandFailure(`${differ}; \`marketlog rebuild ${name}\` makes it anew`, exitCodes.failed)
+    throw new CommandFailure(`${differ}; \`marketlog rebuild ${name}\` rebuilds it`, exitCodes.failed)
   }
 }
 
