@@ -92,7 +92,7 @@ export function openGuard(parts: GuardParts): Guard {
         const limits = requestLimits(parts.tiers[credential.tier], credential)
         const taken = parts.meter.take(credential.keyId, limits, { countsInMonth: !takesSessions })
         const metered = await taken.catch(cause => uncounted(request, cause))
-        tellLimits(response, credential, limits, metered)
+        enforceLimits(response, credential, limits, metered)
         next()
       }
     }
@@ -107,7 +107,7 @@ export function openGuard(parts: GuardParts): Guard {
         const credential = admit(parts, response, answer)
         const limits = requestLimits(parts.tiers[credential.tier], credential)
         const taken = parts.meter.take(credential.keyId, limits, { countsInMonth: false })
-        tellLimits(response, credential, limits, await taken.catch(cause => uncounted(request, cause)))
+        enforceLimits(response, credential, limits, await taken.catch(cause => uncounted(request, cause)))
       } else await chargeAddress(parts, request)
       next()
     },
@@ -152,7 +152,7 @@ async function chargeAddress({ addresses }: GuardParts, request: Request): Promi
 }
 
 /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
-function tellLimits(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void {
+function enforceLimits(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void {
   localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
   if (metered.refusedBy === undefined) return
   const headers = ['Retry-After', String(metered.retryAfterSeconds)]

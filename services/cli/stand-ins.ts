@@ -44,8 +44,8 @@ export async function startStandIns(
     if (identity) await endProcess(identity, 'SIGTERM', GRACE_MS)
   }
   const limit = AbortSignal.timeout(START_LIMIT_MS)
-  const told = await Promise.race([once(child, 'message', { signal: limit }), once(child, 'exit')]).catch(() => [])
-  const addresses: unknown = told[0]
+  const message = await Promise.race([once(child, 'message', { signal: limit }), once(child, 'exit')]).catch(() => [])
+  const addresses: unknown = message[0]
   if (typeof addresses !== 'object' || addresses === null) {
     await stop()
     return undefined

@@ -65,7 +65,7 @@ const POLL_MS = 200
 /** A call to the API counts against its key's limits. */
 const ASK_EVERY_MS = 2_000
 const VIEWS_OF_THE_PAST = ['candles', 'history', 'sales']
-const PATIENCE_MS = 20_000
+const VIEWS_LIMIT_MS = 20_000
 const STUCK_AFTER_MS = 5 * 60_000
 
 type Undo = () => void | Promise<void>
@@ -257,9 +257,9 @@ async function untilLive(config: PlatformConfig, key: string, log: Log, options:
     const asks = (await countLiveAsks(origin, key)) ?? 0
     return { isDone: asks > 0, seen: 'the API lists no ask' }
   })
-  const patience = AbortSignal.timeout(PATIENCE_MS)
-  await waitForViews(config, log, { signal: AbortSignal.any([options.signal, patience]), onProgress }).catch(error => {
-    if (options.signal.aborted || !patience.aborted) throw error
+  const limit = AbortSignal.timeout(VIEWS_LIMIT_MS)
+  await waitForViews(config, log, { signal: AbortSignal.any([options.signal, limit]), onProgress }).catch(error => {
+    if (options.signal.aborted || !limit.aborted) throw error
     options.report({ kind: 'note', text: 'candles, history and sales are still catching up (`npx marketlog lag`)' })
   })
 }

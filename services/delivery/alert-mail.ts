@@ -10,7 +10,7 @@ import type { AlertTriggeredBody } from '#schemas/api/webhooks.ts'
 import { happening, inHtml, itemText, quotes } from './event-body.ts'
 
 /** Where a mail goes and what it links to. */
-export interface MailPlace {
+export interface MailTarget {
   to: string
   /** Host of the Message-ID. */
   host: string
@@ -21,16 +21,16 @@ const CLOSING = 'The alert has been switched off. Switch it on again to hear of 
 const CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 /** Writes the mail of an event. */
-export function alertMail(event: AlertTriggeredBody, place: MailPlace): Mail {
+export function alertMail(event: AlertTriggeredBody, target: MailTarget): Mail {
   const item = itemText(event.data).replaceAll(CONTROLS, ' ')
   return {
-    to: place.to,
+    to: target.to,
     subject: `Price alert: ${item}`,
-    text: textOf(event, item, place.unsubscribeUrl),
-    html: htmlOf(event, item, place.unsubscribeUrl),
-    messageId: `<alert-${event.id}@${place.host}>`,
+    text: textOf(event, item, target.unsubscribeUrl),
+    html: htmlOf(event, item, target.unsubscribeUrl),
+    messageId: `<alert-${event.id}@${target.host}>`,
     headers: {
-      'List-Unsubscribe': `<${place.unsubscribeUrl}>`,
+      'List-Unsubscribe': `<${target.unsubscribeUrl}>`,
       'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
       'Auto-Submitted': 'auto-generated',
     },

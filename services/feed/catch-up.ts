@@ -200,7 +200,7 @@ async function form(context: Context): Promise<Reading | undefined> {
     if (!covers(to, at)) {
       if (performance.now() - leader.waitsSince < COVER_LIMIT_MS) continue
       waiting.delete(leader)
-      leader.done.reject(new Error('the live stream does not reach the place to resume from'))
+      leader.done.reject(new Error('the live stream does not reach the position to resume from'))
       continue
     }
     const far = distance(at, to)

@@ -33,7 +33,7 @@ export type Layout = 'ledger' | 'snapshot'
 /** The index of each column. */
 export interface Header {
   layout: Layout
-  places: ReadonlyMap<Column, number>
+  indexes: ReadonlyMap<Column, number>
   /** Cells that every row must have. */
   width: number
 }
@@ -62,7 +62,7 @@ export function readHeader(cells: readonly string[]): Header | string {
   const missing = NEEDED[layout].filter(name => !names.includes(name))
   if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
   if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'
-  return { layout, places: new Map(names.map((name, i) => [name as Column, i])), width: names.length }
+  return { layout, indexes: new Map(names.map((name, i) => [name as Column, i])), width: names.length }
 }
 
 /** What a spreadsheet computes, also behind spaces, apostrophes of an earlier export or in full width. */

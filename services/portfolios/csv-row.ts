@@ -86,8 +86,8 @@ export const isBlank = (cells: readonly string[]): boolean => cells.every(cell =
 
 /** A cell without the spaces around it; empty where the file lacks the column. */
 function cellOf({ cells, header }: Row, column: Column): string {
-  const place = header.places.get(column)
-  return place === undefined ? '' : (cells[place] ?? '').trim()
+  const index = header.indexes.get(column)
+  return index === undefined ? '' : (cells[index] ?? '').trim()
 }
 
 function readItem(row: Row, scope: CsvScope): number {
@@ -155,8 +155,8 @@ function readPercentage(text: string): number | null {
 
 /** Free text keeps its spaces. */
 function readText({ cells, header }: Row, column: 'marketplace' | 'note', longest: number): string | null {
-  const place = header.places.get(column)
-  const text = place === undefined ? '' : unguardedCell(cells[place] ?? '')
+  const index = header.indexes.get(column)
+  const text = index === undefined ? '' : unguardedCell(cells[index] ?? '')
   if (text === '') return null
   if ([...text].length > longest) throw new RowFault(`${column} has more than ${longest} characters`)
   return text

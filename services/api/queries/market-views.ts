@@ -68,7 +68,7 @@ export async function openMarketViews(
   let isPolling = false
   let wantedUntil = Number.NEGATIVE_INFINITY
   let reading: Promise<void> | undefined
-  const tell = (error: unknown): void => {
+  const report = (error: unknown): void => {
     if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
   }
   /** Concurrent reads are coalesced, and a failure is one line in the log. */
@@ -78,7 +78,7 @@ export async function openMarketViews(
       else if (head.version !== arbitrage?.head.version) arbitrage = await readArbitrage(redis, prefix, head)
     }
     reading ??= read(newest)
-      .catch(tell)
+      .catch(report)
       .finally(() => {
         reading = undefined
       })
@@ -96,7 +96,7 @@ export async function openMarketViews(
   async function poll(): Promise<void> {
     if (isPolling || redis.status !== 'ready') return
     isPolling = true
-    await refresh().catch(tell)
+    await refresh().catch(report)
     isPolling = false
   }
   await poll()
@@ -133,18 +133,18 @@ async function readSummary(redis: Redis, prefix: string, head: SummaryHead): Pro
   const offsets = await readChunks(redis, 1, () => summaryOffsetsKey(head.version, prefix))
   const text = await inflate(deflated, { finishFlush: constants.Z_SYNC_FLUSH })
   if (text.length !== head.body.bytes) throw new Error('the market summary is not as long as its head says')
-  const places = new Map<number, [start: number, end: number]>()
+  const rangesOfItems = new Map<number, [start: number, end: number]>()
   for (let at = 0, start = 0; at < offsets.length; at += 8) {
     const end = offsets.readUInt32LE(at + 4)
-    places.set(offsets.readUInt32LE(at), [start, end])
+    rangesOfItems.set(offsets.readUInt32LE(at), [start, end])
     // The comma between two rows is part of neither.
     start = end + 1
   }
   return {
     ...{ head, text, deflated },
     rowOf(itemId) {
-      const place = places.get(itemId)
-      return place && text.toString('utf8', place[0], place[1])
+      const range = rangesOfItems.get(itemId)
+      return range && text.toString('utf8', range[0], range[1])
     },
   }
 }

@@ -57,17 +57,17 @@ function search(index: NameIndex, name: string): string | undefined {
   for (const trigram of wanted) {
     const end = starts[trigram + 1] as number
     for (let at = starts[trigram] as number; at < end; at++) {
-      const place = holders[at] as number
-      common[place] = (common[place] as number) + 1
+      const nameIndex = holders[at] as number
+      common[nameIndex] = (common[nameIndex] as number) + 1
     }
   }
   let best: number | undefined
   let likeness = NEAR
-  for (let place = 0; place < names.length; place++) {
-    const dice = (2 * (common[place] as number)) / (wanted.length + (sizes[place] as number))
+  for (let nameIndex = 0; nameIndex < names.length; nameIndex++) {
+    const dice = (2 * (common[nameIndex] as number)) / (wanted.length + (sizes[nameIndex] as number))
     if (dice <= likeness) continue
     likeness = dice
-    best = place
+    best = nameIndex
   }
   common.fill(0)
   return best === undefined ? undefined : names[best]
@@ -78,9 +78,9 @@ function buildIndex(names: readonly string[]): NameIndex {
   const trigramsOf = openTrigrams()
   const starts = new Uint32Array(TRIGRAMS + 1)
   const sizes = new Uint16Array(names.length)
-  names.forEach((name, place) => {
+  names.forEach((name, nameIndex) => {
     const own = trigramsOf(name)
-    sizes[place] = own.length
+    sizes[nameIndex] = own.length
     for (const trigram of own) starts[trigram + 1] = (starts[trigram + 1] as number) + 1
   })
   for (let trigram = 0; trigram < TRIGRAMS; trigram++) {
@@ -88,10 +88,10 @@ function buildIndex(names: readonly string[]): NameIndex {
   }
   const next = starts.slice()
   const holders = new Uint32Array(starts[TRIGRAMS] as number)
-  names.forEach((name, place) => {
+  names.forEach((name, nameIndex) => {
     for (const trigram of trigramsOf(name)) {
       const at = next[trigram] as number
-      holders[at] = place
+      holders[at] = nameIndex
       next[trigram] = at + 1
     }
   })

@@ -120,15 +120,15 @@ function addTransactionRoutes(router: Router, guard: Guard, parts: ApiParts): vo
     const { id } = parseParams(portfolioParams, request)
     const input = parseBody(body, request)
     await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const { item_id: _, market_hash_name: __, phase: ___, ...told } = input
+    const { item_id: _, market_hash_name: __, phase: ___, ...given } = input
     const record = await kept(
       addTransaction(
         store,
         writeScope(parts, response, id, idempotencyKeyOf(request, 'addTransaction', id, JSON.stringify(input))),
         {
-          ...{ ...told, item_id: itemOfBody(parts, input).item_id },
-          ...{ fee_amount: told.fee_amount ?? null, fee_percentage: told.fee_percentage ?? null },
-          ...{ marketplace: told.marketplace ?? null, note: told.note ?? null },
+          ...{ ...given, item_id: itemOfBody(parts, input).item_id },
+          ...{ fee_amount: given.fee_amount ?? null, fee_percentage: given.fee_percentage ?? null },
+          ...{ marketplace: given.marketplace ?? null, note: given.note ?? null },
         },
       ),
     )
@@ -136,8 +136,8 @@ function addTransactionRoutes(router: Router, guard: Guard, parts: ApiParts): vo
   })
   router.patch('/portfolio/:id/transactions/:tx_id', open, readBody, async (request, response) => {
     const { id, tx_id } = parseParams(transactionParams, request)
-    const told = Object.entries(parseBody(patch, request)).filter(([, value]) => value !== undefined)
-    const changed = Object.fromEntries(told) as TransactionPatch
+    const given = Object.entries(parseBody(patch, request)).filter(([, value]) => value !== undefined)
+    const changed = Object.fromEntries(given) as TransactionPatch
     const record = await kept(changeTransaction(store, writeScope(parts, response, id), tx_id, changed))
     send(response, 200, JSON.stringify(shown(record)))
   })

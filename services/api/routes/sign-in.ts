@@ -73,12 +73,12 @@ function addAddressRoutes(router: Router, { account, management, withoutKey }: G
   const { database, now } = parts
 
   router.get('/account', account(...EVERYBODY), async (_request, response) => {
-    const { createdAt, isEmailVerified, platformId, ...told } = await readAccount(
+    const { createdAt, isEmailVerified, platformId, ...record } = await readAccount(
       database,
       credentialOf(response).accountId,
     )
     const created_at = formatInstant(createdAt)
-    answer(response, { ...told, created_at, email_verified: isEmailVerified, platform_id: platformId })
+    answer(response, { ...record, created_at, email_verified: isEmailVerified, platform_id: platformId })
   })
   router.post('/account/email', management(...EVERYBODY), readBody, async (request, response) => {
     const { email } = parseBody(emailBody, request)

@@ -19,7 +19,7 @@ import { type TopicDefinition, topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { outputDestination } from './destinations.ts'
-import { type LogAccess, offsetsIn, openLogAccess, placeOf, rangesOf, topicOf } from './log-access.ts'
+import { type LogAccess, offsetsIn, openLogAccess, parsePosition, rangesOf, topicOf } from './log-access.ts'
 import type { Output } from './output.ts'
 
 /** What is exported and where to. */
@@ -54,7 +54,9 @@ export async function exportTopic(
   }
   const key = topicOf(topicText)
   const nowMs = Date.now()
-  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text, nowMs)))
+  const [from, to] = [options.from, options.to].map(text =>
+    text === undefined ? undefined : parsePosition(text, nowMs),
+  )
   const access = await openLogAccess(config, log, [key])
   const progress = openProgress(process.stderr)
   let target: Target | undefined
@@ -114,8 +116,8 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
     async take(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
         const decoded = value === null ? undefined : await decodeLearning(kafka.codec, value).catch(ignorePoison)
-        const place = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
-        await file.append([...place, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
+        const origin = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
+        await file.append([...origin, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
       }
     },
     finish: () => file.finish(),

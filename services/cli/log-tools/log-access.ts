@@ -22,7 +22,7 @@ export interface LogAccess {
 }
 
 /** A position in a topic: an offset of each partition, a time, or so many records before the end of each partition. */
-export type Place = { offset: number } | { time: number } | { last: number }
+export type TopicPosition = { offset: number } | { time: number } | { last: number }
 
 /** Where a topic is read: its name with the namespace, and a range for each partition. */
 export interface TopicRanges {
@@ -73,7 +73,7 @@ export function topicOf(text: string): TopicKey {
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** Reads `1200`, `-100`, `2h` (ago) or a time such as `2026-11-21T14:00:00Z`. */
-export function placeOf(text: string, nowMs: number): Place {
+export function parsePosition(text: string, nowMs: number): TopicPosition {
   if (/^\d+$/.test(text)) return { offset: Number(text) }
   if (/^-\d+$/.test(text)) return { last: -Number(text) }
   const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
@@ -94,17 +94,17 @@ export function placeOf(text: string, nowMs: number): Place {
 export async function rangesOf(
   { kafka, reader }: LogAccess,
   key: TopicKey,
-  from: Place | undefined,
-  to?: Place,
+  from: TopicPosition | undefined,
+  to?: TopicPosition,
 ): Promise<TopicRanges> {
   const topic = kafka.topicName(key)
   const ranges = new Map<number, OffsetRange>()
   for (let partition = 0; partition < topics[key].partitions; partition++) {
     const [start, end] = [await reader.start(topic, partition), await reader.stableEnd(topic, partition)]
-    const offsetOf = async (place: Place | undefined, otherwise: number): Promise<number> => {
-      if (place === undefined) return otherwise
-      if ('offset' in place) return place.offset
-      return 'last' in place ? end - place.last : reader.atTime(topic, partition, place.time)
+    const offsetOf = async (position: TopicPosition | undefined, otherwise: number): Promise<number> => {
+      if (position === undefined) return otherwise
+      if ('offset' in position) return position.offset
+      return 'last' in position ? end - position.last : reader.atTime(topic, partition, position.time)
     }
     const within = (offset: number): number => Math.min(end, Math.max(start, offset))
     ranges.set(partition, { from: within(await offsetOf(from, start)), to: within(await offsetOf(to, end)) })

@@ -28,7 +28,7 @@ const [TIMESTAMP, END] = [piece(',"timestamp":'), piece('}\n')]
 export function openRecordText(codec: Codec, { name, events }: TopicDefinition, isRaw: boolean): RecordText {
   const start = piece(`{"topic":${JSON.stringify(name)},"partition":`)
   const eventPieces = new Map(events.map(event => [event.name, piece(`,"event":"${event.name}","value":`)]))
-  const place = (to: JsonText, { partition, offset, key }: ScannedRecord): void => {
+  const addOrigin = (to: JsonText, { partition, offset, key }: ScannedRecord): void => {
     to.ascii(start)
     to.integer(partition)
     to.ascii(OFFSET)
@@ -38,7 +38,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     else to.quoted(key, 0, key.length)
   }
   const raw = (to: JsonText, record: ScannedRecord): void => {
-    place(to, record)
+    addOrigin(to, record)
     to.ascii(TIMESTAMP)
     to.integer(record.timestamp)
     to.ascii(RAW)
@@ -53,7 +53,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     if (value === null || !event) return false
     const before = to.length
     try {
-      place(to, record)
+      addOrigin(to, record)
       to.ascii(event)
       known.write(value, to)
     } catch (error) {

@@ -13,7 +13,7 @@ import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { type Destination, outputDestination, topicDestination, urlDestination } from './destinations.ts'
 import type { LogAccess } from './log-access.ts'
-import { offsetsIn, openLogAccess, placeOf, rangesOf, type TopicRanges, topicOf } from './log-access.ts'
+import { offsetsIn, openLogAccess, parsePosition, rangesOf, type TopicRanges, topicOf } from './log-access.ts'
 import type { Output } from './output.ts'
 
 /** What is replayed, how and to which destination. */
@@ -38,7 +38,9 @@ export async function replay(
 ): Promise<void> {
   const key = topicOf(topicText)
   const nowMs = Date.now()
-  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text, nowMs)))
+  const [from, to] = [options.from, options.to].map(text =>
+    text === undefined ? undefined : parsePosition(text, nowMs),
+  )
   const access = await openLogAccess(config, log, [key])
   const progress = openProgress(process.stderr)
   try {

@@ -24,8 +24,8 @@ export interface ShownRecord {
 /** Decodes a record for showing. */
 export async function showRecord(codec: Codec, topic: string, record: ScannedRecord): Promise<ShownRecord> {
   const { partition, offset, timestamp } = record
-  const place = { topic, partition, offset, key: record.key?.toString() ?? null }
-  return { ...place, ...(await showBytes(codec, record.value)), timestamp }
+  const origin = { topic, partition, offset, key: record.key?.toString() ?? null }
+  return { ...origin, ...(await showBytes(codec, record.value)), timestamp }
 }
 
 /** The event and value of some bytes. */

@@ -177,10 +177,10 @@ async function readEvents(database: Database): Promise<Map<string, { trigger: st
   return events
 }
 
-const textOfTrigger = (told: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
+const textOfTrigger = (trigger: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
   [
-    ...[told.triggered_value, told.triggered_currency, told.best_ask_micro_usd, told.best_bid_micro_usd],
-    ...[told.ask_provider, told.bid_provider],
+    ...[trigger.triggered_value, trigger.triggered_currency, trigger.best_ask_micro_usd, trigger.best_bid_micro_usd],
+    ...[trigger.ask_provider, trigger.bid_provider],
   ].join(' ')
 
 /** Passes all records of a topic in the order of each partition; null for a tombstone, poison left out. */

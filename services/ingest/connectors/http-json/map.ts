@@ -38,7 +38,7 @@ export function compileMapping(options: HttpJsonOptions, provider: string): Page
   const mapping = compile('mapping', options.mapping, provider)
   const currency = options.currency ? compile('currency', options.currency, provider) : undefined
   const pagingText = paging && ('next' in paging ? paging.next : 'more' in paging ? paging.more : undefined)
-  const turn = pagingText ? compile('paging', pagingText, provider) : undefined
+  const pagingExpression = pagingText ? compile('paging', pagingText, provider) : undefined
   return async page => {
     const all = asArray(await evaluate('rows', rows, page, page))
     const entries: RawEntry[] = []
@@ -51,7 +51,7 @@ export function compileMapping(options: HttpJsonOptions, provider: string): Page
       entries,
       rows: all.length,
       currency: currency && textOf(await evaluate('currency', currency, page, page)),
-      paging: turn && (await evaluate('paging', turn, page, page)),
+      paging: pagingExpression && (await evaluate('paging', pagingExpression, page, page)),
     }
   }
 }
