@@ -1,7 +1,7 @@
 /**
- * What an account may be told of itself.
+ * What an account may see of itself.
  *
- * Reads accounts and platform_links. Must not tell of any other account.
+ * Reads accounts and platform_links. Must not return anything of another account.
  */
 import type { Database } from '#infra/postgres/pool.ts'
 

@@ -1,11 +1,11 @@
 /**
  * Whether an account wants its alerts by e-mail.
  *
- * Writes accounts.alert_emails_off_at. Invariant: asking for what already is changes nothing.
+ * Writes accounts.alert_emails_off_at. A repeat changes nothing.
  */
 import type { Query } from '#infra/postgres/pool.ts'
 
-/** Switches alerts by e-mail on or off; tells whether there is such an account. */
+/** Switches alerts by e-mail on or off; false when there is no such account. */
 export async function setAlertEmails(
   query: Query,
   accountId: string,

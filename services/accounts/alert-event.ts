@@ -1,8 +1,8 @@
 /**
- * What an alert tells when it fires.
+ * The reason text of an alert that fires.
  *
- * Pure. Invariant: the event holds what its owner asked for and what was met, so it reads the same after the alert
- * has been changed or deleted.
+ * The event holds what its owner asked for and what was met, so it reads the same after the alert has been changed or
+ * deleted.
  */
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import type { StoredAlert } from './alert-rows.ts'

@@ -1,5 +1,5 @@
 /**
- * An account's alerts and what they told, page by page.
+ * An account's alerts and their events, page by page.
  *
  * Reads alerts, alert_events and the tables of deliveries; writes nothing. Invariant: newest first, by ids that
  * ascend with time, so a page is one walk along an index; nothing of another account is read.
@@ -14,7 +14,7 @@ export interface ListPage {
   offset: number
 }
 
-/** What an alert told when it fired; times in milliseconds since the epoch. */
+/** The event of an alert that fired; times in milliseconds since the epoch. */
 export interface StoredAlertEvent {
   id: string
   alertId: string
@@ -29,7 +29,7 @@ export interface StoredAlertEvent {
   deliveries: StoredDelivery[]
 }
 
-/** How an event's delivery by one channel stands. */
+/** The state of an event's delivery by one channel. */
 export interface StoredDelivery {
   channel: 'email' | 'webhook'
   status: string
@@ -85,7 +85,7 @@ interface EventRow {
   created_at: Date
 }
 
-/** A page of what an account's alerts told, with how it was delivered. */
+/** A page of an account's alert events, with their deliveries. */
 export async function listAlertEvents(
   database: Database,
   accountId: string,

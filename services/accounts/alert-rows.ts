@@ -1,11 +1,11 @@
 /**
  * Alerts as they are stored, and what is made of a row.
  *
- * Pure. Invariant: a threshold keeps the places that its owner wrote, so it is a text here and never a float.
+ * Invariant: a threshold keeps the decimals that its owner wrote, so it is a text here and never a float.
  */
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
-import type { RuleNews } from './outbox.ts'
+import type { OutboxEntry } from './outbox.ts'
 
 /** A stored alert; times in milliseconds since the epoch. */
 export interface StoredAlert {
@@ -63,8 +63,8 @@ export const alertOfRow = (row: AlertRow): StoredAlert => ({
   updatedAt: row.updated_at.getTime(),
 })
 
-/** What the log is told of an alert as it stands. */
-export function newsOf(alert: StoredAlert): RuleNews {
+/** What is published of an alert's current state. */
+export function outboxEntryOf(alert: StoredAlert): OutboxEntry {
   const changed: AlertRuleChanged = {
     alert_id: alert.id,
     account_id: alert.accountId,

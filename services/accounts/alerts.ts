@@ -1,7 +1,7 @@
 /**
  * Alerts: created, changed and deleted by their account.
  *
- * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, and gone; firing
+ * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, any -> deleted; firing
  * (trigger-applier.ts) leads from enabled to disabled. Invariant: the account's row is locked first, so it never has
  * more enabled alerts than its tier allows; an alert is enabled only while the account has a channel; every
  * change raises the version; another account's alert is not found.
@@ -9,8 +9,8 @@
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, newsOf, type StoredAlert } from './alert-rows.ts'
-import { tellLog } from './outbox.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, outboxEntryOf, type StoredAlert } from './alert-rows.ts'
+import { appendToOutbox } from './outbox.ts'
 import { Refusal } from './refusal.ts'
 
 /** An alert to be created. */
@@ -75,7 +75,7 @@ export function createAlerts(
       ...[alerts.map(one => one.thresholdCurrency), alerts.map(one => one.isEnabled)],
     ])
     const created = rows.map(alertOfRow).sort((one, other) => (one.id < other.id ? -1 : 1))
-    await tellLog(query, created.map(newsOf))
+    await appendToOutbox(query, created.map(outboxEntryOf))
     return created
   })
 }
@@ -99,17 +99,17 @@ export function changeAlert(
     const values = [alertId, changes.thresholdValue ?? before.thresholdValue, currency, isEnabled, new Date(now)]
     const [row] = await query<AlertRow>(UPDATE, values)
     const changed = alertOfRow(row as AlertRow)
-    await tellLog(query, [newsOf(changed)])
+    await appendToOutbox(query, [outboxEntryOf(changed)])
     return changed
   })
 }
 
-/** Deletes an alert for good; what it told stays. */
+/** Deletes an alert for good; its events stay. */
 export function deleteAlert(database: Database, accountId: string, alertId: string): Promise<void> {
   return database.transaction(async query => {
     const { itemId } = await lockAlert(query, accountId, alertId)
     await query('DELETE FROM alerts WHERE id = $1', [alertId])
-    await tellLog(query, [{ alertId, itemId, changed: null }])
+    await appendToOutbox(query, [{ alertId, itemId, changed: null }])
   })
 }
 
@@ -120,7 +120,7 @@ interface AccountRow {
   has_webhook: boolean
 }
 
-/** Locks the account against other changes of its alerts, and tells what can reach it. */
+/** Locks the account against other changes of its alerts, and returns its channels. */
 async function lockAccount(query: Query, accountId: string): Promise<AccountRow> {
   const [account] = await query<AccountRow>(
     `SELECT email IS NOT NULL AS has_email, email_verified_at IS NOT NULL AS is_verified,

@@ -2,8 +2,8 @@
  * Child keys of an account's root key: created, changed, revoked, reissued.
  *
  * Reads and writes api_keys under the lock of the account's row (keys.ts). States: active -> revoked | expired.
- * Invariant: a root has no more active children than its tier allows; whatever is not an active child of the
- * asking account is not found, so ids tell nothing. Overrides are bounded by the API's schema, and the enforced
+ * Invariant: a root has no more active children than its tier allows; a key that is not an active child of the
+ * asking account is not found, so ids reveal nothing. Overrides are bounded by the API's schema, and the enforced
  * limit is the lower of override and tier.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -21,7 +21,7 @@ import {
 } from './keys.ts'
 import { Refusal } from './refusal.ts'
 
-/** What a child key may be given; null takes a limit back. */
+/** What a child key may be given; null removes a limit. */
 export interface ChildKeyChanges {
   name?: string
   quotaPerMonthOverride?: number | null

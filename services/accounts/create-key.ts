@@ -1,8 +1,8 @@
 /**
- * Creates accounts with their root keys, for whoever runs the platform.
+ * Creates accounts with their root keys, for the operator of the platform.
  *
  * Writes the tables accounts and api_keys in one transaction. Invariant: the plaintext exists only in the returned
- * value; the table holds its SHA-256. The address counts as verified: whoever runs the platform vouches for it.
+ * value; the table holds its SHA-256. The address counts as verified: the operator vouches for it.
  */
 import type { Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'

@@ -26,13 +26,13 @@ const PER_ACCOUNT_AND_HOUR = 5
 const PER_ADDRESS_AND_DAY = 5
 const PREFIX = 'verify_'
 
-/** Sends a link to an address within the transaction of `query`; throws the 429 of who asks too often. */
+/** Sends a link to an address within the transaction of `query`; throws a 429 when the account asks too often. */
 export async function sendVerification(
   query: Query,
   scope: MailScope,
   { accountId, email, now }: { accountId: string; email: string; now: number },
 ): Promise<void> {
-  // Two requests of one account take turns, so that both are counted.
+  // Two requests of one account run one after the other, so that both are counted.
   await query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
   await query('DELETE FROM email_links WHERE expires_at < $1', [new Date(now - KEPT_MS)])
   const [sent] = await query<{ by_account: number; by_address: number }>(
@@ -64,7 +64,7 @@ function mailOf(to: string, link: string) {
   }
 }
 
-/** Uses a link: its address becomes the account's verified one; refuses a link that is not good any more. */
+/** Uses a link: its address becomes the account's verified one; refuses a link that is used or expired. */
 export async function useLink(query: Query, token: string, now: number): Promise<{ email: string }> {
   const [link] = await query<{ account_id: string; email: string }>(
     `UPDATE email_links SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL AND expires_at > $2
@@ -75,7 +75,7 @@ export async function useLink(query: Query, token: string, now: number): Promise
   await query('UPDATE accounts SET email = $2, email_verified_at = $3 WHERE id = $1', [
     ...[link.account_id, link.email, new Date(now)],
   ])
-  // What was sent to other addresses meanwhile must not replace it later.
+  // Links that were sent to other addresses meanwhile must not replace it later.
   await query('UPDATE email_links SET used_at = $2 WHERE account_id = $1 AND used_at IS NULL', [
     ...[link.account_id, new Date(now)],
   ])

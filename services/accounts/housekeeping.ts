@@ -1,9 +1,8 @@
 /**
  * Deletes alert events once they are older than they are kept.
  *
- * Deletes from alert_events. Runs once an hour in every process of the role, which does no harm: a deletion by age
- * may be repeated and cut off anywhere. Invariant: nothing younger is deleted, and no statement holds many
- * rows at once.
+ * Deletes from alert_events. Runs once an hour in every process of the role, which is harmless: a deletion by age may be
+ * repeated and cut off anywhere. No statement locks many rows at once.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -17,7 +16,7 @@ const ROWS = 5_000
 const DELETE = `WITH old AS (SELECT id FROM alert_events WHERE created_at < $1 ORDER BY created_at LIMIT $2)
   DELETE FROM alert_events e USING old WHERE e.id = old.id RETURNING e.id`
 
-/** Deletes what is older than it is kept at the moment `now`; resolves with how many events went. */
+/** Deletes the events that are too old at `now`; resolves with their number. */
 export async function deleteOldAlertEvents(database: Database, now: number): Promise<number> {
   const before = new Date(now - KEPT_DAYS * DAY_MS)
   for (let total = 0; ; ) {
@@ -27,7 +26,7 @@ export async function deleteOldAlertEvents(database: Database, now: number): Pro
   }
 }
 
-/** Keeps house until stopped; a failure is logged and met again an hour later. */
+/** Deletes old events until stopped; a failure is logged and retried an hour later. */
 export function startHousekeeping(database: Database, log: Log, now: () => number): { stop(): Promise<void> } {
   const ending = new AbortController()
   const { signal } = ending

@@ -1,5 +1,5 @@
 /**
- * Root keys: what is stored of them, and the one transition of theirs, reissue.
+ * Root keys: what is stored of them, and their one transition, reissue.
  *
  * Reads and writes api_keys. States: active -> revoked | expired. Invariant: an account has one active root key;
  * the account's row is locked first, so of two changes of its keys one sees the other. The text of a key exists
@@ -62,7 +62,7 @@ export const keyOfRow = (row: KeyRow): StoredKey => ({
   ratePerMinuteOverride: row.rate,
 })
 
-/** There is no such active key of this account, which is all that a stranger is told. */
+/** There is no such active key of this account; a key of another account is not revealed. */
 export const keyNotFound = (): Refusal => new Refusal('KEY_NOT_FOUND', 'This account has no active key with this id.')
 
 /** Reads one key. */
@@ -108,7 +108,7 @@ export async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKe
   throw new Refusal('EMAIL_NOT_VERIFIED', detail)
 }
 
-/** What a new key is made with. */
+/** What a new key needs. */
 export interface NewKey {
   accountId: string
   kind: KeyKind

@@ -1,8 +1,8 @@
 /**
  * The role `accounts`: the outbox to the log, alerts.triggered to the accounts' own tables, and housekeeping.
  *
- * Consumer group `accounts`, whose positions stand in Postgres beside what they stand for. The write sides that the
- * API calls are the other files of this room; they need no process of their own.
+ * Consumer group `accounts`, whose positions are in Postgres beside the tables that they belong to. The other files of this
+ * folder are the write sides that the API calls; they need no process of their own.
  */
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
@@ -37,7 +37,7 @@ export const start: StartRole = async context => {
       const stored = await readPosition(database, partition)
       const position = await positionInLog(reader, topic, partition, stored)
       if (stored !== undefined && position !== stored) {
-        log.warn({ partition, stored, position }, 'the log does not hold the stored position; it is read anew')
+        log.warn({ partition, stored, position }, 'the log does not hold the stored position; it is read again')
       }
       return openTriggerApplier(parts, partition, { stored, position })
     },

@@ -5,7 +5,7 @@
  */
 import { hash, randomBytes } from 'node:crypto'
 
-/** Draws a text of 43 characters; `prefix` tells what it is for. */
+/** Draws a text of 43 characters; `prefix` names its purpose. */
 export const newText = (prefix = ''): string => prefix + randomBytes(32).toString('base64url')
 
 /** SHA-256 of a text, as it is stored. */

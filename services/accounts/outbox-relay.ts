@@ -1,10 +1,10 @@
 /**
  * Relays the outbox to the log, in its order, and deletes what the log holds.
  *
- * Reads and deletes outbox, writes accounts.alert-rules. States: waiting for the turn (an advisory lock, held by a
- * transaction that does nothing else) -> relaying -> (lost) -> waiting. Invariant: the last record of a key is its last
- * state. One process relays at a time; whoever takes the turn first fences the producer of the one before, so what
- * that one still had in hand when it froze is refused; what a crash leaves undeleted is sent again from the oldest on.
+ * Reads and deletes outbox, writes accounts.alert-rules. States: waiting for the advisory lock (held by a transaction
+ * that does nothing else) -> relaying -> (lost) -> waiting. The last record of a key is its last state: one process relays
+ * at a time, and the process that takes the lock first fences the producer of the one before, so what that one had still
+ * to send when it froze is refused. What a crash leaves undeleted is sent again from the oldest on.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -39,10 +39,10 @@ interface OutboxRow {
 }
 
 /** Any number, the same in all versions of the platform. */
-const TURN = 7_236_415
-const TURN_POLL_MS = 500
+const LOCK = 7_236_415
+const LOCK_POLL_MS = 500
 /** Below the time after which Postgres ends an idle transaction. */
-const TURN_KEEP_MS = 3_000
+const LOCK_KEEP_MS = 3_000
 const ROWS = 2_000
 const IDLE_MS = 50
 const RETRY_MS = [200, 5_000] as const
@@ -54,11 +54,11 @@ export function startRelay(parts: RelayParts): Relay {
   const run = async (): Promise<void> => {
     for (let pauseMs: number = RETRY_MS[0]; !signal.aborted; ) {
       try {
-        const hadTurn = await inTurn(parts.database, signal, isHeld =>
+        const hadLock = await withAdvisoryLock(parts.database, signal, isHeld =>
           relayWhile(parts, () => isHeld() && !signal.aborted),
         )
         pauseMs = RETRY_MS[0]
-        if (!hadTurn) await idle(TURN_POLL_MS, signal)
+        if (!hadLock) await idle(LOCK_POLL_MS, signal)
       } catch (error) {
         if (signal.aborted) return
         parts.log.warn({ err: error }, 'the outbox could not be relayed; it is tried again')
@@ -79,21 +79,21 @@ export function startRelay(parts: RelayParts): Relay {
 const idle = (ms: number, signal: AbortSignal): Promise<unknown> =>
   pause(ms, undefined, { signal }).catch(() => undefined)
 
-/** Works while no other process does; false when another has the turn. It ends with its connection. */
-async function inTurn(
+/** Works while it holds the lock; false when another process holds it. The lock ends with its connection. */
+async function withAdvisoryLock(
   database: Database,
   signal: AbortSignal,
   work: (isHeld: () => boolean) => Promise<void>,
 ): Promise<boolean> {
   return database.transaction(async query => {
-    const [row] = await query<{ taken: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS taken', [TURN])
+    const [row] = await query<{ taken: boolean }>('SELECT pg_try_advisory_xact_lock($1) AS taken', [LOCK])
     if (!row?.taken || signal.aborted) return false
     let isHeld = true
     const keep = setInterval(() => {
       query('SELECT 1').catch(() => {
         isHeld = false
       })
-    }, TURN_KEEP_MS)
+    }, LOCK_KEEP_MS)
     try {
       await work(() => isHeld)
     } finally {

@@ -3,7 +3,7 @@
  *
  * Reads and writes platform_links and the sign-ins of kind `platform`. States of such a sign-in: begun -> returned.
  * Invariant: the id comes from the platform alone; a return is used once, within its time, in the browser that began,
- * and links the account that began it. Who reads an inventory takes the id from platform_links.
+ * and links the account that began it. Readers of inventories take the id from platform_links.
  */
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformProvider } from '#infra/sign-in/platform-provider.ts'
@@ -61,7 +61,7 @@ export async function finishPlatformLink(
   return { platformId, linkedAt: now }
 }
 
-/** Takes the link back; refuses when there is none. */
+/** Removes the link; refuses when there is none. */
 export async function unlinkPlatform(database: Database, accountId: string): Promise<void> {
   const gone = await database.rows('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
   if (gone.length === 0) throw new Refusal('NOT_FOUND', 'No platform account is linked.')

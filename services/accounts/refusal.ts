@@ -1,8 +1,8 @@
 /**
  * What the write side of accounts refuses, by a code that schemas/api/error.ts gives a status.
  *
- * Thrown inside a transaction, so that a refused write leaves nothing behind, and answered by the API.
- * Invariant: a refusal is the client's to mend and says how; a bug or a lost database is never one.
+ * Thrown inside a transaction, so that a refused write leaves nothing behind, and answered by the API. Invariant: the
+ * client can correct what is refused, and the text says how; a bug or a lost database is never a refusal.
  */
 import type { ErrorCode } from '#schemas/api/error.ts'
 
@@ -10,7 +10,7 @@ import type { ErrorCode } from '#schemas/api/error.ts'
 export class Refusal extends Error {
   readonly code: ErrorCode
   readonly detail: string
-  /** Whole seconds after which another try may pass, where time alone mends it. */
+  /** Whole seconds after which a retry may pass, where waiting suffices. */
   readonly retryAfterSeconds: number | undefined
 
   constructor(code: ErrorCode, detail: string, retryAfterSeconds?: number) {

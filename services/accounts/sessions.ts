@@ -3,7 +3,7 @@
  *
  * Reads and writes sessions and refresh_tokens; reads accounts and api_keys. States of a session: open -> revoked |
  * expired. Invariant: of a session's refresh tokens the newest alone is unused, and the use of a used one revokes the
- * session, since two holders have it (RFC 9700, 4.14.2). A request's token is held against its session each
+ * session, since two holders have it (RFC 9700, 4.14.2). A request's token is checked against its session each
  * time, so a revocation is in force at once.
  */
 

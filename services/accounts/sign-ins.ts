@@ -1,10 +1,10 @@
 /**
- * A sign-in, from the browser's departure to the session: who comes back becomes an account.
+ * A sign-in, from the browser's redirect to the session: the returning identity gets an account.
  *
  * Reads and writes sign_ins, identities and accounts. States: begun -> returned -> exchanged; each step once, within
  * its time, in the browser that began (its cookie). Invariant: each step is claimed by one UPDATE before anything
  * else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to one account. A
- * new account gets a root key whose text nobody has: the first one that can be used comes by reissue.
+ * new account gets a root key whose text is discarded: the first usable one comes by reissue.
  */
 import { randomBytes } from 'node:crypto'
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -39,7 +39,7 @@ const DAY_MS = 86_400_000
 export const SIGN_IN_LIFE_MS = 10 * 60_000
 const EXCHANGE_LIFE_MS = 2 * 60_000
 
-const placeOf = (id: string): string => `sign_ins/${id}`
+const sealContextOf = (id: string): string => `sign_ins/${id}`
 
 const refused = (detail: string): Refusal => new Refusal('SIGN_IN_REFUSED', detail)
 
@@ -60,7 +60,7 @@ export async function beginSignIn(
       `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, sealed_checks, begun_at, expires_at)
        VALUES ($1, 'provider', $2, $3, $4, $5, $6)`,
       [
-        ...[id, hashOf(begun.state), hashOf(browser), box.seal(JSON.stringify(begun.checks), placeOf(id))],
+        ...[id, hashOf(begun.state), hashOf(browser), box.seal(JSON.stringify(begun.checks), sealContextOf(id))],
         ...[new Date(now), new Date(now + SIGN_IN_LIFE_MS)],
       ],
     )
@@ -80,7 +80,7 @@ export async function returnSignIn(
     [hashOf(back.state), hashOf(back.browser), new Date(now)],
   )
   if (!begun) throw notYours()
-  const checks: SignInChecks = JSON.parse(scope.box.open(begun.sealed_checks, placeOf(begun.id)))
+  const checks: SignInChecks = JSON.parse(scope.box.open(begun.sealed_checks, sealContextOf(begun.id)))
   const outcome = await scope.provider.finish(back.query, back.state, checks)
   if (outcome.kind === 'unreachable') {
     throw new Refusal('UPSTREAM_ERROR', 'The identity provider does not answer; begin again later.')
@@ -118,7 +118,7 @@ export function exchangeSignIn(
 /** The account of an identity; made at its first sign-in. */
 async function accountOf(query: Query, { mail }: SignInScope, identity: Identity, now: number): Promise<string> {
   const { issuer, subject, email = null, isEmailVerified } = identity
-  // Two first sign-ins of one person take turns.
+  // Two first sign-ins of one person run one after the other.
   await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [JSON.stringify([issuer, subject])])
   const [known] = await query<{ id: string; disabled_at: Date | null; email_verified_at: Date | null }>(
     `SELECT a.id, a.disabled_at, a.email_verified_at FROM identities i JOIN accounts a ON a.id = i.account_id

@@ -2,8 +2,8 @@
  * The keys that sign session tokens: drawn, stored, rotated, published.
  *
  * Reads and writes signing_keys. States of a key: signing (until retires_at) -> published (until expires_at) -> gone.
- * Invariant: processes that need a new key take turns, so there is one signing key at a time but for a race with
- * the clock; private parts are sealed, and one that cannot be opened (another MARKETLOG_SECRET_KEY) is passed over.
+ * Processes that need a new key hold an advisory lock, so there is one signing key at a time but for a race with the
+ * clock; private parts are sealed, and one that cannot be opened (another MARKETLOG_SECRET_KEY) is skipped.
  * A token outlives its key's retirement by its own life, and the key is published for longer than that.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -26,11 +26,11 @@ export interface SigningKeys {
 const HOUR_MS = 3_600_000
 const SIGNS_MS = 24 * HOUR_MS
 const PUBLISHED_AFTER_MS = HOUR_MS
-/** Strangers may name any key: Postgres is asked for unknown ones no more often than this. */
+/** Any client may name any key: Postgres is asked for unknown ones no more often than this. */
 const RELOAD_MS = 1_000
 /** Name of the advisory lock; its seed keeps it apart from those of other rooms. */
-const TURN = 'signing keys'
-const TURN_SEED = 2
+const LOCK = 'signing keys'
+const LOCK_SEED = 2
 
 interface KeyRow {
   id: string
@@ -47,11 +47,11 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   let signing: { key: SigningKey; retiresAt: number } | undefined
   let known = new Map<string, PublicKey>()
   let loadedAt = Number.NEGATIVE_INFINITY
-  const placeOf = (id: string): string => `signing_keys/${id}`
+  const sealContextOf = (id: string): string => `signing_keys/${id}`
 
   const readSigning = async (query: Query, now: number): Promise<typeof signing> => {
     for (const row of await query<KeyRow>(SIGNING, [new Date(now)])) {
-      const privateKey = opened(box, row.sealed_private_key, placeOf(row.id))
+      const privateKey = opened(box, row.sealed_private_key, sealContextOf(row.id))
       if (privateKey) {
         const key = { id: row.id, publicKey: row.public_key, privateKey }
         return { key, retiresAt: row.retires_at.getTime() }
@@ -61,11 +61,11 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   }
   const rotate = (now: number): Promise<NonNullable<typeof signing>> =>
     database.transaction(async query => {
-      await query('SELECT pg_advisory_xact_lock(hashtextextended($1, $2))', [TURN, TURN_SEED])
+      await query('SELECT pg_advisory_xact_lock(hashtextextended($1, $2))', [LOCK, LOCK_SEED])
       const found = await readSigning(query, now)
       if (found) return found
       const key = await newSigningKey()
-      const sealed = box.seal(JSON.stringify(key.privateKey), placeOf(key.id))
+      const sealed = box.seal(JSON.stringify(key.privateKey), sealContextOf(key.id))
       const retiresAt = now + SIGNS_MS
       await query('DELETE FROM signing_keys WHERE expires_at < $1', [new Date(now)])
       await query(
@@ -101,9 +101,9 @@ export function openSigningKeys(database: Database, box: SealedBox): SigningKeys
   }
 }
 
-function opened(box: SealedBox, sealed: string, place: string): SigningKey['privateKey'] | undefined {
+function opened(box: SealedBox, sealed: string, context: string): SigningKey['privateKey'] | undefined {
   try {
-    return JSON.parse(box.open(sealed, place))
+    return JSON.parse(box.open(sealed, context))
   } catch {
     return undefined
   }

@@ -4,7 +4,7 @@
  * Writes alerts, alert_events, outbox, consumer_positions and the jobs of delivery, all in one transaction per batch.
  * A trigger disarms its alert by a conditional update - this version, and enabled - and only what that matched
  * becomes an event with a job. Invariant: an alert fires once per version, whatever is repeated or late; the
- * position moves in the same transaction, from the very value that this owner knows, so two owners never both write.
+ * position advances in the same transaction, from the value that this owner knows, so two owners never both write.
  */
 import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -14,8 +14,8 @@ import { topics } from '#schemas/topics.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { reasonOf } from './alert-event.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, newsOf, type StoredAlert } from './alert-rows.ts'
-import { tellLog } from './outbox.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, outboxEntryOf, type StoredAlert } from './alert-rows.ts'
+import { appendToOutbox } from './outbox.ts'
 
 /** The group and the consumer under which positions are kept. */
 export const CONSUMER = 'accounts'
@@ -51,7 +51,7 @@ const RECORD = `INSERT INTO alert_events (id, account_id, alert_id, alert_versio
 const MOVE = `INSERT INTO consumer_positions AS p (consumer, topic, partition, next) VALUES ($1, $2, $3, $4)
   ON CONFLICT (consumer, topic, partition) DO UPDATE SET next = EXCLUDED.next WHERE p.next = $5 RETURNING next`
 
-/** Where the tables stand in a partition; undefined before its first batch. */
+/** The position of the tables in a partition; undefined before its first batch. */
 export async function readPosition(database: Database, partition: number): Promise<number | undefined> {
   const [row] = await database.rows<{ next: string }>(
     'SELECT next FROM consumer_positions WHERE consumer = $1 AND topic = $2 AND partition = $3',
@@ -60,7 +60,7 @@ export async function readPosition(database: Database, partition: number): Promi
   return row === undefined ? undefined : Number(row.next)
 }
 
-/** Opens a partition whose tables stand at `stored`; `position` is where reading begins. */
+/** Opens a partition whose tables reflect `stored`; reading begins at `position`. */
 export function openTriggerApplier(
   parts: ApplierParts,
   partition: number,
@@ -83,8 +83,8 @@ export function openTriggerApplier(
       triggers = new Map()
       await database.transaction(async query => {
         const fired = batch.length === 0 ? [] : await disarm(query, parts, batch)
-        const news = fired.map(({ alert }) => newsOf(alert))
-        await tellLog(query, news)
+        const entries = fired.map(({ alert }) => outboxEntryOf(alert))
+        await appendToOutbox(query, entries)
         await queueFanOut(
           query,
           fired.map(({ eventId }) => eventId),
@@ -107,7 +107,7 @@ function faultOf({ alert_id, triggered_value }: AlertTriggered): string | undefi
   return NUMBER_FORM.test(triggered_value) ? undefined : `${triggered_value.slice(0, 100)} is no amount`
 }
 
-/** Disarms what the triggers still name as it stands, and records an event for each. */
+/** Disarms the alerts whose version the triggers name, and records an event for each. */
 async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTriggered[]): Promise<Fired[]> {
   const now = parts.now()
   const values = [batch.map(one => one.alert_id), batch.map(one => one.version), new Date(now)]

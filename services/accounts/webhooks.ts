@@ -25,7 +25,7 @@ export interface IssuedSecret {
   secret: string
 }
 
-/** What a change of a destination did to its deliveries' flow. */
+/** Whether a change of a destination resumed its deliveries. */
 export interface ChangedWebhook {
   isResumed: boolean
 }
@@ -42,7 +42,7 @@ const SECRET_BYTES = 32
 const newId = openUuidSource()
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64url')}`
 
-/** The account has no such destination, which is all that a stranger is told. */
+/** The account has no such destination; one of another account is not revealed. */
 export const webhookNotFound = (): Refusal =>
   new Refusal('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
 

@@ -2,8 +2,8 @@
  * The Express application: what every request passes, the routes, and what answers the rest.
  *
  * Opens nothing. Invariant: every path answers under /v1 and at the root alike; a known path with another
- * method is a 405 with Allow, an unknown path a 404, and every answer goes out through reply.ts. Routes that
- * are asked for most stand first, since paths are tried in order.
+ * method is a 405 with Allow, an unknown path a 404, and every answer is sent through reply.ts. The most
+ * frequent routes come first, since paths are tried in order.
  */
 import express, { type Express, type RequestHandler, Router } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
@@ -44,7 +44,7 @@ export function makeApp(parts: ApiParts, options: { log: Log; accessLog: Log; me
   const app = express()
   app.disable('x-powered-by')
   app.set('etag', false)
-  // Should answering an error fail itself, Express answers; as in production it then shows no stack.
+  // If answering an error fails, Express answers; as in production it then shows no stack.
   app.set('env', 'production')
   app.set('trust proxy', false)
   app.set('query parser', false)
@@ -87,7 +87,7 @@ export function routesOf(parts: ApiParts, guard: Guard): Router {
   return router
 }
 
-/** What tells about the routes. */
+/** The routes that describe the API. */
 function documentsOf(parts: ApiParts, { withoutKey }: Guard): Router {
   const router = Router({ caseSensitive: true })
   addDocumentRoutes(router, withoutKey, parts)
@@ -97,8 +97,8 @@ function documentsOf(parts: ApiParts, { withoutKey }: Guard): Router {
 }
 
 /**
- * Gives a request its id and clock, and refuses a URL that cannot be decoded, whichever route would look at it. Takes
- * /v1 off: with the routes mounted twice, a request without it was first held against all of /v1.
+ * Gives a request its id and clock, and refuses a URL that cannot be decoded, whatever its route. Removes /v1: with the
+ * routes mounted twice, a request without it was first matched against all of /v1.
  */
 function receive(observe: Observe, now: () => number): RequestHandler {
   return (request, response, next) => {

@@ -1,9 +1,9 @@
 /**
- * Pages of the arbitrage snapshot as bytes, kept for whoever asks the same while they hold.
+ * A cache of pages of the arbitrage snapshot, as bytes.
  *
- * A snapshot stands for ten seconds and its page depends on the question alone, until a row of it passes the age limit:
- * then it is made anew. Invariant: what is kept belongs to one snapshot, the one asked of last, and has a bound; the
- * pages kept longest go first.
+ * A snapshot is current for ten seconds and its page depends on the query alone, until a row of it passes the age limit:
+ * then it is made again. Invariant: the cache belongs to one snapshot, the last one that was asked for, and is bounded; the
+ * oldest pages are evicted first.
  */
 import type { ArbitrageQuery } from '#schemas/api/market.ts'
 import type { Instant } from '#schemas/values/instant.ts'
@@ -21,15 +21,15 @@ export interface PageBytes {
 }
 
 interface KeptPage extends PageBytes {
-  /** The last moment at which a page made anew would be this one. */
+  /** The last moment at which making the page again gives the same. */
   until: Instant
 }
 
 const KEPT_BYTES = 32 * 2 ** 20
-/** What a page costs beside its bytes and its question. */
+/** What a page costs beside its bytes and its query. */
 const ENTRY_BYTES = 500
 
-/** Opens the pages; gives the one that answers a question at a time. */
+/** Opens the cache; returns the page of a query at a time. */
 export function openArbitragePages(sources: PairSources, keptBytes = KEPT_BYTES) {
   let current: ArbitrageView | undefined
   const kept = new Map<string, KeptPage>()

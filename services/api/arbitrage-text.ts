@@ -1,9 +1,8 @@
 /**
  * Writes the pairs of GET /market/arbitrage as JSON, a character per byte of its UTF-8.
  *
- * Pure but for what it keeps of each item. The texts are those of the zod schema (schemas/api/market.ts), which
- * test/integration/market-analytics.test.ts holds them against. As objects for JSON.stringify a page of 1,000 took twice
- * as long.
+ * Pure but for a cache of each item's text. The texts are those of the zod schema (schemas/api/market.ts), which
+ * test/integration/market-analytics.test.ts checks. As objects for JSON.stringify a page of 1,000 took twice as long.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'

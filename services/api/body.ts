@@ -3,7 +3,7 @@
  *
  * Invariant (DECISIONS.md, "Errors" and "Order of checks"): a body of another type is a 415, one that is
  * too large a 413, one that is no JSON a 400, one that breaks its schema a 422 with every violation; of
- * members that stand twice the last wins. A body is read after the guard has let its request pass.
+ * duplicate members the last wins. A body is read after the guard has accepted its request.
  */
 import express, { type Request, type RequestHandler, type Response } from 'express'
 import type { z } from 'zod'
@@ -16,7 +16,7 @@ const BODY_MAX_BYTES = 256 * 1024
 
 const reader = express.json({ limit: BODY_MAX_BYTES, strict: false, type: 'application/json' })
 
-/** Reads the body into `request.body`; stands after the guard in a route. */
+/** Reads the body into `request.body`; comes after the guard in a route. */
 export const readBody: RequestHandler = (request, response, next) => {
   const { 'content-type': type, 'content-length': length, 'transfer-encoding': coding } = request.headers
   const isPresent = coding !== undefined || Number(length ?? 0) > 0

@@ -1,9 +1,9 @@
 /**
  * Makes bytes of a long text as it grows, for answers of hundreds of kilobytes.
  *
- * Pure. A text that is put together of thousands of pieces is a tree of them until somebody looks at it, which each
- * collection of young objects copies anew; and one character beyond ASCII makes two bytes of every other. So pieces become
- * bytes every few kilobytes: of 600 kB in 15,000 pieces the slowest of a hundred took 2 to 3 ms instead of 8 to 9.
+ * A text of thousands of pieces is a rope until it is read, and each collection of young objects copies the rope; and one
+ * character beyond ASCII makes two bytes of every other. So pieces become bytes every few kilobytes: of 600 kB in 15,000
+ * pieces the slowest of a hundred took 2 to 3 ms instead of 8 to 9.
  */
 
 const PIECE_CHARACTERS = 16_384

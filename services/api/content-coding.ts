@@ -2,13 +2,13 @@
  * Which form of a body a client takes: gzip, or as it is; and whether it has the body already.
  *
  * Pure. Source: RFC 9110, 12.5.3 Accept-Encoding and 13.1.2 If-None-Match. Invariant: a coding that the client
- * refuses (q=0) is never chosen; of two that it likes alike, the smaller.
+ * refuses (q=0) is never chosen; of two with equal weights, the smaller.
  */
 
 /** How a body is sent. */
 export type ContentCoding = 'gzip' | 'identity'
 
-/** Unlisted, identity is acceptable and liked least. */
+/** Unlisted, identity is acceptable with the least weight. */
 const LEAST_LIKED = 0.000_1
 
 /** Chooses a coding; undefined when the client refuses both. */

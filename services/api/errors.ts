@@ -1,9 +1,8 @@
 /**
  * How a failed request is answered: the one place where errors become HTTP.
  *
- * Status codes stand in schemas/api/error.ts. Invariant: every error answer has `code` and `detail`;
- * what is not an ApiError is a bug or a lost dependency, is logged with the request's id and tells the
- * client nothing of its cause.
+ * Status codes are in schemas/api/error.ts. Invariant: every error answer has `code` and `detail`; what is not an
+ * ApiError is a bug or a lost dependency, is logged with the request's id and does not reveal its cause to the client.
  */
 import type { ErrorRequestHandler } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
@@ -18,7 +17,7 @@ const REPORT_EVERY_MS = 1_000
 export class ApiError extends Error {
   readonly code: ErrorCode
   readonly detail: string | Violation[]
-  /** Further headers, name and value in turn. */
+  /** Further headers, names and values alternating. */
   readonly headers: readonly string[]
   /** What the body holds beside code and detail. */
   readonly members: object
@@ -75,7 +74,7 @@ export function answerErrors(log: Log, now: () => number): ErrorRequestHandler {
   }
 }
 
-/** Logs bugs one by one, and a lost dependency once a second: every request meets it. */
+/** Logs bugs one by one, and a lost dependency once a second: it fails every request. */
 function openReporter(log: Log, now: () => number): (failure: ApiError, requestId: string) => void {
   const lastAt = new Map<ErrorCode, number>()
   let unreported = 0

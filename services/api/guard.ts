@@ -1,10 +1,10 @@
 /**
- * What a request passes before its parameters are looked at: key, account, tier, limits.
+ * The checks of a request before its parameters: key, account, tier, limits.
  *
  * Reads the key directory, counts in the request meter and the address limit. Invariant (DECISIONS.md, "Order
  * of checks"): credential 401, account 403, tier and kind of key 403, rate limit 429, then validation 422.
- * Nothing passes uncounted: with a key it counts on the key, without one on its address, and when the meter
- * cannot tell it is a 503. Every answer to a valid key carries X-RateLimit-*.
+ * No request passes uncounted: with a key it counts on the key, without one on its address, and when the meter
+ * fails it is a 503. Every answer to a valid key carries X-RateLimit-*.
  */
 import type { Request, RequestHandler, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
@@ -17,10 +17,10 @@ import type { Sessions } from '#services/accounts/sessions.ts'
 import { ApiError } from './errors.ts'
 import { localsOf } from './reply.ts'
 
-/** Makes the handler that lets only some tiers pass. */
+/** Makes the handler that accepts only some tiers. */
 export type Allow = (...tiers: Tier[]) => RequestHandler
 
-/** The handlers that stand before routes. */
+/** The handlers that come before routes. */
 export interface Guard {
   /** Any API key; counts against the monthly quota. */
   allow: Allow
@@ -28,7 +28,7 @@ export interface Guard {
   account: Allow
   /** What manages keys: a root key or a session JWT; a child key is a 403. Exempt from the monthly quota. */
   management: Allow
-  /** Stands before what needs no key: counts by address, or in the minute of a valid key. */
+  /** For routes that need no key: counts by address, or in the minute of a valid key. */
   withoutKey: RequestHandler
 }
 
@@ -38,14 +38,14 @@ export interface GuardParts {
   meter: RequestMeter
   addresses: AddressLimit
   tiers: Record<Tier, TierLimits>
-  /** Whoever judges session tokens; undefined where nobody can sign in. */
+  /** Judges session tokens; undefined where sign-in is not configured. */
   signIn: { sessions: Pick<Sessions, 'judge'> } | undefined
   keyUse: KeyUse
   /** Milliseconds since the epoch. */
   now: () => number
 }
 
-/** Counters and live tables share a server; a client of these routes is told of the table that it asked for. */
+/** Counters and live tables share a server; a client of these routes gets the error of the table that it asked for. */
 const LOST_INDEX: Record<string, ErrorCode> = {
   '/prices': 'PRICES_INDEX_UNAVAILABLE',
   '/prices/batch': 'PRICES_INDEX_UNAVAILABLE',
@@ -92,7 +92,7 @@ export function openGuard(parts: GuardParts): Guard {
         const limits = requestLimits(parts.tiers[credential.tier], credential)
         const taken = parts.meter.take(credential.keyId, limits, { countsInMonth: !takesSessions })
         const metered = await taken.catch(cause => uncounted(request, cause))
-        tellLimits(response, credential, limits, metered)
+        enforceLimits(response, credential, limits, metered)
         next()
       }
     }
@@ -107,7 +107,7 @@ export function openGuard(parts: GuardParts): Guard {
         const credential = admit(parts, response, answer)
         const limits = requestLimits(parts.tiers[credential.tier], credential)
         const taken = parts.meter.take(credential.keyId, limits, { countsInMonth: false })
-        tellLimits(response, credential, limits, await taken.catch(cause => uncounted(request, cause)))
+        enforceLimits(response, credential, limits, await taken.catch(cause => uncounted(request, cause)))
       } else await chargeAddress(parts, request)
       next()
     },
@@ -134,7 +134,7 @@ function admit(parts: GuardParts, response: Response, answer: KeyAnswer & { acce
   return credential
 }
 
-/** Whoever shows no valid key is counted by address before being told so. */
+/** A request without a valid key is counted by address before it is refused. */
 async function refusalOf(
   parts: GuardParts,
   request: Request,
@@ -152,7 +152,7 @@ async function chargeAddress({ addresses }: GuardParts, request: Request): Promi
 }
 
 /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
-function tellLimits(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void {
+function enforceLimits(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void {
   localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
   if (metered.refusedBy === undefined) return
   const headers = ['Retry-After', String(metered.retryAfterSeconds)]
@@ -164,13 +164,13 @@ function tellLimits(response: Response, credential: Credential, limits: RequestL
   throw new ApiError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
 }
 
-/** Nothing passes uncounted. */
+/** No request passes uncounted. */
 function uncounted(request: Request, cause: unknown): never {
   const code = LOST_INDEX[request.route?.path] ?? 'SERVICE_UNAVAILABLE'
   throw new ApiError(code, 'Requests cannot be counted at the moment; try again with a growing delay.', { cause })
 }
 
-/** A refusal by tier comes before the limits and counts nothing; it only tells them, where they can be told. */
+/** A refusal by tier comes before the limits and counts nothing; it only shows them, where they are known. */
 async function showLimits({ meter, tiers }: GuardParts, response: Response, credential: Credential): Promise<void> {
   const { keyId, tier } = credential
   const limits = requestLimits(tiers[tier], credential)

@@ -1,5 +1,5 @@
 /**
- * What the API makes of the platform's answers.
+ * Inventories of the platform as answers of the API.
  *
  * Reads platform_links (writer: services/accounts). Invariant: an inventory that was not read whole is an error answer, and
  * each reason has its own.

@@ -1,7 +1,7 @@
 /**
  * Writes the entries of GET /prices and GET /bids, and the quotes of batch lookups, as JSON arrays.
  *
- * Pure but for its memory: the part of an entry that depends on the row alone is kept on the row
+ * Pure but for a cache: the part of an entry that depends on the row alone is kept on the row
  * (ListedRow.serialised), so that an unchanged row costs one concatenation. The text itself is that of
  * schemas/api/entry-text.ts, which bulk snapshots share; test/contract holds it against the zod schema.
  *

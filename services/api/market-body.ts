@@ -1,7 +1,7 @@
 /**
  * Makes an answer around rows whose text and deflated form were made beforehand.
  *
- * Pure. What an answer says of its own moment stands before the rows. Both forms are joined, not made: the plain text by
+ * The members that depend on the request come before the rows. Both forms are joined, not made: the plain text by
  * its bytes, the compressed one as a single gzip member of deflate segments that end on a byte, with the combined CRC-32
  * (joined members are not read by every client). Invariant: both forms are the same JSON text.
  */

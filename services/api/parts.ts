@@ -1,7 +1,7 @@
 /**
  * What the routes of the API are given: the views, the catalog, the registry and a clock.
  *
- * Opened by main.ts, closed there. Invariant: routes reach nothing that is not named here.
+ * Opened and closed by main.ts. Invariant: routes use nothing that is not named here.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
@@ -49,15 +49,15 @@ export interface ApiParts {
   database: Database
   /** Of stored secrets; undefined without a key of the environment. */
   box: SealedBox | undefined
-  /** Tells URLs that no webhook may have. */
+  /** Recognizes URLs that no webhook may have. */
   refusesUrl: RefusesUrl
   /** Of alert mails; undefined without a key of the environment. */
   unsubscribeLinks: UnsubscribeLinks | undefined
-  /** Undefined: nobody can sign in here. */
+  /** Undefined: sign-in is not configured. */
   signIn: SignInScope | undefined
-  /** Undefined: no platform account can be linked here. */
+  /** Undefined: platform links are not configured. */
   platformSignIn: PlatformScope | undefined
-  /** Undefined: no mail can be sent here. */
+  /** Undefined: mail is not configured. */
   mail: MailScope | undefined
   /** Of the game's platform; undefined: this service is connected to none. */
   inventories: Inventories | undefined

@@ -6,10 +6,10 @@
  */
 import type { Request, Response } from 'express'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { type Once, requestHash } from '#services/portfolios/once.ts'
+import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
 import { Refusal } from '#services/portfolios/refusal.ts'
+import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
 import type { PortfolioScope, PortfolioStore } from '#services/portfolios/store.ts'
-import { openTurns } from '#services/portfolios/turns.ts'
 import { ApiError, itemNotFound } from './errors.ts'
 import { credentialOf } from './guard.ts'
 import type { ApiParts } from './parts.ts'
@@ -26,19 +26,28 @@ const stores = new WeakMap<ApiParts, PortfolioStore>()
 
 /** The store of the portfolios, one for all routes. */
 export function storeOf(parts: ApiParts): PortfolioStore {
-  const known = stores.get(parts) ?? { database: parts.database, turns: openTurns() }
+  const known = stores.get(parts) ?? { database: parts.database, queues: openSerialQueues() }
   stores.set(parts, known)
   return known
 }
 
 /** Who writes into which portfolio. */
-export function writeScope(parts: ApiParts, response: Response, portfolioId: string, once?: Once): PortfolioScope {
+export function writeScope(
+  parts: ApiParts,
+  response: Response,
+  portfolioId: string,
+  idempotencyKey?: IdempotencyKey,
+): PortfolioScope {
   const { accountId, tier } = credentialOf(response)
-  return { accountId, portfolioId, now: parts.now(), entriesMax: parts.tiers[tier].portfolio_items, once }
+  return { accountId, portfolioId, now: parts.now(), entriesMax: parts.tiers[tier].portfolio_items, idempotencyKey }
 }
 
 /** The Idempotency-Key of a create; `input` is everything that decides what it does. */
-export function onceOf(request: Request, operation: string, ...input: (string | Buffer)[]): Once | undefined {
+export function idempotencyKeyOf(
+  request: Request,
+  operation: string,
+  ...input: (string | Buffer)[]
+): IdempotencyKey | undefined {
   const key = request.headers['idempotency-key']
   if (key === undefined) return undefined
   if (typeof key === 'string' && KEY_FORM.test(key)) return { key, hash: requestHash(operation, ...input) }

@@ -21,7 +21,7 @@ export function parse<T>(schema: z.ZodType<T>, request: IncomingMessage): T {
   throw new ApiError('VALIDATION_ERROR', violationsOf(result.error.issues, raw, 'query'))
 }
 
-/** Validates the parameters that stand in a request's path; throws the 422 that lists every violation. */
+/** Validates the parameters of a request's path; throws the 422 that lists every violation. */
 export function parseParams<T>(schema: z.ZodType<T>, request: { params: unknown }): T {
   const result = schema.safeParse(request.params)
   if (result.success) return result.data

@@ -1,13 +1,13 @@
 /**
  * Sends an answer whose body is made while it is sent.
  *
- * Writes to the socket. Invariant: the first part is made before the head is sent, so what goes wrong until then is still
- * an error answer; no more than one part waits for a slow reader; a reader that leaves ends the making.
+ * Writes to the socket. Invariant: the first part is made before the head is sent, so a failure until then is still an error
+ * answer; no more than one part waits for a slow reader; no part is made after the reader has left.
  */
 import type { Response } from 'express'
 import { beginAnswer, localsOf } from './reply.ts'
 
-/** Sends the parts as one body of a type; `headers` are name and value in turn. */
+/** Sends the parts as one body of a type; `headers` are names and values alternating. */
 export async function sendParts(
   response: Response,
   type: string,

@@ -1,8 +1,8 @@
 /**
  * Opens what sign-in, sessions, verification mails and platform links work with, as far as it is configured.
  *
- * Opens no connection: providers are asked when somebody signs in. Invariant: a missing setting takes away what needs
- * it and nothing else.
+ * Opens no connection: providers are called at sign-in. Invariant: a missing setting disables what needs it and nothing
+ * else.
  */
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'

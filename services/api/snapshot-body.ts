@@ -4,7 +4,7 @@
  * Segments are raw deflate in blocks that end on a byte, so in a row they are one deflate stream: with a head,
  * the empty final block and the combined CRC-32 it is one gzip member, which every client reads (joined members or
  * frames are not). The plain body inflates block by block in the thread pool. Invariant: at most one block
- * is inflated ahead of the client, and bytes that were sent are given back at once.
+ * is inflated ahead of the client, and bytes that were sent are freed at once.
  *
  * Lines are not stored a second time in the plain: that would be eight times the memory of Redis and of its log,
  * and no faster (1.2 million asks: 360 ms of a pool thread to inflate, 350 ms of Redis and this process to pass on).
@@ -89,7 +89,7 @@ async function* inflated(
   let ahead: Promise<Buffer> | undefined
   for await (const [deflated, length] of collected(blocks, pieces)) {
     const inflating = inflateBlock(deflated, length)
-    // It is awaited a turn later; until then nobody would hear of its failure.
+    // It is awaited a turn of the event loop later; until then its failure would be unhandled.
     inflating.catch(() => undefined)
     if (ahead) yield* lent(await ahead)
     ahead = inflating
@@ -98,7 +98,7 @@ async function* inflated(
 }
 
 async function inflateBlock(deflated: Buffer, length: number): Promise<Buffer> {
-  // One byte of room left over tells zlib that it is done; less would cost a second round.
+  // With one spare byte zlib ends in one call; without, it needs a second one.
   const plain = await inflate(deflated, { finishFlush: constants.Z_SYNC_FLUSH, chunkSize: roomFor(length) })
   if (plain.length !== length) throw new Error('a stored block is not as long as its manifest says')
   return plain
@@ -108,7 +108,7 @@ const LEAST_ROOM = 64
 const roomFor = (length: number): number => Math.max(LEAST_ROOM, length + 1)
 
 /**
- * Hands bytes out and frees them when the next are asked for. Left to the garbage collector, eight plain streams
+ * Yields bytes and frees them when the next are requested. Left to the garbage collector, eight plain streams
  * grew the process by 50 to 70 MiB. Small buffers are part of a pool that others share.
  */
 function* lent(plain: Buffer): Generator<Buffer, void, void> {

@@ -3,8 +3,8 @@
  *
  * Reads stored segments (infra/redis/value-stream.ts) and writes to the client's socket. States of a stream: started →
  * flowing → finished, or cut: the client hung up, took no byte for too long, its key was revoked, the source failed, the
- * slot was lost, or the process stops. Invariant: whatever ends a stream frees its slot at once; a body that is not whole ends in a
- * destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
+ * slot was lost, or the process stops. Invariant: a stream that ends frees its slot at once, for whatever reason; a body that is not
+ * whole ends in a destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
  */
 import type { Response } from 'express'
 import type { StreamSlot } from '#infra/redis/stream-slots.ts'
@@ -21,8 +21,8 @@ export interface SnapshotStream {
   snapshot: PinnedSnapshot
   coding: ContentCoding
   slot: StreamSlot
-  /** Whether its key still is let in; a rejection is no answer, and the stream goes on. */
-  isLetIn(): Promise<boolean>
+  /** Whether its key is still accepted; after a rejection the stream goes on. */
+  isAccepted(): Promise<boolean>
   /** Of the answer, but for those of its length and coding. */
   headers: readonly string[]
 }
@@ -65,7 +65,7 @@ class Cut extends Error {
 
 interface RunningStream {
   flowing: Promise<void>
-  isLetIn: SnapshotStream['isLetIn']
+  isAccepted: SnapshotStream['isAccepted']
 }
 
 /** Opens the streams of a process. */
@@ -88,14 +88,14 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       await slot.undo()
       const reason = cut.signal.aborted ? cut.signal.reason : error
       note(response, reason)
-      // Whoever has left is owed no answer.
+      // A client that has left gets no answer.
       if (reason instanceof Cut && reason.outcome === 'left') return
       throw reason
     }
     beginAnswer(response, 200, [...headers, ...bodyHeaders(segments, coding)])
     response.setTimeout(stallLimitMs, () => cut.abort(new Cut('stalled')))
-    const out = openOutlet(response, cut.signal)
-    const failure = await pour({ first, body, out, signal: cut.signal })
+    const out = openClientWriter(response, cut.signal)
+    const failure = await transfer({ first, body, out, signal: cut.signal })
     if (failure !== undefined) response.destroy()
     await slot.release()
     localsOf(response).observe(response, { status: 200, bytes: out.sent() })
@@ -111,7 +111,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       if (response.closed) leave()
       stream.slot.lost.addEventListener('abort', () => cut.abort(stream.slot.lost.reason), { once: true })
       const flowing = flow(response, stream, cut)
-      running.set(cut, { flowing, isLetIn: stream.isLetIn })
+      running.set(cut, { flowing, isAccepted: stream.isAccepted })
       active.inc()
       try {
         await flowing
@@ -144,21 +144,21 @@ function openNotes(log: Log, metrics: Metrics): (response: Response, error: unkn
   }
 }
 
-/** Looks at the keys of streams that run, and cuts those whose key is let in no more. */
+/** Checks the keys of running streams, and cuts those whose key is not accepted any more. */
 function recheck(running: ReadonlyMap<AbortController, RunningStream>): void {
-  for (const [cut, { isLetIn }] of running) {
-    isLetIn().then(
-      isStillIn => void (isStillIn || cut.abort(new Cut('revoked'))),
+  for (const [cut, { isAccepted }] of running) {
+    isAccepted().then(
+      isStillAccepted => void (isStillAccepted || cut.abort(new Cut('revoked'))),
       () => undefined,
     )
   }
 }
 
-/** A body whose first piece has been read, and where it goes. */
-interface Pouring {
+/** A body whose first piece has been read, and its client. */
+interface Transfer {
   first: IteratorResult<Buffer, void>
   body: AsyncGenerator<Buffer, void, void>
-  out: Outlet
+  out: ClientWriter
   signal: AbortSignal
 }
 
@@ -167,8 +167,8 @@ function bodyHeaders(segments: PinnedSnapshot['segments'], coding: SnapshotStrea
   return [...encoding, 'Content-Length', String(bodyLength(segments, coding))]
 }
 
-/** Hands a body over to its client; what went wrong, if anything did. */
-async function pour({ first, body, out, signal }: Pouring): Promise<unknown> {
+/** Sends a body to its client; returns what went wrong, if anything did. */
+async function transfer({ first, body, out, signal }: Transfer): Promise<unknown> {
   try {
     for (let part = first; !part.done; part = await body.next()) await out.write(part.value)
     await out.end()
@@ -181,7 +181,7 @@ async function pour({ first, body, out, signal }: Pouring): Promise<unknown> {
 }
 
 /** The client's side of a stream. */
-interface Outlet {
+interface ClientWriter {
   /** Resolves when the system has taken all bytes, which may then be overwritten. */
   write(bytes: Buffer): Promise<void>
   end(): Promise<void>
@@ -189,10 +189,10 @@ interface Outlet {
   sent(): number
 }
 
-function openOutlet(response: Response, signal: AbortSignal): Outlet {
+function openClientWriter(response: Response, signal: AbortSignal): ClientWriter {
   let bytesSent = 0
   let waiting: PromiseWithResolvers<void> | undefined
-  // A write that the connection's end overtakes may never be told of.
+  // The callback of a write may never run when the connection ends first.
   signal.addEventListener('abort', () => waiting?.reject(signal.reason), { once: true })
   const settled = async (begin: (done: (error?: Error | null) => void) => void): Promise<void> => {
     signal.throwIfAborted()

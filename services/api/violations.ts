@@ -2,7 +2,7 @@
  * Turns zod's issues into the violations that clients read.
  *
  * Pure. Types, locations and contexts: DECISIONS.md, "Errors". Invariant: every issue becomes exactly one
- * violation (an unknown member each), and `input` is what the client sent at that place, without keys and tokens
+ * violation (an unknown member each), and `input` is what the client sent at that path, without keys and tokens
  * of this platform.
  */
 import type { z } from 'zod'
@@ -11,30 +11,30 @@ import type { ViolationParams } from '#schemas/api/query-values.ts'
 import { shownInput } from '#schemas/api/shown-input.ts'
 
 type Issue = z.core.$ZodIssue
-type Told = Pick<Violation, 'type' | 'msg' | 'ctx'>
+type Described = Pick<Violation, 'type' | 'msg' | 'ctx'>
 
 /** All violations of a request part whose raw value is `raw`. */
 export function violationsOf(issues: readonly Issue[], raw: unknown, part: 'path' | 'query' | 'body'): Violation[] {
   return issues.flatMap(issue => {
     if (issue.code === 'unrecognized_keys') {
-      const told: Told = { type: 'extra_forbidden', msg: 'Extra inputs are not permitted', ctx: {} }
-      return issue.keys.map(key => violationAt([...issue.path, key], told, raw, part))
+      const described: Described = { type: 'extra_forbidden', msg: 'Extra inputs are not permitted', ctx: {} }
+      return issue.keys.map(key => violationAt([...issue.path, key], described, raw, part))
     }
     const input = inputAt(raw, issue.path)
     const isRepeated = part === 'query' && Array.isArray(input) && !('origin' in issue && issue.origin === 'array')
-    return [violationAt(issue.path, isRepeated ? REPEATED : tell(issue, input), raw, part)]
+    return [violationAt(issue.path, isRepeated ? REPEATED : describe(issue, input), raw, part)]
   })
 }
 
-const REPEATED: Told = { type: 'value_error', msg: 'Parameter should be given only once', ctx: {} }
+const REPEATED: Described = { type: 'value_error', msg: 'Parameter should be given only once', ctx: {} }
 
-function violationAt(path: readonly PropertyKey[], told: Told, raw: unknown, part: string): Violation {
+function violationAt(path: readonly PropertyKey[], described: Described, raw: unknown, part: string): Violation {
   const steps = path.map(step => (typeof step === 'number' ? step : String(step)))
   const input = shownInput(inputAt(raw, path) ?? null)
-  return { type: told.type, loc: [part, ...steps], msg: told.msg, input, ctx: told.ctx }
+  return { type: described.type, loc: [part, ...steps], msg: described.msg, input, ctx: described.ctx }
 }
 
-/** A single text of a repeatable parameter stands for a list of one. */
+/** A single text of a repeatable parameter is a list of one. */
 function inputAt(raw: unknown, path: readonly PropertyKey[]): unknown {
   let value = raw
   for (const step of path) {
@@ -45,7 +45,7 @@ function inputAt(raw: unknown, path: readonly PropertyKey[]): unknown {
   return value
 }
 
-function tell(issue: Issue, input: unknown): Told {
+function describe(issue: Issue, input: unknown): Described {
   if (input === undefined && issue.code !== 'custom') return { type: 'missing', msg: 'Field required', ctx: {} }
   switch (issue.code) {
     case 'custom': {
@@ -57,30 +57,30 @@ function tell(issue: Issue, input: unknown): Told {
       return { type: 'enum', msg: `Input should be ${expected}`, ctx: { expected } }
     }
     case 'too_small':
-      return tellTooSmall(issue)
+      return describeTooSmall(issue)
     case 'too_big':
-      return tellTooBig(issue)
+      return describeTooBig(issue)
     case 'invalid_type':
-      return TYPES[issue.expected] ?? tellType(issue.expected)
+      return TYPES[issue.expected] ?? describeType(issue.expected)
     default:
       return { type: 'value_error', msg: issue.message, ctx: {} }
   }
 }
 
-const TYPES: Record<string, Told> = {
+const TYPES: Record<string, Described> = {
   string: { type: 'string_type', msg: 'Input should be a text', ctx: {} },
   number: { type: 'int_parsing', msg: 'Input should be a whole number', ctx: {} },
   int: { type: 'int_parsing', msg: 'Input should be a whole number', ctx: {} },
   boolean: { type: 'bool_parsing', msg: 'Input should be true or false', ctx: {} },
 }
 
-const tellType = (expected: string): Told => ({
+const describeType = (expected: string): Described => ({
   type: 'value_error',
   msg: `Input should be of type ${expected}`,
   ctx: { expected },
 })
 
-function tellTooSmall(issue: z.core.$ZodIssueTooSmall): Told {
+function describeTooSmall(issue: z.core.$ZodIssueTooSmall): Described {
   const least = Number(issue.minimum)
   if (issue.origin === 'string') {
     return {
@@ -97,7 +97,7 @@ function tellTooSmall(issue: z.core.$ZodIssueTooSmall): Told {
     : { type: 'greater_than', msg: `Input should be greater than ${least}`, ctx: { gt: least } }
 }
 
-function tellTooBig(issue: z.core.$ZodIssueTooBig): Told {
+function describeTooBig(issue: z.core.$ZodIssueTooBig): Described {
   const most = Number(issue.maximum)
   if (issue.origin === 'string') {
     return { type: 'string_too_long', msg: `Text should have at most ${most} characters`, ctx: { max_length: most } }

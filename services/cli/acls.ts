@@ -1,7 +1,7 @@
 /**
- * `marketlog acls`: prints the rights that roles need, and gives them when told to.
+ * `marketlog acls`: prints the rights that roles need, and grants them on request.
  *
- * Writes JSON lines, and to the cluster only when asked for. What is printed is what is given.
+ * Writes JSON lines, and to the cluster only on request. It prints exactly what it grants.
  */
 import type { Writable } from 'node:stream'
 import { applyAcls } from '#infra/kafka/acls.ts'
@@ -11,15 +11,15 @@ import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { aclRoles, aclsOf } from './role-acls.ts'
 
-/** What the command is told. */
+/** The options of the command. */
 export interface AclOptions {
   roles: readonly string[]
-  /** `{role}` stands for the role's name. */
+  /** `{role}` is replaced by the role's name. */
   principal: string
   apply: boolean
 }
 
-/** Prints a JSON line for each right, and gives them all to the cluster when that is asked for. */
+/** Prints a JSON line for each right, and grants them all in the cluster on request. */
 export async function showAcls(config: PlatformConfig, log: Log, options: AclOptions, out: Writable): Promise<void> {
   const unknown = options.roles.filter(role => !aclRoles.includes(role))
   if (unknown.length > 0)

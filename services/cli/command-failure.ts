@@ -1,5 +1,5 @@
 /**
- * A failure that the user of a command is told in one line, with the process's exit code.
+ * A failure that is shown to the user of a command in one line, with the process's exit code.
  *
  * Codes follow sysexits where one fits. Everything else that is thrown is a bug and is shown whole.
  */
@@ -13,7 +13,7 @@ export const exitCodes = {
   serverUnavailable: 69,
   bug: 70,
   cannotCreate: 73,
-  /** Somebody else works on it: try again when that has ended. */
+  /** Another process works on it: try again when that has ended. */
   inUse: 75,
   stoppedBySignal: 130,
 } as const

@@ -1,5 +1,5 @@
 /**
- * The command line `marketlog`: the one place that reads the environment, and the composition root of all rooms.
+ * The command line `marketlog`: the one place that reads the environment, and the composition root of all services.
  *
  * Standard output carries results, standard error progress and logs. Invariant: a failure that the user can do
  * something about is one line and a meaningful exit code; anything else is a bug and shows its stack.
@@ -21,7 +21,7 @@ const directory = runDirectory(environment)
 
 /** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */
 function connect({ lives = false, serves = false } = {}): { config: PlatformConfig; log: Log } {
-  // The addresses that a killed platform has left name nobody.
+  // The addresses that a killed platform has left are of no server.
   const servers = runningSupervisor(directory) && readServers(directory)
   if (lives || serves) prepareRunDirectory(directory)
   const known = {
@@ -36,7 +36,7 @@ function connect({ lives = false, serves = false } = {}): { config: PlatformConf
   } catch (error) {
     throw new CommandFailure(messageOf(error), exitCodes.serverUnavailable)
   }
-  // Progress tells what a short command does; of its log only what went wrong is of interest.
+  // Progress shows what a short command does; of its log only failures are of interest.
   const level = lives ? config.logLevel : environment.LOG_LEVEL || 'warn'
   return { config, log: openLog({ level, name: 'marketlog' }) }
 }
@@ -207,7 +207,7 @@ async function runCommand(roles: readonly RoleName[], config: PlatformConfig, lo
     onListening: port => void process.send?.({ port }),
     exit: code => process.exit(code),
   })
-  // What a room has forgotten to close must not keep a stopped process alive; the log tells what it was.
+  // What was not closed must not keep a stopped process alive; the log names it.
   process.exit()
 }
 
@@ -223,7 +223,7 @@ async function refused(error: unknown): Promise<string | undefined> {
   return refusalOf(error)
 }
 
-/** What a server that is away leaves undone. */
+/** The failure of a server that does not answer. */
 const unanswered = (error: unknown): string | undefined =>
   isUnreachable(error)
     ? `a server does not answer: ${messageOf(error)}. Is it running, and are the addresses right?`

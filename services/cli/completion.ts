@@ -1,7 +1,7 @@
 /**
  * Completion in a shell: what may follow the words of a command line, and the scripts that ask for it.
  *
- * Derived from the declared commands, so that it cannot drift from them. A script hands over the whole line, the
+ * Derived from the declared commands, so that it cannot drift from them. A script passes the whole line, the
  * program's name first, and offers what `marketlog complete` answers; where that is nothing, the shell offers file names.
  */
 import { Argument, type Command, type Option } from 'commander'
@@ -59,7 +59,7 @@ async function loadValues(): Promise<KnownValues> {
   }
 }
 
-/** What may stand in the place of the last word, which may be empty or begun. */
+/** The completions of the last word, which may be empty or begun. */
 export function completionsOf(program: Command, words: readonly string[], known: KnownValues): string[] {
   const begun = words.at(-1) ?? ''
   const { command, position, option } = positionOf(program, words.slice(0, -1))
@@ -68,7 +68,7 @@ export function completionsOf(program: Command, words: readonly string[], known:
 
 interface Position {
   command: Command
-  /** How many arguments stand before. */
+  /** How many arguments come before. */
   position: number
   /** The option whose value comes next. */
   option: Option | undefined

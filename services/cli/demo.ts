@@ -1,5 +1,5 @@
 /**
- * `marketlog demo`: the platform in the foreground, with sample calls and a line that tells how it does.
+ * `marketlog demo`: the platform in the foreground, with sample calls and a status line.
  *
  * Writes the result to standard output and progress to standard error. Invariant: Ctrl-C, the end of the reader
  * of its output and the end of the process that started it all stop everything.
@@ -17,7 +17,7 @@ import type { Environment } from './settle-environment.ts'
 import { listenForStop } from './stop-signals.ts'
 import { type LivePlatform, supervise } from './supervisor.ts'
 import { show } from './up.ts'
-import { openLagLook } from './wait-for-views.ts'
+import { openLagReader } from './wait-for-views.ts'
 
 const TERMINAL_EVERY_MS = 2_000
 const PIPE_EVERY_MS = 30_000
@@ -69,11 +69,11 @@ function endWithParent(stop: AbortController): void {
 
 async function followStatus(live: LivePlatform, progress: Progress, signal: AbortSignal): Promise<void> {
   const { config, platform } = live
-  const look = await openLagLook(config, openLog({ level: 'silent', name: 'status' }))
+  const lagReader = await openLagReader(config, openLog({ level: 'silent', name: 'status' }))
   const everyMs = process.stderr.isTTY ? TERMINAL_EVERY_MS : PIPE_EVERY_MS
   let asks: number | undefined
   let askedAt = Number.NEGATIVE_INFINITY
-  let before = { changes: await changesSoFar(look), at: performance.now() }
+  let before = { changes: await changesSoFar(lagReader), at: performance.now() }
   try {
     while (!signal.aborted) {
       await pause(everyMs, undefined, { signal })
@@ -81,8 +81,8 @@ async function followStatus(live: LivePlatform, progress: Progress, signal: Abor
         asks = await countLiveAsks(platform.base_url, platform.keys.quant)
         askedAt = performance.now()
       }
-      const lag = (await look.look(readingGroups())).reduce((sum, each) => sum + each.lag, 0)
-      const now = { changes: await changesSoFar(look), at: performance.now() }
+      const lag = (await lagReader.read(readingGroups())).reduce((sum, each) => sum + each.lag, 0)
+      const now = { changes: await changesSoFar(lagReader), at: performance.now() }
       const rate = ((now.changes - before.changes) / (now.at - before.at)) * 1000
       before = now
       const restarts = live.processes.reduce((sum, each) => sum + each.restarts(), 0)
@@ -99,11 +99,11 @@ async function followStatus(live: LivePlatform, progress: Progress, signal: Abor
   } catch (error) {
     if (!signal.aborted) progress.note(`the status line ended: ${error}`)
   } finally {
-    await look.close()
+    await lagReader.close()
   }
 }
 
-async function changesSoFar(look: Awaited<ReturnType<typeof openLagLook>>): Promise<number> {
-  const ends = await look.ends(['bookChanges'])
+async function changesSoFar(lagReader: Awaited<ReturnType<typeof openLagReader>>): Promise<number> {
+  const ends = await lagReader.ends(['bookChanges'])
   return (ends.get('bookChanges') ?? []).reduce((sum, end) => sum + end, 0)
 }

@@ -1,7 +1,7 @@
 /**
- * Distances of consumer groups to the end of the log, and how they are summed up and told.
+ * Distances of consumer groups to the end of the log, summed up and formatted.
  *
- * Pure. A lag counts offsets, transaction markers among them, so it bounds the records from above.
+ * A lag counts offsets, transaction markers among them, so it bounds the records from above.
  */
 
 /** A group's distance to the end of one partition. */

@@ -1,9 +1,9 @@
 /**
- * What the command line publishes in the name of ingest: recorded refreshes, and exchange rates for a market
- * that no ingestor feeds.
+ * What the command line publishes as the writer ingest: recorded refreshes, and exchange rates for a market that no
+ * ingest process feeds.
  *
- * Writes market.quotes, market.bids and market.fx through the rooms of services/ingest. Invariant: when a function
- * here resolves, the log holds everything.
+ * Writes market.quotes, market.bids and market.fx through services/ingest. When a function here resolves, the log holds
+ * everything.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
@@ -45,11 +45,11 @@ export async function ingestFolder(
   const stop = listenForStop(() => progress.step('stopping at the end of a record'))
   const kafka = connectKafka({ config, role: 'ingest-recorded', log })
   const publisher = await openPublisher(kafka, WRITER)
-  const say = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
+  const report = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
   try {
     progress.step('publishing')
     const rates = await ratesOf(config, log, stop.signal, { codec: kafka.codec, publisher })
-    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, say, signal: stop.signal })
+    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, report, signal: stop.signal })
     progress.note(
       `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
         (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
@@ -66,7 +66,7 @@ export async function ingestFolder(
   }
 }
 
-/** What can be told before anything is published is told in one line. */
+/** A failure that is known before anything is published is shown in one line. */
 function refuseFolder(
   providers: ProviderRegistry,
   { provider, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
@@ -89,6 +89,6 @@ const ratesOf = (
   config: PlatformConfig,
   log: Log,
   signal: AbortSignal,
-  outlet: { codec: Codec; publisher: Publisher },
+  destination: { codec: Codec; publisher: Publisher },
 ): ReturnType<typeof publishRatesOnce> =>
-  publishRatesOnce({ ...outlet, ...rateSources(config.fxUrl), log, metrics: openMetrics(), signal })
+  publishRatesOnce({ ...destination, ...rateSources(config.fxUrl), log, metrics: openMetrics(), signal })

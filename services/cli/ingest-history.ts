@@ -1,8 +1,8 @@
 /**
- * `marketlog ingest history`: publishes a history file in the name of ingest.
+ * `marketlog ingest history`: publishes a history file as the writer ingest.
  *
- * Writes market.fx and market.day-closes through the rooms of services/ingest. Invariant: when it resolves, the log holds
- * everything; running it again changes no view.
+ * Writes market.fx and market.day-closes through services/ingest. When it resolves, the log holds everything; running it
+ * again changes no view.
  */
 import { existsSync } from 'node:fs'
 import { loadCurrencies } from '#infra/config/currencies.ts'
@@ -20,7 +20,7 @@ import { listenForStop } from './stop-signals.ts'
 
 const BAR_WIDTH = 24
 
-/** Publishes a file and says what came of it. */
+/** Publishes a file and prints the totals. */
 export async function ingestHistoryFile(
   config: PlatformConfig,
   log: Log,

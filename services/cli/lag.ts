@@ -11,7 +11,7 @@ import { type Output, write, writeJson } from './log-tools/output.ts'
 import { openProgress } from './progress.ts'
 import { readingGroups } from './reading-groups.ts'
 import { tableText, wantsTable } from './table.ts'
-import { openLagLook, waitForViews } from './wait-for-views.ts'
+import { openLagReader, waitForViews } from './wait-for-views.ts'
 
 const COLUMNS = [{ head: 'group' }, { head: 'topic' }, { head: 'partitions' }, { head: 'behind' }, { head: 'records' }]
 
@@ -53,10 +53,10 @@ export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds:
 }
 
 async function lookOnce(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
-  const look = await openLagLook(config, log)
+  const lagReader = await openLagReader(config, log)
   try {
-    return await look.look(readingGroups())
+    return await lagReader.read(readingGroups())
   } finally {
-    await look.close()
+    await lagReader.close()
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Asks a running platform over HTTP how far it is: readiness of its processes and the first live price.
  *
- * Reads only. Invariant: every question has a limit, and no answer counts as "not yet".
+ * Reads only. Every request has a limit, and no answer counts as "not yet".
  */
 
 /** Readiness of one process: ready, or what its roles wait for. */
@@ -13,7 +13,7 @@ export interface Readiness {
 
 const QUESTION_LIMIT_MS = 3_000
 
-/** Asks the `/readyz` of a process; `name` says which one does not answer. */
+/** Asks the `/readyz` of a process; `name` names it when it does not answer. */
 export async function askReadiness(origin: string, name: string): Promise<Readiness> {
   const answer = await askJson(`${origin}/readyz`)
   if (answer === undefined) return { isReady: false, waiting: [`${name} is busy`] }
@@ -24,7 +24,7 @@ export async function askReadiness(origin: string, name: string): Promise<Readin
   return { isReady: answer.status === 200, waiting }
 }
 
-/** Number of live asks that the API lists; undefined while it cannot tell. */
+/** Number of live asks that the API lists; undefined while that is unknown. */
 export async function countLiveAsks(origin: string, key: string): Promise<number | undefined> {
   const answer = await askJson(`${origin}/v1/prices?limit=1`, { authorization: `Bearer ${key}` })
   if (answer?.status !== 200) return undefined

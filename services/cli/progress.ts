@@ -1,9 +1,9 @@
 /**
- * Says what a command is busy with, on standard error: one updating line on a terminal, plain lines in a pipe.
+ * Shows what a command does, on standard error: one updating line on a terminal, plain lines in a pipe.
  *
- * Invariant: anything that takes longer than two seconds is seen, and on a pipe a short step prints nothing, so
- * that logs stay readable. The package cli-progress was tried first: it repeats its last line in a pipe, cannot
- * print a note above its line and restores the cursor to a place that scrolling has moved.
+ * A step that takes longer than two seconds is shown, and on a pipe a short step prints nothing, so that logs
+ * stay readable. The package cli-progress was tried first: it repeats its last line in a pipe, cannot
+ * print a note above its line and restores the cursor to a position that scrolling has moved.
  */
 
 /** Where progress is written: a stream that may be a terminal. */
@@ -15,7 +15,7 @@ export interface ProgressStream {
 
 /** Shows one step after the other. */
 export interface Progress {
-  /** Begins a step, which ends the one before, or tells more about the running one when its text alone changes. */
+  /** Begins a step, which ends the one before, or updates the running one when its details alone change. */
   step(text: string): void
   /** A line that stays. */
   note(line: string): void

@@ -1,9 +1,9 @@
 /**
  * Publishes the built catalog to its compacted topic when the log holds another version that is not newer.
  *
- * For the set-up step alone, which holds a lock meanwhile. Invariant: the version record is written last, so the
- * log's last record names the version exactly when all of its items stand before it; a publication
- * that was cut off is done again from its beginning.
+ * For the set-up step alone, which holds a lock meanwhile. Invariant: the version record is written last, so the log's last
+ * record names the version exactly when all of its items precede it; a publication that was cut off is repeated from its
+ * beginning.
  */
 import { catalogRevision, catalogVersion, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'

@@ -2,7 +2,7 @@
  * Which consumer group reads which topic, and in which order the log flows through them.
  *
  * Derived from the catalogue of topics alone. Roles that read without a group, and compacted topics, which
- * are tables that readers keep in memory, have no lag to speak of and do not appear.
+ * are tables that readers keep in memory, have no lag and do not appear.
  */
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 

@@ -2,7 +2,7 @@
  * The rights that each role needs and no more, derived from the catalogue of topics.
  *
  * A role writes the topics whose writer it is and reads those that name it a reader. A role that reads in a group has its group and
- * may write dead letters and unresolved names. `setup` makes topics, `cli` is who uses the tools.
+ * may write dead letters and unresolved names. `setup` creates topics, `cli` is the user of the tools.
  */
 import type { Acl, AclOperation } from '#infra/kafka/acls.ts'
 import { allTopics } from '#schemas/topics.ts'
@@ -10,15 +10,15 @@ import { readingGroups } from './reading-groups.ts'
 
 /** Roles whose writes are transactions, under ids that begin with their name. */
 const TRANSACTIONAL = ['accounts', 'book', 'ingest']
-/** Roles that divide what they write in a group of their own, and read nothing in it. */
+/** Roles that share their work in a group of their own, and read nothing in it. */
 const DIVIDED = ['ingest']
-/** Written by whichever role has a record that it cannot take. */
+/** Written by each role that has a record that it cannot apply. */
 const RUNNER = 'runner'
 const TOOLS = 'cli'
 const SET_UP = 'setup'
 const CLUSTER = 'kafka-cluster'
 
-/** Who can be given rights: each role that reaches the log, the set-up step and the tools. */
+/** The principals: each role that reaches the log, the set-up step and the tools. */
 export const aclRoles: readonly string[] = [
   ...new Set(allTopics.flatMap(({ writer, readers }) => [writer, ...readers])),
 ].filter(role => role !== RUNNER)

@@ -1,12 +1,12 @@
 /**
  * One child process of the supervisor: a group of roles, restarted when it ends by itself.
  *
- * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Invariant: restarts wait longer
- * each time and are bounded; a child that stayed up long enough starts from a clean count. One that Kafka or the registry refuses (exit
- * code 69) before it ever ran is given up at once; later, when a right or a certificate has been withdrawn, it is tried again every half a
- * minute without end, which is said once: the other groups go on, and it comes back when the operator has mended that. The channel to the child is its
- * life line: it stops by itself when this process is gone. The child leads a group of its own, so that Ctrl-C in a
- * terminal reaches the supervisor alone and the order of the stop is kept.
+ * States: running -> (ended by itself) waiting -> running; any -> stopping -> ended. Restarts wait longer each time and are
+ * bounded; a child that stayed up long enough resets the count. A child that Kafka or the registry refuses (exit code 69) before
+ * it ever ran is given up at once; later, when a right or a certificate has been withdrawn, it is restarted every half a minute
+ * without end, which is reported once: the other groups go on, and it recovers when the operator has fixed that. The child stops
+ * by itself when the channel to this process closes. It leads a process group of its own, so that Ctrl-C in a terminal reaches
+ * the supervisor alone and the order of the stop is kept.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
@@ -19,7 +19,7 @@ import type { RoleGroup } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 import type { Environment } from './settle-environment.ts'
 
-/** What the child tells its supervisor. */
+/** What the child reports to its supervisor. */
 export interface ChildReport {
   port: number
 }
@@ -40,10 +40,10 @@ export interface RoleProcessOptions {
   group: RoleGroup
   environment: Environment
   directory: RunDirectory
-  say: (line: string) => void
-  /** Told when a child has started all of its roles. */
+  report: (line: string) => void
+  /** Called when a child has started all of its roles. */
   onListening: () => void
-  /** Told when the group has failed too often to be started again. */
+  /** Called when the group has failed too often to be started again. */
   onGivenUp: (error: Error) => void
 }
 
@@ -74,8 +74,8 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   async function keep(): Promise<void> {
     for (let failures = 0; !stopping.signal.aborted; restarts++) {
       const startedAt = performance.now()
-      current = launch(options, { logFile, identityFile }, heard => {
-        port = heard.port
+      current = launch(options, { logFile, identityFile }, started => {
+        port = started.port
         hasListened = true
         options.onListening()
       })
@@ -88,7 +88,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
         const refused = `${group.name} is refused (${how}).${endOfLog(logFile, logStart)}`
         if (!hasListened) return options.onGivenUp(new CommandFailure(refused, code))
         if (!isRefused || wasSteady)
-          options.say(`${refused}\n${group.name} is tried again every ${REFUSED_PAUSE_MS / 1000} s`)
+          options.report(`${refused}\n${group.name} is tried again every ${REFUSED_PAUSE_MS / 1000} s`)
         isRefused = true
         await pause(REFUSED_PAUSE_MS, undefined, { signal: stopping.signal }).catch(() => {})
         continue
@@ -102,7 +102,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
         return
       }
       const backoffMs = Math.min(FIRST_BACKOFF_MS * 2 ** (failures - 1), LONGEST_BACKOFF_MS)
-      options.say(`${group.name} ended (${how}); starting it again in ${backoffMs / 1000} s, its log is ${logFile}`)
+      options.report(`${group.name} ended (${how}); starting it again in ${backoffMs / 1000} s, its log is ${logFile}`)
       await pause(backoffMs, undefined, { signal: stopping.signal }).catch(() => {})
     }
   }

@@ -1,8 +1,8 @@
 /**
  * Every role of the platform, in the order in which a process starts them, and how they share processes.
  *
- * Loads a role's room only when it is asked for. Invariant: readers start before what feeds them, and stopping is
- * the reverse, so nothing is published into a platform that has begun to end.
+ * Loads a role's code on request. Invariant: readers start before what feeds them, and stop in reverse order, so nothing is
+ * published into a platform that has begun to stop.
  */
 import type { StartRole } from '#infra/runtime/role.ts'
 

@@ -56,7 +56,7 @@ export interface RunDirectory {
   /** Owner and processes of the running platform. */
   supervisor: string
   state: string
-  /** What the mail server for development has got. */
+  /** What the mail server for development has received. */
   mails: string
 }
 
@@ -104,7 +104,7 @@ export function writePlatform(directory: RunDirectory, platform: PlatformFile): 
   replaceFile(directory.platformFile, `${JSON.stringify(platform, null, 2)}\n`, OWNER_ONLY)
 }
 
-/** Takes the announcements back. */
+/** Removes the announcements. */
 export function dropAnnouncements(directory: RunDirectory): void {
   rmSync(directory.platformFile, { force: true })
   rmSync(directory.serversFile, { force: true })

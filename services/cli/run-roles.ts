@@ -1,9 +1,9 @@
 /**
- * Runs roles in this process until it is told to stop: the composition root of the platform.
+ * Runs roles in this process until the signal to stop: the composition root of the platform.
  *
  * States: starting -> running -> stopping -> ended. A role that fails, now or later, ends the process at once with
- * exit code 70 after a log line, or 69 where a server refuses it; uncommitted work makes that safe, and the supervisor of the process starts it
- * again. A stop ends new requests first, then the roles in reverse order of their start, all within one limit.
+ * exit code 70 after a log line, or 69 where a server refuses it; that is safe since its work is uncommitted, and the supervisor
+ * starts the process again. A stop ends new requests first, then the roles in reverse order of their start, all within one limit.
  */
 import { flushCompileCache } from 'node:module'
 import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
@@ -23,7 +23,7 @@ export interface RunOptions {
   roles: readonly RoleName[]
   config: PlatformConfig
   log: Log
-  /** Told once all roles have started and the process listens. */
+  /** Called once all roles have started and the process listens. */
   onListening?: (port: number) => void
   /** Begins the stop. */
   signal: AbortSignal
@@ -91,7 +91,7 @@ export async function runRoles(options: RunOptions): Promise<void> {
   log.info({ roles, leftOpen: process.getActiveResourcesInfo().filter(name => name.endsWith('Wrap')) }, 'stopped')
 }
 
-/** New requests are refused first; a role that ends an open stream lets the host finish closing. */
+/** New requests are refused first; the host can close only after the roles have ended their open streams. */
 async function stopAll(http: HttpHost, started: readonly RunningRole[], log: Log): Promise<void> {
   const closing = http.close()
   for (const role of [...started].reverse()) {

@@ -1,8 +1,8 @@
 /**
- * What a live platform tells its user: address, keys and calls to try, each as one line for a shell.
+ * What a live platform prints for its user: address, keys and calls to try, each as one line for a shell.
  *
- * Pure text. Invariant: every printed command works in a POSIX shell as it stands, whatever the item is called, with
- * a key whose tier may make the call.
+ * Invariant: every printed command works in a POSIX shell unchanged, whatever the item's name, with a key whose tier may
+ * make the call.
  */
 import { type PlatformFile, TIERS } from './run-directory.ts'
 

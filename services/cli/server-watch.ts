@@ -2,8 +2,8 @@
  * Starts a server of the platform again when it has ended by itself: killed, or halted because its disk was full.
  *
  * States of a server: running → ended → (starting → failed → pausing)* → running, or given up. Roles wait for it meanwhile
- * and go on by themselves. Invariant: one start of a server at a time; pauses grow and are bounded, and a server that
- * does not come back within {@link PATIENCE_MS} is lost for good, which its caller hears once.
+ * and go on by themselves. One start of a server at a time; pauses grow and are bounded, and a server that does not come
+ * back within {@link GIVE_UP_AFTER_MS} is lost for good, which is reported to the caller once.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { identify } from '#infra/stack/processes.ts'
@@ -12,39 +12,39 @@ import type { ProcessName, RunningServers } from '#infra/stack/servers.ts'
 /** What a watch works with. */
 export interface ServerWatchOptions {
   servers: Pick<RunningServers, 'pids' | 'restart'>
-  say(line: string): void
-  /** Told when a server does not come back. */
+  report(line: string): void
+  /** Called when a server does not come back. */
   onGivenUp(name: ProcessName, error: Error): void
   signal: AbortSignal
-  /** How often it looks, and how long the first pause is. */
+  /** How often it checks, and how long the first pause is. */
   everyMs?: number
-  patienceMs?: number
+  giveUpAfterMs?: number
 }
 
-const LOOK_EVERY_MS = 1_000
+const CHECK_EVERY_MS = 1_000
 const LONGEST_PAUSE_MS = 15_000
 /** As long as roles wait for a server. */
-const PATIENCE_MS = 10 * 60_000
+const GIVE_UP_AFTER_MS = 10 * 60_000
 
 /** Watches servers until the signal or until what it returns is called; that resolves when no start is under way. */
 export function watchServers(options: ServerWatchOptions): () => Promise<void> {
-  const { servers, say, onGivenUp, everyMs = LOOK_EVERY_MS, patienceMs = PATIENCE_MS } = options
+  const { servers, report, onGivenUp, everyMs = CHECK_EVERY_MS, giveUpAfterMs = GIVE_UP_AFTER_MS } = options
   const stop = new AbortController()
   const signal = AbortSignal.any([options.signal, stop.signal])
   const starting = new Map<ProcessName, Promise<void>>()
 
   const startAgain = async (name: ProcessName): Promise<void> => {
     const endedAt = performance.now()
-    say(`${name} has ended; starting it again`)
+    report(`${name} has ended; starting it again`)
     for (let pauseMs = everyMs; !signal.aborted; pauseMs = Math.min(LONGEST_PAUSE_MS, 2 * pauseMs)) {
       try {
         await servers.restart(name)
         const seconds = ((performance.now() - endedAt) / 1_000).toFixed(1)
-        return say(`${name} answers again after ${seconds} s`)
+        return report(`${name} answers again after ${seconds} s`)
       } catch (error) {
         if (signal.aborted) return
-        if (performance.now() - endedAt > patienceMs) return onGivenUp(name, error as Error)
-        say(`${(error as Error).message}\n${name} is started again in ${pauseMs / 1_000} s`)
+        if (performance.now() - endedAt > giveUpAfterMs) return onGivenUp(name, error as Error)
+        report(`${(error as Error).message}\n${name} is started again in ${pauseMs / 1_000} s`)
         await pause(pauseMs, undefined, { signal }).catch(() => undefined)
       }
     }

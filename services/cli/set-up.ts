@@ -1,9 +1,9 @@
 /**
  * Brings servers into the shape that the roles expect: migrations, topics, schemas, tables, catalog.
  *
- * Runs before every start and changes nothing when all is in place, which takes half a second. Invariant: every part
- * may be run again and be cut off anywhere; two processes that start together take turns, by an
- * advisory lock in Postgres that ends with its connection. Must not start a role and must not drop anything.
+ * Runs before every start and changes nothing when all is in place, which takes half a second. Every part may be run
+ * again and be cut off anywhere. Two processes that start together run one after the other, by an advisory lock in
+ * Postgres that ends with its connection. Must not start a role and must not drop anything.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
@@ -25,7 +25,7 @@ const LOCK_POLL_MS = 100
 /** Below the time after which Postgres ends an idle transaction. */
 const LOCK_KEEP_MS = 3_000
 
-/** Sets the servers up; `onPart` hears what is being done. */
+/** Sets the servers up; `onPart` receives the name of each part. */
 export async function setUp(
   config: PlatformConfig,
   log: Log,
@@ -43,7 +43,7 @@ export async function setUp(
   const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
   try {
     onPart('its turn')
-    await inTurn(database, async () => {
+    await withAdvisoryLock(database, async () => {
       const kafka = connectKafka({ config, role: 'setup', log })
       await allEnded([
         run('jobs', () => setUpJobs(url, log)),
@@ -60,7 +60,7 @@ export async function setUp(
   }
 }
 
-/** Waits for all, then throws what the first of those that failed has thrown: none works on after the turn is given up. */
+/** Waits for all, then throws what the first of those that failed has thrown: none works on after the lock is released. */
 async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(parts)) if (outcome.status === 'rejected') throw outcome.reason
 }
@@ -74,8 +74,8 @@ async function setUpTables(config: PlatformConfig): Promise<void> {
   }
 }
 
-/** Works while no other process does; a process that is killed gives its turn up with its connection. */
-async function inTurn(database: Database, work: () => Promise<void>): Promise<void> {
+/** Works while it holds the lock, which a killed process releases with its connection. */
+async function withAdvisoryLock(database: Database, work: () => Promise<void>): Promise<void> {
   await database.transaction(async query => {
     const limit = performance.now() + LOCK_LIMIT_MS
     const take = async (): Promise<boolean | undefined> =>

@@ -3,7 +3,7 @@
  * names none.
  *
  * Starts one child process on loopback. Invariant: what the environment names always wins; without development
- * dependencies, or on an address that others can reach, there are none, and what needs them says what to set.
+ * dependencies, or on an address that others can reach, there are none, and the routes that need them name the settings.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -26,7 +26,7 @@ export interface StandIns {
   stop(): Promise<void>
 }
 
-/** Starts them; undefined when nothing is to be stood in for, or nothing can. */
+/** Starts them; undefined when none is needed, or none can be started. */
 export async function startStandIns(
   environment: Environment,
   directory: RunDirectory,
@@ -44,8 +44,8 @@ export async function startStandIns(
     if (identity) await endProcess(identity, 'SIGTERM', GRACE_MS)
   }
   const limit = AbortSignal.timeout(START_LIMIT_MS)
-  const told = await Promise.race([once(child, 'message', { signal: limit }), once(child, 'exit')]).catch(() => [])
-  const addresses: unknown = told[0]
+  const message = await Promise.race([once(child, 'message', { signal: limit }), once(child, 'exit')]).catch(() => [])
+  const addresses: unknown = message[0]
   if (typeof addresses !== 'object' || addresses === null) {
     await stop()
     return undefined

@@ -36,7 +36,7 @@ import { addressVariables, type Environment, settleEnvironment } from './settle-
 import { startStandIns } from './stand-ins.ts'
 import { waitForViews } from './wait-for-views.ts'
 
-/** What the supervisor says while it works. */
+/** What the supervisor reports while it works. */
 export interface Report {
   kind: 'step' | 'note'
   text: string
@@ -65,7 +65,7 @@ const POLL_MS = 200
 /** A call to the API counts against its key's limits. */
 const ASK_EVERY_MS = 2_000
 const VIEWS_OF_THE_PAST = ['candles', 'history', 'sales']
-const PATIENCE_MS = 20_000
+const VIEWS_LIMIT_MS = 20_000
 const STUCK_AFTER_MS = 5 * 60_000
 
 type Undo = () => void | Promise<void>
@@ -91,7 +91,7 @@ export async function supervise(options: SuperviseOptions): Promise<void> {
   }
 }
 
-/** Undoes everything in reverse order, also what comes after a part that cannot be undone; then tells of that part. */
+/** Undoes everything in reverse order, also what comes after a part that cannot be undone; then throws that failure. */
 async function undoAll(undo: Undo[]): Promise<void> {
   const failures: unknown[] = []
   for (const last of undo.reverse()) {
@@ -138,10 +138,10 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   return { platform: describe(config, keys, processes, addresses), config, processes }
 }
 
-/** Whoever starts a platform on one machine waits for it, and roles start beside the broker; the environment goes before. */
+/** On one machine the user waits for the start, and roles start beside the broker; the environment overrides these. */
 const SERVER_OPTIONS = { KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY }
 
-/** Provides the servers and watches over them: what ends is started again, and what does not come back ends the platform. */
+/** Provides the servers and watches them: one that ends is started again, and one that does not come back ends the platform. */
 async function startServers(
   options: SuperviseOptions,
   undo: Undo[],
@@ -161,7 +161,7 @@ async function startServers(
   undo.push(
     watchServers({
       servers,
-      say: text => report({ kind: 'note', text }),
+      report: text => report({ kind: 'note', text }),
       onGivenUp: (name, error) =>
         lose(new CommandFailure(`${name} has ended and does not come back, and the platform ends. ${error.message}`)),
       signal: options.signal,
@@ -206,7 +206,7 @@ function startGroups(
       group,
       environment: serves ? environment : { ...environment, PORT: '0', BASE_URL: baseUrlOf(environment) },
       directory: options.directory,
-      say: text => options.report({ kind: 'note', text }),
+      report: text => options.report({ kind: 'note', text }),
       ...listeners,
     })
   })
@@ -247,7 +247,7 @@ async function untilReady(
 
 /**
  * Live: the live view reflects what ingest has published until now, and the API lists an ask. The views of the past
- * get a moment more, so that the first call finds all of the history, but they hold nobody up.
+ * get a moment more, so that the first call finds all of the history, but they do not delay the start further.
  */
 async function untilLive(config: PlatformConfig, key: string, log: Log, options: SuperviseOptions): Promise<void> {
   const origin = originOf(config, config.port)
@@ -257,9 +257,9 @@ async function untilLive(config: PlatformConfig, key: string, log: Log, options:
     const asks = (await countLiveAsks(origin, key)) ?? 0
     return { isDone: asks > 0, seen: 'the API lists no ask' }
   })
-  const patience = AbortSignal.timeout(PATIENCE_MS)
-  await waitForViews(config, log, { signal: AbortSignal.any([options.signal, patience]), onProgress }).catch(error => {
-    if (options.signal.aborted || !patience.aborted) throw error
+  const limit = AbortSignal.timeout(VIEWS_LIMIT_MS)
+  await waitForViews(config, log, { signal: AbortSignal.any([options.signal, limit]), onProgress }).catch(error => {
+    if (options.signal.aborted || !limit.aborted) throw error
     options.report({ kind: 'note', text: 'candles, history and sales are still catching up (`npx marketlog lag`)' })
   })
 }
@@ -314,7 +314,7 @@ function describe(
   }
 }
 
-/** A port that somebody else holds is told before anything has been started. */
+/** A port in use is reported before anything has been started. */
 async function refuseBusyPort(environment: Environment): Promise<void> {
   const port = Number(environment.PORT || '8080')
   if (!Number.isInteger(port) || port < 1 || port > 65_535) {

@@ -1,7 +1,7 @@
 /**
  * `marketlog up`: the platform in the foreground, or in the background behind a starter that waits until it is live.
  *
- * The starter and the background process share a channel: the starter shows what it hears and leaves once
+ * The starter and the background process share a channel: the starter shows what it receives and leaves once
  * prices are live. Invariant: a starter that ends before that - also by SIGKILL - closes the channel and so ends the
  * start; after it the platform lives on its own until `marketlog down`.
  */
@@ -18,8 +18,8 @@ import type { Environment } from './settle-environment.ts'
 import { listenForStop } from './stop-signals.ts'
 import { type Report, supervise } from './supervisor.ts'
 
-/** What the background process tells its starter. */
-type Told = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'failed'; text: string; exitCode: number }
+/** What the background process sends to its starter. */
+type UpMessage = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'failed'; text: string; exitCode: number }
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
@@ -60,13 +60,13 @@ export async function upDetached(directory: RunDirectory, environment: Environme
   })
   try {
     return await new Promise<PlatformFile>((resolve, reject) => {
-      child.on('message', (told: Told) => {
-        if (told.kind === 'live') {
+      child.on('message', (message: UpMessage) => {
+        if (message.kind === 'live') {
           child.disconnect()
           child.unref()
-          resolve(told.platform)
-        } else if (told.kind === 'failed') reject(new CommandFailure(told.text, told.exitCode))
-        else show(progress, told)
+          resolve(message.platform)
+        } else if (message.kind === 'failed') reject(new CommandFailure(message.text, message.exitCode))
+        else show(progress, message)
       })
       child.once('error', reject)
       child.once('exit', (code, signal) => {
@@ -85,11 +85,11 @@ export async function upDetached(directory: RunDirectory, environment: Environme
   }
 }
 
-/** Runs the platform in this process until it is stopped; speaks to a starter when there is one. */
+/** Runs the platform in this process until it is stopped; reports to a starter when there is one. */
 export async function upForeground(directory: RunDirectory, environment: Environment): Promise<void> {
   const progress = openProgress(process.stderr)
   const stop = listenForStop()
-  const tell = process.send === undefined ? undefined : (told: Told) => void process.send?.(told, () => {})
+  const send = process.send === undefined ? undefined : (message: UpMessage) => void process.send?.(message, () => {})
   let isLive = false
   process.once('disconnect', () => {
     if (!isLive) stop.abort(new Error('the starter is gone'))
@@ -100,17 +100,17 @@ export async function upForeground(directory: RunDirectory, environment: Environ
       directory,
       signal: stop.signal,
       // Once the starter has left, this process's own output is the platform's log.
-      report: report => (tell === undefined || isLive ? show(progress, report) : tell(report)),
+      report: report => (send === undefined || isLive ? show(progress, report) : send(report)),
       onLive: ({ platform }) => {
         isLive = true
         progress.note(`live at ${platform.base_url}`)
         progress.stop()
-        tell?.({ kind: 'live', platform })
+        send?.({ kind: 'live', platform })
       },
     })
   } catch (error) {
     const exitCode = error instanceof CommandFailure ? error.exitCode : exitCodes.failed
-    tell?.({ kind: 'failed', text: messageOf(error), exitCode })
+    send?.({ kind: 'failed', text: messageOf(error), exitCode })
     throw error
   } finally {
     progress.stop()

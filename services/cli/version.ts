@@ -18,7 +18,7 @@ export function versionText(environment: Environment): string {
   return commit === undefined ? version : `${version} (${commit})`
 }
 
-/** Asks git; undefined without git or a repository of our own: one around the folder is somebody else's. */
+/** Asks git; undefined without git or a repository of our own: one around the folder is another project's. */
 function checkedOutCommit({ PATH, HOME }: Environment): string | undefined {
   const env = { PATH, HOME, GIT_CEILING_DIRECTORIES: dirname(ROOT.slice(0, -1)) }
   try {

@@ -24,10 +24,10 @@ export interface WaitOptions {
   without?: readonly string[]
 }
 
-/** A look at the log's ends and the groups' positions. */
-export interface LagLook {
+/** Reads the log's ends and the groups' positions. */
+export interface LagReader {
   /** Distance of every group on every partition to the ends given, else to the ends of now. */
-  look(groups: readonly ReadingGroup[], ends?: Ends): Promise<PartitionLag[]>
+  read(groups: readonly ReadingGroup[], ends?: Ends): Promise<PartitionLag[]>
   ends(keys: readonly TopicKey[]): Promise<Ends>
   close(): Promise<void>
 }
@@ -36,18 +36,18 @@ export interface LagLook {
 export type Ends = Map<TopicKey, number[]>
 
 const POLL_MS = 150
-/** Up to this distance it is worth looking whether only transaction markers are left. */
+/** Up to this distance a fetch finds out whether only transaction markers are left. */
 const PROBE_BELOW = 5_000
 
-/** Opens a look at the brokers of a platform. */
-export async function openLagLook(config: PlatformConfig, log: Log): Promise<LagLook> {
+/** Connects to the brokers of a platform. */
+export async function openLagReader(config: PlatformConfig, log: Log): Promise<LagReader> {
   const kafka = connectKafka({ config, role: 'lag', log })
   const all = readingGroups()
   const admin = kafka.newClient('lag').admin()
   await admin.connect()
   const reader = await openRangeReader(kafka, [...new Set(all.map(each => kafka.topicName(each.topic)))])
 
-  const ends: LagLook['ends'] = async keys => {
+  const ends: LagReader['ends'] = async keys => {
     const found: Ends = new Map()
     for (const key of new Set(keys)) {
       const partitions = Array.from({ length: topics[key].partitions }, (_, partition) => partition)
@@ -57,15 +57,15 @@ export async function openLagLook(config: PlatformConfig, log: Log): Promise<Lag
   }
   return {
     ends,
-    async look(groups, given) {
+    async read(groups, given) {
       const targets = given ?? (await ends(groups.map(each => each.topic)))
       const lags: PartitionLag[] = []
       for (const each of groups) {
         const name = kafka.topicName(each.topic)
         const positions = await groupOffsets(admin, kafka.groupName(each.group), name)
         for (const [partition, end] of (targets.get(each.topic) ?? []).entries()) {
-          const noted = positions.get(partition) ?? -1
-          const position = await settle(reader, name, partition, noted, end)
+          const committed = positions.get(partition) ?? -1
+          const position = await settle(reader, name, partition, committed, end)
           const lag = Math.max(0, end - position)
           lags.push({ group: each.group, topic: topics[each.topic].name, partition, position, end, lag })
         }
@@ -79,15 +79,15 @@ export async function openLagLook(config: PlatformConfig, log: Log): Promise<Lag
   }
 }
 
-/** The noted position, moved over what no consumer ever sees: expired records and transaction markers. */
+/** The committed offset, moved over what no consumer ever sees: expired records and transaction markers. */
 async function settle(
   reader: RangeReader,
   topic: string,
   partition: number,
-  noted: number,
+  committed: number,
   end: number,
 ): Promise<number> {
-  let position = noted
+  let position = committed
   if (position < end) position = Math.max(position, await reader.start(topic, partition))
   while (position < end && end - position <= PROBE_BELOW) {
     const next = new Map([[partition, position]])
@@ -101,28 +101,28 @@ async function settle(
 
 /** Resolves once every group reflects what the log held at the call; rejects when the signal aborts. */
 export async function waitForViews(config: PlatformConfig, log: Log, options: WaitOptions): Promise<void> {
-  const look = await openLagLook(config, log)
+  const lagReader = await openLagReader(config, log)
   try {
     const awaited = readingGroups().filter(({ group }) => !options.without?.includes(group))
     const stages = Map.groupBy(awaited, each => each.stage)
     for (const groups of stages.values()) {
-      const ends = await look.ends(groups.map(each => each.topic))
-      await untilReached(look, groups, ends, options)
+      const ends = await lagReader.ends(groups.map(each => each.topic))
+      await untilReached(lagReader, groups, ends, options)
     }
   } finally {
-    await look.close()
+    await lagReader.close()
   }
 }
 
 async function untilReached(
-  look: LagLook,
+  lagReader: LagReader,
   groups: readonly ReadingGroup[],
   ends: Ends,
   options: WaitOptions,
 ): Promise<void> {
   for (;;) {
     options.signal.throwIfAborted()
-    const behind = (await look.look(groups, ends)).filter(each => each.lag > 0)
+    const behind = (await lagReader.read(groups, ends)).filter(each => each.lag > 0)
     if (behind.length === 0) return
     options.onProgress?.(describeLag(behind))
     await pause(POLL_MS, undefined, { signal: options.signal })

@@ -1,16 +1,16 @@
 /**
  * The mail of an alert event, as text and as HTML.
  *
- * Pure. Invariant: whatever an item is called, it is text in the HTML and one line in the subject; the mail loads nothing
- * from anywhere. It carries List-Unsubscribe with the one-click header (RFC 8058), and the same Message-ID at every try, so
- * that a mailbox can tell a repeat.
+ * Invariant: an item's name is text in the HTML and one line in the subject, whatever it holds; the mail loads nothing. It
+ * carries List-Unsubscribe with the one-click header (RFC 8058), and the same Message-ID at every try, so that a mailbox
+ * recognizes a repeat.
  */
 import type { Mail } from '#infra/mail/mailer.ts'
 import type { AlertTriggeredBody } from '#schemas/api/webhooks.ts'
 import { happening, inHtml, itemText, quotes } from './event-body.ts'
 
 /** Where a mail goes and what it links to. */
-export interface MailPlace {
+export interface MailTarget {
   to: string
   /** Host of the Message-ID. */
   host: string
@@ -21,16 +21,16 @@ const CLOSING = 'The alert has been switched off. Switch it on again to hear of 
 const CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu
 
 /** Writes the mail of an event. */
-export function alertMail(event: AlertTriggeredBody, place: MailPlace): Mail {
+export function alertMail(event: AlertTriggeredBody, target: MailTarget): Mail {
   const item = itemText(event.data).replaceAll(CONTROLS, ' ')
   return {
-    to: place.to,
+    to: target.to,
     subject: `Price alert: ${item}`,
-    text: textOf(event, item, place.unsubscribeUrl),
-    html: htmlOf(event, item, place.unsubscribeUrl),
-    messageId: `<alert-${event.id}@${place.host}>`,
+    text: textOf(event, item, target.unsubscribeUrl),
+    html: htmlOf(event, item, target.unsubscribeUrl),
+    messageId: `<alert-${event.id}@${target.host}>`,
     headers: {
-      'List-Unsubscribe': `<${place.unsubscribeUrl}>`,
+      'List-Unsubscribe': `<${target.unsubscribeUrl}>`,
       'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
       'Auto-Submitted': 'auto-generated',
     },

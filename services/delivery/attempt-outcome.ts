@@ -1,5 +1,5 @@
 /**
- * Decides what an attempt means for its delivery: done, given up, or tried again and when.
+ * Decides what an attempt means for its delivery: done, failed, or retried and when.
  *
  * Pure: chance arrives as an argument. Rules: DECISIONS.md, "Webhooks": 2xx succeeds; 408, 409, 425, 429, 5xx, timeouts and
  * connection errors are retried after 5 s, 30 s, 2 min, 10 min, 1 h, 6 h (7 attempts in all), each +-20 percent, and not before
@@ -11,9 +11,9 @@ import type { PostResult } from '#infra/outbound/post.ts'
 export type AttemptOutcome =
   | { kind: 'succeeded'; httpStatus: number }
   | { kind: 'failed'; httpStatus: number | null; error: string }
-  /** Not the last word: tried again after `delayMs`. */
+  /** Retried after `delayMs`. */
   | { kind: 'retried'; httpStatus: number | null; error: string; delayMs: number }
-  /** Cut off from our side: tried again at once, without counting. */
+  /** Cut off from our side: retried at once, without counting. */
   | { kind: 'interrupted'; error: string }
 
 const SECOND = 1_000
@@ -24,12 +24,12 @@ const HOUR = 60 * MINUTE
 export const RETRY_PAUSES_MS = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, HOUR, 6 * HOUR] as const
 /** Share by which a pause may be shorter or longer. */
 const JITTER = 0.2
-/** A longer wish of a receiver is not waited for. */
+/** A longer Retry-After is not waited for. */
 const RETRY_AFTER_MOST_MS = 24 * HOUR
 
 const RETRYABLE = new Set([408, 409, 425, 429])
 
-/** What an attempt that was cut off tells. */
+/** The error of an attempt that was cut off. */
 export const INTERRUPTED = 'The attempt was cut off on our side; whether it arrived is not known.'
 
 const REFUSED = 'The host is, or resolves to, an address that webhooks may not reach.'

@@ -3,8 +3,8 @@
  *
  * Adds jobs within the transaction that makes them necessary. Invariant: a destination has at most one job that waits,
  * whatever number of deliveries is due to it, so a dead destination with ten thousand deliveries costs the others
- * nothing; that job is never moved to a later time. Left out: the library's queue names. Each look for a job locks the rows
- * of all queues, so of two looks at a time one finds nothing and waits for the next: deliveries came 1 to 2 s late.
+ * nothing; that job is never moved to a later time. Not used: the library's queue names. Each search for a job locks the
+ * rows of all queues, so of two concurrent searches one finds nothing and waits for the next: deliveries came 1 to 2 s late.
  */
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Query } from '#infra/postgres/pool.ts'
@@ -15,7 +15,7 @@ export const DELIVER = 'deliver-webhook'
 export const DELIVER_SLOWLY = 'deliver-webhook-slowly'
 /** Sends the e-mail of an alert event. */
 export const SEND_ALERT_MAIL = 'send-alert-mail'
-/** Forgets what is old. */
+/** Deletes what is old. */
 export const HOUSEKEEPING = 'housekeeping'
 /** Looks for deliveries that were left behind. */
 export const PICK_UP = 'pick-up-deliveries'
@@ -26,12 +26,12 @@ export const DESTINATION_KEY = 'webhook:'
 export const MAIL_KEY = 'email:'
 
 /**
- * Behind all others: whoever looks for a job passes over all that stand before the first of its own kind, and of a burst of
+ * After all others: a worker that searches for a job skips all that come before the first of its own kind, and of a burst of
  * alerts ten thousand mails wait.
  */
 const MAIL_PRIORITY = 10
 
-/** Kills that one job survives before it is given up; housekeeping would then find its deliveries. */
+/** Kills that one job survives before it fails for good; housekeeping would then find its deliveries. */
 const MAX_ATTEMPTS = 1_000
 
 /**

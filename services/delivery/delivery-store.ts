@@ -3,9 +3,9 @@
  *
  * Sole writer of webhook_attempts and webhook_health, with requests.ts and fan-out.ts of webhook_deliveries. Invariant:
  * an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only
- * while it is pending; Postgres' clock alone decides what is due. An attempt under way holds its delivery by a lease, its
- * next time: when its process dies the delivery is due again after that. Outcomes of an attempt that was believed
- * dead count when it succeeded, and else are only noted.
+ * while it is pending; Postgres' clock alone decides what is due. An attempt under way holds its delivery by a lease, the
+ * delivery's next time: when its process dies the delivery is due again after that. The outcome of an attempt whose lease
+ * had expired counts if it succeeded, and else is only recorded.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
@@ -27,10 +27,10 @@ export interface BegunAttempt {
 /** Longer than an attempt takes with all that belongs to it. */
 const LEASE_SECONDS = 20
 
-/** What cancelled deliveries tell. */
+/** The error of cancelled deliveries. */
 export const CANCELLED = 'Cancelled: the destination was removed.'
 
-/** One round trip for what is asked most; a row without a delivery tells of a destination to which nothing is due. */
+/** One round trip for the most frequent query; a row without a delivery is a destination to which nothing is due. */
 const BEGIN = `WITH destination AS MATERIALIZED (
     SELECT id, is_active, sealed_secret FROM webhooks WHERE id = $1 FOR SHARE
   ), due AS (
@@ -53,7 +53,7 @@ const BEGIN = `WITH destination AS MATERIALIZED (
   SELECT begun.*, destination.is_active, destination.sealed_secret FROM destination LEFT JOIN begun ON true`
 
 /**
- * Begins attempts of at most `limit` due deliveries of a destination, and tells the sealed secret to sign with. A removed
+ * Begins attempts of at most `limit` due deliveries of a destination, and returns the sealed secret to sign with. A removed
  * destination's deliveries are cancelled, a paused one's wait without a time.
  */
 export async function beginAttempts(
@@ -72,7 +72,7 @@ export async function beginAttempts(
 
 function holdOrCancel(database: Database, endpointId: string): Promise<void> {
   return database.transaction(async query => {
-    // Held until the commit: a pause, a removal and a resumption wait, and so meet what is done here.
+    // Locked until the commit: a pause, a removal and a resumption wait, and so see what is done here.
     const [destination] = await query<{ is_active: boolean }>(
       'SELECT is_active FROM webhooks WHERE id = $1 FOR SHARE',
       [endpointId],
@@ -123,7 +123,7 @@ const CONCLUDE = `WITH attempt AS (
     last_failure_at = coalesce(excluded.last_failure_at, webhook_health.last_failure_at),
     last_failure_message = coalesce(excluded.last_failure_message, webhook_health.last_failure_message)`
 
-/** Puts on record how an attempt ended and what follows for its delivery and its destination. */
+/** Records how an attempt ended and what follows for its delivery and its destination. */
 export async function concludeAttempt(
   { rows }: Pick<Database, 'rows'>,
   attempt: BegunAttempt,
@@ -152,7 +152,7 @@ export async function isSlow({ rows }: Pick<Database, 'rows'>, endpointId: strin
   return found.length > 0
 }
 
-/** Has a destination served again when its next delivery is due, and notes whether it was slow, where that is known. */
+/** Queues a destination for its next due delivery, and records whether it was slow, where that is known. */
 export function leaveDestination(
   database: Database,
   endpointId: string,

@@ -1,14 +1,14 @@
 /**
  * What is sent for an alert event: the event itself, and the messages that Discord and Telegram show.
  *
- * Pure. Rules: DECISIONS.md, "Webhooks". Invariant: the same event gives the same bytes; a name of an item, whatever it
- * holds, stays text in every platform's markup and addresses nobody.
+ * Rules: DECISIONS.md, "Webhooks". Invariant: the same event gives the same bytes; a name of an item, whatever it holds,
+ * stays text in every platform's markup and mentions no user.
  */
 import { ALERT_TRIGGERED, type AlertTriggeredBody, type WebhookPlatform } from '#schemas/api/webhooks.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { toDecimal, USD_RATE } from '#schemas/values/money.ts'
 
-/** A row of alert_events, as far as it is told. */
+/** A row of alert_events, as far as it is sent. */
 export interface AlertEvent {
   id: string
   account_id: string
@@ -106,7 +106,7 @@ function discordMessage(event: AlertTriggeredBody) {
   }
 }
 
-/** Escapes Discord's Markdown, and keeps `@everyone` and `<@id>` from calling anybody. */
+/** Escapes Discord's Markdown, and keeps `@everyone` and `<@id>` from mentioning anybody. */
 const inDiscord = (text: string): string =>
   text.replaceAll(/[\\*_~`|>#[\]()<:-]/g, mark => `\\${mark}`).replaceAll('@', '@\u200b')
 

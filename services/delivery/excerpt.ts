@@ -1,8 +1,8 @@
 /**
  * What is kept of an answer's body: a short text without control characters and without secrets.
  *
- * Pure. Invariant: at most 1024 bytes of UTF-8; characters that steer terminals or turn text around are gone; the given
- * secrets, keys and signing secrets of this service do not stand in it, whoever echoes them.
+ * Invariant: at most 1024 bytes of UTF-8; control characters and text direction marks are removed; it never holds the given
+ * secrets, or keys and signing secrets of this service, even when a receiver echoes them.
  */
 
 const EXCERPT_BYTES = 1_024

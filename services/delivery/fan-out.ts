@@ -4,7 +4,7 @@
  * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction with
  * the jobs of mails, and then the jobs of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most
  * one delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant,
- * gets no webhook; an event that cannot be told keeps no other from being told.
+ * gets no webhook; an event that cannot be fanned out does not block others.
  */
 import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -45,7 +45,7 @@ const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, sta
 const PENDING_DESTINATIONS = `SELECT DISTINCT endpoint_id FROM webhook_deliveries
   WHERE event_id = ANY ($1::uuid[]) AND status = 'pending'`
 
-/** What new rows are made with. */
+/** What new rows need. */
 interface Making {
   newId: UuidSource
   now: number
@@ -53,7 +53,7 @@ interface Making {
 
 /**
  * Makes what is missing of the deliveries of some events; an event that housekeeping has removed has none. Of several that
- * cannot be told together each gets a job of its own.
+ * cannot be fanned out together each gets a job of its own.
  */
 export async function fanOut(database: Database, eventIds: readonly string[], making: Making): Promise<void> {
   try {
@@ -87,7 +87,7 @@ async function addEvent(query: Query, eventId: string, { newId, now }: Making): 
   if (mail) await queueAlertMail(query, mail.id)
 }
 
-/** Adds the deliveries of an event to destinations of one account, which are then to be served; tells their ids. */
+/** Adds the deliveries of an event to destinations of one account, which are then to be served; returns their ids. */
 export async function addDeliveries(
   query: Query,
   event: AlertTriggeredBody,

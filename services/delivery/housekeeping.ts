@@ -1,8 +1,8 @@
 /**
- * Forgets deliveries after 90 days, and finds what was left behind.
+ * Deletes deliveries after 90 days, and queues pending ones without a job.
  *
- * Deletes from webhook_deliveries (attempts go with them), email_deliveries and webhook_health; adds jobs. Invariant: each
- * statement takes a bounded number of rows, so it never holds others up; whatever is pending and due has a job. alert_events
+ * Deletes from webhook_deliveries (attempts go with them), email_deliveries and webhook_health; adds jobs. Each statement
+ * takes a bounded number of rows, so it never blocks others for long. Invariant: each pending delivery that is due has a job. alert_events
  * belong to services/accounts, which removes them.
  */
 import type { Database } from '#infra/postgres/pool.ts'
@@ -13,7 +13,7 @@ export const KEPT_DAYS = 90
 const BATCH = 1_000
 const BATCHES_MOST = 1_000
 
-/** Deletes what is older than the given days; tells how many rows. */
+/** Deletes what is older than the given days; returns the number of rows. */
 export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortSignal): Promise<number> {
   let forgotten = 0
   for (const table of ['webhook_deliveries', 'email_deliveries'] as const) {
@@ -43,7 +43,7 @@ const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
       AND j.run_at < now() + interval '1 minute')
   ORDER BY 1 LIMIT ${BATCH}`
 
-/** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; tells how many. */
+/** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; returns their number. */
 export async function pickUpLeft(database: Database): Promise<number> {
   const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
   for (const { id } of destinations) await queueDestination(database.rows, id)

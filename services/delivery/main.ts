@@ -2,7 +2,7 @@
  * The role `delivery`: jobs in, webhooks and e-mails out.
  *
  * Reads and writes Postgres alone; opens connections to the destinations of clients and to the mail server. Any number of
- * processes may run side by side. Invariant: workers come in lanes that never wait for one another - prompt destinations,
+ * processes may run concurrently. Invariant: workers form lanes that never wait for one another - prompt destinations,
  * slow ones, mails, and the rest - and a lost Postgres or mail server ends nothing but the attempt.
  */
 

@@ -1,8 +1,8 @@
 /**
  * What a client may ask of deliveries: cancel, resume, test, deliver again. Called by services/api.
  *
- * Writes webhook_deliveries and adds jobs within the caller's transaction. Invariant: a delivery that is made again keeps its
- * id, so its receiver can tell a repeat; it goes where its destination leads now, with a round of attempts of its own.
+ * Writes webhook_deliveries and adds jobs within the caller's transaction. Invariant: a delivery that is repeated keeps its
+ * id, so its receiver recognizes the repeat; it is sent to the destination's current URL, with new attempts.
  */
 import type { Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
@@ -15,7 +15,7 @@ import { addDeliveries, type DeliveryTarget } from './fan-out.ts'
 /** Why a delivery is not made. */
 export type DeliveryRefusal = 'no destination' | 'no delivery' | 'paused'
 
-/** What a test event tells of. */
+/** The item of a test event. */
 export interface TestSubject {
   item_id: number
   market_hash_name: string
@@ -24,7 +24,7 @@ export interface TestSubject {
 
 const NO_ALERT = '00000000-0000-0000-0000-000000000000'
 
-/** Cancels what is pending to a destination that is being removed, and forgets how it answered. */
+/** Cancels what is pending to a destination that is being removed, and deletes its health. */
 export async function forgetDestination(query: Query, endpointId: string): Promise<void> {
   await cancelDeliveries(query, endpointId)
   await query('DELETE FROM webhook_health WHERE endpoint_id = $1', [endpointId])
@@ -40,7 +40,7 @@ export async function resumeDestination(query: Query, endpointId: string): Promi
   if (waiting.length > 0) await queueDestination(query, endpointId)
 }
 
-/** Sends a made-up event to a destination; tells the delivery's id. */
+/** Sends a made-up event to a destination; returns the delivery's id. */
 export async function requestTest(
   query: Query,
   accountId: string,
@@ -55,7 +55,7 @@ export async function requestTest(
   return { deliveryId }
 }
 
-/** Has a delivery made again, or at once when it still waits for its next attempt. */
+/** Repeats a delivery; one that waits for its next attempt is attempted at once. */
 export async function requestRedelivery(
   query: Query,
   accountId: string,
@@ -79,7 +79,7 @@ export async function requestRedelivery(
   return { deliveryId }
 }
 
-/** The destination as it stands; held until the commit, so that no pause or removal comes between. */
+/** The current destination; locked until the commit, so that no pause or removal comes between. */
 async function targetOf(
   query: Query,
   accountId: string,

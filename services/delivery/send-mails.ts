@@ -1,10 +1,9 @@
 /**
- * Sends the mails that jobs ask for: those of alert events, which are on record, and those of other rooms.
+ * Sends the mails of jobs: those of alert events, which are on record, and those of other services.
  *
  * Sole writer of email_deliveries, with fan-out.ts; reads alert_events and accounts. Invariant: an event's mail is sent to the
- * address that is verified when it is sent, and ends as succeeded or failed; a failure that may pass is tried again
- * on the schedule of webhooks. A crash between the server's word and the record sends the same mail, with the same
- * Message-ID, once more.
+ * address that is verified when it is sent, and ends as succeeded or failed; a transient failure is retried on the schedule of
+ * webhooks. A crash between the server's answer and the record sends the same mail, with the same Message-ID, once more.
  */
 import { mailOfJob } from '#infra/mail/mail-job.ts'
 import type { Mailer, MailOutcome } from '#infra/mail/mailer.ts'
@@ -37,7 +36,7 @@ interface DueMail {
   to: string | null
 }
 
-/** A lease, longer than a send takes: who sends is alone with it, and its death makes the mail due again. */
+/** A lease, longer than a send takes: its owner alone sends the mail, and after its death the mail is due again. */
 const DUE = `UPDATE email_deliveries d SET next_attempt_at = now() + interval '40 seconds' FROM accounts a
   WHERE d.id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now() AND a.id = d.account_id
   RETURNING d.event_id, d.account_id, d.attempt_count, CASE WHEN a.disabled_at IS NULL
@@ -68,7 +67,7 @@ export async function sendAlertMail(parts: MailParts, deliveryId: string): Promi
   })
 }
 
-/** Somebody else has the mail, or had it and died: it is looked at again when that lease is over. */
+/** Another process holds the lease, or held it and died: the mail is tried again when the lease expires. */
 async function sendLater({ rows }: Database, deliveryId: string): Promise<void> {
   const [left] = await rows<{ at: Date }>(
     `SELECT next_attempt_at AS at FROM email_deliveries WHERE id = $1 AND status = 'pending'`,
@@ -77,7 +76,7 @@ async function sendLater({ rows }: Database, deliveryId: string): Promise<void> 
   if (left) await queueAlertMail(rows, deliveryId, left.at.getTime())
 }
 
-/** Sends a mail that another room has queued; rejects when it did not leave but may yet, so that the job runs again. */
+/** Sends a mail that another service has queued; rejects after a transient failure, so that the job runs again. */
 export async function sendQueuedMail({ mailer, box, observe }: MailParts, payload: unknown): Promise<void> {
   if (!box) throw new Error('MARKETLOG_SECRET_KEY is not set, so queued mails cannot be opened')
   const outcome = await mailer.send(mailOfJob(payload, box))

@@ -2,9 +2,9 @@
  * Serves one destination for a while: attempts what is due to it, a few at a time, and leaves.
  *
  * Reads and writes through delivery-store.ts, posts through infra/outbound. Invariant: a job ends after SLICE_MS and one more
- * request, so every destination has its turn, and a process serves a destination by one job at a time; a destination that
- * answers slowly, or not, is handed to the workers of the slow ones and occupies no others. What a stopping process
- * cuts off is due again at once.
+ * request, so no destination starves, and a process serves a destination by one job at a time; a destination that answers
+ * slowly, or not, is passed to the workers of the slow lane and occupies no others. An attempt that a stopping process cuts
+ * off is due again at once.
  */
 import type { Outbound, PostResult } from '#infra/outbound/post.ts'
 import type { Database } from '#infra/postgres/pool.ts'
@@ -28,7 +28,7 @@ export interface ServingParts {
   chance: () => number
   /** Destinations that this process serves at the moment; `again` was asked for meanwhile. */
   served: Map<string, { again: boolean }>
-  /** Hears of every attempt. */
+  /** Called with every attempt. */
   observe: (outcome: AttemptOutcome['kind'], seconds: number) => void
 }
 
@@ -41,7 +41,7 @@ const SLICE_MS = 2_000
 const SLOW_ANSWER_MS = 2_000
 const SLOW_FOR_MS = 600_000
 
-/** Serves a destination; `isSlowLane` tells whether the worker is one of the slow ones'. */
+/** Serves a destination; `isSlowLane`: the worker belongs to the slow lane. */
 export async function serveDestination(
   parts: ServingParts,
   endpointId: string,
@@ -73,7 +73,7 @@ export async function serveDestination(
   }
 }
 
-/** A few attempts side by side until nothing is due or the time is over. */
+/** Runs a few attempts concurrently until nothing is due or the time is over. */
 function openSlice(parts: ServingParts, endpointId: string, signal: AbortSignal) {
   const endsAt = performance.now() + SLICE_MS
   let isOver = false
@@ -97,7 +97,7 @@ function openSlice(parts: ServingParts, endpointId: string, signal: AbortSignal)
   }
 }
 
-/** Posts one delivery and puts on record how it went; tells the milliseconds that the request took. */
+/** Posts one delivery and records its outcome; returns the milliseconds that the request took. */
 async function attemptDelivery(
   parts: ServingParts,
   endpointId: string,
@@ -122,7 +122,7 @@ async function attemptDelivery(
   return tookMs
 }
 
-/** A row that was sealed with another key cannot be signed for; a rotation or the old key mends it. */
+/** A delivery whose secret was sealed with another key cannot be signed; a rotation or the old key repairs it. */
 const SEALED: PostResult = { kind: 'unreachable', reason: 'The signing secret cannot be read; rotate it.' }
 
 function openSecret({ box }: ServingParts, endpointId: string, sealedSecret: string): string | undefined {
@@ -146,7 +146,7 @@ function headersOf(begun: BegunAttempt, secret: string, timestamp: number): Reco
   }
 }
 
-/** Whoever receives a request may echo it: neither its signature nor the secret parts of its URL are kept. */
+/** A receiver may echo its request: neither the signature nor the secret parts of the URL are kept. */
 function excerptOf(
   result: PostResult,
   begun: BegunAttempt,

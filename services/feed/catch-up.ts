@@ -1,13 +1,14 @@
 /**
- * Brings streams from where their clients left off to the live stream, by readings of the log that many share.
+ * Brings streams from the position of their clients to the live stream, by readings of the log that many streams share.
  *
- * States of a stream: waiting (for a reading) -> reading (told what it lacks, with all whose positions are similar) -> live; or out
- * of the reading, because it reads slower than most there: draining, then waiting again, among the slow. Invariant: a stream has been
- * told exactly what lies before its position at every change of state; it joins the live stream between two live batches,
- * which are held back for it while its last round is told up to exactly that point. Readings, streams and waits are bounded:
- * a reading gives way after its turn when others wait, nobody waits beyond WAIT_LIMIT_MS, and one that has nobody left ends.
+ * States of a stream: waiting (for a reading) -> reading (receives what it lacks, with all whose positions are similar) -> live;
+ * or draining, because its client reads slower than most of that reading, then waiting again, among the slow. Invariant: at every
+ * change of state a stream has received exactly what lies before its position; it joins the live stream between two live batches,
+ * and live events are buffered for it while its last round is delivered up to exactly that point. Readings, streams and waits are
+ * bounded: a reading ends after its time slice when others wait, no stream waits beyond WAIT_LIMIT_MS, and a reading without
+ * streams ends.
  */
-import { setImmediate as breathe, setTimeout as delay } from 'node:timers/promises'
+import { setImmediate as yieldToSockets, setTimeout as delay } from 'node:timers/promises'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { ChangeReader } from './change-reader.ts'
@@ -24,10 +25,10 @@ import { isOutOfRange } from './shared-reader.ts'
 export interface Latecomer {
   stream: Pick<EventStream, 'send' | 'waiting' | 'drained'>
   subscription: Subscription
-  /** Adds it to the live stream, whose events are held back for it. */
+  /** Adds it to the live stream, whose events are buffered for it. */
   join(): void
-  /** Lets go what is held back; live from now on. */
-  open(): void
+  /** Delivers what is buffered for it; live from now on. */
+  goLive(): void
   /** Aborts when its stream is over. */
   signal: AbortSignal
   /** Of the ids of its events; undefined where they have none. */
@@ -36,7 +37,7 @@ export interface Latecomer {
 
 /** Brings streams to the live one. */
 export interface CatchUps {
-  /** Resolves when the stream is live, or when the log no longer holds what it lacks. Rejects when neither can be, or it is over. */
+  /** Resolves when the stream is live, or when the log no longer holds what it lacks; else rejects, as when the stream is over. */
   bring(latecomer: Latecomer, from: LogPosition): Promise<'live' | 'expired'>
   close(): void
 }
@@ -44,13 +45,13 @@ export interface CatchUps {
 /** What catching up needs. */
 export interface CatchUpOptions {
   live: Pick<ChangeReader, 'between'>
-  history: Pick<LogHistory, 'judge' | 'forget' | 'tell'>
+  history: Pick<LogHistory, 'judge' | 'forget' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
   metrics: Pick<FeedMetrics, 'readings'>
 }
 
 interface Member extends Subscription, Omit<Latecomer, 'subscription'> {
-  /** What it has, while it is in no reading. */
+  /** Its position, while it is in no reading. */
   at: LogPosition
   /** How often it was slower than most. */
   level: number
@@ -69,32 +70,32 @@ interface Reading {
   /** Where its round ends. */
   to: LogPosition
   startedAt: number
-  lookedAt: number
-  /** Its members have joined the live stream: nobody else can come along, and nobody leaves for being slow. */
+  checkedAt: number
+  /** Its members have joined the live stream: no other can be admitted, and none is removed for being slow. */
   isLast: boolean
   ending: AbortController
 }
 
 const READINGS_MAX = 4
-/** Clients of a gateway that ended come within a moment: the first of them waits for some more. */
+/** Clients of a gateway that ended reconnect within a moment: the first of them waits for some more. */
 const GATHER_MS = 20
 /** Of the records that two lack: in one reading the nearer one waits for what the farther one lacks. */
 const SIMILAR = 4
-const TURN_MS = 5_000
+const TIME_SLICE_MS = 5_000
 const WAIT_LIMIT_MS = 60_000
 const SWEEP_EVERY_MS = 1_000
-const LOOK_EVERY_MS = 20
+const CHECK_EVERY_MS = 20
 /** Records that a stream may lack when it joins. */
 const NEAR = 5_000
 const ROUNDS_MAX = 100
 const COVER_LIMIT_MS = 10_000
 const FAILURES_MAX = 3
 const SLICE_BYTES = 2 ** 20
-/** Unread bytes from which on a stream is waited for, and below which it no longer is. */
-const PLENTY_BYTES = 256 * 1024
-const FEW_BYTES = 64 * 1024
-const DRAIN_LOOK_MS = 5
-/** Who is slower than the fastest quarter by this much leaves: three times its time and a moment. */
+/** A reading waits for a stream from the high mark of unread bytes on, and until the low one. */
+const HIGH_WATER_BYTES = 256 * 1024
+const LOW_WATER_BYTES = 64 * 1024
+const DRAIN_POLL_MS = 5
+/** A stream that is slower than the fastest quarter by this much is removed: three times its time and a moment. */
 const SLOWER = { times: 3, moreMs: 100 }
 const LEVEL_MAX = 4
 
@@ -103,7 +104,7 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
   const waiting = new Set<Member>()
   const readings = new Set<Reading>()
   const context: Context = { ...options, waiting, wait }
-  let seats = READINGS_MAX
+  let freeReadings = READINGS_MAX
   let gathering: NodeJS.Timeout | undefined
   const sweeping = setInterval(() => {
     for (const member of waiting) {
@@ -119,12 +120,12 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
     schedule()
   }
   function schedule(): void {
-    if (gathering || seats === 0 || waiting.size === 0) return
+    if (gathering || freeReadings === 0 || waiting.size === 0) return
     gathering = setTimeout(() => {
       gathering = undefined
-      seats -= 1
+      freeReadings -= 1
       void work().finally(() => {
-        seats += 1
+        freeReadings += 1
         schedule()
       })
       schedule()
@@ -150,13 +151,13 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
       const member = memberOf(subscription, latecomer, from)
       const abort = () => {
         waiting.delete(member)
-        if (member.reading) leave(member.reading, member)
+        if (member.reading) removeMember(member.reading, member)
         member.done.reject(member.signal.reason)
       }
       if (member.signal.aborted) abort()
       else member.signal.addEventListener('abort', abort, { once: true })
       wait(member)
-      // A live stream must not keep what it was brought by.
+      // A live stream must not keep its catch-up in memory.
       return await member.done.promise.finally(() => member.signal.removeEventListener('abort', abort))
     },
     close() {
@@ -183,23 +184,23 @@ interface Context extends CatchUpOptions {
   wait(member: Member): void
 }
 
-/** A reading for who waits longest and those like it; undefined when nobody can be told anything yet. */
+/** A reading for the stream that waits longest and those like it; undefined when none can be read for yet. */
 async function form(context: Context): Promise<Reading | undefined> {
   const { waiting, history, live } = context
   const judged = [...waiting].map(async member => ({ member, verdict: await history.judge(member.at) }))
   for (const { member, verdict } of await Promise.all(judged)) {
     if (verdict !== 'kept' && waiting.delete(member)) member.done.resolve('expired')
   }
-  const now = await live.between(told => told)
+  const now = await live.between(position => position)
   const toOf = (side: Side) => ofSide(now, side)
   for (const leader of waiting) {
     const { side, level, at } = leader
     const to = toOf(side)
-    // A client that left off at another gateway may be a moment ahead of this one.
+    // A client that was at another gateway may be a moment ahead of this one.
     if (!covers(to, at)) {
       if (performance.now() - leader.waitsSince < COVER_LIMIT_MS) continue
       waiting.delete(leader)
-      leader.done.reject(new Error('the live stream does not reach the place to resume from'))
+      leader.done.reject(new Error('the live stream does not reach the position to resume from'))
       continue
     }
     const far = distance(at, to)
@@ -218,42 +219,42 @@ function startReading(context: Context, members: readonly Member[], to: LogPosit
   const now = performance.now()
   const reading: Reading = {
     ...{ side, level, to, group: openReadingGroup<Member>(side, context.itemOf), members: new Set() },
-    ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, lookedAt: now },
+    ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, checkedAt: now },
     ...{ isLast: false, ending: new AbortController() },
   }
-  for (const member of members) enter(context, reading, member)
+  for (const member of members) addMember(context, reading, member)
   return reading
 }
 
-function enter({ waiting }: Context, reading: Reading, member: Member): void {
+function addMember({ waiting }: Context, reading: Reading, member: Member): void {
   waiting.delete(member)
   member.reading = reading
   reading.members.add(member)
   reading.group.add(member, member.at, reading.at)
 }
 
-function leave(reading: Reading, member: Member): void {
+function removeMember(reading: Reading, member: Member): void {
   member.reading = undefined
   reading.group.remove(member)
   reading.members.delete(member)
   if (reading.members.size === 0) reading.ending.abort()
 }
 
-/** Reads until its members are live or have left. */
+/** Reads until its members are live or removed. */
 async function follow(context: Context, reading: Reading): Promise<void> {
   for (let round = 0; ; round++) {
-    if (!(await tellRound(context, reading))) return
-    await context.live.between(told => {
-      const to = ofSide(told, reading.side)
+    if (!(await deliverRound(context, reading))) return
+    await context.live.between(position => {
+      const to = ofSide(position, reading.side)
       reading.to = to
       const lag = to.next.reduce((sum, offset, at) => sum + Math.max(0, offset - (reading.at.next[at] ?? 0)), 0)
       reading.isLast = lag <= NEAR || round >= ROUNDS_MAX
       if (reading.isLast) for (const member of reading.members) member.join()
     })
     if (!reading.isLast) continue
-    if (!(await tellRound(context, reading))) return
+    if (!(await deliverRound(context, reading))) return
     for (const member of [...reading.members]) {
-      member.open()
+      member.goLive()
       member.done.resolve('live')
       member.reading = undefined
     }
@@ -261,11 +262,11 @@ async function follow(context: Context, reading: Reading): Promise<void> {
   }
 }
 
-/** Tells what lies between where a reading is and where its round ends; false when there is nobody left to tell. */
-async function tellRound(context: Context, reading: Reading): Promise<boolean> {
+/** Delivers what lies between a reading's position and the end of its round; false when no member is left. */
+async function deliverRound(context: Context, reading: Reading): Promise<boolean> {
   const { group, members, ending, to } = reading
   let unsent = 0
-  for await (const batch of context.history.tell(reading.at, to, ending.signal)) {
+  for await (const batch of context.history.read(reading.at, to, ending.signal)) {
     let hasSent = false
     for (const delivery of group.deliver(batch)) {
       hasSent = true
@@ -273,22 +274,22 @@ async function tellRound(context: Context, reading: Reading): Promise<boolean> {
       unsent += delivery.frame.length * delivery.to.length
       if (unsent >= SLICE_BYTES || full.length > 0) {
         unsent = 0
-        await breathe()
+        await yieldToSockets()
         if (!reading.isLast) await untilRead(context, reading, full)
       }
     }
     if (members.size === 0) return false
     const now = performance.now()
-    const looks = now - reading.lookedAt >= LOOK_EVERY_MS
-    // Behind the last frame that anybody got it would be told again.
-    if (!hasSent && !looks && !group.isMixed()) continue
+    const isCheckDue = now - reading.checkedAt >= CHECK_EVERY_MS
+    // A position behind the last frame of any member would deliver that frame again.
+    if (!hasSent && !isCheckDue && !group.isMixed()) continue
     reading.at = batch.positionAfter(batch.changes.length)
     group.advance(reading.at)
-    if (!looks || reading.isLast) continue
-    reading.lookedAt = now
-    takeAlong(context, reading)
-    if (context.waiting.size > 0 && now - reading.startedAt > TURN_MS) {
-      for (const member of [...members]) waitAgain(context, reading, member)
+    if (!isCheckDue || reading.isLast) continue
+    reading.checkedAt = now
+    admitWaiting(context, reading)
+    if (context.waiting.size > 0 && now - reading.startedAt > TIME_SLICE_MS) {
+      for (const member of [...members]) requeue(context, reading, member)
       return false
     }
   }
@@ -297,23 +298,23 @@ async function tellRound(context: Context, reading: Reading): Promise<boolean> {
   return members.size > 0
 }
 
-/** Takes those along who wait where the reading has yet to come. */
-function takeAlong(context: Context, reading: Reading): void {
+/** Admits the waiting streams whose positions the reading has not reached yet. */
+function admitWaiting(context: Context, reading: Reading): void {
   const { side, level, at, to } = reading
   const far = distance(at, to)
   for (const member of context.waiting) {
     if (member.side !== side || member.level !== level || !covers(member.at, at) || !covers(to, member.at)) continue
-    if (isSimilar(distance(member.at, to), far)) enter(context, reading, member)
+    if (isSimilar(distance(member.at, to), far)) addMember(context, reading, member)
   }
 }
 
-function waitAgain(context: Context, reading: Reading, member: Member): void {
+function requeue(context: Context, reading: Reading, member: Member): void {
   member.at = reading.group.positionOf(member, reading.at)
-  leave(reading, member)
+  removeMember(reading, member)
   context.wait(member)
 }
 
-/** Sends a frame; returns those who have plenty unread now, with their positions noted. */
+/** Sends a frame; returns the members above the high mark now, with their positions noted. */
 function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>): Member[] {
   const full: Member[] = []
   const frames = new Map<string | undefined, Buffer>([[undefined, frame]])
@@ -324,48 +325,48 @@ function send(reading: Reading, { frame, to, position }: GroupDelivery<Member>):
     return made
   }
   for (const member of to) {
-    // One that left while its batch was told.
+    // Removed while its batch was delivered.
     if (member.reading !== reading) continue
     member.stream.send(identified(member.scope))
-    if (reading.isLast || member.stream.waiting() < PLENTY_BYTES) continue
+    if (reading.isLast || member.stream.waiting() < HIGH_WATER_BYTES) continue
     member.at = position()
     full.push(member)
   }
   return full
 }
 
-/** Waits until they have read, but for the slow ones no longer than in proportion to the others. */
+/** Waits until the members have read, but for the slow ones no longer than in proportion to the others. */
 async function untilRead(context: Context, reading: Reading, full: readonly Member[]): Promise<void> {
   const { members, ending } = reading
   const startedAt = performance.now()
   let pending = full
   let quarterMs: number | undefined
   for (;;) {
-    pending = pending.filter(one => one.reading === reading && one.stream.waiting() > FEW_BYTES)
+    pending = pending.filter(one => one.reading === reading && one.stream.waiting() > LOW_WATER_BYTES)
     if (pending.length === 0) return
     const elapsed = performance.now() - startedAt
     if ((members.size - pending.length) * 4 >= members.size) quarterMs ??= elapsed
     const isOver = quarterMs !== undefined && elapsed > quarterMs * SLOWER.times + SLOWER.moreMs
-    if (elapsed > TURN_MS || (isOver && reading.level < LEVEL_MAX)) break
-    await delay(DRAIN_LOOK_MS, undefined, { signal: ending.signal })
+    if (elapsed > TIME_SLICE_MS || (isOver && reading.level < LEVEL_MAX)) break
+    await delay(DRAIN_POLL_MS, undefined, { signal: ending.signal })
   }
   for (const member of pending) {
-    leave(reading, member)
+    removeMember(reading, member)
     member.level = Math.min(member.level + 1, LEVEL_MAX)
-    // One that reads nothing is ended by its stream.
+    // A client that reads nothing is ended by its stream.
     void member.stream.drained().then(isOpen => isOpen && context.wait(member))
   }
 }
 
-/** After a reading that failed: its members wait for another one where the log has moved on, else they come back by themselves. */
+/** After a failed reading: its members wait for another one where the log has moved on, else their clients reconnect. */
 function recover(context: Context, reading: Reading, error: unknown): void {
   const { members, isLast } = reading
   if (isOutOfRange(error)) context.history.forget()
   for (const member of [...members]) {
     member.failures += 1
-    if (isOutOfRange(error) && !isLast && member.failures <= FAILURES_MAX) waitAgain(context, reading, member)
+    if (isOutOfRange(error) && !isLast && member.failures <= FAILURES_MAX) requeue(context, reading, member)
     else {
-      leave(reading, member)
+      removeMember(reading, member)
       member.done.reject(error)
     }
   }

@@ -1,9 +1,9 @@
 /**
- * Reads market.book-changes from its end and hands whole refreshes on.
+ * Reads market.book-changes from its end and delivers whole refreshes.
  *
- * Every gateway process reads all partitions for itself, committed records only. Invariant: batches are
- * delivered one after the other, and the log is not read further while one is; a record that cannot be
- * decoded is counted and left out. A broker or registry that is lost for good ends the role.
+ * Every gateway process reads all partitions for itself, committed records only. Batches are delivered one after the
+ * other, and the log is not read further while one is delivered. A record that cannot be decoded is counted and skipped.
+ * A broker or registry that is lost for good ends the role.
  */
 import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -12,14 +12,19 @@ import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { LogPosition } from './log-position.ts'
-import { type ChangeRecord, openRefreshTeller, type RefreshTeller, type ToldBatch } from './refresh-teller.ts'
+import {
+  type AssembledBatch,
+  type ChangeRecord,
+  openRefreshAssembler,
+  type RefreshAssembler,
+} from './refresh-assembler.ts'
 
 /** What the reader needs. */
 export interface ChangeReaderOptions {
   kafka: KafkaConnection
-  deliver(batch: ToldBatch): Promise<void>
+  deliver(batch: AssembledBatch): Promise<void>
   metrics: FeedMetrics
-  /** Told when the log can no longer be read. */
+  /** Called when the log can no longer be read. */
   fail(error: Error): void
 }
 
@@ -27,32 +32,32 @@ export interface ChangeReaderOptions {
 export interface ChangeReader {
   /** Undefined while changes arrive, else why not. */
   unavailable(): string | undefined
-  /** Runs something between two batches, with the position of all that has been delivered by then. */
-  between<T>(work: (told: LogPosition) => T): Promise<T>
+  /** Runs work between two batches, with the position of all that has been delivered by then. */
+  between<T>(work: (position: LogPosition) => T): Promise<T>
   stop(): Promise<void>
 }
 
 /**
  * Only a reader that began in mid-refresh waits as long. A loaded machine has brought the partitions of one fetch more than
- * half a second apart, and what is let go before the rest has come stands behind the next refresh.
+ * half a second apart, and what is released before the rest has come is delivered after the next refresh.
  */
 const MARKER_WAIT_MS = 3_000
 const RELEASE_EVERY_MS = 100
 /** Most changes held of one refresh. */
 export const HELD_MAX = 100_000
-/** A fetch that waits holds up the end of the reader. */
+/** A fetch that waits delays the end of the reader. */
 const FETCH_WAIT_MS = 100
 
 /** Begins to read; resolves when the log's end is known, so that nothing after it is missed. */
 export async function openChangeReader(options: ChangeReaderOptions): Promise<ChangeReader> {
   const { kafka, metrics, fail } = options
   const limits = { partitions: ITEM_PARTITIONS, waitMs: MARKER_WAIT_MS, changesMax: HELD_MAX }
-  const opened = Promise.withResolvers<RefreshTeller>()
+  const opened = Promise.withResolvers<RefreshAssembler>()
   const ending = new AbortController()
   let ended: string | undefined
-  const turns = openTurns()
+  const queue = openSerialQueue()
 
-  const deliver = async (batches: readonly ToldBatch[], stampedAt?: number): Promise<void> => {
+  const deliver = async (batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
     for (const batch of batches) {
       await options.deliver(batch)
       if (stampedAt === undefined) continue
@@ -60,27 +65,27 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
     }
   }
   const take = async (records: readonly FollowedRecord[]): Promise<void> => {
-    const teller = await opened.promise
+    const assembler = await opened.promise
     for (const record of records) {
       const decoded = await decodeChange(kafka, record, metrics)
-      if (decoded) await deliver(teller.take(decoded, performance.now()), record.timestamp)
-      else teller.skip(record.partition, record.offset)
+      if (decoded) await deliver(assembler.take(decoded, performance.now()), record.timestamp)
+      else assembler.skip(record.partition, record.offset)
     }
-    await deliver(teller.release(performance.now()), records.at(-1)?.timestamp)
-    metrics.held.set(teller.held())
+    await deliver(assembler.release(performance.now()), records.at(-1)?.timestamp)
+    metrics.held.set(assembler.held())
   }
 
   const following = await follow(kafka, 'bookChanges', {
     from: 'end',
     signal: ending.signal,
     waitMs: FETCH_WAIT_MS,
-    onRecords: records => turns.take(() => take(records)),
+    onRecords: records => queue.add(() => take(records)),
   })
-  const teller = openRefreshTeller(limits, { next: following.from, behind: new Map() })
-  opened.resolve(teller)
+  const assembler = openRefreshAssembler(limits, { next: following.from, behind: new Map() })
+  opened.resolve(assembler)
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
-    if (turns.waiting() === 0) turns.take(() => deliver(teller.release(performance.now()))).catch(fail)
+    if (queue.pending() === 0) queue.add(() => deliver(assembler.release(performance.now()))).catch(fail)
   }, RELEASE_EVERY_MS)
   const closed = following.closed.then(
     () => {
@@ -93,7 +98,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   )
   return {
     unavailable: () => ended ?? (following.trouble() === undefined ? undefined : 'the log does not answer'),
-    between: work => turns.take(async () => work(teller.position())),
+    between: work => queue.add(async () => work(assembler.position())),
     async stop() {
       clearInterval(timer)
       ending.abort()
@@ -102,16 +107,16 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   }
 }
 
-/** Runs one piece of work after the other: batches must not overtake each other. */
-function openTurns() {
-  let waiting = 0
+/** Runs one task at a time: batches must not overtake each other. */
+function openSerialQueue() {
+  let pending = 0
   let last: Promise<unknown> = Promise.resolve()
   return {
-    waiting: () => waiting,
-    take<T>(work: () => Promise<T>): Promise<T> {
-      waiting += 1
+    pending: () => pending,
+    add<T>(work: () => Promise<T>): Promise<T> {
+      pending += 1
       const done = last.then(work).finally(() => {
-        waiting -= 1
+        pending -= 1
       })
       last = done.catch(() => undefined)
       return done
@@ -119,7 +124,7 @@ function openTurns() {
   }
 }
 
-/** A record as the teller takes it; undefined, and counted, when it cannot be read. At once unless its schema is new. */
+/** A record as the assembler takes it; undefined, and counted, when it cannot be read. At once unless its schema is new. */
 export function decodeChange(
   kafka: KafkaConnection,
   record: Pick<FollowedRecord, 'partition' | 'offset' | 'value'>,

@@ -1,8 +1,8 @@
 /**
- * What a slow subscriber with `policy=conflate` is still to be told: the latest of each row, within a bound.
+ * What is still to be delivered to a slow subscriber with `policy=conflate`: the latest of each row, within a bound.
  *
- * Pure. Invariant: a client that applies what it gets stands where one that got every change stands; what
- * appeared and went before it was told is never told.
+ * A client that applies what it gets has the same rows as one that got every change; a row that appeared and went before
+ * it was delivered is never delivered.
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 
@@ -38,7 +38,7 @@ export function openConflation(rowsMax: number): Conflation {
   }
 }
 
-/** One change that stands for two of the same row; undefined when they undo each other. */
+/** One change that replaces two of the same row; undefined when they undo each other. */
 function merge(before: BookChanged | undefined, after: BookChanged): BookChanged | undefined {
   if (before === undefined) return after
   if (before.change === 'added') return after.change === 'removed' ? undefined : { ...after, change: 'added' }

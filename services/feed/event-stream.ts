@@ -1,11 +1,10 @@
 /**
  * One subscriber's connection: bytes out, within a bound.
  *
- * States: open -> ending (a parting comment is queued, nothing more is taken) -> closed (the socket is
- * gone). Invariant: what a client leaves unread never exceeds the cap by more than the parting comment,
- * and an ending stream that is not read within its limit is cut, so a stalled client costs its cap and
- * nothing else. Knows nothing of feeds. A class, and a socket without HTTP around it (infra/runtime/raw-socket.ts): ten
- * thousand idle clients cost what each of them keeps.
+ * States: open -> ending (a closing comment is queued, nothing more is accepted) -> closed (the socket is gone).
+ * Invariant: what a client leaves unread never exceeds the cap by more than the closing comment, and an ending stream that
+ * is not read within its limit is cut, so a stalled client costs its cap and nothing else. Knows nothing of feeds. A class,
+ * and a socket without HTTP around it (infra/runtime/raw-socket.ts), to save memory with ten thousand idle clients.
  */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -15,7 +14,7 @@ import { PING, partingFrame } from './frames.ts'
 
 /** An open stream of events. */
 export interface EventStream {
-  /** Queues a frame; tells when the stream was over before, or is over now because the client reads too slowly. */
+  /** Queues a frame, unless the stream was over before, or is over now because the client reads too slowly. */
   send(frame: Buffer): 'queued' | 'over' | 'too_slow'
   /** Unread bytes. */
   waiting(): number
@@ -27,7 +26,7 @@ export interface EventStream {
   drained(): Promise<boolean>
   /** Sends a ping when nothing was sent for `idleMs`. */
   pingIfIdle(idleMs: number): void
-  /** Tells the reason in a comment and ends the stream; with a time, the client is told when to come back. */
+  /** Sends the reason in a comment, and when to reconnect if a time is given, and ends the stream. */
   end(reason: string, retryMs?: number): void
   /** Calls once when the connection is gone. */
   onClose(call: () => void): void
@@ -44,8 +43,8 @@ export interface EventStreamOptions {
 /** How long a client may take to read what is queued when its stream ends. */
 const END_LIMIT_MS = 5_000
 
-/** Unread bytes from which on a producer that can wait waits. */
-const PLENTY_BYTES = 256 * 1024
+/** Unread bytes from which on a producer waits, if it can. */
+const HIGH_WATER_BYTES = 256 * 1024
 /** How long such a producer waits for a client that reads nothing. */
 const DRAIN_LIMIT_MS = 30_000
 
@@ -117,7 +116,7 @@ class SocketStream implements EventStream {
 
   async drained(): Promise<boolean> {
     if (this.#isOver()) return false
-    if (this.waiting() < PLENTY_BYTES) return true
+    if (this.waiting() < HIGH_WATER_BYTES) return true
     const { promise: closed, resolve } = Promise.withResolvers<void>()
     this.onClose(resolve)
     const limit = AbortSignal.timeout(DRAIN_LIMIT_MS)

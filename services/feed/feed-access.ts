@@ -1,9 +1,9 @@
 /**
- * Who may open a feed: by an API key, or by a feed token that stands for one, within the limits of that key.
+ * Decides who may open a feed: by an API key, or by a feed token issued for one, within the limits of that key.
  *
- * A token is redeemed by the request that brings it, whatever comes of that, and is never logged. Invariant: what
- * cannot be checked or counted because a store is lost is refused with 503, and a tier without feeds learns its
- * limits but is counted nowhere.
+ * A token is redeemed by the request that brings it, whatever its outcome, and is never logged. Invariant: what cannot be
+ * checked or counted because a store is lost is refused with 503. A tier without feeds gets its limits in the headers and
+ * is not counted.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { bearerOf, type Credential, type KeyAnswer, type KeyDirectory } from '#infra/postgres/key-directory.ts'
@@ -17,13 +17,13 @@ import type { FeedLimits } from './request-limits.ts'
 /** What decides on access. */
 export interface FeedAccess {
   keys: Pick<KeyDirectory, 'judge' | 'judgeHash'>
-  /** Each stands for the hash of a key. */
+  /** Each carries the hash of a key. */
   tokens: OneTimeTokens
   /** Streams that a tier may hold at once; 0: none at all. */
   connectionsOf(credential: Credential): number
-  places: Pick<StreamLeases, 'take'>
+  leases: Pick<StreamLeases, 'take'>
   limits: FeedLimits
-  /** Hears of every accepted key. */
+  /** Called with every accepted key. */
   noteUse(keyId: string): void
   log: Log
 }
@@ -41,10 +41,10 @@ const UNKNOWN_TOKEN: KeyAnswer = {
   detail: 'This feed token was used before, has expired or is not known; get a new one from POST /feed/token.',
 }
 
-/** A place is free again within a second or so of a disconnect. */
+/** A lease is free again within a second or so of a disconnect. */
 const RETRY_CONNECTIONS_SECONDS = 5
 
-/** Lets a caller in whose key may use the feeds, and counts the request; throws the refusal. */
+/** Accepts a caller whose key may use the feeds, and counts the request; throws the refusal. */
 export async function callerOf(
   request: IncomingMessage,
   response: ServerResponse,
@@ -63,26 +63,26 @@ export async function callerOf(
   const { credential } = answer
   access.noteUse(credential.keyId)
   if (access.connectionsOf(credential) === 0) {
-    tell(response, await limits.show(credential))
+    setHeaders(response, await limits.show(credential))
     throw new Refusal('FORBIDDEN_TIER', `The feeds are not part of the tier ${credential.tier}.`)
   }
   const counted = await limits.count(credential).catch(error => {
     log.warn({ err: error }, 'a connect cannot be counted')
     throw unavailable()
   })
-  tell(response, counted.headers)
+  setHeaders(response, counted.headers)
   if (counted.waitSeconds !== undefined) throw tooMany(counted.waitSeconds)
   return { credential, recheck }
 }
 
 /** One of the connections that a key may hold; throws the refusal. */
-export async function placeOf({ credential }: Caller, access: FeedAccess): Promise<StreamLease> {
+export async function leaseOf({ credential }: Caller, access: FeedAccess): Promise<StreamLease> {
   const max = access.connectionsOf(credential)
-  const place = await access.places.take(credential.keyId, max).catch(error => {
+  const lease = await access.leases.take(credential.keyId, max).catch(error => {
     access.log.warn({ err: error }, 'a connection cannot be counted')
     throw unavailable()
   })
-  if (place) return place
+  if (lease) return lease
   const detail = `This key holds its ${max} feed connections already; close one and try again.`
   throw new Refusal('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, {
     'retry-after': String(RETRY_CONNECTIONS_SECONDS),
@@ -122,6 +122,6 @@ async function judged(
 const recheckOf = (keys: FeedAccess['keys'], hash: string | undefined) => () =>
   hash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(hash)
 
-function tell(response: ServerResponse, headers: readonly string[]): void {
+function setHeaders(response: ServerResponse, headers: readonly string[]): void {
   for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i] as string, headers[i + 1] as string)
 }

@@ -1,21 +1,21 @@
 /**
- * What lies below /feed: from a request to an open stream or a feed token, or to the error that says why not.
+ * Answers requests below /feed: with an open stream, a feed token, or the error that says why not.
  *
  * Order of checks: route and method, credential (401), account (403), tier (403), requests and connections
- * (429), parameters (422), the log (503). Invariant: a place that was taken is given back unless the stream opened.
+ * (429), parameters (422), the log (503). A lease that was taken is released unless the stream opens.
  */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Handler } from '#infra/runtime/http-host.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { callerOf, type FeedAccess, issueToken, placeOf } from './feed-access.ts'
+import type { ConcurrencyLimit } from './concurrency-limit.ts'
+import { callerOf, type FeedAccess, issueToken, leaseOf } from './feed-access.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, parseFeedQuery, tokenOf } from './feed-query.ts'
 import type { Gateway } from './gateway.ts'
 import { jsonHeaders, Refusal, refuse, tooManyAtOnce, unavailable } from './refusal.ts'
 import { parseReplayRange, type ReplayOptions, replayOf } from './replay.ts'
-import type { Seats } from './seats.ts'
 import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
 
 /** What the handler needs. */
@@ -27,7 +27,7 @@ export interface FeedHandlerOptions {
   /** What `ready` lists when no provider was named. */
   providersOf: Record<Side, readonly string[]>
   starts: StreamStartOptions
-  replays: ReplayOptions & { seats: Seats }
+  replays: ReplayOptions & { concurrency: ConcurrencyLimit }
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
@@ -42,8 +42,8 @@ interface Asked {
   requestId: string
 }
 
-/** How long a connection may be busy with a request before it. */
-const TURN_LIMIT_MS = 30_000
+/** How long a pipelined request may wait for the one before it. */
+const PIPELINE_LIMIT_MS = 30_000
 
 interface Route {
   method: string
@@ -101,10 +101,10 @@ type StartOf = (
 async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions, start: StartOf = liveStart) {
   const { request, response, query, requestId } = asked
   const caller = await callerOf(request, response, tokenOf(query), options.access)
-  const place = await placeOf(caller, options.access)
+  const lease = await leaseOf(caller, options.access)
   let started: Started | undefined
   const release = (): void => {
-    place.release()
+    lease.release()
     started?.release()
   }
   try {
@@ -112,8 +112,8 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
     if (options.unavailable() !== undefined) throw unavailable()
     const providers = feed.providers ?? options.providersOf[side]
     started = await start(asked, feed, providers, options)
-    await untilItsTurn(asked)
-    // The client may be gone while its key was looked up; there is nobody to release the place for it then.
+    await awaitPipeline(asked)
+    // The client may be gone while its key was looked up; nothing else releases its lease then.
     if (response.destroyed) return release()
     const { keyId } = caller.credential
     options.gateway.connect(request, response, {
@@ -121,7 +121,7 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
       providers,
       keyId,
       recheck: caller.recheck,
-      place: { release },
+      lease: { release },
       requestId,
       begin: started?.begin,
     })
@@ -131,12 +131,12 @@ async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions,
   }
 }
 
-/** A request that came along with another one is answered when that one is. */
-async function untilItsTurn({ request, response }: Asked): Promise<void> {
+/** Waits until the requests before a pipelined one are answered. */
+async function awaitPipeline({ request, response }: Asked): Promise<void> {
   if (response.socket !== null) return
-  const signal = AbortSignal.timeout(TURN_LIMIT_MS)
-  const turn = Promise.race([once(response, 'socket', { signal }), once(request.socket, 'close', { signal })])
-  await turn.catch(() => {
+  const signal = AbortSignal.timeout(PIPELINE_LIMIT_MS)
+  const answered = Promise.race([once(response, 'socket', { signal }), once(request.socket, 'close', { signal })])
+  await answered.catch(() => {
     throw unavailable()
   })
 }
@@ -154,7 +154,7 @@ const liveStart: StartOf = async ({ request, requestId }, feed, providers, { sta
 const replayStart: StartOf = async ({ query }, _feed, _providers, { replays }) => {
   const range = parseReplayRange(new URLSearchParams(query), Date.now())
   if (Array.isArray(range)) throw new Refusal('VALIDATION_ERROR', range)
-  const release = replays.seats.take()
+  const release = replays.concurrency.tryAcquire()
   if (!release) throw tooManyAtOnce()
   return { begin: replayOf(range, replays), release }
 }

@@ -1,12 +1,8 @@
-/**
- * What the feed counts.
- *
- * Invariant: labels hold a feed, a reason or a code, so the number of series does not grow with clients.
- */
+/** What the feed counts. Labels hold a feed, a reason or a code, so the number of series does not grow with clients. */
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 
-/** The feeds by the side of the book that they tell. */
+/** The feeds by their side of the book. */
 export const FEED_NAMES: Record<Side, string> = { ask: 'prices', bid: 'bids' }
 
 /** Why a stream ended. */

@@ -1,8 +1,8 @@
 /**
- * Reads what a subscriber asks for from its URL, or tells everything that is wrong with it.
+ * Reads what a subscriber asks for from its URL, or lists everything that is wrong with it.
  *
- * Pure. Rules: DECISIONS.md, "Feeds". Invariant: filter values count as sent, repeats included; unknown
- * ids and names pass and match nothing; unknown parameters are ignored.
+ * Rules: DECISIONS.md, "Feeds". Filter values count as sent, repeats included; unknown ids and names pass and match
+ * nothing; unknown parameters are ignored.
  */
 import type { Violation } from '#schemas/api/error.ts'
 import { FILTER_VALUES_MAX } from '#schemas/api/feed-query.ts'
@@ -11,7 +11,7 @@ import { shownInput } from '#schemas/api/shown-input.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { Subscription } from './hub.ts'
 
-/** A subscription with what its `ready` event tells. */
+/** A subscription with what its `ready` event holds. */
 export interface FeedRequest {
   subscription: Subscription
   /** The providers asked for; undefined when none was named. */
@@ -24,7 +24,7 @@ export interface FeedRequest {
 
 /** What a subscriber asks for beyond the specification. */
 export interface FeedOptions {
-  /** Events carry ids, and `Last-Event-ID` continues where one left off. */
+  /** Events carry ids, and `Last-Event-ID` resumes after one. */
   resume: boolean
   /** The current state comes first. */
   snapshot: boolean

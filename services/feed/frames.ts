@@ -1,8 +1,8 @@
 /**
- * Server-Sent Events as bytes: the events of the specification, pings, parting words.
+ * Server-Sent Events as bytes: the events of the specification, pings, closing comments.
  *
- * Pure. Rules: DECISIONS.md, "Feeds". Invariant: every frame ends with an empty line, and no value can
- * break out of its line, because JSON escapes line ends.
+ * Rules: DECISIONS.md, "Feeds". Every frame ends with an empty line, and no value can break out of its line, because JSON
+ * escapes line ends.
  */
 import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -14,7 +14,7 @@ const EVENT_NAMES: Record<Side, string> = { ask: 'prices.changed', bid: 'bids.ch
 /** The comment that keeps an idle connection open. */
 export const PING = Buffer.from(': ping\n\n')
 
-/** The end of a stream: a comment in one line, which people read, and when to come back, which clients obey. */
+/** The end of a stream: a comment in one line for people, and when to reconnect for clients. */
 export const partingFrame = (text: string, retryMs?: number): Buffer =>
   Buffer.from(`${retryMs === undefined ? '' : `retry: ${retryMs}\n`}: ${text}\n\n`)
 
@@ -37,23 +37,23 @@ export function changedFrame(side: Side, provider: string, seenAt: number, items
 /** An item's unchanging members; found by the object, so a republished item makes a new text. */
 const identities = new WeakMap<CatalogItem, string>()
 
-/** What `items[]` tells of a row. */
-export interface ToldRow {
+/** What `items[]` holds of a row. */
+export interface FeedRow {
   /** Hundredths of a US dollar; null when it is removed. */
   price: number | null
   quantity: number
   change: Change
 }
 
-/** What is told of a change. */
-export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged): ToldRow => ({
+/** The row that a change leads to. */
+export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged): FeedRow => ({
   price: micro === null ? null : toMinor(micro, USD_RATE),
   quantity,
   change,
 })
 
 /** One member of `items[]` as JSON. */
-export function itemText(item: CatalogItem, { price, quantity, change }: ToldRow): string {
+export function itemText(item: CatalogItem, { price, quantity, change }: FeedRow): string {
   let identity = identities.get(item)
   if (identity === undefined) {
     const { item_id, market_hash_name, phase } = item
@@ -63,17 +63,17 @@ export function itemText(item: CatalogItem, { price, quantity, change }: ToldRow
   return `${identity},"price":${price},"qty":${quantity},"change":"${change}"}`
 }
 
-/** An event with an id before it, for who may come back to it. */
+/** An event with an id before it, for clients that may resume after it. */
 export const identifiedFrame = (frame: Buffer, id: string): Buffer => Buffer.concat([Buffer.from(`id: ${id}\n`), frame])
 
-/** Tells that what was missed cannot be told: the client must fetch the current state. */
+/** Says that the missed changes cannot be delivered: the client must fetch the current state. */
 export const resyncFrame = (reason: 'expired' | 'unknown'): Buffer =>
   Buffer.from(`event: resync\ndata: ${JSON.stringify({ reason })}\n\n`)
 
-/** Tells that the current state is complete and changes follow. */
+/** Says that the current state is complete and changes follow. */
 export const snapshotEndFrame = (items: number): Buffer =>
   Buffer.from(`event: snapshot.end\ndata: ${JSON.stringify({ items })}\n\n`)
 
-/** Tells that a replay is complete. */
+/** Says that a replay is complete. */
 export const replayEndFrame = (items: number): Buffer =>
   Buffer.from(`event: replay.end\ndata: ${JSON.stringify({ items })}\n\n`)

@@ -1,25 +1,31 @@
 /**
  * The subscribers of this process and all that happens to them between connect and close.
  *
- * Invariant: a subscriber stands in the hub exactly as long as its stream is open, and its place is
- * released when it leaves, for whatever reason. A key that is refused, or whose tier has no feeds, ends
- * its streams within RECHECK_MS plus the key directory's own bound: together under a second. A batch gives
- * way to the sockets after every SLICE_BYTES, so a burst does not make slow clients of fast ones.
+ * Invariant: a subscriber is in the hub exactly as long as its stream is open, and its lease is released when the stream
+ * ends, for whatever reason. A key that is refused, or whose tier has no feeds, ends its streams within RECHECK_MS plus
+ * the key directory's own bound: together under a second. A batch yields to the sockets after every SLICE_BYTES, so a
+ * burst does not make slow clients of fast ones.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { setImmediate as breathe } from 'node:timers/promises'
+import { setImmediate as yieldToSockets } from 'node:timers/promises'
 import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { StreamLease } from '#infra/redis/stream-leases.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import {
+  conflatingPolicy,
+  type DeliveryPolicy,
+  openPendingBuffer,
+  plainPolicy,
+  resumablePolicy,
+} from './delivery-policy.ts'
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, readyFrame } from './frames.ts'
 import { type ChangeBatch, type Delivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
 import { encodePosition, ofSide } from './log-position.ts'
-import { conflatingOutlet, type Outlet, openSluice, plainOutlet, resumableOutlet } from './outlets.ts'
-import type { ToldBatch } from './refresh-teller.ts'
+import type { AssembledBatch } from './refresh-assembler.ts'
 import type { Begin } from './stream-start.ts'
 
 /** A request that has passed every check. */
@@ -28,9 +34,9 @@ export interface AdmittedRequest {
   /** What `ready` lists. */
   providers: readonly string[]
   keyId: string
-  /** Judges the key that let the request in again. */
+  /** Judges the key of the request again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>
-  place: StreamLease
+  lease: StreamLease
   requestId: string
   /** What comes before the live stream, where anything does. */
   begin?: Begin | undefined
@@ -54,25 +60,25 @@ export interface GatewayOptions {
 
 /** The subscribers of this process. */
 export interface Gateway {
-  /** Opens the stream of a request that has passed every check; its place is released when the stream is over. */
+  /** Opens the stream of a request that has passed every check; its lease is released when the stream is over. */
   connect(request: IncomingMessage, response: ServerResponse, admitted: AdmittedRequest): void
-  /** Queues a batch for everybody whom it concerns; one batch at a time. */
-  deliver(batch: TellableBatch): Promise<void>
+  /** Queues a batch for the subscribers whom it concerns; one batch at a time. */
+  deliver(batch: DeliverableBatch): Promise<void>
   /** Ends all streams and the gateway's own timers; resolves when the connections are gone, or at a limit. */
   stop(): Promise<void>
 }
 
-/** A batch, with the positions that it leads to where anybody resumes. */
-export type TellableBatch = ChangeBatch & Partial<Pick<ToldBatch, 'positionAfter'>>
+/** A batch, with the positions that it leads to where a subscriber resumes. */
+export type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
 
-/** What is kept of a stream; of its request nothing else. */
+/** What is kept of a stream and of its request. */
 interface Subscriber extends Subscription {
   stream: EventStream
-  outlet: Outlet
+  policy: DeliveryPolicy
   isResuming: boolean
   keyId: string
   recheck: AdmittedRequest['recheck']
-  place: StreamLease
+  lease: StreamLease
   requestId: string
 }
 
@@ -82,21 +88,21 @@ const RECHECK_MS = 100
 const PING_AFTER_MS = 20_000
 const PING_CHECK_MS = 500
 const STOP_LIMIT_MS = 3_000
-/** Clients that were sent away together must not come back together. */
+/** Clients that were disconnected together must not reconnect together. */
 const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
   const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS, now = () => performance.now() } = options
   const hub = openHub<Subscriber>(options.itemOf)
-  const roll = openRoll()
+  const subscribers = openSubscriberRegistry()
   const streams = { capBytes, now }
 
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
-    if (!roll.strike(subscriber)) return
+    if (!subscribers.remove(subscriber)) return
     hub.remove(subscriber)
-    const { place, keyId, requestId } = subscriber
-    place.release()
+    const { lease, keyId, requestId } = subscriber
+    lease.release()
     const feed = FEED_NAMES[subscriber.side]
     metrics.connections.dec({ feed })
     metrics.ended.inc({ feed, reason })
@@ -106,19 +112,19 @@ export function openGateway(options: GatewayOptions): Gateway {
     leave(subscriber, reason)
     subscriber.stream.end(words, retryMs)
   }
-  const recheckKeys = openRecheck(roll.byKey, options, subscriber =>
+  const recheckKeys = openRecheck(subscribers.byKey, options, subscriber =>
     dismiss(subscriber, 'key', 'closed: this API key may no longer use the feeds'),
   )
   const timers = [
     setInterval(() => void recheckKeys(), RECHECK_MS),
-    setInterval(() => pingIdle(roll.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
+    setInterval(() => pingIdle(subscribers.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
-  /** Queues an event for everybody whom it concerns; returns the bytes queued. */
+  /** Queues an event for the subscribers whom it concerns; returns the bytes queued. */
   const queue = ({ frame, to, changes }: Delivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
     let events = 0
     const event = { frame, identified, changes }
     for (const subscriber of to) {
-      const outcome = subscriber.outlet.take(event)
+      const outcome = subscriber.policy.deliver(event)
       if (outcome === 'queued') events += 1
       else if (outcome === 'too_slow') leave(subscriber, 'too_slow')
     }
@@ -127,12 +133,12 @@ export function openGateway(options: GatewayOptions): Gateway {
   }
   return {
     connect(request, response, admitted) {
-      const { requestId, place, keyId, begin } = admitted
+      const { requestId, lease, keyId, begin } = admitted
       const stream = openEventStream({ request, response, requestId }, streams)
-      if (!stream) return place.release()
+      if (!stream) return lease.release()
       const subscriber = openSubscriber(stream, admitted, { ...options, capBytes })
-      roll.enter(subscriber)
-      void bring(subscriber, readyOf(admitted), begin, { hub, roll, capBytes, log, leave, dismiss })
+      subscribers.add(subscriber)
+      void bring(subscriber, readyOf(admitted), begin, { hub, subscribers, capBytes, log, leave, dismiss })
       const feed = FEED_NAMES[subscriber.side]
       metrics.connections.inc({ feed })
       log.info({ feed, key_id: keyId, request_id: requestId }, 'stream opened')
@@ -145,45 +151,46 @@ export function openGateway(options: GatewayOptions): Gateway {
         queued += queue(delivery, identify(delivery), FEED_NAMES[batch.side])
         if (queued < SLICE_BYTES) continue
         queued = 0
-        await breathe()
+        await yieldToSockets()
       }
       metrics.unknownItems.set(hub.unknownItems())
     },
     async stop() {
       for (const timer of timers) clearInterval(timer)
-      await atMost(STOP_LIMIT_MS, sendAway(roll, dismiss))
+      await atMost(STOP_LIMIT_MS, dismissAll(subscribers, dismiss))
     },
   }
 }
 
-/** Ends all streams, each client with a time of its own to come back; resolves when the connections are gone. */
-function sendAway(roll: Roll, dismiss: Bringing['dismiss']): Promise<unknown> {
-  const ended = [...roll.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
-  for (const subscriber of [...roll.all]) dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
+/** Ends all streams, each client with a time of its own to reconnect; resolves when the connections are gone. */
+function dismissAll(subscribers: SubscriberRegistry, dismiss: Bringing['dismiss']): Promise<unknown> {
+  const ended = [...subscribers.all].map(({ stream }) => new Promise<void>(resolve => stream.onClose(resolve)))
+  for (const subscriber of [...subscribers.all])
+    dismiss(subscriber, 'stopping', 'closed: the server is stopping', jitter())
   return Promise.all(ended)
 }
 
-/** Everybody whose stream is open, and the same by key. */
-interface Roll {
+/** The subscribers whose streams are open, and the same by key. */
+interface SubscriberRegistry {
   readonly all: ReadonlySet<Subscriber>
   readonly byKey: ReadonlyMap<string, ReadonlySet<Subscriber>>
-  enter(subscriber: Subscriber): void
+  add(subscriber: Subscriber): void
   /** False when it is not in it. */
-  strike(subscriber: Subscriber): boolean
+  remove(subscriber: Subscriber): boolean
 }
 
-function openRoll(): Roll {
+function openSubscriberRegistry(): SubscriberRegistry {
   const all = new Set<Subscriber>()
   const byKey = new Map<string, Set<Subscriber>>()
   return {
     ...{ all, byKey },
-    enter(subscriber) {
+    add(subscriber) {
       all.add(subscriber)
       const own = byKey.get(subscriber.keyId)
       if (own) own.add(subscriber)
       else byKey.set(subscriber.keyId, new Set([subscriber]))
     },
-    strike(subscriber) {
+    remove(subscriber) {
       const own = byKey.get(subscriber.keyId)
       own?.delete(subscriber)
       if (own?.size === 0) byKey.delete(subscriber.keyId)
@@ -200,38 +207,38 @@ const readyOf = ({ feed, providers }: AdmittedRequest): Buffer =>
 /** What is kept of an admitted request while its stream is open. */
 function openSubscriber(
   stream: EventStream,
-  { feed, keyId, recheck, place, requestId }: AdmittedRequest,
+  { feed, keyId, recheck, lease, requestId }: AdmittedRequest,
   { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
 ): Subscriber {
   const { side } = feed.subscription
-  const outlet = feed.options.conflate
-    ? conflatingOutlet(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
+  const policy = feed.options.conflate
+    ? conflatingPolicy(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
     : feed.options.resume
-      ? resumableOutlet(stream)
-      : plainOutlet(stream)
-  return { ...feed.subscription, stream, outlet, isResuming: feed.options.resume, keyId, recheck, place, requestId }
+      ? resumablePolicy(stream)
+      : plainPolicy(stream)
+  return { ...feed.subscription, stream, policy, isResuming: feed.options.resume, keyId, recheck, lease, requestId }
 }
 
 function pingIdle(subscribers: ReadonlySet<Subscriber>, idleMs: number): void {
   for (const { stream } of subscribers) stream.pingIfIdle(idleMs)
 }
 
-/** What bringing a subscriber to the live stream takes. */
+/** What is needed to bring a subscriber to the live stream. */
 interface Bringing {
   hub: Hub<Subscriber>
-  roll: Roll
+  subscribers: SubscriberRegistry
   capBytes: number
   log: Log
   leave(subscriber: Subscriber, reason: EndReason): void
   dismiss(subscriber: Subscriber, reason: EndReason, words: string, retryMs?: number): void
 }
 
-/** Brings a subscriber to the live stream, at once or by its own way, with `ready` first. */
+/** Brings a subscriber to the live stream, at once or by its own start, with `ready` first. */
 async function bring(
   subscriber: Subscriber,
   ready: Buffer,
   begin: Begin | undefined,
-  { hub, roll, capBytes, log, leave, dismiss }: Bringing,
+  { hub, subscribers, capBytes, log, leave, dismiss }: Bringing,
 ): Promise<void> {
   const { stream } = subscriber
   if (!begin) {
@@ -240,23 +247,23 @@ async function bring(
   }
   const ending = new AbortController()
   stream.onClose(() => ending.abort())
-  const sluice = openSluice(stream, subscriber.outlet, capBytes)
-  subscriber.outlet = sluice
-  const open = () => {
-    if (sluice.open() === 'too_slow') leave(subscriber, 'too_slow')
+  const pending = openPendingBuffer(stream, subscriber.policy, capBytes)
+  subscriber.policy = pending
+  const goLive = () => {
+    if (pending.flush() === 'too_slow') leave(subscriber, 'too_slow')
   }
   const join = () => {
-    if (roll.all.has(subscriber)) hub.add(subscriber)
+    if (subscribers.all.has(subscriber)) hub.add(subscriber)
   }
-  await begin({ stream, ready, subscription: subscriber, signal: ending.signal, join, open }).catch(error => {
-    if (!roll.all.has(subscriber)) return
+  await begin({ stream, ready, subscription: subscriber, signal: ending.signal, join, goLive }).catch(error => {
+    if (!subscribers.all.has(subscriber)) return
     log.warn({ err: error, request_id: subscriber.requestId }, 'a stream could not be begun')
     dismiss(subscriber, 'begin', 'closed: this stream cannot be begun at the moment; try again', jitter())
   })
 }
 
 /** The events of a batch with their ids, each made once, for those who resume. */
-function openIdentify(batch: TellableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
+function openIdentify(batch: DeliverableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
   const ids = new Map<number, string>()
   return ({ frame, to, through }: Delivery<Subscriber>): Buffer | undefined => {
     const resuming = batch.positionAfter && to.find(({ isResuming }) => isResuming)
@@ -279,7 +286,7 @@ function countQueued(
 
 /** One pass over the keys of all open streams; a pass that is still under way is not joined by another. */
 function openRecheck(
-  byKey: Roll['byKey'],
+  byKey: SubscriberRegistry['byKey'],
   { mayListen, log }: GatewayOptions,
   dismiss: (subscriber: Subscriber) => void,
 ): () => Promise<void> {
@@ -293,7 +300,7 @@ function openRecheck(
   const recheck = (own: ReadonlySet<Subscriber>, asked: Promise<void>[]): void => {
     const [first] = own
     const answer = first?.recheck()
-    if (answer instanceof Promise) asked.push(answer.then(told => judge(own, told)))
+    if (answer instanceof Promise) asked.push(answer.then(judged => judge(own, judged)))
     else if (answer) judge(own, answer)
   }
   return async () => {
@@ -308,7 +315,7 @@ function openRecheck(
       }
     }
     const outcomes = await Promise.allSettled(asked)
-    // Nobody can tell whether a key was revoked while Postgres is away: streams that were let in stay.
+    // While Postgres is away it is unknown whether a key was revoked: accepted streams stay open.
     const lost = outcomes.find(outcome => outcome.status === 'rejected')
     if (lost && isAnswered) log.warn({ err: lost.reason }, 'the keys of open streams cannot be checked')
     isAnswered = lost === undefined

@@ -1,10 +1,9 @@
 /**
- * Who gets what: subscribers, and the frames that a batch of changes makes for them.
+ * Subscribers, and the frames of a batch of changes for each of them.
  *
- * Pure: no socket, clock or log. Invariant: a batch makes one frame for all unfiltered subscribers of its
- * provider (the same Buffer, whatever their number), and an item's text is made once however many filters
- * match it. A subscriber gets each matching change once, in the order of the batch, and never a batch
- * that began before it subscribed.
+ * Pure: no socket, clock or log. A batch makes one frame for all unfiltered subscribers of its provider (the same Buffer,
+ * whatever their number), and an item's text is made once however many filters match it. Invariant: a subscriber gets each
+ * matching change once, in the order of the batch, and never a batch that began before it subscribed.
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -32,7 +31,7 @@ export interface Subscription {
 export interface Delivery<S> {
   frame: Buffer
   to: readonly S[]
-  /** The changes that it tells. */
+  /** The changes in the frame. */
   changes: readonly BookChanged[]
   /** Changes of the batch, from its first, that these subscribers need no more of. */
   through: number
@@ -52,36 +51,36 @@ type ItemOf = (itemId: number) => CatalogItem | undefined
 type TextOf = (change: BookChanged) => string | undefined
 
 /** The subscribers of one side, found by what they name. */
-interface Roll<S> {
+interface SubscriberIndex<S> {
   unfiltered: Set<S>
   byItem: Map<number, Set<S>>
   byName: Map<string, Set<S>>
 }
 
-const emptyRoll = <S>(): Roll<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
+const emptyIndex = <S>(): SubscriberIndex<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
 
 /** Opens a hub; `itemOf` looks an item up in the catalog. */
 export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
-  const rolls: Record<Side, Roll<S>> = { ask: emptyRoll(), bid: emptyRoll() }
+  const indexes: Record<Side, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex() }
   let unknown = 0
   return {
     add(subscriber) {
-      const { unfiltered, byItem, byName } = rolls[subscriber.side]
+      const { unfiltered, byItem, byName } = indexes[subscriber.side]
       if (!subscriber.isFiltered) unfiltered.add(subscriber)
-      for (const itemId of subscriber.itemIds) enrol(byItem, itemId, subscriber)
-      for (const name of subscriber.names) enrol(byName, name, subscriber)
+      for (const itemId of subscriber.itemIds) addTo(byItem, itemId, subscriber)
+      for (const name of subscriber.names) addTo(byName, name, subscriber)
     },
     remove(subscriber) {
-      const { unfiltered, byItem, byName } = rolls[subscriber.side]
+      const { unfiltered, byItem, byName } = indexes[subscriber.side]
       unfiltered.delete(subscriber)
-      for (const itemId of subscriber.itemIds) strike(byItem, itemId, subscriber)
-      for (const name of subscriber.names) strike(byName, name, subscriber)
+      for (const itemId of subscriber.itemIds) removeFrom(byItem, itemId, subscriber)
+      for (const name of subscriber.names) removeFrom(byName, name, subscriber)
     },
     *deliver(batch) {
-      const roll = rolls[batch.side]
+      const index = indexes[batch.side]
       const wants = ({ providers }: S) => providers === undefined || providers.has(batch.provider)
-      const all = [...roll.unfiltered].filter(wants)
-      const matched = matchFilters(roll, batch.changes, itemOf, wants)
+      const all = [...index.unfiltered].filter(wants)
+      const matched = matchFilters(index, batch.changes, itemOf, wants)
       const textOf = openTexts(itemOf, () => {
         unknown += 1
       })
@@ -95,7 +94,7 @@ export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
 
 /** The filtered subscribers of some changes, each with its own. Costs two lookups a change, not one a subscriber. */
 function matchFilters<S>(
-  { byItem, byName }: Roll<S>,
+  { byItem, byName }: SubscriberIndex<S>,
   changes: readonly BookChanged[],
   itemOf: ItemOf,
   wants: (subscriber: S) => boolean,
@@ -118,7 +117,7 @@ function matchFilters<S>(
   return matched
 }
 
-/** Takes out who gets one change alone, by that change: one frame serves all of them. */
+/** Takes out the subscribers of one change alone, by that change: one frame serves all of them. */
 function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
   const singles = new Map<BookChanged, S[]>()
   for (const [subscriber, [change, ...more]] of matched) {
@@ -131,7 +130,7 @@ function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
   return singles
 }
 
-/** Makes the text of each change once, whoever asks for it. */
+/** Makes the text of each change once, however many subscribers get it. */
 function openTexts(itemOf: ItemOf, onUnknown: () => void): TextOf {
   const texts = new Map<BookChanged, string | undefined>()
   return change => {
@@ -152,15 +151,15 @@ function* framesOf<S>(
   to: readonly S[],
 ): Iterable<Delivery<S>> {
   const known = wanted.filter(change => textOf(change) !== undefined)
-  let told = 0
+  let delivered = 0
   let through = 0
   for (const moment of bySeenAt(known)) {
     const seenAt = moment[0]?.seen_at ?? 0
     for (let from = 0; from < moment.length; from += EVENT_ITEMS_MAX) {
       const changes = moment.slice(from, from + EVENT_ITEMS_MAX)
       const texts = changes.map(change => textOf(change) as string)
-      told += changes.length
-      through = told === known.length ? all.length : all.indexOf(known[told] as BookChanged, through)
+      delivered += changes.length
+      through = delivered === known.length ? all.length : all.indexOf(known[delivered] as BookChanged, through)
       yield { frame: changedFrame(side, provider, seenAt, texts), to, changes, through }
     }
   }
@@ -174,7 +173,7 @@ export function* framesOfRows(side: Side, changes: readonly BookChanged[], itemO
   }
 }
 
-/** Runs of changes that were seen at the same moment: one event tells one moment. */
+/** Runs of changes that were seen at the same moment: one event is of one moment. */
 function* bySeenAt(changes: readonly BookChanged[]): Iterable<readonly BookChanged[]> {
   let from = 0
   for (let at = 1; at <= changes.length; at++) {
@@ -184,13 +183,13 @@ function* bySeenAt(changes: readonly BookChanged[]): Iterable<readonly BookChang
   }
 }
 
-function enrol<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
+function addTo<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
   const found = index.get(key)
   if (found) found.add(subscriber)
   else index.set(key, new Set([subscriber]))
 }
 
-function strike<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
+function removeFrom<K, S>(index: Map<K, Set<S>>, key: K, subscriber: S): void {
   const found = index.get(key)
   found?.delete(subscriber)
   if (found?.size === 0) index.delete(key)

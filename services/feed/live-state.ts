@@ -1,5 +1,5 @@
 /**
- * The current state that a stream with `snapshot=true` begins with, and the place in the log that it reflects.
+ * The current state that a stream with `snapshot=true` begins with, and the position in the log that it reflects.
  *
  * Reads Redis (schemas/views/live-keys.ts and snapshot.ts; writer: streams/live-view). Invariant: what a
  * partition contributes is its state at exactly the offset that the position names: a few items by their rows and the
@@ -20,7 +20,7 @@ import { changedFrame, itemText } from './frames.ts'
 import { EVENT_ITEMS_MAX, type Subscription } from './hub.ts'
 import type { LogPosition } from './log-position.ts'
 
-/** A state that will not change. */
+/** A state that does not change. */
 export interface PinnedState {
   /** All changes before it are in the state, and no other. */
   position: LogPosition
@@ -34,7 +34,7 @@ export interface LiveState {
   pin(wanted: Subscription, providers: readonly string[]): Promise<PinnedState>
 }
 
-/** Where the view lies. */
+/** Where the view is stored. */
 export interface LiveStateOptions {
   redis: Redis
   prefix: string
@@ -68,15 +68,15 @@ export function openLiveState(options: LiveStateOptions): LiveState {
 /** The rows of a provider and when it was last refreshed, as events. */
 function* eventsOf(
   { itemOf }: LiveStateOptions,
-  told: { side: Side; provider: string; seenAt: number; rows: readonly StateRow[] },
+  listing: { side: Side; provider: string; seenAt: number; rows: readonly StateRow[] },
 ): Generator<{ frame: Buffer; items: number }, void, void> {
-  const texts = told.rows.flatMap(({ itemId, price, quantity }) => {
+  const texts = listing.rows.flatMap(({ itemId, price, quantity }) => {
     const item = itemOf(itemId)
     return item ? [itemText(item, { price, quantity, change: 'added' })] : []
   })
   for (let from = 0; from < texts.length; from += EVENT_ITEMS_MAX) {
     const part = texts.slice(from, from + EVENT_ITEMS_MAX)
-    yield { frame: changedFrame(told.side, told.provider, told.seenAt, part), items: part.length }
+    yield { frame: changedFrame(listing.side, listing.provider, listing.seenAt, part), items: part.length }
   }
 }
 
@@ -133,7 +133,7 @@ async function pinItems(
   const read = await Promise.all(
     PARTITIONS.map(partition => readItems(options, { side, partition, ids: byPartition.get(partition) ?? [] })),
   )
-  const told = read.flatMap(({ head, rows }) =>
+  const listings = read.flatMap(({ head, rows }) =>
     [...Map.groupBy(rows, ({ provider }) => provider)]
       .filter(([provider]) => providers.has(provider))
       .map(([provider, own]) => {
@@ -144,12 +144,12 @@ async function pinItems(
   return {
     position: { next: read.map(({ head }) => head.next), behind: new Map() },
     async *events() {
-      for (const one of told) yield* eventsOf(options, one)
+      for (const listing of listings) yield* eventsOf(options, listing)
     },
   }
 }
 
-/** The rows of some items of a partition, and the head that they stand under. */
+/** The rows of some items of a partition, and the head that they belong to. */
 async function readItems(
   { redis, prefix }: LiveStateOptions,
   { side, partition, ids }: { side: Side; partition: number; ids: readonly number[] },

@@ -1,10 +1,10 @@
 /**
- * Reads what the log recorded between two places, for streams that resume and for replays.
+ * Reads what the log recorded between two positions, for streams that resume and for replays.
  *
- * Reads market.book-changes without a group, committed records only, through one reader for all. Invariant: records of all
- * partitions come in the order of their stamps and, within a partition, of the log, so the same range is told alike each time;
- * a queue per partition holds one fetch at most, and nothing is read ahead of who listens. First and last offsets are
- * known for a second: a position is judged without a request in most cases, and a log that has moved on by then shows when it is read.
+ * Reads market.book-changes without a group, committed records only, through one reader for all. Records of all partitions come in
+ * the order of their timestamps and, within a partition, of the log, so the same range is read alike each time. A queue per
+ * partition holds one fetch at most, and nothing is read ahead of the consumer. First and last offsets are cached for a second:
+ * most positions are judged without a request, and a log that has moved on by then fails the reading.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type LogRecord, openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -12,18 +12,18 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { decodeChange, HELD_MAX } from './change-reader.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type LogPosition, readFrom } from './log-position.ts'
-import { openRefreshTeller, type ToldBatch } from './refresh-teller.ts'
+import { type AssembledBatch, openRefreshAssembler } from './refresh-assembler.ts'
 import { openSharedReader, type SharedReader } from './shared-reader.ts'
 
 /** The log's past. */
 export interface LogHistory {
-  /** Whether all that follows a position can be told; `unknown` when it is no place in this log. */
+  /** Whether all that follows a position can be read; `unknown` when the position is not of this log. */
   judge(position: LogPosition): Promise<'kept' | 'expired' | 'unknown'>
-  /** Lets the next judgement ask the log: a reading has found that it moved on. */
+  /** Makes the next judgement ask the log: a reading has found that it moved on. */
   forget(): void
   /** The changes after a position and before another, as whole refreshes where they are whole. */
-  tell(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<ToldBatch, void, void>
-  /** The positions at which the log stood at a time, and stands now. */
+  read(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<AssembledBatch, void, void>
+  /** The positions of the log's end at a time, and now. */
   since(timestamp: number): Promise<{ from: LogPosition; to: LogPosition }>
   close(): Promise<void>
 }
@@ -34,9 +34,9 @@ const FETCH_BYTES = 2 ** 20
 /** Fetches that bring nothing although more must be there. */
 const EMPTY_FETCHES_MAX = 100
 const FETCH_WAIT_MS = 100
-/** A client waits for the answer. */
+/** Short, since a client waits for the answer. */
 const CONNECT_LIMIT_MS = 3_000
-/** A leader that is away is replaced within this time in most cases. */
+/** A lost leader is replaced within this time in most cases. */
 const FETCH_LIMIT_MS = 10_000
 const BOUNDS_KEPT_MS = 1_000
 
@@ -52,7 +52,7 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
       const arrivedAt = performance.now()
       const isBeyond = ({ ends }: Bounds) => position.next.some((offset, partition) => offset > (ends[partition] ?? 0))
       let known = await bounds.ask(arrivedAt - BOUNDS_KEPT_MS)
-      // What a client was told since the end was last asked for lies beyond it.
+      // What a client received since the end was last read lies beyond it.
       if (isBeyond(known)) known = await bounds.ask(arrivedAt)
       if (isBeyond(known)) return 'unknown'
       return readFrom(position).some((offset, partition) => offset < (known.starts[partition] ?? 0))
@@ -67,23 +67,23 @@ export function openLogHistory(kafka: KafkaConnection, metrics: FeedMetrics): Lo
         const to = await ask(partition => reader.stableEnd(topic, partition))
         return { from: { next: from, behind: new Map() }, to: { next: to, behind: new Map() } }
       }, CONNECT_LIMIT_MS),
-    async *tell(from, to, signal) {
+    async *read(from, to, signal) {
       const limits = { partitions: ITEM_PARTITIONS, waitMs: Number.POSITIVE_INFINITY, changesMax: HELD_MAX }
-      const teller = openRefreshTeller(limits, from, to)
+      const assembler = openRefreshAssembler(limits, from, to)
       for await (const { partition, records } of runsOf({ shared, topic, signal }, readFrom(from), to.next)) {
         for (const record of records) {
           const decoding = decodeChange(kafka, record, metrics)
           const decoded = decoding instanceof Promise ? await decoding : decoding
           if (!decoded) {
-            teller.skip(partition, record.offset)
+            assembler.skip(partition, record.offset)
             continue
           }
           // Not `yield*`: it would wait at every record, also where nothing leaves.
-          for (const batch of teller.take(decoded, 0)) yield batch
-          if (decoded.event === 'BookChanged' && decoded.value.refresh_id === null) yield* teller.release(0)
+          for (const batch of assembler.take(decoded, 0)) yield batch
+          if (decoded.event === 'BookChanged' && decoded.value.refresh_id === null) yield* assembler.release(0)
         }
       }
-      yield* teller.drain()
+      yield* assembler.drain()
     },
     close: shared.close,
   }
@@ -96,7 +96,7 @@ interface Bounds {
   askedAt: number
 }
 
-/** The log's bounds, asked for by one request at a time for all who wait. */
+/** The log's bounds, read by one request at a time, which concurrent callers share. */
 function openBounds(shared: SharedReader, topic: string) {
   let known: Bounds | undefined
   let asking: Promise<Bounds> | undefined
@@ -114,7 +114,7 @@ function openBounds(shared: SharedReader, topic: string) {
     return known
   }
   return {
-    /** Those that were asked for at a time or later. */
+    /** The bounds as of a time or later. */
     async ask(since: number): Promise<Bounds> {
       for (;;) {
         if (known && known.askedAt >= since) return known
@@ -130,7 +130,7 @@ function openBounds(shared: SharedReader, topic: string) {
   }
 }
 
-/** The records of all partitions from offset to offset, merged by their stamps, in runs of one partition. */
+/** The records of all partitions from offset to offset, merged by their timestamps, in runs of one partition. */
 async function* runsOf(
   { shared, topic, signal }: { shared: SharedReader; topic: string; signal: AbortSignal },
   from: readonly number[],
@@ -149,7 +149,7 @@ async function* runsOf(
     if (partition === undefined) return
     const queue = queues[partition] as LogRecord[]
     const begin = at[partition] as number
-    // The partition of the smallest stamp goes on until another one has a smaller; of two with the same the first comes first.
+    // The partition of the smallest timestamp goes on until another one has a smaller; of equal ones the first partition goes on.
     const until = other === undefined ? Number.POSITIVE_INFINITY : stampOf(other)
     const isFirst = other === undefined || partition < other
     let end = begin + 1

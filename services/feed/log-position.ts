@@ -1,18 +1,18 @@
 /**
- * How far a stream has told the log: an offset per partition, and the lanes that lag behind it.
+ * How far a stream has delivered the log: an offset per partition, and the lanes that lag behind it.
  *
- * Pure. A lane is one provider's changes of one side. Refreshes of several providers lie mixed in a partition and
- * leave when they are whole, so an offset alone would not tell what a client has: a lane whose refresh is still
- * held lags behind, with offsets of its own. Invariant: of a lane, exactly the changes before
- * {@link firstUntold} have been told. As text a position is opaque, some 40 characters, and bound to its scope by
- * a checksum, so that one of another feed, of another deployment or of nobody is not taken for a place here.
+ * A lane is one provider's changes of one side. Refreshes of several providers lie mixed in a partition and leave when
+ * they are whole, so an offset alone does not say what a client has: a lane whose refresh is still buffered lags behind,
+ * with offsets of its own. Of a lane, exactly the changes before {@link firstUndelivered} have been delivered. As text a
+ * position is opaque, some 40 characters, and bound to its scope by a checksum, so that one of another feed or of another
+ * deployment, or a made-up one, is not accepted here.
  */
 import { crc32 } from 'node:zlib'
 import type { Side } from '#schemas/events/book-changed.ts'
 
-/** A place in the log, and for each lane that is not told up to it, its own. */
+/** Offsets in the log, and for each lane that is not delivered up to them, its own. */
 export interface LogPosition {
-  /** By partition: the first offset that is not told. */
+  /** By partition: the first offset that is not delivered. */
   readonly next: readonly number[]
   /** Lane → the same for its changes, never above `next`. */
   readonly behind: ReadonlyMap<string, readonly number[]>
@@ -26,35 +26,37 @@ const TEXT_FORM = /^[A-Za-z0-9_-]+$/
 /** Names one provider's changes of one side. */
 export const laneOf = (side: Side, provider: string): string => `${side}|${provider}`
 
-/** The first offset of a lane in a partition that is not told. */
-export const firstUntold = ({ next, behind }: LogPosition, lane: string, partition: number): number =>
+/** The first offset of a lane in a partition that is not delivered. */
+export const firstUndelivered = ({ next, behind }: LogPosition, lane: string, partition: number): number =>
   behind.get(lane)?.[partition] ?? next[partition] ?? 0
 
-/** By partition: where to read from to find all that is not told. */
+/** By partition: the offset from which to read all that is not delivered. */
 export const readFrom = ({ next, behind }: LogPosition): number[] =>
   next.map((offset, partition) => Math.min(offset, ...[...behind.values()].map(own => own[partition] ?? offset)))
 
-/** Whether a position has told everything that another one has. */
+/** Whether a position includes everything that another one does. */
 export function covers(one: LogPosition, other: LogPosition): boolean {
   const isPast = (lane: string) =>
-    one.next.every((_, partition) => firstUntold(one, lane, partition) >= firstUntold(other, lane, partition))
+    one.next.every((_, partition) => firstUndelivered(one, lane, partition) >= firstUndelivered(other, lane, partition))
   return (
     one.next.every((offset, partition) => offset >= (other.next[partition] ?? 0)) &&
     [...one.behind.keys(), ...other.behind.keys()].every(isPast)
   )
 }
 
-/** The position that has told what either of two has. */
+/** The position that includes what either of two does. */
 export const unionOf = (one: LogPosition, other: LogPosition): LogPosition => merged(one, other, Math.max)
 
-/** The position that has told what both of two have: from there a reading finds all that either lacks. */
+/** The position that includes what both of two do: a reading from there finds all that either lacks. */
 export const intersectionOf = (one: LogPosition, other: LogPosition): LogPosition => merged(one, other, Math.min)
 
 function merged(one: LogPosition, other: LogPosition, pick: (a: number, b: number) => number): LogPosition {
   const next = one.next.map((offset, partition) => pick(offset, other.next[partition] ?? 0))
   const behind = new Map<string, readonly number[]>()
   for (const lane of new Set([...one.behind.keys(), ...other.behind.keys()])) {
-    const own = next.map((_, partition) => pick(firstUntold(one, lane, partition), firstUntold(other, lane, partition)))
+    const own = next.map((_, partition) =>
+      pick(firstUndelivered(one, lane, partition), firstUndelivered(other, lane, partition)),
+    )
     if (own.some((offset, partition) => offset !== next[partition])) behind.set(lane, own)
   }
   return { next, behind }
@@ -64,7 +66,7 @@ function merged(one: LogPosition, other: LogPosition, pick: (a: number, b: numbe
 export const distance = (from: LogPosition, to: LogPosition): number =>
   readFrom(from).reduce((sum, offset, partition) => sum + Math.max(0, (to.next[partition] ?? 0) - offset), 0)
 
-/** The position of one side alone: what the other side holds back concerns no stream of this one. */
+/** The position of one side alone: what the other side buffers concerns no stream of this one. */
 export function ofSide({ next, behind }: LogPosition, side: Side): LogPosition {
   const prefix = laneOf(side, '')
   return { next, behind: new Map([...behind].filter(([lane]) => lane.startsWith(prefix))) }

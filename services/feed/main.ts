@@ -3,7 +3,7 @@
  *
  * Mounts /feed and /v1/feed on the process's HTTP host, where it shares the API's origin when both run
  * in one process. Reads keys from Postgres and names from the catalog; counts connects in Redis. Any number of
- * gateway processes may run side by side: connections of a key are counted over all of them.
+ * gateway processes may run concurrently: connections of a key are counted over all of them.
  */
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers, type Tier, type TierLimits } from '#infra/config/tiers.ts'
@@ -21,6 +21,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { openCatchUps } from './catch-up.ts'
 import { openChangeReader } from './change-reader.ts'
+import { openConcurrencyLimit } from './concurrency-limit.ts'
 import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
 import { FEED_NAMES, openFeedMetrics } from './feed-metrics.ts'
@@ -29,13 +30,12 @@ import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
 import { openLogHistory } from './log-history.ts'
 import { openFeedLimits } from './request-limits.ts'
-import { openSeats } from './seats.ts'
 
 const KEY_CONNECTIONS = 2
 /** How long a feed token is valid (DECISIONS.md, "Feeds"). */
 const TOKEN_MS = 5 * 60_000
 
-/** Streams that may be told the past at once. */
+/** Streams that may read the past at once. */
 export interface StreamLimits {
   /** Each may have some hundred kilobytes unread, and live events that wait until it has caught up. */
   catchUps: number
@@ -58,7 +58,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const keys = openKeyDirectory(database)
   const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
-  const places = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
+  const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
   const gateway = openGateway({
     itemOf: catalog.byId,
@@ -73,14 +73,14 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const catchUps = openCatchUps({ live: reader, history, itemOf: catalog.byId, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
-    access: { ...accessBy({ redis, config, tiers, log }), keys, places, noteUse: id => keyUse.note(id, Date.now()) },
+    access: { ...accessBy({ redis, config, tiers, log }), keys, leases, noteUse: id => keyUse.note(id, Date.now()) },
     gateway,
     starts: {
       ...{ live: reader, history, catchUps, scopeOf },
-      seats: openSeats(limits.catchUps, taken => metrics.catchingUp.set(taken)),
+      concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
       state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, itemOf: catalog.byId }),
     },
-    replays: { history, itemOf: catalog.byId, seats: openSeats(limits.replays) },
+    replays: { history, itemOf: catalog.byId, concurrency: openConcurrencyLimit(limits.replays) },
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
     unavailable,
@@ -95,7 +95,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
       catchUps.close()
       await history.close()
       await reader.stop()
-      await places.close()
+      await leases.close()
       await closeRedis(redis)
       await keyUse.close()
       await database.close()

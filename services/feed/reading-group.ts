@@ -1,5 +1,5 @@
 /**
- * Who shares one reading of the log, and what each of them lacks of it.
+ * The members of one reading of the log, and what each of them lacks of it.
  *
  * Pure: batches and positions are arguments. A member comes with a position of its own, at or behind that of the reading when it
  * joins. States of a member: ahead (it has all that was read so far) -> reached (it has some of it) -> aligned (the reading
@@ -9,10 +9,10 @@
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openHub, type Subscription } from './hub.ts'
-import { covers, encodePosition, firstUntold, type LogPosition, laneOf, unionOf } from './log-position.ts'
-import type { ToldBatch } from './refresh-teller.ts'
+import { covers, encodePosition, firstUndelivered, type LogPosition, laneOf, unionOf } from './log-position.ts'
+import type { AssembledBatch } from './refresh-assembler.ts'
 
-/** A frame for some members, and where it leads them. */
+/** A frame for some members, and the position that it leads them to. */
 export interface GroupDelivery<M> {
   frame: Buffer
   to: readonly M[]
@@ -25,7 +25,7 @@ export interface ReadingGroup<M extends Subscription> {
   /** Adds a member that has `own`; the reading has delivered all up to `reading`. */
   add(member: M, own: LogPosition, reading: LogPosition): void
   remove(member: M): void
-  deliver(batch: ToldBatch): Iterable<GroupDelivery<M>>
+  deliver(batch: AssembledBatch): Iterable<GroupDelivery<M>>
   /** Notes that all up to a position has been delivered. */
   advance(reading: LogPosition): void
   /** What a member has when all up to `reading` has been delivered. */
@@ -112,7 +112,7 @@ export function openReadingGroup<M extends Subscription>(
 type PositionAt<M> = (through: number, cohort: Cohort<M> | undefined) => LogPosition
 
 /** Positions within a batch, each made once. */
-function openPositions<M>(batch: ToldBatch): PositionAt<M> {
+function openPositions<M>(batch: AssembledBatch): PositionAt<M> {
   const made = new Map<Cohort<M> | undefined, Map<number, LogPosition>>()
   const positionAt: PositionAt<M> = (through, cohort) => {
     const own = made.get(cohort) ?? new Map<number, LogPosition>()
@@ -127,19 +127,19 @@ function openPositions<M>(batch: ToldBatch): PositionAt<M> {
 }
 
 /** What each cohort lacks of a batch: by the lowest and highest offset per partition, which settles most of them. */
-function sharesOf<M>(batch: ToldBatch, cohorts: ReadonlyMap<string, Cohort<M>>): Map<Cohort<M>, Share> {
+function sharesOf<M>(batch: AssembledBatch, cohorts: ReadonlyMap<string, Cohort<M>>): Map<Cohort<M>, Share> {
   const shares = new Map<Cohort<M>, Share>()
   if (cohorts.size === 0) return shares
   const lane = laneOf(batch.side, batch.provider)
   const [lowest, highest]: [number[], number[]] = [[], []]
-  for (const { partition, offset } of batch.places) {
+  for (const { partition, offset } of batch.offsets) {
     lowest[partition] = Math.min(lowest[partition] ?? offset, offset)
     highest[partition] = Math.max(highest[partition] ?? offset, offset)
   }
   for (const cohort of cohorts.values()) {
     let [hasNew, hasOld] = [false, false]
     lowest.forEach((low, partition) => {
-      const first = firstUntold(cohort.position, lane, partition)
+      const first = firstUndelivered(cohort.position, lane, partition)
       hasOld ||= low < first
       hasNew ||= (highest[partition] as number) >= first
     })
@@ -150,14 +150,14 @@ function sharesOf<M>(batch: ToldBatch, cohorts: ReadonlyMap<string, Cohort<M>>):
 
 /** The frames of what a cohort lacks of a batch that it has in part. */
 function* restOf<M extends Subscription>(
-  batch: ToldBatch,
+  batch: AssembledBatch,
   cohort: Cohort<M>,
   positionAt: PositionAt<M>,
   itemOf: (itemId: number) => CatalogItem | undefined,
 ): Iterable<GroupDelivery<M>> {
   const lane = laneOf(batch.side, batch.provider)
-  const kept = batch.places.flatMap(({ partition, offset }, at) =>
-    offset >= firstUntold(cohort.position, lane, partition) ? [at] : [],
+  const kept = batch.offsets.flatMap(({ partition, offset }, at) =>
+    offset >= firstUndelivered(cohort.position, lane, partition) ? [at] : [],
   )
   const hub = openHub<M>(itemOf)
   for (const member of cohort.members) hub.add(member)

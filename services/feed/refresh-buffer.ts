@@ -1,28 +1,28 @@
 /**
- * Puts the changes of one refresh together again, which the log spreads over its partitions.
+ * Buffers the changes of a refresh, which the log spreads over its partitions, until it is complete.
  *
- * Pure: records and time are arguments. A refresh is released as one batch when every partition has
- * brought its marker. Invariant: the batches of a provider and side leave in the order of its refreshes,
- * and no change waits for ever: what a reader that began in mid-refresh can never complete leaves when
- * the next one completes or `waitMs` after its first marker, and a refresh beyond `changesMax` in parts.
- * Pushed changes belong to no refresh and leave at the end of the fetch that brought them.
+ * Records and time are arguments. A refresh is released as one batch when the markers of all partitions have been read.
+ * Invariant: the batches of a provider and side are released in the order of its refreshes, and no change waits for ever: a
+ * refresh that can never complete, because its reader began in the middle of it, is released when the next one completes or
+ * `waitMs` after its first marker, and a refresh beyond `changesMax` in parts. Pushed changes belong to no refresh and are
+ * released at the end of their fetch.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import { laneOf } from './log-position.ts'
 
-/** Changes of one provider and side, in the order of the log, that leave together. */
+/** Changes of one provider and side, in the order of the log, that are released together. */
 export interface Batch {
   side: Side
   provider: string
   changes: readonly BookChanged[]
-  /** Where each of them stands in the log. */
-  places: readonly LogPlace[]
+  /** The offset of each of them in the log. */
+  offsets: readonly RecordOffset[]
   /** Its first offset per partition, markers included; sparse. */
   first: readonly number[]
 }
 
-/** Where a record stands in the log. */
-export interface LogPlace {
+/** A record's partition and offset in the log. */
+export interface RecordOffset {
   partition: number
   offset: number
 }
@@ -39,9 +39,9 @@ export interface BufferLimits {
 
 /** Holds changes until their refresh is complete. */
 export interface RefreshBuffer {
-  change(change: BookChanged, place: LogPlace): Batch[]
+  change(change: BookChanged, source: RecordOffset): Batch[]
   /** Takes the marker of one partition; `nowMs` is monotonic. */
-  mark(marked: RefreshMarked, place: LogPlace, nowMs: number): Batch[]
+  mark(marked: RefreshMarked, source: RecordOffset, nowMs: number): Batch[]
   /** Releases what was pushed, and what has waited too long. */
   release(nowMs: number): Batch[]
   /** Releases all that is held. */
@@ -55,10 +55,10 @@ export interface RefreshBuffer {
 interface Open {
   /** Null collects pushed changes. */
   refreshId: string | null
-  /** Time of the refresh: a provider's refreshes stand in the log in this order. */
+  /** Time of the refresh: a provider's refreshes are in the log in this order. */
   at: number
   changes: BookChanged[]
-  places: LogPlace[]
+  offsets: RecordOffset[]
   first: number[]
   markers: Set<number>
   firstMarkerAt: number | undefined
@@ -84,30 +84,30 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
     lanes.set(key, created)
     return created
   }
-  /** Partitions are read side by side, so the later of two refreshes may be met first: time orders them. */
+  /** Partitions are read concurrently, so the later of two refreshes may be read first: time orders them. */
   const openIn = (lane: Lane, refreshId: string | null, at: number): Open => {
     const found = lane.open.find(open => open.refreshId === refreshId)
     if (found) return found
-    const nothing = { changes: [], places: [], first: [], firstMarkerAt: undefined }
+    const nothing = { changes: [], offsets: [], first: [], firstMarkerAt: undefined }
     const created: Open = { refreshId, at, markers: new Set(), ...nothing }
     lane.open.splice(lane.open.findLastIndex(open => open.at <= at) + 1, 0, created)
     return created
   }
-  /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins anew, in its place. */
+  /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins again where it was. */
   const endUpTo = (lane: Lane, last: Open): Batch[] =>
-    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes, places, first }) => {
+    lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes, offsets, first }) => {
       held -= changes.length
       const { side, provider } = lane
-      return changes.length === 0 ? [] : [{ side, provider, changes, places, first }]
+      return changes.length === 0 ? [] : [{ side, provider, changes, offsets, first }]
     })
 
   return {
-    change(change, place) {
+    change(change, source) {
       const lane = openLane(change)
       const open = openIn(lane, change.refresh_id, change.seen_at)
       open.changes.push(change)
-      open.places.push(place)
-      open.first[place.partition] ??= place.offset
+      open.offsets.push(source)
+      open.first[source.partition] ??= source.offset
       held += 1
       return open.changes.length < limits.changesMax ? [] : endUpTo(lane, open)
     },

@@ -1,7 +1,7 @@
 /**
  * A request that is answered with an error, and how that answer looks.
  *
- * Invariant: an answer whose headers are out already is cut, never continued with an error.
+ * Invariant: an answer whose headers are sent already is cut, never continued with an error.
  */
 import type { ServerResponse } from 'node:http'
 import { ERROR_STATUS, type ErrorCode, type Violation } from '#schemas/api/error.ts'
@@ -21,16 +21,16 @@ export class Refusal extends Error {
 
 const RETRY_UNAVAILABLE_SECONDS = 2
 
-/** What a feed needs does not answer. */
+/** A server that the feed needs does not answer. */
 export const unavailable = (): Refusal =>
   new Refusal('SERVICE_UNAVAILABLE', 'The feeds are not available at the moment; try again with a growing delay.', {
     'retry-after': String(RETRY_UNAVAILABLE_SECONDS),
   })
 
-/** Clients that are sent away together must not come back together. */
+/** Clients that are refused together must not come back together. */
 const SPREAD_SECONDS = 10
 
-/** As many streams as may be told the past at once are; each client gets a time of its own to come back. */
+/** The limit on streams that read the past is reached; each client gets a time of its own to come back. */
 export const tooManyAtOnce = (): Refusal =>
   new Refusal('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
     'retry-after': String(1 + Math.floor(Math.random() * SPREAD_SECONDS)),

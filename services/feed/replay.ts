@@ -1,10 +1,10 @@
 /**
  * GET /feed/replay/prices: recorded changes in the feed's own events, at the speed that is asked for.
  *
- * `from` and `to` are event time, as `seen_at` tells it. A change is recorded after it was seen, or little before where its
- * provider's clock is ahead, so the log is read from a little before `from` on; it may be recorded long after (a backfill), so
- * it is read to its end as of the request. Order: of recording. Invariant: the same range of the same log is told alike each
- * time; nothing is read ahead of the client but one fetch, and a stream that waits for its time is kept open by pings.
+ * `from` and `to` are event time (`seen_at`). A change is recorded after it was seen, or little before where its provider's
+ * clock is ahead, so the log is read from a little before `from` on; it may be recorded long after (a backfill), so the log is
+ * read to its end as of the request. Order: of recording. The same range of the same log is replayed alike each time; no more
+ * than one fetch is read ahead of the client, and a stream that waits for its time is kept open by pings.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Violation } from '#schemas/api/error.ts'
@@ -56,9 +56,9 @@ export function parseReplayRange(query: URLSearchParams, now: number): ReplayRan
   return violations.length > 0 ? violations : { from, to, speed }
 }
 
-/** What replays are made of. */
+/** What replays need. */
 export interface ReplayOptions {
-  history: Pick<LogHistory, 'since' | 'tell'>
+  history: Pick<LogHistory, 'since' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
 }
 
@@ -69,17 +69,17 @@ export function replayOf(range: ReplayRange, { history, itemOf }: ReplayOptions)
     stream.send(ready)
     const hub = openHub<Subscription>(itemOf)
     hub.add(subscription)
-    const places = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
+    const bounds = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
     const pace = openPace(range.speed)
     let items = 0
-    for await (const batch of history.tell(places.from, places.to, signal)) {
+    for await (const batch of history.read(bounds.from, bounds.to, signal)) {
       const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
       const [first] = changes
       if (batch.side !== subscription.side || !first) continue
-      for (const { frame, changes: told } of hub.deliver({ ...batch, changes })) {
+      for (const { frame, changes: delivered } of hub.deliver({ ...batch, changes })) {
         await pace(first.seen_at, beginner)
         stream.send(frame)
-        items += told.length
+        items += delivered.length
         await stream.drained()
         signal.throwIfAborted()
       }
@@ -89,7 +89,7 @@ export function replayOf(range: ReplayRange, { history, itemOf }: ReplayOptions)
   }
 }
 
-/** Waits until a moment is due; one that is due already, or is before the last, waits for nothing. */
+/** Waits until a moment is due; does not wait for one that is due already or lies before the last. */
 function openPace(speed: number): (seenAt: number, beginner: Beginner) => Promise<void> {
   let start: { at: number; seenAt: number } | undefined
   return async (seenAt, { signal }) => {

@@ -2,17 +2,17 @@
  * The request limits of the feeds: a connect counts in the minute of its key and not against its monthly quota;
  * without a valid key it counts on its address.
  *
- * Counts through infra/redis, in the same windows as the API's requests. Invariant: every answer to a valid key
- * carries X-RateLimit-*, and when requests cannot be counted none is let through.
+ * Counts through infra/redis, in the same windows as the API's requests. Every answer to a valid key carries
+ * X-RateLimit-*, and when requests cannot be counted none is accepted.
  */
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import { type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
 
-/** What the limits say to a connect. */
+/** The outcome of a counted connect. */
 export interface CountedConnect {
-  /** X-RateLimit-*, name and value in turn. */
+  /** X-RateLimit-*, names and values alternating. */
   headers: readonly string[]
   /** Seconds to wait when the key is over its limit. */
   waitSeconds: number | undefined

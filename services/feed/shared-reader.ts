@@ -1,16 +1,16 @@
 /**
  * One connection to the log for all that reads its past in this process: resuming streams and replays.
  *
- * States: closed -> open (at the first use) -> dropped (after a failure that the reader does not mend by itself) -> open.
- * Who uses it while it is dropped tries again with the next one. Invariant: at most one reader is open or being opened, and
- * every use ends within its limit.
+ * States: closed -> open (at the first use) -> dropped (after a failure that the reader does not recover from) -> open.
+ * A use that fails with a dropped reader is retried with the next one. Invariant: at most one reader is open or being opened,
+ * and every use ends within its limit.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
 
 /** A reader that is shared. */
 export interface SharedReader {
-  /** Runs work with the reader, again with another one while that fails, for `limitMs`. */
+  /** Runs work with the reader; retries with another one while that fails, for `limitMs`. */
   use<T>(work: (reader: RangeReader) => Promise<T>, limitMs: number): Promise<T>
   close(): Promise<void>
 }
@@ -39,7 +39,7 @@ export function openSharedReader(open: () => Promise<RangeReader>): SharedReader
           return await work(await used)
         } catch (error) {
           if (isOutOfRange(error)) throw error
-          // The reader looks leaders up again by itself.
+          // The reader finds new leaders by itself.
           if ((error as { retriable?: boolean }).retriable !== true && current === used) void drop(used)
           if (performance.now() > limit) throw error
           await delay(AGAIN_MS)

@@ -1,14 +1,15 @@
 /**
- * How a stream begins that asks for more than the specification: with the current state, or where one left off.
+ * How a stream begins that asks for more than the specification: with the current state, or where an earlier stream ended.
  *
- * State or log first, then live, without gap or repeat: what lies between the beginning and the live stream is told by
- * catch-up.ts. Invariant: the subscriber has been told a position exactly whenever an event with its id has gone out. `ready` has
- * the id of the position from which the stream begins, so that a client cut off before its first event misses nothing; where
- * the state comes first, that id is of a scope of its own: it leads to the state again, and never behind it.
+ * State or log first, then live, without gap or repeat: catch-up.ts delivers what lies between the beginning and the live
+ * stream. Invariant: when an event with an id is sent, exactly the changes up to the id's position have been delivered. `ready`
+ * has the id of the position from which the stream begins, so that a client cut off before its first event misses nothing; where
+ * the state comes first, that id is of a scope of its own: it leads to the state again, and never past it.
  */
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatchUps } from './catch-up.ts'
 import type { ChangeReader } from './change-reader.ts'
+import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { EventStream } from './event-stream.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, resyncFrame, snapshotEndFrame } from './frames.ts'
@@ -17,18 +18,17 @@ import type { LiveState, PinnedState } from './live-state.ts'
 import type { LogHistory } from './log-history.ts'
 import { decodePosition, encodePosition, type LogPosition, ofSide } from './log-position.ts'
 import { tooManyAtOnce } from './refusal.ts'
-import type { Seats } from './seats.ts'
 
 /** A subscriber that is not live yet. */
 export interface Beginner {
   stream: EventStream
-  /** The frame of `ready`, which goes out first. */
+  /** The frame of `ready`, which is sent first. */
   ready: Buffer
   subscription: Subscription
-  /** Adds it to the live stream, whose events are held back for it. */
+  /** Adds it to the live stream, whose events are buffered for it. */
   join(): void
-  /** Lets go what is held back; live from now on. */
-  open(): void
+  /** Delivers what is buffered for it; live from now on. */
+  goLive(): void
   /** Aborts when its stream is over. */
   signal: AbortSignal
 }
@@ -36,19 +36,19 @@ export interface Beginner {
 /** Brings a subscriber to the live stream. */
 export type Begin = (beginner: Beginner) => Promise<void>
 
-/** A beginning, and the seat that it holds until its stream is live or over. */
+/** A beginning, and what it has acquired until its stream is live or over. */
 export interface Started {
   begin: Begin
   release(): void
 }
 
-/** What beginnings are made of. */
+/** What beginnings need. */
 export interface StreamStartOptions {
   live: Pick<ChangeReader, 'between'>
   history: Pick<LogHistory, 'judge'>
   catchUps: Pick<CatchUps, 'bring'>
   /** Of streams that are not live yet. */
-  seats: Seats
+  concurrency: ConcurrencyLimit
   state: LiveState
   /** Of the ids of a feed. */
   scopeOf(subscription: Subscription): string
@@ -70,7 +70,7 @@ interface Wanted {
 }
 
 /**
- * Makes ready how a stream begins; undefined for one that just listens. Rejects when the state is not there, and refuses
+ * Prepares the beginning of a stream; undefined for one that begins live. Rejects when the state is not there, and refuses
  * when too many streams are not live yet.
  */
 export async function prepareStart(
@@ -92,7 +92,7 @@ export async function prepareStart(
   const pin = snapshot ? () => options.state.pin(subscription, providers) : undefined
   const wanted: Wanted = { isResumable: resume, pin }
   if (!start.position && !pin) return { begin: beginner => begin(beginner, start, wanted, options), release: () => {} }
-  const release = options.seats.take()
+  const release = options.concurrency.tryAcquire()
   if (!release) throw tooManyAtOnce()
   try {
     if (!start.position && pin) start.state = await pin()
@@ -103,7 +103,7 @@ export async function prepareStart(
   return { begin: beginner => begin(beginner, start, wanted, options).finally(release), release }
 }
 
-/** The scope of ids that go out before the state that belongs to their position is complete. */
+/** The scope of ids that are sent before the state at their position is complete. */
 const beforeState = (scope: string): string => `${scope}|state`
 
 async function judge(position: LogPosition | undefined, { history }: StreamStartOptions): Promise<Start> {
@@ -134,15 +134,15 @@ async function begin(beginner: Beginner, start: Start, { isResumable, pin }: Wan
     if ((await bring(state.position)) === 'live') return
     throw new Error('the log does not reach back to the state')
   }
-  const now = await options.live.between(told => joinAt(beginner, told))
+  const now = await options.live.between(position => joinAt(beginner, position))
   if (!start.position) stream.send(identified(ready, now))
   if (resync) stream.send(identified(resyncFrame(resync), now))
-  beginner.open()
+  beginner.goLive()
 }
 
-function joinAt(beginner: Beginner, told: LogPosition): LogPosition {
+function joinAt(beginner: Beginner, position: LogPosition): LogPosition {
   beginner.join()
-  return told
+  return position
 }
 
 async function sendState({ stream, signal }: Beginner, state: PinnedState): Promise<number> {

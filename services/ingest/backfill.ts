@@ -1,19 +1,19 @@
 /**
  * Publishes simulated history before a market goes live: past refreshes of the feeds that the process owns, in time order.
  *
- * Writes through publish-refresh.ts. Invariant: refreshes begin oldest first across all of these feeds, a few at a time and one
- * at a time of each feed, so the log reads as if the market had been watched for days; what the log holds already is not
- * repeated, whether the last backfill ended, was killed, or was begun by another process.
+ * Writes through publish-refresh.ts. Refreshes begin oldest first across all of these feeds, a few at a time and one at a time
+ * of each feed, as if the market had been polled for days. Invariant: what the log holds already is not repeated, whether the
+ * last backfill ended, was killed, or was begun by another process.
  */
 import { openBackoff } from '#streams/runner/slots.ts'
 import type { OpenFeed } from './connectors/open.ts'
 import { publishRefresh } from './publish-refresh.ts'
-import { type FeedRoom, recover } from './run-feed.ts'
+import { type FeedContext, recover } from './run-feed.ts'
 import { type PastRefresh, planBackfill } from './schedule.ts'
 
 /** A feed of this process with what it works with. */
 export interface OwnedFeed extends OpenFeed {
-  room: FeedRoom
+  context: FeedContext
 }
 
 /** How far a backfill is. */
@@ -23,7 +23,7 @@ export interface BackfillProgress {
   observations: number
 }
 
-/** Some of a transaction is waiting for the broker: meanwhile the next refresh is encoded. */
+/** While a transaction waits for the broker, the next refresh is encoded. */
 const AT_ONCE = 3
 
 /** Publishes the history that the log lacks, up to now; ends early when the process stops, and leaves out feeds that it loses. */
@@ -34,7 +34,7 @@ export async function backfill(
 ): Promise<void> {
   const plan = planBackfill(
     feeds.filter(feed => feed.connector.refreshAt !== undefined),
-    { ...options, published: feed => feed.room.positions.of(feed) },
+    { ...options, published: feed => feed.context.positions.of(feed) },
   )
   let observations = 0
   const underWay = new Map<OwnedFeed, Promise<void>>()
@@ -48,7 +48,7 @@ export async function backfill(
         observations += observed
         underWay.delete(past.feed)
       })
-      // Awaited by whoever comes next; until then a failure must not count as nobody's.
+      // Awaited before the feed's next refresh; until then a failure must not count as unhandled.
       publishing.catch(() => undefined)
       underWay.set(past.feed, publishing)
     }
@@ -60,22 +60,22 @@ export async function backfill(
 
 /** The observations that were published; a portion that could not be written begins its refresh again. */
 async function publishPast({ feed, at, after }: PastRefresh<OwnedFeed>): Promise<number> {
-  const { room } = feed
-  const { outlet, positions, meter, cut } = room
+  const { context } = feed
+  const { refreshPublisher, positions, meter, cut } = context
   const backoff = openBackoff(() => performance.now())
-  while (!room.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
-    const rates = room.rates()
+  while (!context.stopping.aborted && at > (positions.of(feed) ?? Number.NEGATIVE_INFINITY)) {
+    const rates = context.rates()
     const refresh = feed.connector.refreshAt?.(at, after, rates)
     if (!refresh) return 0
     const startedAt = performance.now()
     try {
-      const published = await publishRefresh(outlet, feed, refresh, rates, cut, positions.recordsOf(feed, at))
+      const published = await publishRefresh(refreshPublisher, feed, refresh, rates, cut, positions.recordsOf(feed, at))
       meter.refresh(feed, published, performance.now() - startedAt)
       if (published.result !== 'completed') return 0
       positions.advance(feed, at)
       return published.observed
     } catch (error) {
-      await recover(room, backoff, error)
+      await recover(context, backoff, error)
     }
   }
   return 0

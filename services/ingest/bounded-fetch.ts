@@ -1,9 +1,9 @@
 /**
- * One HTTP GET with every bound that a stranger's server calls for: time, bytes, redirects, retries.
+ * One HTTP GET with every bound that a foreign server needs: time, bytes, redirects, retries.
  *
- * Reads the network; throws {@link FetchFailure} with a word for machines and nothing secret in it.
- * Invariant: a body is counted as it streams in, decompressed, so no answer can exceed the memory
- * allowed; headers given for one origin never reach another; only what may pass is tried again.
+ * Reads the network; throws {@link FetchFailure} with a reason code and nothing secret in it. Invariant: a body is counted
+ * as it streams in, decompressed, so no answer can exceed the memory allowed; headers given for one origin never reach
+ * another; only transient failures are retried.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'

@@ -1,15 +1,15 @@
 /**
- * What ingest and its connectors agree on: a connector turns a due time into refreshes, ingest
- * judges and publishes them.
+ * The interface of ingest and its connectors: a connector turns a due time into refreshes, ingest judges and publishes
+ * them.
  *
- * Connectors know transport and meaning of one kind of source, never Kafka. Invariant: entries come
- * as the source has them, unjudged, and every one of them keeps its place; outcomes are returned, so
- * that whatever a connector throws is a bug or the end of the process.
+ * Connectors know transport and meaning of one kind of source, never Kafka. Invariant: entries come as the source has
+ * them, unjudged and in its order; outcomes are returned, so an exception of a connector is a bug or the end of the
+ * process.
  */
 import type { FeedSide } from '#schemas/events/feed-advanced.ts'
 import type { RateTable } from './fx/rate-table.ts'
 
-/** A feed: what one provider tells of one side. */
+/** A feed: one side of one provider. */
 export interface Feed {
   provider: string
   side: FeedSide
@@ -54,7 +54,7 @@ export interface Refresh {
 export interface FailedRefresh {
   kind: 'failed'
   observedAt: number
-  /** A word for machines. */
+  /** A reason code. */
   reason: string
   /** A sentence for people, without secrets. */
   detail: string
@@ -77,6 +77,6 @@ export interface Due {
 export interface Connector {
   /** What the source has at a due time, in time order. */
   poll(due: Due): AsyncIterable<Refresh | FailedRefresh>
-  /** What the source showed at a past time; only of sources that can tell. `after`: the refresh before it. */
+  /** What the source showed at a past time; only of sources that know their past. `after`: the refresh before it. */
   refreshAt?(at: number, after: number, rates: RateTable): Refresh
 }

@@ -1,9 +1,8 @@
 /**
- * Judges an entry of a refresh: may it be published as an observation, and if not, why.
+ * Judges an entry of a refresh: whether it may be published as an observation, and if not, why.
  *
- * Pure. Invariant: what passes fits its Avro schema and converts to micro-dollars within 2^53, so
- * nothing that a provider sends can stop the publisher or a processor behind it. Names and phases
- * pass as they are: resolving them is the book's work.
+ * Invariant: what passes fits its Avro schema and converts to micro-dollars within 2^53, so nothing that a provider sends
+ * can stop the publisher or a processor after it. Names and phases pass as they are: the book resolves them.
  */
 import type { Observation } from '#schemas/events/observation.ts'
 import type { Rate } from '#schemas/values/money.ts'
@@ -31,7 +30,7 @@ const PHASE_MAX_LENGTH = 64
 const URL_MAX_LENGTH = 2_048
 const QUANTITY_MAX = 2 ** 31 - 1
 const RAW_MAX_LENGTH = 2_000
-/** Leaves the sums of a provider's book room below 2^53. */
+/** Keeps the sums of a provider's book below 2^53. */
 const MICRO_USD_MAX = 2 ** 50
 
 /** The highest price whose micro-dollars at a rate stay exact. */
@@ -44,7 +43,7 @@ export function entryFault(entry: RawEntry, priceMax: number): EntryFault | unde
   return offerFault(entry, priceMax) ?? amountFault('quantity', entry.quantity, QUANTITY_MAX)
 }
 
-/** What keeps an entry of any side from being published, its quantity left aside. */
+/** What keeps an entry of any side from being published; its quantity is not judged. */
 export function offerFault(entry: RawEntry, priceMax: number): EntryFault | undefined {
   if (typeof entry !== 'object' || entry === null) return 'entry_not_object'
   const { market_hash_name: name, phase, price, url } = entry
@@ -72,7 +71,7 @@ export function nameOf(entry: RawEntry): string | null {
   return isText(name, NAME_MAX_LENGTH) && name !== '' ? name : null
 }
 
-/** A rejected entry as text; NaN and infinities, which JSON lacks, stand as strings. */
+/** A rejected entry as text; NaN and infinities, which JSON lacks, become strings. */
 export function rawText(entry: unknown): string {
   const text = JSON.stringify(entry, (_, value) =>
     (typeof value === 'number' && !Number.isFinite(value)) || typeof value === 'bigint' ? String(value) : value,
@@ -88,7 +87,7 @@ export function isText(value: unknown, maxLength: number): value is string {
 /** Absent, null or empty. */
 export const isAbsent = (value: unknown): boolean => value === undefined || value === null || value === ''
 
-/** An http(s) URL that may stand in a header of a redirect. */
+/** An http(s) URL that is safe in a header of a redirect. */
 export function isWebAddress(value: unknown): value is string {
   return isText(value, URL_MAX_LENGTH) && /^https?:\/\/[^\s]+$/.test(value)
 }

@@ -1,10 +1,10 @@
 /**
- * The only way to a feed's records: a transactional producer under an id of the feed's own.
+ * Writes a feed's records: a transactional producer under an id of the feed's own.
  *
  * Each send is a transaction. States: closed → open (locked: a former owner is fenced, what it left open has ended) → failed →
- * open again, and closed for good. Invariant: whoever opened a feed's writer last writes it alone, in whatever process; what a
- * former owner still sends, frozen and woken too, is refused. After a failure nothing is sent until the group has answered that the
- * feed is still here, and the writer has been opened again.
+ * open again, and closed for good. Invariant: the last owner to open a feed's writer writes it alone, in any process; what a former
+ * owner still sends, also after a freeze, is refused. After a failure nothing is sent until the group has confirmed that this
+ * process is still the owner, and the writer has been opened again.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { BrokerHealth } from '#infra/kafka/broker-health.ts'
@@ -13,9 +13,9 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import { isFenced, openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { openBackoff } from '#streams/runner/slots.ts'
-import type { Enter } from './outlet.ts'
+import type { Acquire } from './refresh-publisher.ts'
 
-/** The log did not take a transaction: what has been begun must begin again. */
+/** The log did not take a transaction: the refresh must begin again. */
 export class WriteFailed extends Error {}
 
 /** Writes the records of one feed. */
@@ -24,7 +24,7 @@ export interface FeedWriter {
   send(records: readonly Outgoing[]): Promise<void>
   /**
    * Makes this the only writer of the feed and gives the end of market.feeds, below which its position is; undefined when the feed
-   * is lost meanwhile. Throws when brokers stay away.
+   * is lost meanwhile. Throws when brokers stay unreachable.
    */
   open(): Promise<number | undefined>
   /** The same after a failure, once the group has answered. */
@@ -33,11 +33,11 @@ export interface FeedWriter {
 }
 
 /** What the writers of a process share. */
-export interface WriterRoom {
+export interface WriterContext {
   kafka: KafkaConnection
   brokerHealth: Pick<BrokerHealth, 'answered' | 'lost'>
-  /** Bounds how many open at once. */
-  enter: Enter
+  /** Bounds how many writers open at once. */
+  acquire: Acquire
   /** Counts what waits for brokers. */
   waits<T>(work: Promise<T>): Promise<T>
   /** Resolves when the group has answered. */
@@ -48,8 +48,8 @@ export interface WriterRoom {
 export const GROUP = 'ingest'
 
 /**
- * Below a second is usual. A process that freezes within one holds readers back for as long, or until another has taken the feed
- * over: that is when its session has ended, which takes as long.
+ * Below a second is usual. A process that freezes within a transaction blocks readers for as long, or until another process takes
+ * the feed over, after its session timeout, which is as long.
  */
 const TRANSACTION_TIMEOUT_MS = 10_000
 
@@ -76,9 +76,9 @@ export async function openFeedProducer(
   }
 }
 
-/** The writer of a feed, closed as yet; `signal` aborts when the feed is not this process's any more. */
-export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal): FeedWriter {
-  const { kafka, waits } = room
+/** The writer of a feed, not opened yet; `signal` aborts when this process no longer owns the feed. */
+export function feedWriter(context: WriterContext, name: string, signal: AbortSignal): FeedWriter {
+  const { kafka, waits } = context
   let producer: TransactionalProducer | undefined
   let sending: Promise<unknown> = Promise.resolve()
   const drop = async (): Promise<void> => {
@@ -88,16 +88,16 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
     await former?.close().catch(error => kafka.log.debug({ error }, `closing the writer of ${name}`))
   }
   const openOnce = async (): Promise<number | undefined> => {
-    const leave = await room.enter()
+    const release = await context.acquire()
     try {
       if (signal.aborted) return undefined
-      const opening = openFeedProducer(kafka, name, room.brokerHealth)
+      const opening = openFeedProducer(kafka, name, context.brokerHealth)
       const opened = await Promise.race([opening, abortOf(signal)])
       if (opened) producer = opened
       else opening.then(late => late.close()).catch(() => undefined)
       return await opened?.fixEnd('feeds', 0)
     } finally {
-      leave()
+      release()
     }
   }
   const open = async (): Promise<number | undefined> => {
@@ -131,7 +131,7 @@ export function feedWriter(room: WriterRoom, name: string, signal: AbortSignal):
       if (isFenced(failure))
         kafka.log.info(`${name}: another process has taken the feed over, or a transaction timed out`)
       else kafka.log.warn({ error: failure.cause }, `${name} could not be written; its refresh begins again`)
-      await room.confirmed(signal)
+      await context.confirmed(signal)
       return await waits(open())
     },
     close: drop,

@@ -1,10 +1,10 @@
 /**
  * Publishes a directory of recorded refreshes, for `marketlog ingest recorded`.
  *
- * Reads the files, writes market.quotes or market.bids as the feed's only writer. Invariant: resolves only when the log has
- * acknowledged everything; a file that cannot be read becomes a RefreshFailed event and a line, and
- * the others go on. What failures mean for the exit code is the caller's to decide. Nothing is written beside a process that runs the
- * feed: it is refused while there is one, and one that comes later fences this writer.
+ * Reads the files, writes market.quotes or market.bids as the feed's only writer. Resolves only when the log has acknowledged
+ * everything; a file that cannot be read becomes a RefreshFailed event and a line, and does not stop the others. The caller
+ * decides the exit code. Invariant: a feed has one writer: the command is refused while a process runs the feed, and a process
+ * that starts later fences this writer.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -14,9 +14,9 @@ import { topics } from '#schemas/topics.ts'
 import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
 import { GROUP, openFeedProducer } from './feed-writer.ts'
 import type { RateTable } from './fx/rate-table.ts'
-import { openOutlet } from './outlet.ts'
 import { keyOf } from './positions.ts'
 import { type Published, publishFailure, publishRefresh, TOPICS } from './publish-refresh.ts'
+import { openRefreshPublisher } from './refresh-publisher.ts'
 
 /** What is to be published, and by what means. */
 export interface RecordedIngest {
@@ -26,8 +26,8 @@ export interface RecordedIngest {
   dir: string
   side: 'ask' | 'bid'
   rates: RateTable
-  /** Takes one line of progress or failure. */
-  say(line: string): void
+  /** Receives one line of progress or failure. */
+  report(line: string): void
   signal: AbortSignal
 }
 
@@ -39,10 +39,10 @@ export interface RecordedTotals {
   failed: number
 }
 
-/** A process runs the feed that was to be written. */
+/** A running process owns the feed that was to be written. */
 export class FeedIsRun extends Error {}
 
-const SAY_EVERY_MS = 2_000
+const REPORT_EVERY_MS = 2_000
 
 /** Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and FeedIsRun. */
 export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
@@ -72,40 +72,40 @@ export async function ingestRecorded(options: RecordedIngest): Promise<RecordedT
 }
 
 async function publishFiles(
-  { kafka, rates, say, signal }: RecordedIngest,
+  { kafka, rates, report, signal }: RecordedIngest,
   feed: { provider: string; side: 'ask' | 'bid'; currency: string },
   files: Awaited<ReturnType<typeof listRecorded>>,
   producer: TransactionalProducer,
 ): Promise<RecordedTotals> {
-  const outlet = openOutlet(kafka.codec, { send: records => producer.commit(records) })
+  const refreshPublisher = openRefreshPublisher(kafka.codec, { send: records => producer.commit(records) })
   const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
-  let saidAt = performance.now()
+  let reportedAt = performance.now()
   for (const [done, file] of files.entries()) {
     signal.throwIfAborted()
-    if (performance.now() - saidAt > SAY_EVERY_MS) {
-      saidAt = performance.now()
-      say(`${done} of ${files.length} files, ${totals.observations} observations`)
+    if (performance.now() - reportedAt > REPORT_EVERY_MS) {
+      reportedAt = performance.now()
+      report(`${done} of ${files.length} files, ${totals.observations} observations`)
     }
     const read = await readRecorded(file.path, feed.currency, file.observedAt)
     const published =
       read.kind === 'failed'
-        ? await publishFailure(outlet, feed, read)
-        : await publishRefresh(outlet, feed, read, rates, signal)
+        ? await publishFailure(refreshPublisher, feed, read)
+        : await publishRefresh(refreshPublisher, feed, read, rates, signal)
     signal.throwIfAborted()
-    count(totals, published, file.path, say)
+    count(totals, published, file.path, report)
   }
   return totals
 }
 
-function count(totals: RecordedTotals, published: Published, path: string, say: (line: string) => void): void {
+function count(totals: RecordedTotals, published: Published, path: string, report: (line: string) => void): void {
   if (published.result === 'failed') {
     totals.failed++
-    say(`${path}: ${published.reason}: ${published.detail}`)
+    report(`${path}: ${published.reason}: ${published.detail}`)
   } else if (published.result === 'completed') {
     const rejected = [...published.rejected.values()].reduce((sum, one) => sum + one, 0)
     totals.refreshes++
     totals.observations += published.observed
     totals.rejected += rejected
-    if (rejected > 0) say(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
+    if (rejected > 0) report(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
   }
 }

@@ -2,9 +2,9 @@
  * The ingest role: polls the feeds of a market that its group assigns to this process, and publishes what it sees.
  *
  * Reads the market file, the providers' sources and exchange rates; writes market.quotes, market.bids,
- * market.sales, market.fx and market.feeds. Any number of processes share the feeds. Invariant: stateless but for market.feeds, so it
- * may be killed at any moment; it stops by letting refreshes in flight finish within a grace time, then cuts
- * them at a record's boundary, and an unfinished refresh never counts. The group is left last, when nothing is written any more.
+ * market.sales, market.fx and market.feeds. Any number of processes share the feeds. Stateless but for market.feeds, so it may be
+ * killed at any moment. It stops by letting refreshes in flight finish within a grace time, then cuts them at a record's boundary;
+ * an unfinished refresh never counts. Invariant: the group is left last, when nothing is written any more.
  */
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
@@ -18,10 +18,10 @@ import { GROUP } from './feed-writer.ts'
 import { keepRates } from './fx/publish-rates.ts'
 import { rateSources } from './fx/source.ts'
 import { openMeter } from './meter.ts'
-import { openTurns } from './outlet.ts'
 import { openOwnedFeeds, RATES } from './owned-feeds.ts'
 import { keyOf, openPositions } from './positions.ts'
 import { partitionOfFeed, TOPICS } from './publish-refresh.ts'
+import { openSemaphore } from './refresh-publisher.ts'
 
 const FX_EVERY_MS = 3_600_000
 const GRACE_MS = 5_000
@@ -55,9 +55,9 @@ export const start: StartRole = async context => {
       ...{ feeds, rates, history: market.backfill, log, metrics, fail, stopping, cut: cut.signal, clock: Date.now },
       positions: openPositions(kafka),
       meter: openMeter(metrics, log),
-      enter: openTurns(),
+      acquire: openSemaphore(),
       writers: {
-        ...{ kafka, brokerHealth, enter: openTurns(OPENING) },
+        ...{ kafka, brokerHealth, acquire: openSemaphore(OPENING) },
         async waits(work) {
           waiting += 1
           return work.finally(() => {

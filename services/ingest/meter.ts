@@ -1,15 +1,15 @@
 /**
- * What ingest tells of itself: counters per provider and side, and a log line for every failure.
+ * What ingest reports: counters per provider and side, and a log line for every failure.
  *
- * Writes metrics and the log. Invariant: labels are providers, sides, results and reason words, all
- * of which are bounded; a refresh with rejected entries gives one line, however many they are.
+ * Writes metrics and the log. Labels are providers, sides, results and reason codes, all of which are bounded; a refresh
+ * with rejected entries gives one line, however many they are.
  */
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { Feed } from './connector.ts'
 import type { Published } from './publish-refresh.ts'
 
-/** Takes note of refreshes. */
+/** Records refreshes. */
 export interface Meter {
   refresh(feed: Pick<Feed, 'provider' | 'side'>, published: Published, durationMs: number): void
 }

@@ -1,8 +1,8 @@
 /**
- * The feeds that the group has assigned to this process: opened when they come, cut when they go.
+ * The feeds that the group has assigned to this process: opened when assigned, cut when revoked.
  *
- * States of a feed: elsewhere → opening → backfilling → live → elsewhere, all of them left at once when the group takes it away.
- * Invariant: a feed that stays goes on without a break, whatever the others do; one that came back is another holding, whose
+ * States of a feed: elsewhere → opening → backfilling → live → elsewhere, all of them left at once when the group revokes it.
+ * Invariant: a feed that stays assigned is not interrupted by a rebalance; one that is assigned again is another holding, whose
  * writer fences the one before.
  */
 import type { Log } from '#infra/runtime/log.ts'
@@ -10,15 +10,15 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { openBackoff } from '#streams/runner/slots.ts'
 import { type BackfillProgress, backfill, type OwnedFeed } from './backfill.ts'
 import type { OpenFeed } from './connectors/open.ts'
-import { type FeedWriter, feedWriter, type WriterRoom } from './feed-writer.ts'
+import { type FeedWriter, feedWriter, type WriterContext } from './feed-writer.ts'
 import { type KeptRates, publishRates } from './fx/publish-rates.ts'
-import { type Enter, openOutlet } from './outlet.ts'
 import { keyOf } from './positions.ts'
-import { type FeedRoom, recover, runFeed } from './run-feed.ts'
+import { type Acquire, openRefreshPublisher } from './refresh-publisher.ts'
+import { type FeedContext, recover, runFeed } from './run-feed.ts'
 
 /** The feeds of this process. */
 export interface OwnedFeeds {
-  /** Opens and cuts, so that exactly these run here. */
+  /** Opens and cuts feeds, so that exactly these run here. */
   assign(names: ReadonlySet<string>): void
   /** What is under way before all of them are live; undefined when they are. */
   pending(): string | undefined
@@ -27,13 +27,13 @@ export interface OwnedFeeds {
 }
 
 /** What the feeds of a process work with. */
-export interface OwnedFeedsOptions extends Pick<FeedRoom, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
+export interface OwnedFeedsOptions extends Pick<FeedContext, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
   feeds: readonly OpenFeed[]
   rates: KeptRates
   history: { days: number; refreshes_per_day: number }
-  writers: WriterRoom
-  /** Turns of portions. */
-  enter: Enter
+  writers: WriterContext
+  /** Of portions. */
+  acquire: Acquire
   log: Log
   metrics: Metrics
   fail(error: Error): void
@@ -45,7 +45,7 @@ export const RATES = 'fx'
 const PROGRESS_EVERY_MS = 2_000
 
 interface Holding {
-  room: FeedRoom
+  context: FeedContext
   writer: FeedWriter
   lost: AbortController
 }
@@ -69,19 +69,19 @@ export function openOwnedFeeds(options: OwnedFeedsOptions): OwnedFeeds {
   }
   const runFeeds = async (gained: readonly (OwnedFeed & Holding)[]): Promise<void> => {
     const batch = Symbol('batch')
-    const say = (pending: string | undefined): void =>
+    const report = (pending: string | undefined): void =>
       void (pending === undefined ? batches.delete(batch) : batches.set(batch, pending))
-    say(`opening ${gained.length} feeds`)
+    report(`opening ${gained.length} feeds`)
     const ends = await Promise.all(gained.map(({ writer }) => writer.open()))
     await positions.refresh(Math.max(0, ...ends.filter(end => end !== undefined)))
     const isHistoric = ({ connector }: OpenFeed): boolean =>
       options.history.days > 0 && connector.refreshAt !== undefined
     const historic = gained.filter(isHistoric)
-    const live = gained.filter(feed => !isHistoric(feed)).map(feed => runFeed(feed, feed.room))
+    const live = gained.filter(feed => !isHistoric(feed)).map(feed => runFeed(feed, feed.context))
     const later = async (): Promise<void> => {
-      if (historic.length > 0) await runHistory(historic, options, say)
-      say(undefined)
-      await Promise.all(historic.map(feed => runFeed(feed, feed.room)))
+      if (historic.length > 0) await runHistory(historic, options, report)
+      report(undefined)
+      await Promise.all(historic.map(feed => runFeed(feed, feed.context)))
     }
     await Promise.all([...live, later()])
   }
@@ -117,26 +117,26 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
   const cut = AbortSignal.any([options.cut, lost.signal])
   const writer = feedWriter(options.writers, name, stopping)
   const { positions, meter, clock, rates } = options
-  const room: FeedRoom = {
+  const context: FeedContext = {
     ...{ positions, meter, clock, stopping, cut },
-    outlet: openOutlet(options.writers.kafka.codec, writer, options.enter),
+    refreshPublisher: openRefreshPublisher(options.writers.kafka.codec, writer, options.acquire),
     rates: rates.current,
     async reopen(failure) {
       const end = await writer.reopen(failure)
       if (end !== undefined) await positions.refresh(end)
     },
   }
-  return { room, writer, lost }
+  return { context, writer, lost }
 }
 
-async function runRates({ room, writer }: Holding, { rates, log, metrics }: OwnedFeedsOptions): Promise<void> {
+async function runRates({ context, writer }: Holding, { rates, log, metrics }: OwnedFeedsOptions): Promise<void> {
   const backoff = openBackoff(() => performance.now())
   await writer.open()
-  while (!room.stopping.aborted) {
+  while (!context.stopping.aborted) {
     try {
-      await publishRates(rates, { ...room.outlet, log, metrics }, room.stopping)
+      await publishRates(rates, { ...context.refreshPublisher, log, metrics }, context.stopping)
     } catch (error) {
-      await recover(room, backoff, error)
+      await recover(context, backoff, error)
     }
   }
 }
@@ -144,14 +144,14 @@ async function runRates({ room, writer }: Holding, { rates, log, metrics }: Owne
 function runHistory(
   feeds: readonly OwnedFeed[],
   { history, clock, stopping, log }: OwnedFeedsOptions,
-  say: (pending: string) => void,
+  report: (pending: string) => void,
 ): Promise<void> {
-  let saidAt = performance.now()
+  let reportedAt = performance.now()
   const onProgress = ({ done, total, observations }: BackfillProgress): void => {
-    say(`backfill: ${done} of ${total} refreshes`)
+    report(`backfill: ${done} of ${total} refreshes`)
     const isDone = done === total && total > 0
-    if (!isDone && performance.now() - saidAt < PROGRESS_EVERY_MS) return
-    saidAt = performance.now()
+    if (!isDone && performance.now() - reportedAt < PROGRESS_EVERY_MS) return
+    reportedAt = performance.now()
     log.info({ done, total, observations }, 'backfill')
   }
   const { days, refreshes_per_day: refreshesPerDay } = history

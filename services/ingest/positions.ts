@@ -1,10 +1,10 @@
 /**
  * How far each feed has been published, kept in market.feeds.
  *
- * Reads that topic; the records that advance a feed go out with the end of its refresh, in one transaction. Invariant: a
- * position neither leads the log nor lags behind it; it is sound once it has been read up to the end that the feed's writer
- * fixed, since a former owner cannot write then. One from the future, which a source with a wrong clock has left, is not
- * remembered: no refresh would be due, and none would count as newer, until that time has come.
+ * Reads that topic; the records that advance a feed are sent with the end of its refresh, in one transaction. Invariant: a
+ * position neither leads the log nor lags behind it; it is current once it has been read up to the end that the feed's writer
+ * fixed, since a former owner cannot write then. A position in the future, which a source with a wrong clock has caused, is
+ * ignored: no refresh would be due, and none would count as newer, until that time has come.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
@@ -53,7 +53,7 @@ export function openPositions(kafka: KafkaConnection): Positions {
 /** The name of a feed: what its position is stored under, and what its owner is known by. */
 export const keyOf = (feed: Named): string => `${feed.side}|${feed.provider}`
 
-/** A position behind somebody's open transaction counts as soon as that has ended. */
+/** A position that follows an open transaction counts as soon as that has ended. */
 async function readPositions(kafka: KafkaConnection, to: number): Promise<FeedAdvanced[]> {
   const topic = kafka.topicName('feeds')
   const reader = await openRangeReader(kafka, [topic])

@@ -3,7 +3,7 @@
  *
  * Writes market.quotes, market.bids or market.sales. Invariant: indexes run from 0 without gaps,
  * rejected entries included; RefreshCompleted is sent only after all that it counts; a refresh cut
- * short by the signal is never completed, so `book` forgets it. Of one refresh two portions at most are
+ * short by the signal is never completed, so `book` drops it. Of one refresh two portions at most are
  * in memory: one on its way, one being made.
  */
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -24,7 +24,7 @@ import { partitionOf } from '#schemas/values/partition.ts'
 import type { FailedRefresh, Feed, RawEntry, RawSale, Refresh } from './connector.ts'
 import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
-import type { Outlet } from './outlet.ts'
+import type { RefreshPublisher } from './refresh-publisher.ts'
 import { judgeSale } from './sale.ts'
 
 /** What became of a refresh. */
@@ -46,7 +46,7 @@ type Encode = (entry: RawEntry, index: number) => Buffer
  * its last record.
  */
 export async function publishRefresh(
-  outlet: Outlet,
+  refreshPublisher: RefreshPublisher,
   feed: Pick<Feed, 'provider' | 'side'>,
   refresh: Refresh,
   rates: RateTable,
@@ -57,20 +57,25 @@ export async function publishRefresh(
   const rate = rates.rateOf(currency)
   if (!rate) {
     const detail = `no exchange rate of ${JSON.stringify(currency.slice(0, 20))}`
-    return publishFailure(outlet, feed, { kind: 'failed', observedAt, reason: 'unknown_currency', detail })
+    return publishFailure(refreshPublisher, feed, { kind: 'failed', observedAt, reason: 'unknown_currency', detail })
   }
   const rejected = new Map<EntryFault, number>()
   const priceMax = priceMaxAt(rate)
   const encode =
     feed.side === 'sale'
-      ? saleEncoder(outlet, feed.provider, refresh, { usdRate: rate.text, priceMax }, rejected)
-      : offerEncoder(outlet, { ...feed, side: feed.side }, refresh, priceMax, rejected)
+      ? saleEncoder(refreshPublisher, feed.provider, refresh, { usdRate: rate.text, priceMax }, rejected)
+      : offerEncoder(refreshPublisher, { ...feed, side: feed.side }, refresh, priceMax, rejected)
   const completion = (total: number): Outgoing => {
     const about = { provider: feed.provider, refresh_id: refreshId(observedAt), observed_at: observedAt }
-    const value = outlet.codec.encode(refreshCompleted, { ...about, count: total, currency, usd_rate: rate.text })
+    const value = refreshPublisher.codec.encode(refreshCompleted, {
+      ...about,
+      count: total,
+      currency,
+      usd_rate: rate.text,
+    })
     return { topic: TOPICS[feed.side], key: feed.provider, value }
   }
-  const count = await publishEntries(outlet, feed, refresh.entries, encode, cut, total =>
+  const count = await publishEntries(refreshPublisher, feed, refresh.entries, encode, cut, total =>
     feed.side === 'sale' ? ending : [completion(total), ...ending],
   )
   if (count === undefined) return { result: 'cut' }
@@ -80,7 +85,7 @@ export async function publishRefresh(
 
 /** Publishes that a refresh could not be fetched or read. */
 export async function publishFailure(
-  outlet: Outlet,
+  refreshPublisher: RefreshPublisher,
   feed: Pick<Feed, 'provider' | 'side'>,
   { observedAt, reason, detail }: FailedRefresh,
 ): Promise<Published> {
@@ -90,12 +95,12 @@ export async function publishFailure(
     reason,
     detail: detail.slice(0, 500).toWellFormed(),
   }
-  const value = outlet.codec.encode(refreshFailed, event)
-  await outlet.publisher.send([{ topic: TOPICS[feed.side], key: feed.provider, value }])
+  const value = refreshPublisher.codec.encode(refreshFailed, event)
+  await refreshPublisher.publisher.send([{ topic: TOPICS[feed.side], key: feed.provider, value }])
   return { result: 'failed', reason, detail }
 }
 
-/** Where a feed's records go, and so whose feed it is: a partition's owner runs all feeds that it holds. */
+/** The partition of a feed's records, which decides its owner: a partition's owner runs all feeds in it. */
 export const partitionOfFeed = ({ provider, side }: Pick<Feed, 'provider' | 'side'>): number =>
   partitionOf(provider, topics[TOPICS[side]].partitions)
 
@@ -103,7 +108,7 @@ export const partitionOfFeed = ({ provider, side }: Pick<Feed, 'provider' | 'sid
 export const refreshId = (observedAt: number): string => new Date(observedAt).toISOString().replace(/[-:.]/g, '')
 
 async function publishEntries(
-  outlet: Outlet,
+  refreshPublisher: RefreshPublisher,
   feed: Pick<Feed, 'provider' | 'side'>,
   entries: Iterable<RawEntry>,
   encode: Encode,
@@ -116,31 +121,31 @@ async function publishEntries(
   let portion: Outgoing[] = []
   let sent: Promise<void> = Promise.resolve()
   let index = 0
-  let leave = await outlet.enter()
+  let release = await refreshPublisher.acquire()
   try {
     for (const entry of entries) {
       portion.push({ topic, key, partition, value: encode(entry, index++) })
       if (portion.length < PORTION) continue
       await sent
       if (cut.aborted) return undefined
-      sent = outlet.publisher.send(portion).finally(leave)
-      // Awaited before the next portion goes; until then a failure must not count as nobody's.
+      sent = refreshPublisher.publisher.send(portion).finally(release)
+      // Awaited before the next portion is sent; until then a failure must not count as unhandled.
       sent.catch(() => undefined)
       portion = []
-      leave = await outlet.enter()
+      release = await refreshPublisher.acquire()
     }
     await sent
     if (cut.aborted) return undefined
     portion.push(...ending(index))
-    if (portion.length > 0) await outlet.publisher.send(portion)
+    if (portion.length > 0) await refreshPublisher.publisher.send(portion)
     return index
   } finally {
-    leave()
+    release()
   }
 }
 
 function offerEncoder(
-  { codec }: Outlet,
+  { codec }: RefreshPublisher,
   feed: { provider: string; side: 'ask' | 'bid' },
   { observedAt, currency }: Refresh,
   priceMax: number,
@@ -165,7 +170,7 @@ function offerEncoder(
 }
 
 function saleEncoder(
-  { codec }: Outlet,
+  { codec }: RefreshPublisher,
   provider: string,
   { observedAt, currency }: Refresh,
   rate: { usdRate: string; priceMax: number },

@@ -41,7 +41,7 @@ export interface PastRefresh<F> {
  * Plans a backfill: the refreshes of all feeds in the days before `now`, in global time order.
  *
  * What the log holds already (`published`: the time of a feed's last refresh) is left out. Each feed
- * keeps its place on a daily grid, so a second plan repeats the times of the first.
+ * has a fixed offset on a daily grid, so a second plan repeats the times of the first.
  */
 export function planBackfill<F extends Scheduled>(
   feeds: readonly F[],

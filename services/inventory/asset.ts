@@ -1,9 +1,9 @@
 /**
  * What a page of the platform's inventory means.
  *
- * Pure. Reads the platform's own form: `assets` point to `descriptions` by class and instance, what is particular to an
- * asset stands in `asset_properties` and in the descriptions' HTML. Invariant: a member that the platform does not tell, or
- * tells in a form that is not known, is null; an asset without a description is no asset.
+ * Reads the platform's own form: `assets` point to `descriptions` by class and instance, what is particular to an asset is in
+ * `asset_properties` and in the descriptions' HTML. A member that the platform omits, or sends in a form that is not known,
+ * is null; an asset without a description is no asset.
  */
 import { z } from 'zod'
 
@@ -11,7 +11,7 @@ import { z } from 'zod'
 export interface PlatformAsset {
   assetid: string
   marketHashName: string
-  /** Which finish it has: tells phases apart. */
+  /** Which finish it has: distinguishes phases. */
   paintIndex: number | null
   name: string
   iconUrl: string
@@ -126,7 +126,7 @@ function share(text: string | undefined): number | null {
 const pictureOf = (icon: string, { imageRoot }: AssetScope): string =>
   icon === '' || /^https?:/.test(icon) ? icon : imageRoot + icon
 
-/** The platform leaves places in the link for what only the asset knows. */
+/** The platform's link has placeholders for what is particular to the asset. */
 function inspectLink(template: string | undefined, assetid: string, accountId: string): string | null {
   if (template === undefined || !/^(?!javascript|data|vbscript)[a-z]+:\/\//i.test(template)) return null
   return template.replaceAll('%owner_steamid%', accountId).replaceAll('%assetid%', assetid)
@@ -145,7 +145,7 @@ const KINDS = {
   charm: { block: 'keychain_info', label: 'Charm' },
 }
 
-/** What is applied to an asset stands in a block of HTML: a picture each, with a title. */
+/** What is applied to an asset is listed in a block of HTML: a picture each, with a title. */
 function applied(html: string, kind: keyof typeof KINDS): { name: string; at: number }[] | null {
   const { block, label } = KINDS[kind]
   const start = html.indexOf(`id="${block}"`)

@@ -2,15 +2,15 @@
  * The platform's inventories over HTTP.
  *
  * Reads `{base}/inventory/{account}/{app}/{context}` page by page (`more_items`, `last_assetid`) and `{base}/id/{name}` for
- * vanity names. Invariant: no read outlives TOTAL_LIMIT_MS, no body PAGE_BYTES_MAX, no inventory ITEMS_MAX; a busy platform
- * (429, 5xx) is asked again with a growing pause, as long as that fits; redirects are not followed. What breaks off or
- * does not add up is a failure and never a shorter inventory.
+ * vanity names. Invariant: no read exceeds TOTAL_LIMIT_MS, no body PAGE_BYTES_MAX, no inventory ITEMS_MAX; a busy platform
+ * (429, 5xx) is asked again with backoff, within that limit; redirects are not followed. An inventory that is cut off or
+ * inconsistent is a failure and never a shorter inventory.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from './asset.ts'
 import type { InventoryAnswer, InventorySource } from './inventory.ts'
 
-/** Where the platform is, and how patiently it is asked. */
+/** Where the platform is, and how it is asked. */
 export interface HttpSourceOptions {
   /** Root of the platform, without a trailing slash. */
   baseUrl: string
@@ -48,7 +48,7 @@ export function openHttpSource(options: HttpSourceOptions): InventorySource {
     read: accountId => withinLimit(limit => readAll(options, accountId, pageSize, limit)),
     resolve: name =>
       withinLimit(async limit => {
-        const answer = await fetchPatiently(options, `${baseUrl}/id/${encodeURIComponent(name)}?xml=1`, limit)
+        const answer = await fetchWithRetries(options, `${baseUrl}/id/${encodeURIComponent(name)}?xml=1`, limit)
         if ('kind' in answer) return answer
         if (answer.status === 404) return { kind: 'unknown' }
         const [, accountId] = /<steamID64>(\d{17})<\/steamID64>/.exec(answer.text) ?? []
@@ -87,7 +87,7 @@ async function readPage(
 ): Promise<InventoryPage | Exclude<InventoryAnswer, { kind: 'found' }>> {
   const from = start === undefined ? '' : `&start_assetid=${start}`
   const path = `/inventory/${accountId}/${APP}/${CONTEXT}?l=english&count=${pageSize}${from}`
-  const answer = await fetchPatiently(options, options.baseUrl + path, limit)
+  const answer = await fetchWithRetries(options, options.baseUrl + path, limit)
   if ('kind' in answer) return answer
   if (answer.status === 404) return { kind: 'unknown' }
   if (answer.status === 401 || answer.status === 403) return { kind: 'private' }
@@ -105,8 +105,8 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** Asks until there is an answer that asking again would not change. */
-async function fetchPatiently(options: HttpSourceOptions, url: string, limit: AbortSignal): Promise<Fetched> {
+/** Retries until there is an answer that a retry would not change. */
+async function fetchWithRetries(options: HttpSourceOptions, url: string, limit: AbortSignal): Promise<Fetched> {
   let pauseMs = options.retryAfterMs ?? RETRY_AFTER_MS
   let last: Failure = failed('the platform was not asked')
   for (let attempt = 1; attempt <= TRIES; attempt++) {

@@ -1,14 +1,13 @@
 /**
  * Inventories of the game's platform, by account id or vanity name.
  *
- * The one interface behind which the platform stands; http-source.ts is the platform, tests bring their own. Keeps what was
- * read for a minute. Invariant: an inventory is whole or not told at all; private, unknown and empty are three answers; the
- * platform is asked once for however many ask at the same time, and at most AT_ONCE accounts are read at a time. What is
- * kept is bounded by its items.
+ * The one interface of the platform; http-source.ts implements it, tests bring their own. Caches answers for a minute.
+ * Invariant: an inventory is whole or not given at all; private, unknown and empty are three answers. Concurrent requests for
+ * an account are coalesced, and at most AT_ONCE accounts are read at a time. The cache is bounded by its items.
  */
 import type { PlatformAsset } from './asset.ts'
 
-/** What reading an inventory comes to. */
+/** The outcome of reading an inventory. */
 export type InventoryAnswer =
   | { kind: 'found'; assets: readonly PlatformAsset[] }
   | { kind: 'private' }
@@ -109,7 +108,7 @@ export function openInventories(source: InventorySource, clock: () => number): I
   }
 }
 
-/** Lets some work run at once, and some wait; what comes beyond that is told to come back. */
+/** Runs some work concurrently, and queues some; what exceeds that fails as busy. */
 function openSlots(): (work: () => Promise<InventoryAnswer>) => Promise<InventoryAnswer> {
   let free = AT_ONCE
   const waiting: (() => void)[] = []

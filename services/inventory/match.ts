@@ -1,8 +1,8 @@
 /**
  * Which catalog item an asset of the platform is.
  *
- * Pure. Phases share a name, so the finish decides among them; a finish that the platform does not tell stands for the
- * item as a whole. Invariant: an asset is matched by its exact name or not at all.
+ * Phases share a name, so the finish decides among them; without a finish the asset is the item as a whole. An asset is
+ * matched by its exact name or not at all.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { PlatformAsset } from './asset.ts'

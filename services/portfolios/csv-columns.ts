@@ -1,8 +1,8 @@
 /**
  * The two layouts of portfolio files, and how one cell is written and read.
  *
- * Pure. Rules: DECISIONS.md, "Portfolios and inventories". Invariant: a text that a spreadsheet would take for a formula leaves with an
- * apostrophe before it and comes back without, and no other text changes, so what was exported imports as it was.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: a text that a spreadsheet would take for a formula is exported with an
+ * apostrophe before it and imported without, and no other text changes, so an export imports unchanged.
  */
 
 /** Columns of a ledger file, in the order of an export. */
@@ -30,10 +30,10 @@ export type Column = (typeof LEDGER_COLUMNS)[number]
 /** What a file holds. */
 export type Layout = 'ledger' | 'snapshot'
 
-/** Where each column stands. */
+/** The index of each column. */
 export interface Header {
   layout: Layout
-  places: ReadonlyMap<Column, number>
+  indexes: ReadonlyMap<Column, number>
   /** Cells that every row must have. */
   width: number
 }
@@ -44,10 +44,10 @@ const NEEDED: Record<Layout, readonly Column[]> = {
   snapshot: ['quantity'],
 }
 const KNOWN: Record<Layout, readonly Column[]> = { ledger: LEDGER_COLUMNS, snapshot: SNAPSHOT_COLUMNS }
-/** Only a ledger has these, so one of them tells the layout. */
+/** Only a ledger has these, so one of them determines the layout. */
 const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
 
-/** Reads the first row; a text is what is wrong with it. */
+/** Reads the first row; a text says what is wrong with it. */
 export function readHeader(cells: readonly string[]): Header | string {
   const names = cells.map(cell => cell.trim().toLowerCase())
   if (names.length === 1 && /[;\t]/.test(names[0] ?? '')) return 'columns are separated by commas'
@@ -62,7 +62,7 @@ export function readHeader(cells: readonly string[]): Header | string {
   const missing = NEEDED[layout].filter(name => !names.includes(name))
   if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
   if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'
-  return { layout, places: new Map(names.map((name, i) => [name as Column, i])), width: names.length }
+  return { layout, indexes: new Map(names.map((name, i) => [name as Column, i])), width: names.length }
 }
 
 /** What a spreadsheet computes, also behind spaces, apostrophes of an earlier export or in full width. */

@@ -3,8 +3,8 @@
  *
  * Pure. Strict on purpose: a number that could mean two things is refused instead of being guessed, since a price that
  * is wrong by a hundred is worse than a file that comes back. Amounts are hundredths as whole numbers, as everywhere in the
- * API, or units with a decimal point; one file holds one of the two. Invariant: a row yields a value or says what
- * is wrong with it, and depends on the rows before it in that choice alone.
+ * API, or units with a decimal point; one file holds one of the two. A row yields a value or a fault, and depends on the
+ * rows before it in that choice alone.
  */
 import { parseInstant } from '#schemas/values/instant.ts'
 import { parsePhase } from '#schemas/values/phase.ts'
@@ -86,8 +86,8 @@ export const isBlank = (cells: readonly string[]): boolean => cells.every(cell =
 
 /** A cell without the spaces around it; empty where the file lacks the column. */
 function cellOf({ cells, header }: Row, column: Column): string {
-  const place = header.places.get(column)
-  return place === undefined ? '' : (cells[place] ?? '').trim()
+  const index = header.indexes.get(column)
+  return index === undefined ? '' : (cells[index] ?? '').trim()
 }
 
 function readItem(row: Row, scope: CsvScope): number {
@@ -155,8 +155,8 @@ function readPercentage(text: string): number | null {
 
 /** Free text keeps its spaces. */
 function readText({ cells, header }: Row, column: 'marketplace' | 'note', longest: number): string | null {
-  const place = header.places.get(column)
-  const text = place === undefined ? '' : unguardedCell(cells[place] ?? '')
+  const index = header.indexes.get(column)
+  const text = index === undefined ? '' : unguardedCell(cells[index] ?? '')
   if (text === '') return null
   if ([...text].length > longest) throw new RowFault(`${column} has more than ${longest} characters`)
   return text

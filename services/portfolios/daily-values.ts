@@ -1,10 +1,10 @@
 /**
  * What a ledger was worth at the end of each day: holdings by day times the best close of the day.
  *
- * Pure. Days are numbers of days since 1970. A provider's close stands until its next one, or until the end of the day
- * on which it withdrew the item; a day's price is the least close (in micro-dollars; of equal ones that of the first
- * series) that stands on it, and where none stands the latest one that did. Rules: DECISIONS.md, "Valuation".
- * Invariant: a held item without any earlier price counts as missing, never as worthless in silence.
+ * Days are numbers of days since 1970. A provider's close is current until its next one, or until the end of the day on
+ * which it withdrew the item; a day's price is the least close (in micro-dollars; of equal ones that of the first series)
+ * that is current on it, and where none is, the latest one that was. Rules: DECISIONS.md, "Valuation".
+ * Invariant: a held item without any earlier price counts as missing, never as worth nothing.
  */
 
 /** A provider's closes of an item, by ascending day. */
@@ -90,7 +90,7 @@ interface Best {
   natives: Float64Array
 }
 
-/** The last price that stood before the window. */
+/** The last price that was current before the window. */
 interface Earlier {
   day: number
   micro: number
@@ -123,7 +123,7 @@ function bestByDay(series: readonly CloseSeries[], firstDay: number, days: numbe
   return best
 }
 
-/** Lets a price stand from one day to another, where it is the best. */
+/** Sets a price from one day to another, where it is the best. */
 function lower({ micros, natives }: Best, micro: number, native: number, from: number, to: number): void {
   const end = Math.min(to, micros.length - 1)
   for (let i = Math.max(from, 0); i <= end; i++) {

@@ -2,7 +2,7 @@
  * What a portfolio holds: entries that were added or imported, and what the ledger adds up to.
  *
  * Reads and writes portfolio_entries. Invariant: of the entries of an item at most one carries its ledger quantity, which
- * is the sum of the item's transactions as of the last of them; units that were added otherwise stand beside it and
+ * is the sum of the item's transactions as of the last of them; units that were added otherwise are kept apart and
  * are never touched by a transaction. An entry without any unit does not exist.
  */
 import type { Query } from '#infra/postgres/pool.ts'
@@ -36,7 +36,7 @@ export interface AssetDetails {
   charms: EntryCharm[] | null
 }
 
-/** An entry, without what the catalog tells of its item. */
+/** An entry, without what the catalog knows of its item. */
 export interface EntryRecord extends AssetDetails {
   id: string
   item_id: number
@@ -123,7 +123,7 @@ export function importAssets(
   })
 }
 
-/** Writes entries and returns those that were new; stands inside a write. */
+/** Writes entries and returns those that were new; called inside a write. */
 export async function insertEntries(
   query: Query,
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
@@ -155,7 +155,7 @@ export interface LedgerTouch {
   source: EntrySource
 }
 
-/** Brings the entries of items to what their transactions add up to; stands inside a write of the ledger. */
+/** Sets the entries of items to what their transactions add up to; called inside a write of the ledger. */
 export async function followLedger(
   query: Query,
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,

@@ -2,15 +2,15 @@
  * Imports a portfolio file: all of its rows in one transaction, or none.
  *
  * Writes portfolio_transactions and portfolio_entries. Invariant: rows of a ledger obey its rules together with what the
- * portfolio holds already; a row that does not is told by its number, and nothing is stored.
+ * portfolio holds already; a row that does not is reported by its number, and nothing is stored.
  */
 import type { Query } from '#infra/postgres/pool.ts'
 import { followLedger, insertEntries } from './entries.ts'
 import { type DayNets, rowAtFault } from './ledger.ts'
-import { type CsvContent, type CsvFault, FAULTS_TOLD } from './read-csv.ts'
+import { type CsvContent, type CsvFault, FAULTS_MAX } from './read-csv.ts'
 import { CsvRefusal } from './refusal.ts'
 import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
-import { insertTransactions, readDayNets, tellShortfall } from './transactions.ts'
+import { describeShortfall, insertTransactions, readDayNets } from './transactions.ts'
 
 /** What an import did. */
 export interface CsvResult {
@@ -44,14 +44,14 @@ async function storeLedger(
 ): Promise<void> {
   const byItem = Map.groupBy(rows, ({ input }) => input.item_id)
   const itemIds = [...byItem.keys()]
-  const standing = await readDayNets(query, scope.portfolioId, itemIds)
+  const stored = await readDayNets(query, scope.portfolioId, itemIds)
   const faults: CsvFault[] = []
   for (const [itemId, ofItem] of byItem) {
     const movements = ofItem.map(({ row, input: { type, quantity, date } }) => ({ row, type, quantity, date }))
-    const fault = rowAtFault(standing.get(itemId) as DayNets, movements)
-    if (fault) faults.push({ row: fault.row, message: tellShortfall(fault) })
+    const fault = rowAtFault(stored.get(itemId) as DayNets, movements)
+    if (fault) faults.push({ row: fault.row, message: describeShortfall(fault) })
   }
-  if (faults.length > 0) throw new CsvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_TOLD), [])
+  if (faults.length > 0) throw new CsvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
   for (let at = 0; at < rows.length; at += SLICE) {
     const slice = rows.slice(at, at + SLICE).map(({ input }) => input)
     await insertTransactions(query, scope, slice)

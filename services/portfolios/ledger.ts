@@ -1,8 +1,8 @@
 /**
- * The rules of a ledger: what is held on a day, and which changes would sell what nobody had.
+ * The rules of a ledger: what is held on a day, and which changes would sell what was not held.
  *
- * Pure. A day is the unit: all buys of a day count before its sells, whatever their order of entry. Invariant: an
- * item's holdings at the end of every day are at least zero; whoever writes a ledger asks here first.
+ * A day is the unit: all buys of a day count before its sells, whatever their order of entry. An item's holdings at the
+ * end of every day are at least zero; every write of a ledger is checked here first.
  */
 
 /** The two directions of a transaction. */
@@ -52,24 +52,24 @@ export function heldAtEnd(nets: DayNets): number {
   return held
 }
 
-/** A movement of an imported file, and the row in which it stands. */
+/** A movement of an imported file, and its row. */
 export interface RowMovement extends Movement {
   row: number
 }
 
 /**
- * The row of an imported file to blame for a shortfall, given the days that stand already; undefined when there
+ * The row of an imported file that causes a shortfall, given the days that are stored already; undefined when there
  * is none. It is the sell with which a day's stock runs out, taking the day's sells in the order of the file; when
  * that day's own sells stood before, the last earlier sell of the file.
  */
-export function rowAtFault(standing: DayNets, rows: readonly RowMovement[]): (Shortfall & { row: number }) | undefined {
-  const nets: DayNets = new Map(standing)
+export function rowAtFault(stored: DayNets, rows: readonly RowMovement[]): (Shortfall & { row: number }) | undefined {
+  const nets: DayNets = new Map(stored)
   for (const row of rows) applyMovement(nets, row)
   const shortfall = firstShortfall(nets)
   if (!shortfall) return undefined
   const { date } = shortfall
   let left = 0
-  for (const [day, net] of standing) if (day <= date) left += net
+  for (const [day, net] of stored) if (day <= date) left += net
   const earlier = rows.filter(row => row.date <= date)
   for (const row of earlier) if (row.type === 'buy' || row.date < date) left += signedQuantity(row)
   for (const row of earlier) {

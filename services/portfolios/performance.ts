@@ -59,7 +59,7 @@ export function feeOf({ price, quantity, feeAmount, feePercentage }: Omit<Trade,
   return BigInt(feeAmount ?? 0) + share
 }
 
-/** Works out what each item has earned, by ascending id; `trades` stand in the order in which they were entered. */
+/** Computes what each item has earned, by ascending id; `trades` are in the order in which they were entered. */
 export function performanceOf(trades: readonly Trade[], currency: string, rateOn: RateOn): ItemPerformance[] {
   return [...Map.groupBy(trades, trade => trade.itemId)]
     .sort(([a], [b]) => a - b)

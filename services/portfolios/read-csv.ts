@@ -3,7 +3,7 @@
  *
  * Works through the file in slices, so that other requests go on meanwhile. Rows are counted as a spreadsheet shows them:
  * the header is row 1, and a cell with line breaks is still one row. Invariant: any fault means that nothing of the file
- * counts; at most FAULTS_TOLD faults are told. The file is UTF-8, with or without a byte-order mark, or UTF-16
+ * counts; at most FAULTS_MAX faults are listed. The file is UTF-8, with or without a byte-order mark, or UTF-16
  * with one.
  */
 import { Readable } from 'node:stream'
@@ -25,8 +25,8 @@ export type CsvContent =
   | { kind: 'ledger'; rows: { row: number; input: TransactionInput }[]; skipped: number }
   | { kind: 'snapshot'; rows: { item_id: number; quantity: number }[]; skipped: number }
 
-/** Faults that one answer tells of. */
-export const FAULTS_TOLD = 100
+/** Faults that one answer lists. */
+export const FAULTS_MAX = 100
 const SLICE_BYTES = 64 * 1024
 /** A quote that is never closed would swallow the rest of the file. */
 const ROW_BYTES_MAX = 32 * 1024
@@ -68,11 +68,11 @@ export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent
     for await (const cells of parser as AsyncIterable<string[]>) {
       reading.row += 1
       readRow(reading, cells, scope)
-      if (reading.faults.length >= FAULTS_TOLD || (reading.row === 1 && reading.faults.length > 0)) break
+      if (reading.faults.length >= FAULTS_MAX || (reading.row === 1 && reading.faults.length > 0)) break
     }
   } catch (error) {
     if (!(error instanceof CsvError)) throw error
-    // The parser goes ahead of what was read of it, and drops that when it fails.
+    // The parser reads ahead, and drops what it has read when it fails.
     const { records = reading.row } = error as { records?: number }
     reading.faults.push({ row: records + 1, message: SYNTAX[error.code] ?? 'the row is no CSV' })
   }

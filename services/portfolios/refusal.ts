@@ -2,7 +2,7 @@
  * What the portfolios' write side refuses, by a code that schemas/api/error.ts gives a status.
  *
  * Thrown inside a transaction, so that a refused write leaves nothing behind, and caught by the API, which
- * answers it. Invariant: a refusal is the client's to mend and says how; a bug or a lost database is never one.
+ * answers it. Invariant: the client can correct what is refused, and the text says how; a bug or a lost database never is one.
  */
 import type { ErrorCode, Violation } from '#schemas/api/error.ts'
 
@@ -18,7 +18,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The portfolio is missing, or belongs to somebody else, which nobody is told. */
+/** The portfolio is missing, or belongs to another account, which is not revealed. */
 export const portfolioNotFound = (): Refusal =>
   new Refusal('PORTFOLIO_NOT_FOUND', 'This account has no portfolio with this id.')
 

@@ -1,19 +1,19 @@
 /**
  * Portfolios themselves, and the one way to write into one.
  *
- * Reads and writes the table portfolios. Invariant: a write holds the lock of its portfolio's row from its first look to
- * its commit, checks the limits when it is done, and ends with a new version; whatever throws in between leaves the
- * portfolio as it was. An account sees and writes its own portfolios alone; of others it is told that they are not there.
+ * Reads and writes the table portfolios. Invariant: a write holds the lock of its portfolio's row from its first read to its
+ * commit, checks the limits when it is done, and ends with a new version; an exception in between leaves the portfolio
+ * unchanged. An account sees and writes its own portfolios alone; others are not found.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { answerOnce, type Once } from './once.ts'
+import { answerOnce, type IdempotencyKey } from './idempotency.ts'
 import { portfolioNotFound, Refusal } from './refusal.ts'
-import type { Turns } from './turns.ts'
+import type { SerialQueues } from './serial-queues.ts'
 
 /** What the write side works with. */
 export interface PortfolioStore {
   database: Database
-  turns: Turns
+  queues: SerialQueues
 }
 
 /** Who writes, and when. */
@@ -21,7 +21,7 @@ export interface WriteScope {
   accountId: string
   /** Milliseconds since the epoch. */
   now: number
-  once?: Once | undefined
+  idempotencyKey?: IdempotencyKey | undefined
 }
 
 /** A write into a portfolio. */
@@ -43,7 +43,7 @@ export interface PortfolioRecord {
 /** A portfolio that is locked for a write. */
 export interface LockedPortfolio {
   readonly id: string
-  /** Whoever adds or removes transactions keeps the count. */
+  /** A write that adds or removes transactions updates it. */
   transactionCount: number
 }
 
@@ -72,15 +72,15 @@ const recordOf = ({ id, name, entry_count, created_at, updated_at }: PortfolioRo
 
 /** Creates an empty portfolio; refused when the account has as many as its tier allows. */
 export function createPortfolio(
-  { database, turns }: PortfolioStore,
+  { database, queues }: PortfolioStore,
   scope: WriteScope,
   { name, portfoliosMax }: { name: string; portfoliosMax: number },
 ): Promise<PortfolioRecord> {
   const { accountId, now } = scope
-  return turns.take(accountId, () =>
+  return queues.add(accountId, () =>
     database.transaction(query =>
       answerOnce(query, scope, async () => {
-        // Creates of one account take turns, or two of them would both find the last place free.
+        // Creates of one account run one at a time, or two of them would both find room for the last portfolio.
         await query('SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
         const [counted] = await query<{ count: number }>(
           'SELECT count(*)::int AS count FROM portfolios WHERE account_id = $1',
@@ -127,11 +127,11 @@ export async function findPortfolio(
 
 /** Deletes a portfolio with all that it holds. */
 export async function deletePortfolio(
-  { database, turns }: PortfolioStore,
+  { database, queues }: PortfolioStore,
   accountId: string,
   portfolioId: string,
 ): Promise<void> {
-  const rows = await turns.take(portfolioId, () =>
+  const rows = await queues.add(portfolioId, () =>
     database.rows('DELETE FROM portfolios WHERE id = $1 AND account_id = $2 RETURNING id', [portfolioId, accountId]),
   )
   if (rows.length === 0) throw portfolioNotFound()
@@ -139,12 +139,12 @@ export async function deletePortfolio(
 
 /** Writes into a portfolio. `work` throws a {@link Refusal} for what the rules forbid. */
 export function writePortfolio<T>(
-  { database, turns }: PortfolioStore,
+  { database, queues }: PortfolioStore,
   scope: PortfolioScope,
   work: (query: Query, portfolio: LockedPortfolio) => Promise<T>,
 ): Promise<T> {
   const { accountId, portfolioId } = scope
-  return turns.take(portfolioId, () =>
+  return queues.add(portfolioId, () =>
     database.transaction(query =>
       answerOnce(query, scope, async () => {
         const [row] = await query<PortfolioRow>(
@@ -161,7 +161,7 @@ export function writePortfolio<T>(
   )
 }
 
-/** Counts what the portfolio holds now, keeps it within its limits, and gives it its next version. */
+/** Counts what the portfolio holds now, checks its limits, and gives it its next version. */
 async function endWrite(
   query: Query,
   { now, entriesMax }: PortfolioScope,

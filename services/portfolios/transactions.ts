@@ -1,5 +1,5 @@
 /**
- * The ledger of a portfolio: buys and sells, each of which may be changed or taken back later.
+ * The ledger of a portfolio: buys and sells, each of which may be changed or removed later.
  *
  * Reads and writes portfolio_transactions. Invariant: before a write commits, the holdings of every item that it touches
  * have been checked on all days (ledger.ts) under the lock of the portfolio, so that no order of concurrent writers
@@ -19,7 +19,7 @@ import type { Trade } from './performance.ts'
 import { Refusal } from './refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 
-/** What a transaction says, without what the catalog tells of its item. */
+/** The members of a transaction, without what the catalog knows of its item. */
 export interface TransactionInput {
   item_id: number
   type: Direction
@@ -106,7 +106,7 @@ export function changeTransaction(
   })
 }
 
-/** Takes a transaction back. */
+/** Removes a transaction. */
 export function removeTransaction(store: PortfolioStore, scope: PortfolioScope, transactionId: string): Promise<void> {
   return writePortfolio(store, scope, async (query, portfolio) => {
     const before = await findTransaction(query, scope, transactionId)
@@ -122,7 +122,7 @@ export function removeTransaction(store: PortfolioStore, scope: PortfolioScope, 
   })
 }
 
-/** Where a page of the ledger goes on. */
+/** The cursor of the ledger. */
 export interface LedgerPosition {
   date: string
   sequence: string
@@ -169,7 +169,7 @@ export function readTrades(database: Database, portfolioId: string): Promise<Tra
   )
 }
 
-/** The days of items, as they stand; stands inside a write. */
+/** The current days of items; called inside a write. */
 export async function readDayNets(
   query: Query,
   portfolioId: string,
@@ -185,7 +185,7 @@ export async function readDayNets(
   return nets
 }
 
-/** Writes transactions in the order given; stands inside a write, after the ledger's rules have been asked. */
+/** Writes transactions in the order given; called inside a write, after the ledger's rules have been checked. */
 export async function insertTransactions(
   query: Query,
   { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
@@ -230,11 +230,11 @@ async function demandHoldings(
   const nets = (await readDayNets(query, portfolioId, [itemId])).get(itemId) as DayNets
   change(nets)
   const shortfall = firstShortfall(nets)
-  if (shortfall) throw new Refusal('INSUFFICIENT_HOLDINGS', tellShortfall(shortfall))
+  if (shortfall) throw new Refusal('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
 }
 
-/** What is missing, in words. */
-export const tellShortfall = ({ date, missing }: Shortfall): string =>
+/** Describes what is missing. */
+export const describeShortfall = ({ date, missing }: Shortfall): string =>
   `On ${date} the ledger would have sold ${missing} more than it held; record what was bought by then first.`
 
 async function follow(query: Query, scope: PortfolioScope, itemId: number, gained: number): Promise<void> {

@@ -1,9 +1,8 @@
 /**
  * What holdings are worth now: the best live ask among providers, times the units.
  *
- * Pure. Rules: DECISIONS.md, "Valuation". Invariant: an item that nobody lists has null prices and counts as
- * unpriced, never as worth nothing; `bestAsk` is the least of the `lowest_ask` that stand beside it, and the total
- * is the exact sum of the lines.
+ * Rules: DECISIONS.md, "Valuation". Invariant: an item that no provider lists has null prices and counts as unpriced,
+ * never as worth nothing; `bestAsk` is the least `lowest_ask` of its line, and the total is the exact sum of the lines.
  */
 import { type MicroUsd, type Minor, minorDigits, type Rate } from '#schemas/values/money.ts'
 
@@ -52,7 +51,7 @@ export interface InCurrency {
   rate: Rate
 }
 
-/** Values each holding, in the order given; quotes of an item stand in the order of their providers' keys. */
+/** Values each holding, in the order given; quotes of an item are in the order of their providers' keys. */
 export function valueHoldings(
   holdings: readonly Holding[],
   quotes: { asks: readonly Quote[]; bids: readonly Quote[] },

@@ -1,5 +1,5 @@
 /**
- * Writes a portfolio as a file that the CSV import takes back.
+ * Writes a portfolio as a file that the CSV import accepts.
  *
  * Pure. RFC 4180 with the columns of csv-columns.ts; amounts are hundredths as whole numbers. Invariant: importing what is
  * written here into an empty portfolio gives the same ledger, or the same holdings, and no cell is a formula.
@@ -8,7 +8,7 @@ import { stringify } from 'csv-stringify/sync'
 import { guardedCell } from './csv-columns.ts'
 import type { TransactionInput } from './transactions.ts'
 
-/** What the catalog tells of an item. */
+/** What the catalog knows of an item. */
 export interface NamedItem {
   market_hash_name: string
   phase: string | null

@@ -10,8 +10,8 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import { dayClosed } from '#schemas/events/day-closed.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
-import { openOutlet } from '#services/ingest/outlet.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
 import type { Stage } from './stage.ts'
 
 const DAY_MS = 86_400_000
@@ -24,7 +24,7 @@ export async function publishBids(stage: Stage, itemsEach: number): Promise<{ re
   const publisher = await openPublisher(stage.kafka, 'ingest')
   const never = new AbortController().signal
   const rates = await packagedRates(loadCurrencies())(never)
-  const outlet = openOutlet(stage.kafka.codec, publisher)
+  const refreshPublisher = openRefreshPublisher(stage.kafka.codec, publisher)
   const refreshes: string[] = []
   let count = 0
   const { bidKeys } = loadProviders()
@@ -39,7 +39,7 @@ export async function publishBids(stage: Stage, itemsEach: number): Promise<{ re
       quantity: 1 + (item % 5),
     }))
     const refresh = { kind: 'refresh' as const, observedAt, currency, entries }
-    await publishRefresh(outlet, { provider, side: 'bid' }, refresh, rates, never)
+    await publishRefresh(refreshPublisher, { provider, side: 'bid' }, refresh, rates, never)
     refreshes.push(`${provider}|${refreshId(observedAt)}`)
     count += entries.length
   }

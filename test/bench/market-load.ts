@@ -16,8 +16,8 @@ import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
-import { openOutlet } from '#services/ingest/outlet.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
 
 /** A provider that lists something. */
 export interface Listing {
@@ -92,7 +92,7 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
   const listings = loadProviders()
     .all.slice(0, size.providers)
     .map(({ key, default_currency }, order) => list(key, default_currency, order, names.length))
-  const outlet = openOutlet(kafka.codec, publisher)
+  const refreshPublisher = openRefreshPublisher(kafka.codec, publisher)
   return {
     listings,
     smallListings: (keys, items) => keys.map((key, order) => list(key, 'USD', order, items)),
@@ -112,7 +112,7 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
           currency,
           entries: entriesOf(listing.names, [...listing.prices]),
         }
-        const published = await publishRefresh(outlet, feed, refresh, rates, never)
+        const published = await publishRefresh(refreshPublisher, feed, refresh, rates, never)
         if (published.result !== 'completed') throw new Error(`the refresh of ${provider} was ${published.result}`)
         round.observations += published.observed
         round.records += listing.names.length + 1

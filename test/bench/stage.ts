@@ -10,7 +10,7 @@ import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag } from '#services/cli/group-lag.ts'
 import { readingGroups } from '#services/cli/reading-groups.ts'
-import { openLagLook } from '#services/cli/wait-for-views.ts'
+import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { type BenchPlatform, type BenchPlatformOptions, openBenchPlatform } from './bench-platform.ts'
 import { type JudgedWatch, watchJudged } from './judged-watch.ts'
 import { type Listing, type MarketLoad, type MarketSize, openMarketLoad } from './market-load.ts'
@@ -69,7 +69,7 @@ export async function openStage(options: StageOptions): Promise<Stage> {
       Object.values(topics).map(topic => kafka.namespace + topic.name),
     )
     closers.push(() => reader.close())
-    const look = await openLagLook(platform.config, log)
+    const look = await openLagReader(platform.config, log)
     closers.push(() => look.close())
     const market = await openMarketLoad(kafka, size)
     closers.push(() => market.close())
@@ -102,12 +102,12 @@ export async function openStage(options: StageOptions): Promise<Stage> {
         Promise.all(
           Array.from({ length: topics[topic].partitions }, (_, each) => reader.end(kafka.topicName(topic), each)),
         ),
-      lags: async () => describeLag((await look.look(readingGroups())).filter(({ lag }) => lag > 0)),
+      lags: async () => describeLag((await look.read(readingGroups())).filter(({ lag }) => lag > 0)),
       reached: async (group, topic, ends, limitMs) => {
         const target = new Map([[topic, [...ends]]])
         const limit = performance.now() + limitMs
         for (;;) {
-          const lags = await look.look([{ group, topic, stage: 0 }], target)
+          const lags = await look.read([{ group, topic, stage: 0 }], target)
           if (lags.every(({ lag }) => lag === 0)) return
           if (performance.now() > limit) throw new Error(`${group} is not at the end of ${topic}: ${describeLag(lags)}`)
           await pause(LAG_POLL_MS)

@@ -12,7 +12,7 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { createWebhook } from '#services/accounts/webhooks.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
@@ -52,7 +52,7 @@ describe('alerts under kill', function () {
   const place = useServers()
   let kafka: KafkaConnection
   let database: Database
-  let look: LagLook
+  let look: LagReader
   let market: AlertMarket
   let mailbox: Mailbox
   const receivers: Receiver[] = []
@@ -62,7 +62,7 @@ describe('alerts under kill', function () {
     kafka = connectKafka({ config, role: 'test', log })
     const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
     database = openDatabase(url, { name: 'test', log, connections: 12, statementLimitMs: 30_000 })
-    look = await openLagLook(config, log)
+    look = await openLagReader(config, log)
     market = await openAlertMarket(kafka)
     mailbox = await openMailbox()
     for (let each = 0; each < 3; each++) receivers.push(await openReceiver())

@@ -8,7 +8,7 @@
 import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
@@ -30,12 +30,12 @@ describe('book under kill', function () {
   const place = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let look: LagLook
+  let look: LagReader
 
   before(async () => {
     kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagLook(place.config, place.log)
+    look = await openLagReader(place.config, place.log)
   })
   after(async () => {
     await publisher.close()

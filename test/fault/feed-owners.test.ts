@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
@@ -33,7 +33,7 @@ describe('feeds of two ingest processes', function () {
   this.timeout(120_000 + ROUNDS * 150_000)
   const place = useServers()
   let kafka: KafkaConnection
-  let look: LagLook
+  let look: LagReader
   let folder: string
   let market: string
   let book: SpawnedRole
@@ -42,7 +42,7 @@ describe('feeds of two ingest processes', function () {
 
   before(async () => {
     kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
-    look = await openLagLook(place.config, place.log)
+    look = await openLagReader(place.config, place.log)
     folder = mkdtempSync(join(tmpdir(), 'marketlog-owners-'))
     market = join(folder, 'market.json')
     const feed = (side: string) => (provider: string) => {

@@ -11,7 +11,7 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
@@ -35,12 +35,12 @@ describe('views under kill', function () {
   const place = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let look: LagLook
+  let look: LagReader
 
   before(async () => {
     kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagLook(place.config, place.log)
+    look = await openLagReader(place.config, place.log)
   })
   after(async () => {
     await publisher.close()

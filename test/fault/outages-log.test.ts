@@ -20,7 +20,7 @@ import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
@@ -60,7 +60,7 @@ describe('outages of the log', function () {
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
   let publisher: Publisher
-  let look: LagLook
+  let look: LagReader
   let load: MarketLoad
   let least: LeastOfMarket
   let client: ResumingClient
@@ -73,7 +73,7 @@ describe('outages of the log', function () {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-outages-'))
     kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagLook(place.config, place.log)
+    look = await openLagReader(place.config, place.log)
     const keep = (name: string) => kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
     const areReady = () => eventually(() => kept.every(one => one.isReady()), GOES_ON_MS, 'all roles to be ready')
     for (const name of ROLES.slice(0, -1)) keep(name)

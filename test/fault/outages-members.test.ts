@@ -10,7 +10,7 @@ import { expect } from 'chai'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
@@ -38,13 +38,13 @@ describe('a rebalance storm', function () {
   const place = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let look: LagLook
+  let look: LagReader
   const kept: Kept[] = []
 
   before(async () => {
     kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagLook(place.config, place.log)
+    look = await openLagReader(place.config, place.log)
   })
   after(async () => {
     for (const one of kept) await one.stop()

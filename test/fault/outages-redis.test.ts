@@ -14,7 +14,7 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
@@ -49,7 +49,7 @@ describe('Redis wiped under read load', function () {
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
   let publisher: Publisher
-  let look: LagLook
+  let look: LagReader
   let redis: Redis
   let expected: Expected
   let readers: ExactReaders
@@ -65,7 +65,7 @@ describe('Redis wiped under read load', function () {
     const { config, log } = place
     kafka = connectKafka({ config, role: 'test', log })
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagLook(config, log)
+    look = await openLagReader(config, log)
     redis = await openRedis(config.servers.redis, { name: 'test', log })
     roles.push(await place.spawnRole('book'), await place.spawnRole('live-view fx provider-health'))
     roles.push(await place.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))

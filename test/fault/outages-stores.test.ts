@@ -16,7 +16,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { type LagLook, openLagLook } from '#services/cli/wait-for-views.ts'
+import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -56,7 +56,7 @@ describe(TEST, function () {
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
   let publisher: Publisher
-  let look: LagLook
+  let look: LagReader
   let tables: ClickhouseReader
   let load: MarketLoad
   let least: LeastOfMarket
@@ -69,7 +69,7 @@ describe(TEST, function () {
     const { config, log } = place
     kafka = connectKafka({ config, role: 'test', log })
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagLook(config, log)
+    look = await openLagReader(config, log)
     tables = openReader(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     const tiers = writeRoomyTiers(config.stateDir)
     const start = (name: string) => place.spawnRole(name, { MARKETLOG_TIERS: tiers })

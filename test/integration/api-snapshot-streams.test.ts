@@ -65,7 +65,7 @@ describe('a bulk stream', () => {
         if (start.kind !== 'started') throw new Error(start.kind)
         await streams.send(response, {
           ...{ snapshot, coding: 'identity', slot: start.slot, headers: [] },
-          isLetIn: () => judge(),
+          isAccepted: () => judge(),
         })
       })
     })

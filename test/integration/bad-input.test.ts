@@ -86,7 +86,7 @@ describe('bad input', function () {
     const totals = await ingestRecorded({
       ...{ kafka, providers, provider, dir, side: 'ask' },
       rates: rateTable(FIRST_TIME, 'test', RATES),
-      say: line => void lines.push(line),
+      report: line => void lines.push(line),
       signal: AbortSignal.timeout(LIMIT_MS),
     })
     return { totals, lines }

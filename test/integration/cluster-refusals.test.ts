@@ -100,7 +100,7 @@ describe('a reader that is refused while it runs', function () {
     const environment = { PATH: process.env.PATH ?? '', ...place.environment, ...asReader, LOG_LEVEL: 'info' }
     const kept = keepRunning({
       ...{ group: { name: 'history', roles: ['feed'] }, directory, environment, onListening: () => undefined },
-      say: line => lines.push(line),
+      report: line => lines.push(line),
       onGivenUp: error => givenUp.push(error),
     })
     try {
@@ -127,7 +127,7 @@ describe('a reader that is refused while it runs', function () {
     const givenUp = Promise.withResolvers<Error>()
     const kept = keepRunning({
       ...{ group: { name: 'history', roles: ['feed'] }, directory, environment, onListening: () => undefined },
-      say: line => givenUp.reject(new Error(line)),
+      report: line => givenUp.reject(new Error(line)),
       onGivenUp: givenUp.resolve,
     })
     const waiting = within(givenUp.promise, END_LIMIT_MS, 'the supervisor to give up')

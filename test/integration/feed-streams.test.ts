@@ -14,10 +14,10 @@ import type { StreamLeases } from '#infra/redis/stream-leases.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
 import { type FeedHandlerOptions, openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { type Gateway, type GatewayOptions, openGateway } from '#services/feed/gateway.ts'
-import { openSeats } from '#services/feed/seats.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/feed-events.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -49,11 +49,11 @@ const scopeOf = () => 'test'
 /** There is no log here: what begins in it is the matter of feed-resume.test.ts and test/fault/feed.test.ts. */
 function noStarts(itemOf: GatewayOptions['itemOf']): Pick<FeedHandlerOptions, 'starts' | 'replays'> {
   const none = (): Promise<never> => Promise.reject(new Error('there is no log'))
-  const seats = openSeats(1)
+  const concurrency = openConcurrencyLimit(1)
   const starts = { live: { between: none }, history: { judge: none }, catchUps: { bring: none }, state: { pin: none } }
   return {
-    starts: { ...starts, seats, scopeOf },
-    replays: { history: { since: none, tell: none as never }, itemOf, seats },
+    starts: { ...starts, concurrency, scopeOf },
+    replays: { history: { since: none, read: none as never }, itemOf, concurrency },
   }
 }
 
@@ -121,7 +121,7 @@ describe('feed streams', () => {
       openFeedHandler({
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
         access: {
-          ...{ connectionsOf, places: countHere(), log },
+          ...{ connectionsOf, leases: countHere(), log },
           keys: { judge, judgeHash },
           tokens: { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined },
           limits: {

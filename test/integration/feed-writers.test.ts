@@ -16,9 +16,9 @@ import { topics } from '#schemas/topics.ts'
 import { type FeedWriter, feedWriter, openFeedProducer, WriteFailed } from '#services/ingest/feed-writer.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { FeedIsRun, ingestRecorded } from '#services/ingest/ingest-recorded.ts'
-import { openOutlet, openTurns } from '#services/ingest/outlet.ts'
 import { openPositions } from '#services/ingest/positions.ts'
 import { publishRefresh } from '#services/ingest/publish-refresh.ts'
+import { openRefreshPublisher, openSemaphore } from '#services/ingest/refresh-publisher.ts'
 import { readFeedRecords } from '#test/fault/feed-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { runCommand } from '#test/harness/run-command.ts'
@@ -45,14 +45,14 @@ describe('writers of feeds', () => {
 
   async function openWriter(name: string): Promise<FeedWriter> {
     const brokerHealth = { answered: () => undefined, lost: () => undefined }
-    const room = {
+    const context = {
       kafka,
       brokerHealth,
-      enter: openTurns(),
+      acquire: openSemaphore(),
       waits: <T>(work: Promise<T>) => work,
       confirmed: async () => undefined,
     }
-    const writer = feedWriter(room, name, never)
+    const writer = feedWriter(context, name, never)
     opened.push(writer)
     await writer.open()
     return writer
@@ -67,7 +67,7 @@ describe('writers of feeds', () => {
     const publish = (writer: FeedWriter, observedAt: number) => {
       const refresh = { kind: 'refresh' as const, observedAt, currency: 'USD', entries }
       const ending = positions.recordsOf(feed, observedAt)
-      return publishRefresh(openOutlet(kafka.codec, writer), feed, refresh, noRates, never, ending)
+      return publishRefresh(openRefreshPublisher(kafka.codec, writer), feed, refresh, noRates, never, ending)
     }
     const sent: number[] = []
     const counted: FeedWriter = {
@@ -176,7 +176,7 @@ describe('writers of feeds', () => {
     }
     const ingest = ingestRecorded({
       ...{ kafka, providers: loadProviders(), provider: 'provider_07', dir, side: 'ask', rates },
-      ...{ say: () => undefined, signal: AbortSignal.timeout(30_000) },
+      ...{ report: () => undefined, signal: AbortSignal.timeout(30_000) },
     })
     const failure = await ingest.then(
       () => undefined,

@@ -23,8 +23,8 @@ import { openFeeds } from '#services/ingest/connectors/open.ts'
 import { keepRates, publishRates } from '#services/ingest/fx/publish-rates.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { packagedRates, remoteRates } from '#services/ingest/fx/source.ts'
-import { openOutlet } from '#services/ingest/outlet.ts'
 import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
+import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -205,7 +205,7 @@ describe('ingest role', () => {
   })
 
   it('ends a refresh that is cut at a record’s boundary and never completes it', async () => {
-    const outlet = openOutlet(kafka.codec, publisher)
+    const refreshPublisher = openRefreshPublisher(kafka.codec, publisher)
     for (const [provider, total] of [
       ['provider_09', 9_000],
       ['provider_11', 10],
@@ -218,7 +218,7 @@ describe('ingest role', () => {
         }
       }
       const refresh = { kind: 'refresh' as const, observedAt: 1, currency: 'USD', entries: entries() }
-      const published = await publishRefresh(outlet, { provider, side: 'ask' }, refresh, noRates, cut.signal)
+      const published = await publishRefresh(refreshPublisher, { provider, side: 'ask' }, refresh, noRates, cut.signal)
       expect(published).to.deep.equal({ result: 'cut' })
       const records = await recordsOf('quotes', provider)
       expect(records.map(({ value }) => value.index)).to.deep.equal(records.map((_, i) => i))

@@ -8,11 +8,11 @@ import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.t
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { addEntry, listEntries, listHoldings } from '#services/portfolios/entries.ts'
-import { type Once, requestHash } from '#services/portfolios/once.ts'
+import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
 import { Refusal } from '#services/portfolios/refusal.ts'
+import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
 import { createPortfolio, findPortfolio, type PortfolioStore } from '#services/portfolios/store.ts'
 import { addTransaction, changeTransaction, readLedger, removeTransaction } from '#services/portfolios/transactions.ts'
-import { openTurns } from '#services/portfolios/turns.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import {
@@ -39,7 +39,7 @@ describe('ledgers', function () {
     const { config, log } = platform
     const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
     for (const name of ['one', 'two', 'three']) databases.push(openDatabase(url, { name, log, connections: 5 }))
-    stores = databases.map(database => ({ database, turns: openTurns() }))
+    stores = databases.map(database => ({ database, queues: openSerialQueues() }))
     accountId = (await createAccountWithKey(databases[0] as Database, { tier: 'quant' })).account_id
   })
   after('end of the stores', async () => {
@@ -47,7 +47,13 @@ describe('ledgers', function () {
   })
 
   const storeOf = (i: number) => stores[i % stores.length] as PortfolioStore
-  const scopeOf = (portfolioId: string, once?: Once) => ({ accountId, portfolioId, now: NOW, entriesMax: 10_000, once })
+  const scopeOf = (portfolioId: string, idempotencyKey?: IdempotencyKey) => ({
+    accountId,
+    portfolioId,
+    now: NOW,
+    entriesMax: 10_000,
+    idempotencyKey,
+  })
   async function newPortfolio(): Promise<string> {
     const scope = { accountId, now: NOW }
     return (await createPortfolio(storeOf(0), scope, { name: 'tried', portfoliosMax: 1_000 })).id
@@ -58,9 +64,9 @@ describe('ledgers', function () {
     store: PortfolioStore,
     portfolioId: string,
     operation: Operation,
-    once?: Once,
+    idempotencyKey?: IdempotencyKey,
   ): Promise<string | undefined> {
-    const scope = scopeOf(portfolioId, once)
+    const scope = scopeOf(portfolioId, idempotencyKey)
     try {
       if (operation.kind === 'add') {
         const money = { price: 100, currency: 'USD', fee_amount: null, fee_percentage: null }
@@ -141,11 +147,11 @@ describe('ledgers', function () {
           added.set(item_id, (added.get(item_id) ?? 0) + quantity)
           continue
         }
-        const once = { key: randomUUID(), hash: requestHash('try', JSON.stringify(operation)) }
+        const idempotencyKey = { key: randomUUID(), hash: requestHash('try', JSON.stringify(operation)) }
         const isCreate = operation.kind === 'add'
         // The second goes to another process, and may be first.
-        const sent = [perform(storeOf(writer + i), portfolioId, operation, isCreate ? once : undefined)]
-        if (isCreate) sent.push(perform(storeOf(writer + i + 1), portfolioId, operation, once))
+        const sent = [perform(storeOf(writer + i), portfolioId, operation, isCreate ? idempotencyKey : undefined)]
+        if (isCreate) sent.push(perform(storeOf(writer + i + 1), portfolioId, operation, idempotencyKey))
         const [first, second] = await Promise.all(sent)
         // A refused create leaves its key free: the other try may have found enough by then.
         const id = first ?? second

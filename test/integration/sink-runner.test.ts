@@ -6,7 +6,7 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
-import { openLagLook } from '#services/cli/wait-for-views.ts'
+import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -55,9 +55,9 @@ describe('sink runner', function () {
   }
 
   const untilNoLag = async (): Promise<void> => {
-    const look = await openLagLook(place.config, place.log)
+    const look = await openLagReader(place.config, place.log)
     const groups = [{ group: 'fx', topic: 'fx' as const, stage: 0 }]
-    await eventually(async () => (await look.look(groups)).every(({ lag }) => lag === 0), LIMIT_MS, 'no lag')
+    await eventually(async () => (await look.read(groups)).every(({ lag }) => lag === 0), LIMIT_MS, 'no lag')
     await look.close()
   }
 

@@ -29,7 +29,7 @@ describe('the watch over servers', () => {
     pids.splice(pids.indexOf(pid), 1)
   }
 
-  async function watch(failures: number, patienceMs = LIMIT_MS) {
+  async function watch(failures: number, giveUpAfterMs = LIMIT_MS) {
     const servers = { pids: { redis: await start() }, restart: async () => undefined } as ServerWatchOptions['servers']
     const said: string[] = []
     const givenUp: string[] = []
@@ -40,7 +40,7 @@ describe('the watch over servers', () => {
       servers.pids[name] = await start()
     }
     const stop = watchServers({
-      ...{ servers, say: line => void said.push(line), everyMs: EVERY_MS, patienceMs, signal: never },
+      ...{ servers, report: line => void said.push(line), everyMs: EVERY_MS, giveUpAfterMs, signal: never },
       onGivenUp: (name, error) => void givenUp.push(`${name}: ${error.message}`),
     })
     return { servers, said, givenUp, starts: () => starts, stop }

@@ -7,7 +7,7 @@ import { expect } from 'chai'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type CatchUpOptions, openCatchUps } from '#services/feed/catch-up.ts'
 import type { LogPosition } from '#services/feed/log-position.ts'
-import { openRefreshTeller, type ToldBatch } from '#services/feed/refresh-teller.ts'
+import { type AssembledBatch, openRefreshAssembler } from '#services/feed/refresh-assembler.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { changed } from '#test/harness/feed-events.ts'
 
@@ -25,10 +25,14 @@ function openLog(length: number) {
   let movesTo: number | undefined
   /** Resolves whenever a reading may go on. */
   let gate: Promise<void> = Promise.resolve()
-  async function* tell(from: LogPosition, to: LogPosition, signal: AbortSignal): AsyncGenerator<ToldBatch, void, void> {
+  async function* read(
+    from: LogPosition,
+    to: LogPosition,
+    signal: AbortSignal,
+  ): AsyncGenerator<AssembledBatch, void, void> {
     const [begin, end] = [from.next[0] as number, to.next[0] as number]
     if (begin < end) readings.push({ from: begin, to: end })
-    const teller = openRefreshTeller({ partitions: 1, waitMs: 0, changesMax: 10 }, from, to)
+    const assembler = openRefreshAssembler({ partitions: 1, waitMs: 0, changesMax: 10 }, from, to)
     for (let offset = begin; offset < end; offset++) {
       await gate
       signal.throwIfAborted()
@@ -38,8 +42,8 @@ function openLog(length: number) {
         throw Object.assign(new Error('moved on'), { type: 'OFFSET_OUT_OF_RANGE' })
       }
       const value = changed({ item_id: offset, refresh_id: null })
-      yield* teller.take({ partition: 0, offset, event: 'BookChanged', value }, 0)
-      yield* teller.release(0)
+      yield* assembler.take({ partition: 0, offset, event: 'BookChanged', value }, 0)
+      yield* assembler.release(0)
     }
   }
   const options: CatchUpOptions = {
@@ -47,7 +51,7 @@ function openLog(length: number) {
     history: {
       judge: async position => ((position.next[0] as number) < first ? 'expired' : 'kept'),
       forget: () => undefined,
-      tell,
+      read,
     },
     itemOf,
     metrics: { readings: { inc: () => undefined } } as unknown as CatchUpOptions['metrics'],
@@ -86,7 +90,7 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
     waiting: () => (isReading ? 0 : PLENTY),
     drained: () => drained.promise,
   }
-  const ways = { join: () => undefined, open: () => undefined, signal: ending.signal, scope: undefined }
+  const ways = { join: () => undefined, goLive: () => undefined, signal: ending.signal, scope: undefined }
   const done = catchUps.bring({ ...ways, stream, subscription: { ...subscription, isFiltered: false } }, at(from))
   done.then(
     how => {

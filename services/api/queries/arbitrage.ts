@@ -1,9 +1,9 @@
 /**
  * A page of the arbitrage snapshot.
  *
- * Reads a snapshot in memory. Invariant: pages of one snapshot are stretches of one order, which filters thin out and
- * time does not change: a row whose older leg has passed the age limit since it was computed is left out of its page, and
- * no other takes its place, so that a client who pages meets no row twice and misses none.
+ * Reads a snapshot in memory. Invariant: pages of one snapshot are ranges of one order, which filters thin out and time
+ * does not change: a row whose older leg has passed the age limit since it was computed is left out of its page, and no
+ * other replaces it, so a client that pages gets no row twice and misses none.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { ArbitrageQuery } from '#schemas/api/market.ts'
@@ -36,7 +36,7 @@ export function arbitragePage({ head, columns }: ArbitrageView, query: Arbitrage
   const end = query.offset + query.limit
   const count = some?.length ?? columns.rows
   const rows: number[] = []
-  // Every pair leaves a profit, so without a filter all rows match and those before the page need no look.
+  // Every pair leaves a profit, so without a filter all rows match and those before the page are skipped.
   const isFiltered = least > 0 || isBuyer.includes(0) || isSeller.includes(0)
   let matched = isFiltered ? 0 : query.offset
   for (let i = matched; i < count; i++) {

@@ -1,9 +1,9 @@
 /**
  * Which quotes POST /prices/batch and POST /bids/batch answer with.
  *
- * Reads the live view once and the catalog. Rules: DECISIONS.md, "Prices and bids". Invariant: an item stands
- * in the answer once, however often it was asked for; a name stands for its finish and merges the phases as
- * GET /prices does, so that both tell the same price for the same name.
+ * Reads the live view once and the catalog. Rules: DECISIONS.md, "Prices and bids". An item is in the answer once, however
+ * often it was asked for; a name means its finish and merges the phases as GET /prices does, so that both give the same
+ * price for the same name.
  */
 import type { BatchBody } from '#schemas/api/batch.ts'
 import { type ListingSource, mergePhases } from './listing.ts'
@@ -41,7 +41,7 @@ export async function readBatch(source: ListingSource, body: BatchBody): Promise
   return { found, itemsNotFound, namesNotFound, providersQueried }
 }
 
-/** Item id of an entry → the ids whose rows stand for it: its own, or those of all its phases. */
+/** Item id of an entry → the ids whose rows make it: its own, or those of all its phases. */
 function wantedItems(
   { catalog }: ListingSource,
   body: BatchBody,

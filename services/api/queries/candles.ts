@@ -39,7 +39,7 @@ import type { RawQuery } from '../request.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
-/** How long the newest 1h bucket is waited for, so that late refreshes are in it (DECISIONS.md, "Candles"). */
+/** How long the newest 1h bucket is delayed, so that late refreshes are in it (DECISIONS.md, "Candles"). */
 const HOUR_SETTLES_MS = 60_000
 /** Buckets shown when a request names no window (DECISIONS.md, "Candles"). */
 const DEFAULT_WINDOW_MS = { '5m': DAY_MS, '1h': 7 * DAY_MS, '1d': 30 * DAY_MS }
@@ -49,8 +49,8 @@ const MERGED_AFTER_MS = HOUR_MS
 const OF_ITEM = '\0'
 
 /**
- * Refuses what a tier may not ask for, before anything is validated: the values are looked at only as
- * far as that takes.
+ * Refuses what a tier may not ask for, before anything is validated: the values are read only as far as
+ * that needs.
  */
 export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
   const { interval = '1d', fill = 'false', start, end, lookback = '' } = raw
@@ -78,7 +78,7 @@ export interface EffectiveWindow extends CandleWindow {
   shownEnd: number
 }
 
-/** Settles the window of a query; see DECISIONS.md, "Candles". */
+/** Decides the window of a query; see DECISIONS.md, "Candles". */
 export function windowOf(
   query: Pick<CandlesQuery, 'interval' | 'lookback' | 'start' | 'end'>,
   now: number,
@@ -119,7 +119,7 @@ export async function readCandles(
   return itemIds.length > 1 ? candles.map(withoutItems) : candles
 }
 
-/** Which parts are read for a window: those within, and on which sides others may stand. */
+/** Which parts are read for a window: those within, and on which sides there may be others. */
 interface Reach extends PartsReach {
   oldest: number
   fresh: number
@@ -134,7 +134,7 @@ interface PartsReach {
 
 /**
  * A window that ends now is read to the newest bucket there is, and one that begins with the retention from the oldest: then
- * nothing stands beside it, and a month of 41 providers is one query less.
+ * there are no parts outside it, and a month of 41 providers is one query less.
  */
 function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
   const interval = Object.values(CANDLE_INTERVALS).find(({ ms }) => ms === intervalMs)
@@ -143,7 +143,7 @@ function reachOf({ start, end, intervalMs }: CandleWindow, now: number): Reach {
   const fresh = Math.floor((now - MERGED_AFTER_MS) / intervalMs) * intervalMs
   return {
     oldest,
-    // Of a window that ends before, what is read behind it is for its edges alone.
+    // Of a window that ends before, parts after it are read for its edges alone.
     ...(end <= fresh ? { fresh: end, falls: 'summed' } : { fresh, falls: 'each' }),
     // A clock that is ahead may have opened the next bucket already.
     end: isNow ? end + 2 * intervalMs : end,
@@ -178,7 +178,7 @@ async function readSources(
   }
 }
 
-/** Reads all parts that the candles of an item's window are composed of, those beside the window included. */
+/** Reads all parts that the candles of an item's window are composed of, those outside the window included. */
 export async function readCandleParts(
   clickhouse: ClickhouseReader,
   params: CandlePartsParams,

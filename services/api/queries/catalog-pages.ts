@@ -1,8 +1,8 @@
 /**
  * Answers of the catalog, serialised once per catalog and kept as bytes.
  *
- * Reads the catalog in memory. Its 40,000 items are 32 MB of JSON: writing them takes 185 ms, putting the pieces
- * together 23 ms, handing out the kept whole nothing. Invariant: everything here belongs to one published version, which comes last when a
+ * Reads the catalog in memory. Its 40,000 items are 32 MB of JSON: writing them takes 185 ms, joining the pieces 23 ms,
+ * sending the cached whole nothing. Invariant: everything here belongs to one published version, which comes last when a
  * catalog is published, so nothing is made of half a catalog; a filtered answer is cut from the same bytes as the
  * whole.
  */

@@ -58,7 +58,7 @@ export async function readDelivery(
   accountId: string,
   id: string,
 ): Promise<DeliveryDetail | undefined> {
-  // One statement, so as of one moment: how an attempt ended and what follows for its delivery are shown together.
+  // One statement, so as of one moment: an attempt's outcome and its delivery's state agree.
   const [found] = await rows<Row<Delivery> & { body: string; attempts: DeliveryDetail['attempts'] }>(
     `SELECT ${DELIVERY}, body, (
         SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY attempt_number), '[]') FROM (

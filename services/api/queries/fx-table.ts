@@ -2,8 +2,8 @@
  * The current exchange rates, kept in memory.
  *
  * Reads the Redis key of streams/fx once a second. Invariant: the table is at most that much older than
- * the key, and an absent key means that there is none: an amount is then refused, never guessed. While Redis
- * cannot be asked the last table stays, since rates come about once a day and carry their own time.
+ * the key, and an absent key means that there is none: an amount is then refused, never guessed. While Redis is
+ * unreachable the last table stays, since rates come about once a day and carry their own time.
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -21,7 +21,7 @@ export interface FxTable {
 /** The newest known table. */
 export interface FxReader {
   current(): FxTable | undefined
-  /** Whether a request may name this code; without a table any code of the right form, which then ends in a 503. */
+  /** Whether a request may name this code; without a table any code of the right form, whose request then fails with a 503. */
   isCurrency(code: string): boolean
   /** A currency with its rate; throws the 503 when there is no table. */
   currencyOf(code: string): AnswerCurrency

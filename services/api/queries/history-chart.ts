@@ -22,7 +22,7 @@ import {
 export interface ChartSeries {
   /** Days since 1970. */
   day: number[]
-  /** The row of {@link Chart.prices} that tells the price. */
+  /** The row of {@link Chart.prices} with the price. */
   priceRow: number[]
   /** Listings, -1 where they are not known. */
   quantity: number[]
@@ -45,7 +45,7 @@ export interface ChartWindow {
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 365
-/** More providers than that are not looked for one by one. */
+/** More providers than that are not queried one by one. */
 const FEW_PROVIDERS = 8
 
 /** The window of a request at a time; a start or end within a day takes the whole day. */
@@ -117,7 +117,7 @@ function within<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   return found
 }
 
-/** For each day in order the row that tells its price, and the one that tells its close. */
+/** For each day in order the row of its price, and the row of its close. */
 interface DayRows {
   priced: readonly number[]
   closing: readonly number[]

@@ -2,14 +2,14 @@
  * The observed asks of items, newest first.
  *
  * Reads the ClickHouse table changes (writer: streams/history). Invariant: the order is total
- * (time, item, provider, place in the log), so a cursor continues exactly where a page ended, whatever
+ * (time, item, provider, position in the log), so a cursor continues exactly where a page ended, whatever
  * was inserted meanwhile. Withdrawals carry no price and are left out.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { CHANGES_RETENTION_DAYS, type ChangeRow } from '#schemas/views/clickhouse/changes.ts'
 import type { CursorPosition } from '../cursors.ts'
 
-/** A stored ask that stood. */
+/** A stored ask. */
 export type ObservedAsk = Pick<
   ChangeRow,
   'item_id' | 'seen_at' | 'provider' | 'currency' | 'quantity' | 'partition' | 'offset'
@@ -28,7 +28,7 @@ export interface HistoryScan {
 const DAY_MS = 86_400_000
 const DEFAULT_WINDOW_MS = 14 * DAY_MS
 
-/** The window of a request at a time: 14 days unless told, and never beyond what is kept. */
+/** The window of a request at a time: 14 days by default, and never beyond the retention. */
 export function historyWindow(given: { start?: number; end?: number }, now: number): { start: number; end: number } {
   const end = given.end ?? now
   const start = given.start ?? end - DEFAULT_WINDOW_MS
@@ -63,7 +63,7 @@ export async function readHistory(
   return { asks: found.slice(0, limit), hasNext: found.length > limit }
 }
 
-/** The first comparison alone lets the server skip what the tuple would have it read. */
+/** With the first comparison alone the server skips what the tuple would make it read. */
 const AFTER = `AND seen_at <= fromUnixTimestamp64Milli({at:Int64}, 'UTC')
   AND (seen_at, item_id, provider, partition, offset) <
     (fromUnixTimestamp64Milli({at:Int64}, 'UTC'), {item:UInt32}, {key:String}, {partition:UInt16}, {offset:UInt64})`

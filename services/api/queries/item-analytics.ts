@@ -1,9 +1,9 @@
 /**
  * What each provider's quotes of an item come to, now and against the days before.
  *
- * Reads the live view, provider health and the ClickHouse table changes. Invariant: rows are ask-driven: a provider
- * without an ask that counts has none, one without a bid has nulls for what a bid would tell. The ask of a past moment is
- * known from the first change after it, which tells what it found; one that has not changed since stood then already.
+ * Reads the live view, provider health and the ClickHouse table changes. Rows are ask-driven: a provider without an ask
+ * that counts has none, one without a bid has nulls for the figures of a bid. The ask of a past moment is known from the
+ * first change after it, which carries the ask before; an ask that has not changed since is the same.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Provider } from '#infra/config/providers.ts'
@@ -22,7 +22,7 @@ const AGE_LIMIT_MS = DAY_MS
 /** The first change after a moment: whether there was one, and the ask that it found. */
 type Found = [count: number, micro: MicroUsd | null]
 
-/** What the changes of the last 30 days tell of a provider's asks. */
+/** A provider's asks by the changes of the last 30 days. */
 export interface ProviderPast {
   provider: string
   units_day: number
@@ -58,7 +58,7 @@ export async function readItemPast(
   return new Map(rows.map(row => [row.provider, row]))
 }
 
-/** The entries that count: of providers that are up, and known to stand within a day. */
+/** The entries that count: of providers that are up, and confirmed within a day. */
 export function countingEntries(
   entries: readonly LiveEntry[],
   providers: ReadonlyMap<string, Provider>,

@@ -2,7 +2,7 @@
  * Which live entries GET /prices and GET /bids answer with.
  *
  * Reads the live view and the catalog. Rules: DECISIONS.md, "Prices and bids". Invariant: an id takes
- * precedence over name and phase; a name alone stands for all phases of a finish, merged per provider;
+ * precedence over name and phase; a name alone means all phases of a finish, merged per provider;
  * `total` counts all entries that the filters leave, whatever the page.
  */
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
@@ -49,7 +49,7 @@ export async function readListing(source: ListingSource, query: ListingQuery): P
     return { entries, total, filters, providersQueried }
   }
   const read = source.live.ofItems(source.side, ids)
-  // What is there at once is not waited for.
+  // A result that is there at once is not awaited.
   const found = read instanceof Promise ? await read : read
   const { entries, total } = pageOf(source, query, ids, found, providersQueried)
   return { entries, total, filters, providersQueried }
@@ -58,7 +58,7 @@ export async function readListing(source: ListingSource, query: ListingQuery): P
 /** The item filters of a query that take effect. */
 type ItemFilters = Pick<AppliedFilters, 'item_id' | 'market_hash_name' | 'phase'>
 
-/** The item filters that take effect: an id silences name and phase. */
+/** The item filters that take effect: an id overrides name and phase. */
 export function itemFilters(query: Pick<ListingQuery, 'item_id' | 'market_hash_name' | 'phase'>): ItemFilters {
   const { item_id, market_hash_name, phase } = query
   if (item_id !== undefined) return { item_id }
@@ -106,7 +106,7 @@ export function chosenItems(
   return phase === undefined ? undefined : itemsOfPhase(catalog, phase)
 }
 
-/** The items of a request that must name one, and the item that stands for them all: the finish itself, of its phases. */
+/** The items of a request that must name one, and the item that represents them all: the finish itself, of its phases. */
 export function namedItems(
   catalog: CatalogReader,
   query: Pick<ListingQuery, 'item_id' | 'market_hash_name' | 'phase'>,

@@ -4,7 +4,7 @@
  * Reads and writes nothing outside this process. A row object lives as long as its text, so whatever is
  * derived from it (services/api/listing-text.ts keeps serialised members on it) is derived once.
  * Invariant: rows of an item are in the order of their providers' keys; the store holds a bounded number
- * of items and forgets one that nobody has asked for lately, the longest first, to within a second.
+ * of items and evicts the least recently requested one, to within a second.
  */
 import { decodeRow, type LiveRow } from '#schemas/views/live-keys.ts'
 import { SEPARATOR } from './live-scripts.ts'
@@ -31,7 +31,7 @@ export interface ItemRows {
   stamp: string
   readonly text: string
   readonly rows: readonly ListedRow[]
-  /** What was made of the rows last, and of which head; whoever made it decides whether it still holds. */
+  /** What was last derived from the rows, and from which head; the caller decides whether it is still valid. */
   made?: { entries: readonly LiveEntry[]; head: unknown }
 }
 
@@ -39,13 +39,13 @@ export interface ItemRows {
 export interface RowStore {
   get(key: string): ItemRows | undefined
   /**
-   * Returns an item's rows as of a stamp and keeps them while there is room, or in the place of an item that nobody
-   * has asked for lately; whatever text is unchanged stays the same object.
+   * Returns an item's rows as of a stamp and keeps them while there is room, or instead of an item that was not
+   * requested lately; a row whose text is unchanged stays the same object.
    */
   put(key: string, stamp: string, text: string): ItemRows
 }
 
-/** Wraps a row that stands by itself. */
+/** Wraps a single row. */
 export const listedRow = (provider: string, text: string): ListedRow => ({
   provider,
   text,
@@ -54,12 +54,12 @@ export const listedRow = (provider: string, text: string): ListedRow => ({
 })
 
 /**
- * An item that was asked for within this time keeps its place. Without it, clients that go through more items
- * than there is room for would push out each item before it is asked for again, and what is kept for nothing
- * costs the collector a quarter of the CPU.
+ * An item that was requested within this time is not evicted. Without it, clients that go through more items than
+ * there is room for would evict each item before it is requested again, and keeping items for nothing costs the
+ * collector a quarter of the CPU.
  */
 const STAYS_MS = 5_000
-/** An item moves up no sooner than so long after the last time: at each request it cost a fiftieth of it. */
+/** An item is moved to the end no more often than this: at each request it cost a fiftieth of it. */
 const MOVES_UP_MS = 1_000
 
 interface Kept {

@@ -3,10 +3,10 @@
  *
  * Reads the keys of schemas/views/live-keys.ts, writes nothing. All keys of a call share the partition's
  * hash tag. Invariant: rows, counts and head of one answer reflect the same offset; the stamp
- * (`generation:next`) names it, and what the caller already holds of that stamp is not sent again.
+ * (`generation:next`) identifies it, and what the caller already has under that stamp is not sent again.
  *
  * Why scripts: [HGETALL, GET head] in a pipeline cost the client 42 to 54 us for 41 rows, since each of
- * 82 texts is parsed by itself; joined to one text it is 10 us, and 5 us when the stamp still holds. MULTI
+ * 82 texts is parsed by itself; joined to one text it is 10 us, and 5 us when the stamp is current. MULTI
  * was slower still (72 us), autopipelining no faster (55 us).
  */
 import type { Redis } from '#infra/redis/redis.ts'
@@ -17,20 +17,20 @@ export const SEPARATOR = '\0'
 /** What every script answers first. Null: the partition has no view. */
 export interface Stamped {
   stamp: string
-  /** The head's text; null when the caller's stamp still holds. */
+  /** The head's text; null when the caller's stamp is current. */
   head: string | null
 }
 
 /** The scripts, bound to a connection. */
 export interface LiveScripts {
-  /** Per item key: provider, row, provider, row... joined; null when its stamp still holds. */
+  /** Per item key: provider, row, provider, row... joined; null when its stamp is current. */
   items(call: {
     headKey: string
     headStamp: string
     itemKeys: readonly string[]
     itemStamps: readonly string[]
   }): Promise<(Stamped & { rows: (string | null)[] }) | null>
-  /** Per listing key the number of its items; null when `countStamp` still holds. */
+  /** Per listing key the number of its items; null when `countStamp` is current. */
   counts(call: {
     headKey: string
     headStamp: string

@@ -3,8 +3,8 @@
  *
  * Reads Redis (schemas/views/live-keys.ts; writer: streams/live-view). Invariant: what one partition
  * contributes to an answer is its state at one moment; a missing head is a 503, never an empty answer. Listing
- * order: provider key, partition, item id. Rows and heads are kept in memory under the stamp at which they
- * were read and used again only while Redis says that the stamp still holds.
+ * order: provider key, partition, item id. Rows and heads are cached under the stamp at which they were read and
+ * used again only while Redis confirms the stamp.
  */
 import type { Redis } from '#infra/redis/redis.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
@@ -45,7 +45,7 @@ interface Counts {
   byProvider: ReadonlyMap<string, number>
 }
 
-/** A stretch of one provider's items in one partition. */
+/** A range of one provider's items in one partition. */
 interface Segment {
   partition: number
   provider: string
@@ -64,12 +64,12 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
  */
 export const ITEMS_KEPT = 10_000
 /** Answers may be this much older than their request: a fraction of the time that an observation takes to get here. */
-const MOMENT_MS = 5
+const STALE_AFTER_MS = 5
 /**
- * A request that finds its partition's stamp older than this has all that are in use looked at again beside its own answer,
- * so that under load hardly anybody waits for it.
+ * A request that finds its partition's stamp older than this has all that are in use read again beside its own answer,
+ * so that under load hardly any request waits for it.
  */
-const LOOK_AGAIN_MS = 3
+const REFRESH_AFTER_MS = 3
 /** Tries for a generation that stays: a rebuild changes it once. */
 const ATTEMPTS = 4
 /**
@@ -80,20 +80,20 @@ const ATTEMPTS = 4
 const PAGE_ATTEMPTS = 8
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
-/** An item to read, and where its key in the answer of a turn comes from. */
+/** An item to read; its key in the answer of a batch is made of it. */
 interface WantedItem {
   side: Side
   itemId: number
 }
 
-/** The items of a partition that were asked for in one turn of the event loop. */
-interface Turn {
+/** The items of a partition that are read in one call. */
+interface ReadBatch {
   wanted: Map<string, WantedItem>
   answer: PromiseWithResolvers<ReadonlyMap<string, readonly LiveEntry[]>>
 }
 
 /** The stamp of a partition, and when the question was sent that it answers; monotonic. */
-interface Seen {
+interface ReadStamp {
   stamp: string
   at: number
 }
@@ -101,17 +101,17 @@ interface Seen {
 /** What reads share: the connection's scripts, and what was read before. */
 interface ViewState {
   redis: Redis
-  turns: Map<number, Turn>
-  /** Partitions are being looked at for requests to come. */
-  isLooking: boolean
-  /** A turn has been sent and is not answered yet. */
-  isAsking: boolean
+  batches: Map<number, ReadBatch>
+  /** Stamps are being read for requests to come. */
+  isRefreshing: boolean
+  /** A batch has been sent and is not answered yet. */
+  isReading: boolean
   scripts: LiveScripts
   prefix: string
   keysOf: Record<Side, readonly string[]>
   store: RowStore
   heads: (Head | undefined)[]
-  seen: (Seen | undefined)[]
+  seen: (ReadStamp | undefined)[]
   counted: Record<Side, (Counts | undefined)[]>
 }
 
@@ -119,9 +119,9 @@ interface ViewState {
 export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, readonly string[]>): LiveView {
   const state: ViewState = {
     redis,
-    turns: new Map(),
-    isLooking: false,
-    isAsking: false,
+    batches: new Map(),
+    isRefreshing: false,
+    isReading: false,
     scripts: bindLiveScripts(redis),
     prefix,
     keysOf,
@@ -130,7 +130,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
     seen: [],
     counted: { ask: [], bid: [] },
   }
-  /** A connection that is being made again would let requests wait; they get their 503 at once. */
+  /** While the client reconnects, requests get their 503 at once instead of waiting. */
   const guarded = async <T>(side: Side, read: () => Promise<T>): Promise<T> => {
     if (redis.status !== 'ready') throw unavailable(side)
     try {
@@ -151,12 +151,12 @@ async function readAllItems(state: ViewState, side: Side, itemIds: readonly numb
   const [only] = itemIds
   if (only !== undefined && itemIds.length === 1) {
     const item = { side, itemId: only }
-    return (await inTurn(state, partitionOfItem(only), [item])).get(nameOf(side, only)) ?? []
+    return (await coalesce(state, partitionOfItem(only), [item])).get(nameOf(side, only)) ?? []
   }
   const byPartition = Map.groupBy(itemIds, partitionOfItem)
   const read = await Promise.all(
     [...byPartition].map(async ([partition, ids]) => {
-      const answer = await inTurn(
+      const answer = await coalesce(
         state,
         partition,
         ids.map(itemId => ({ side, itemId })),
@@ -168,8 +168,8 @@ async function readAllItems(state: ViewState, side: Side, itemIds: readonly numb
 }
 
 /**
- * The entries of a single item whose partition was looked at a moment ago and stands where it stood when the item was
- * read. Redis is so asked once in {@link MOMENT_MS} and partition for all items at rest, not once for each request.
+ * The entries of a single item whose partition has the stamp under which the item was read, as of a moment ago. So Redis
+ * is asked once in {@link STALE_AFTER_MS} and partition for all items at rest, not once for each request.
  */
 function justRead(state: ViewState, side: Side, itemIds: readonly number[]): readonly LiveEntry[] | undefined {
   const [itemId] = itemIds
@@ -178,59 +178,59 @@ function justRead(state: ViewState, side: Side, itemIds: readonly number[]): rea
   const [seen, head] = [state.seen[partition], state.heads[partition]]
   if (!seen || head?.stamp !== seen.stamp) return undefined
   const ageMs = performance.now() - seen.at
-  if (ageMs > MOMENT_MS) return undefined
-  if (ageMs > LOOK_AGAIN_MS) lookAhead(state)
+  if (ageMs > STALE_AFTER_MS) return undefined
+  if (ageMs > REFRESH_AFTER_MS) refreshStamps(state)
   const kept = state.store.get(itemKey(partition, head.generation, side, itemId, state.prefix))
   return kept?.stamp === seen.stamp ? entriesOf({ side, itemId }, kept, head) : undefined
 }
 
-/** Has the stamps of partitions in use read, in one turn; what that cannot tell is asked for by the next request itself. */
-function lookAhead(state: ViewState): void {
-  if (state.isLooking) return
-  state.isLooking = true
-  const since = performance.now() - MOMENT_MS
+/** Reads the stamps of partitions in use, in one batch; a stamp that cannot be read is left to the next request. */
+function refreshStamps(state: ViewState): void {
+  if (state.isRefreshing) return
+  state.isRefreshing = true
+  const since = performance.now() - STALE_AFTER_MS
   const inUse = PARTITIONS.filter(partition => (state.seen[partition]?.at ?? since) > since)
-  void Promise.allSettled(inUse.map(partition => inTurn(state, partition, []))).then(() => {
-    state.isLooking = false
+  void Promise.allSettled(inUse.map(partition => coalesce(state, partition, []))).then(() => {
+    state.isRefreshing = false
   })
 }
 
 const nameOf = (side: Side, itemId: number): string => `${side}${itemId}`
 
 /**
- * Has items read with all others of this turn: one call per partition, and one write to the socket for all. A turn lasts
- * until the one before it is answered. A write of its own cost each request 17 us, more than anything else that it did.
+ * Coalesces reads of items: one call per partition, and one write to the socket for all. A batch collects until the one
+ * before it is answered. A write of its own cost each request 17 us, more than anything else that it did.
  */
-function inTurn(
+function coalesce(
   state: ViewState,
   partition: number,
   items: readonly WantedItem[],
 ): Promise<ReadonlyMap<string, readonly LiveEntry[]>> {
-  const { turns } = state
-  if (turns.size === 0 && !state.isAsking) setImmediate(() => readTurns(state))
-  let turn = turns.get(partition)
-  if (!turn) {
-    turn = { wanted: new Map(), answer: Promise.withResolvers() }
-    turns.set(partition, turn)
+  const { batches } = state
+  if (batches.size === 0 && !state.isReading) setImmediate(() => readBatches(state))
+  let batch = batches.get(partition)
+  if (!batch) {
+    batch = { wanted: new Map(), answer: Promise.withResolvers() }
+    batches.set(partition, batch)
   }
-  for (const item of items) turn.wanted.set(nameOf(item.side, item.itemId), item)
-  return turn.answer.promise
+  for (const item of items) batch.wanted.set(nameOf(item.side, item.itemId), item)
+  return batch.answer.promise
 }
 
-function readTurns(state: ViewState): void {
-  const turns = [...state.turns]
-  state.turns.clear()
-  if (turns.length === 0) return
+function readBatches(state: ViewState): void {
+  const batches = [...state.batches]
+  state.batches.clear()
+  if (batches.length === 0) return
   const { stream } = state.redis
-  state.isAsking = true
+  state.isReading = true
   stream?.cork()
-  const reads = turns.map(([partition, { wanted, answer }]) =>
+  const reads = batches.map(([partition, { wanted, answer }]) =>
     readItems(state, partition, wanted).then(answer.resolve, answer.reject),
   )
   stream?.uncork()
   void Promise.all(reads).then(() => {
-    state.isAsking = false
-    readTurns(state)
+    state.isReading = false
+    readBatches(state)
   })
 }
 
@@ -352,7 +352,7 @@ async function readSegment(
   return entries
 }
 
-/** The head that an answer reflects: the one that came along, or the one whose stamp still holds. */
+/** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. */
 function headOf({ heads }: ViewState, partition: number, held: Head | undefined, answer: Stamped): Head {
   const newest = heads[partition]
   if (newest?.stamp === answer.stamp) return newest
@@ -378,7 +378,7 @@ function entryOf(side: Side, itemId: number, listed: ListedRow, head: LiveHead):
 const lastUpdatedAt = (side: Side, listed: ListedRow, head: LiveHead): number =>
   Math.max(listed.row.seenAt, head[side][listed.provider] ?? 0)
 
-/** Where a page lies: which stretches of which listings, in listing order. */
+/** The parts of a page: which ranges of which listings, in listing order. */
 function locate(
   counts: readonly Counts[],
   providers: readonly string[],

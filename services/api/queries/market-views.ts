@@ -2,10 +2,10 @@
  * The views of market analytics, kept in memory in the form in which they are answered from.
  *
  * Reads the Redis keys of streams/market-summary: the heads once a second, the values of a version once; those of
- * arbitrage only while somebody asks for it, since they are 14 MB every ten seconds, or more. Invariant: a
- * view changes as a whole, so a request sees one version; what cannot be read leaves the version before in place,
- * whose age the routes judge. Why a copy: filtering 200,000 pairs takes a millisecond here, and a second by
- * reading rows from Redis.
+ * arbitrage only while clients ask for it, since they are 14 MB every ten seconds, or more. Invariant: a view
+ * changes as a whole, so a request sees one version; after a failed read the version before stays, whose age the
+ * routes judge. Why a copy: filtering 200,000 pairs takes a millisecond here, and a second by reading rows from
+ * Redis.
  */
 import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
@@ -40,14 +40,14 @@ export interface SummaryView {
 
 /** The newest known versions; undefined until the first came. */
 export interface MarketViews {
-  /** Reads the snapshot first when nobody has asked for it for a while; a tenth of a second then. */
+  /** Reads the snapshot first when it was not requested for a while, which takes a tenth of a second. */
   arbitrage(): Promise<ArbitrageView | undefined>
   summary(): SummaryView | undefined
   stop(): void
 }
 
 const EVERY_MS = 1_000
-/** How long after the last question for arbitrage its snapshots are still read as they come. */
+/** How long after the last request for arbitrage its snapshots are still read as they come. */
 const WANTED_MS = 60_000
 
 const inflate = promisify(inflateRaw) as (deflated: Buffer, options: object) => Promise<Buffer>
@@ -68,17 +68,17 @@ export async function openMarketViews(
   let isPolling = false
   let wantedUntil = Number.NEGATIVE_INFINITY
   let reading: Promise<void> | undefined
-  const tell = (error: unknown): void => {
+  const report = (error: unknown): void => {
     if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
   }
-  /** One read at a time, whoever asks, and one line in the log when it fails. */
+  /** Concurrent reads are coalesced, and a failure is one line in the log. */
   function readNewest(): Promise<void> {
     const read = async (head: ArbitrageHead | undefined): Promise<void> => {
       if (!head) arbitrage = undefined
       else if (head.version !== arbitrage?.head.version) arbitrage = await readArbitrage(redis, prefix, head)
     }
     reading ??= read(newest)
-      .catch(tell)
+      .catch(report)
       .finally(() => {
         reading = undefined
       })
@@ -96,7 +96,7 @@ export async function openMarketViews(
   async function poll(): Promise<void> {
     if (isPolling || redis.status !== 'ready') return
     isPolling = true
-    await refresh().catch(tell)
+    await refresh().catch(report)
     isPolling = false
   }
   await poll()
@@ -133,18 +133,18 @@ async function readSummary(redis: Redis, prefix: string, head: SummaryHead): Pro
   const offsets = await readChunks(redis, 1, () => summaryOffsetsKey(head.version, prefix))
   const text = await inflate(deflated, { finishFlush: constants.Z_SYNC_FLUSH })
   if (text.length !== head.body.bytes) throw new Error('the market summary is not as long as its head says')
-  const places = new Map<number, [start: number, end: number]>()
+  const rangesOfItems = new Map<number, [start: number, end: number]>()
   for (let at = 0, start = 0; at < offsets.length; at += 8) {
     const end = offsets.readUInt32LE(at + 4)
-    places.set(offsets.readUInt32LE(at), [start, end])
+    rangesOfItems.set(offsets.readUInt32LE(at), [start, end])
     // The comma between two rows is part of neither.
     start = end + 1
   }
   return {
     ...{ head, text, deflated },
     rowOf(itemId) {
-      const place = places.get(itemId)
-      return place && text.toString('utf8', place[0], place[1])
+      const range = rangesOfItems.get(itemId)
+      return range && text.toString('utf8', range[0], range[1])
     },
   }
 }

@@ -3,13 +3,13 @@
  *
  * Nearness is Dice's coefficient over the distinct trigrams of both names, in lower case, without accents, with
  * everything that is no letter or digit as one space: https://en.wikipedia.org/wiki/Dice-S%C3%B8rensen_coefficient.
- * The index is direct-addressed: a trigram of a 64-letter alphabet is a number below 2^18, and the names that hold it lie
- * side by side in one array. A search counts in one pass over the names of its trigrams. With 39,560 items the index takes
- * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is looked at).
+ * The index is direct-addressed: a trigram of a 64-letter alphabet is a number below 2^18, and the names that hold it are
+ * adjacent in one array. A search counts in one pass over the names of its trigrams. With 39,560 items the index takes
+ * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is searched).
  */
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 
-/** Less alike than this is another name, not a miss of this one. */
+/** A name that is less alike than this is another name, not a misspelling of this one. */
 const NEAR = 0.55
 
 const ALPHABET_BITS = 6
@@ -21,11 +21,11 @@ interface NameIndex {
   names: readonly string[]
   /** Trigram → where its names begin in `holders`; one more at the end. */
   starts: Uint32Array
-  /** Places in `names`. */
+  /** Indexes of `names`. */
   holders: Uint32Array
-  /** By place: the name's distinct trigrams. */
+  /** By index: the name's distinct trigrams. */
   sizes: Uint16Array
-  /** By place: what a search counts; zero between searches. */
+  /** By index: what a search counts; zero between searches. */
   common: Uint16Array
   longest: number
   trigramsOf: (name: string) => readonly number[]
@@ -39,7 +39,7 @@ type Names = Pick<CatalogReader, 'items' | 'idsOfName'>
 export function nearestName(catalog: Names, name: string): string | undefined {
   if (catalog.idsOfName(name).length > 0) return undefined
   const index = indexNames(catalog)
-  // What is over twice as long as any name is near none: this bounds the cost of a search.
+  // A text over twice as long as any name is near none: this bounds the cost of a search.
   return name.length > 2 * index.longest ? undefined : search(index, name)
 }
 
@@ -57,30 +57,30 @@ function search(index: NameIndex, name: string): string | undefined {
   for (const trigram of wanted) {
     const end = starts[trigram + 1] as number
     for (let at = starts[trigram] as number; at < end; at++) {
-      const place = holders[at] as number
-      common[place] = (common[place] as number) + 1
+      const nameIndex = holders[at] as number
+      common[nameIndex] = (common[nameIndex] as number) + 1
     }
   }
   let best: number | undefined
   let likeness = NEAR
-  for (let place = 0; place < names.length; place++) {
-    const dice = (2 * (common[place] as number)) / (wanted.length + (sizes[place] as number))
+  for (let nameIndex = 0; nameIndex < names.length; nameIndex++) {
+    const dice = (2 * (common[nameIndex] as number)) / (wanted.length + (sizes[nameIndex] as number))
     if (dice <= likeness) continue
     likeness = dice
-    best = place
+    best = nameIndex
   }
   common.fill(0)
   return best === undefined ? undefined : names[best]
 }
 
-/** Counts the names of each trigram, then puts each name where its trigrams' names lie: no map, no sorting. */
+/** Counts the names of each trigram, then writes each name into the range of its trigrams: no map, no sorting. */
 function buildIndex(names: readonly string[]): NameIndex {
   const trigramsOf = openTrigrams()
   const starts = new Uint32Array(TRIGRAMS + 1)
   const sizes = new Uint16Array(names.length)
-  names.forEach((name, place) => {
+  names.forEach((name, nameIndex) => {
     const own = trigramsOf(name)
-    sizes[place] = own.length
+    sizes[nameIndex] = own.length
     for (const trigram of own) starts[trigram + 1] = (starts[trigram + 1] as number) + 1
   })
   for (let trigram = 0; trigram < TRIGRAMS; trigram++) {
@@ -88,10 +88,10 @@ function buildIndex(names: readonly string[]): NameIndex {
   }
   const next = starts.slice()
   const holders = new Uint32Array(starts[TRIGRAMS] as number)
-  names.forEach((name, place) => {
+  names.forEach((name, nameIndex) => {
     for (const trigram of trigramsOf(name)) {
       const at = next[trigram] as number
-      holders[at] = place
+      holders[at] = nameIndex
       next[trigram] = at + 1
     }
   })

@@ -1,8 +1,8 @@
 /**
  * The daily values of a portfolio.
  *
- * Reads the ledger (Postgres), daily closes and past exchange rates (ClickHouse); keeps what it worked out under the version
- * of the portfolio. Invariant: values of a page are those of the ledger as of the version that came with the request; closes
+ * Reads the ledger (Postgres), daily closes and past exchange rates (ClickHouse); caches the values under the version of
+ * the portfolio. Invariant: values of a page are those of the ledger as of the version that came with the request; closes
  * may be KEPT_MS old. Memory is bounded: closes are read for as many items at a time as have ROWS_AT_ONCE rows together, the
  * days before the window as one row per item and provider, and KEPT_MAX portfolios are kept.
  */
@@ -25,13 +25,13 @@ export interface DailyScope {
   portfolioId: string
   version: string
   currency: string
-  /** All unless told. */
+  /** All by default. */
   providers: readonly string[] | undefined
   /** Number of the day of now. */
   today: number
 }
 
-/** Works daily values out and keeps them. */
+/** Computes daily values and caches them. */
 export interface DailyReader {
   /** From the day of the first transaction to today; undefined for an empty ledger. */
   read(scope: DailyScope): Promise<DailyValues | undefined>
@@ -55,19 +55,19 @@ export interface CloseRow {
   natives: number[]
   /** Empty where all are. */
   listed: (0 | 1)[]
-  /** Empty where every day stands once. */
+  /** Empty where every day occurs once. */
   pricedVersions: number[]
   closingVersions: number[]
 }
 
 /** Milliseconds of a day. */
 export const DAY_MS = 86_400_000
-/** Today's close still moves. */
+/** Short, since today's close still changes. */
 const KEPT_MS = 60_000
 const KEPT_MAX = 128
 /** Of about 40 bytes each while they are read. */
 const ROWS_AT_ONCE = 400_000
-/** Ids stand in the URL of a query, which has room for a megabyte. */
+/** Ids are sent in the URL of a query, which may have a megabyte. */
 const ITEMS_AT_ONCE = 5_000
 /** 2^40: above, a double might round a hundredth away. */
 const EXACT_BELOW = 2 ** 40
@@ -165,7 +165,7 @@ async function portions(
 /**
  * One row per item and provider, its closes as lists; of the days before the window the last one and the last that set a
  * price. Rows are grouped by item and provider alone and merged afterwards ({@link seriesOf}): 1.4 million closes took 20 s to
- * merge by day here, and take about one as they stand.
+ * merge by day here, and take about one unmerged.
  */
 function closesQuery(database: string, scope: DailyScope): string {
   const rows = `FROM ${database}.provider_days WHERE ${conditionOf(scope)}`

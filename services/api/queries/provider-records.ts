@@ -3,7 +3,7 @@
  *
  * Reads the Redis hash of streams/provider-health. Invariant: a provider is down when no refresh has
  * completed within three of its intervals (at least 15 minutes) or the last three failed, and up again
- * with the next good one (DECISIONS.md, "Provider health"); one that was never heard of is down.
+ * with the next good one (DECISIONS.md, "Provider health"); one without any refresh is down.
  */
 import type { Provider } from '#infra/config/providers.ts'
 import type { Redis } from '#infra/redis/redis.ts'
@@ -23,7 +23,7 @@ export async function readHealth(
   prefix: string,
   keys: readonly string[],
 ): Promise<Map<string, ProviderHealth>> {
-  // The client would let the request wait until it is connected again.
+  // The client would delay the request until it is connected again.
   if (redis.status !== 'ready') throw new Error('Redis is not connected')
   const answers =
     (await redis

@@ -16,7 +16,7 @@ export interface Quotes {
 /** A whole portfolio has up to 10,000 items with up to 41 rows each. */
 const SLICE = 500
 
-/** Reads the quotes of items by some providers (all unless told); per item in the order of the providers' keys. */
+/** Reads the quotes of items by some providers (all by default); per item in the order of the providers' keys. */
 export async function readQuotes(
   live: LiveView,
   itemIds: readonly number[],

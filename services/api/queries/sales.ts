@@ -73,7 +73,7 @@ function conditionsOf(scan: SalesScan): { conditions: string[]; params: Record<s
   }
 }
 
-/** The first comparison alone lets the server skip what the tuple would have it read. */
+/** With the first comparison alone the server skips what the tuple would make it read. */
 const AFTER = `sold_at <= fromUnixTimestamp64Milli({at:Int64}, 'UTC')
   AND (sold_at, item_id, provider, sale_id) <
     (fromUnixTimestamp64Milli({at:Int64}, 'UTC'), {item:UInt32}, {key:String}, {sale:String})`

@@ -21,13 +21,13 @@ export interface PinnedSegment {
   entry: SegmentEntry
 }
 
-/** A snapshot that will not change. */
+/** A snapshot that does not change. */
 export interface PinnedSnapshot {
   segments: readonly PinnedSegment[]
   lines: number
   /** Newest `last_updated` of its lines; undefined when there are none. */
   updatedAt: number | undefined
-  /** Names its content: two snapshots of equal name are equal line by line. */
+  /** Identifies its content: two snapshots of equal name are equal line by line. */
   name: string
 }
 
@@ -42,7 +42,7 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
 export const snapshotUnavailable = (side: Side, cause?: unknown): ApiError =>
   new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
 
-/** Pins what some providers list now; throws the 503 when it cannot be told. */
+/** Pins what some providers list now; throws the 503 when it cannot be read. */
 export async function pinSnapshot(
   { redis, prefix }: { redis: Redis; prefix: string },
   side: Side,
@@ -72,7 +72,7 @@ export async function pinSnapshot(
 
 /** The manifest of each partition; undefined for one that has none of its table. */
 async function readManifests(redis: Redis, prefix: string): Promise<(SnapshotManifest | undefined)[]> {
-  // A connection that is being made again would let requests wait.
+  // While the client reconnects, requests would wait.
   if (redis.status !== 'ready') throw new Error('Redis does not answer')
   const texts = await Promise.all(
     PARTITIONS.map(partition => redis.mget(headKey(partition, prefix), manifestKey(partition, prefix))),

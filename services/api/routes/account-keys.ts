@@ -1,8 +1,8 @@
 /**
  * The routes of API keys: the caller's own key, reissue, and the child keys of a root.
  *
- * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Invariant: the text of a key stands
- * in the one answer that issues it, and in nothing that is logged.
+ * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Invariant: the text of a key is in the
+ * one answer that issues it, and in nothing that is logged.
  */
 import type { Response, Router } from 'express'
 import { requestLimits } from '#infra/config/tiers.ts'
@@ -119,7 +119,7 @@ function addChildKeyRoutes(router: Router, guard: Guard, parts: ApiParts, infoOf
 
 type InfoOf = (response: Response, key: StoredKey) => KeyInfo
 
-/** What may be told of a key whose account's tier is the caller's. */
+/** The public members of a key whose account's tier is the caller's. */
 function openKeyInfo({ tiers, now }: ApiParts): InfoOf {
   return (response, key) => {
     const { perMonth, perMinute } = requestLimits(tiers[credentialOf(response).tier], key)

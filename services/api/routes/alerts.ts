@@ -1,5 +1,5 @@
 /**
- * The routes of alerts: create, batch, list, change, delete, and what they told.
+ * The routes of alerts: create, batch, list, change, delete, and their events.
  *
  * Rules: DECISIONS.md, "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
  * catalog; of a batch every entry has its result, in the order of the request.
@@ -66,10 +66,10 @@ export function addAlertRoutes(router: Router, { account }: Guard, parts: ApiPar
   })
   router.patch('/account/alerts/:alert_id', everybody, readBody, async (request, response) => {
     const { alert_id } = parseParams(alertParams, request)
-    const told = parseBody(patch, request)
+    const patched = parseBody(patch, request)
     const changes = {
-      ...{ thresholdValue: told.threshold_value, thresholdCurrency: told.threshold_currency },
-      isEnabled: told.is_enabled,
+      ...{ thresholdValue: patched.threshold_value, thresholdCurrency: patched.threshold_currency },
+      isEnabled: patched.is_enabled,
     }
     const terms = { ...termsOf(parts, response), changes }
     answer(response, 200, recordOf(await changeAlert(database, credentialOf(response).accountId, alert_id, terms)))

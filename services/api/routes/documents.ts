@@ -1,5 +1,5 @@
 /**
- * What tells about the API: GET /openapi.json, /asyncapi.json (feeds and topics), /llms.txt, and the page /docs that browses the first.
+ * The documents of the API: GET /openapi.json, /asyncapi.json (feeds and topics), /llms.txt, and the page /docs that browses the first.
  *
  * Needs no key. Reads the page's script from services/api/assets (Scalar's stand-alone build, MIT, version in
  * SCRIPT): its package would install 270 others for that one file. Invariant: the page loads nothing from any
@@ -45,7 +45,7 @@ export function addDocumentRoutes(router: Router, withoutKey: RequestHandler, pa
   router.get('/docs', withoutKey, (request, response, next) => {
     const nonce = Buffer.from(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))).toString('base64url')
     lendPage(response, policyOf(nonce))
-    // As the page was asked for: a proxy may let through one of both roots alone.
+    // The root of the request: a proxy may pass only one of both roots.
     const root = request.originalUrl.startsWith('/v1/') ? '/v1' : ''
     const page = apiReference({
       url: `${root}/openapi.json`,

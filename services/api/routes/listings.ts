@@ -60,17 +60,17 @@ type Body = (listing: Listing, query: ListingQuery, currency: AnswerCurrency, wi
 /** Bodies kept with the entries of an item: by id and by name, with and without URL, or another currency. */
 const BODIES_KEPT = 2
 
-/** What a body was asked for by, and the body from the second time on. */
+/** The request of a body, and the body from the second time on. */
 interface KeptBody {
   name: string
   body: Buffer | undefined
 }
 
 /**
- * Writes bodies, and keeps those of single items for as long as their entries are: most items are at rest between
- * two requests. What is asked for only once is not kept, since that would cost more than it saves.
+ * Writes bodies, and caches those of single items for as long as their entries: most items do not change between two
+ * requests. A body that is requested only once is not cached, since that would cost more than it saves.
  *
- * They are kept as bytes: Node joins a text with its head, which copies it twice and leaves it to the collector, and above
+ * They are cached as bytes: Node joins a text with its head, which copies it twice and leaves it to the collector, and above
  * 16 KiB, as with all providers, does not even try to send it at once. Of 36 us that Node takes for 16 kB, bytes save 7.
  */
 function keepingBodies(writer: ListingWriter): Body {

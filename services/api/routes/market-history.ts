@@ -2,7 +2,7 @@
  * GET /market/indicators and /market/history/chart: what an item's stored days and candles come to.
  *
  * Rules: DECISIONS.md, "Indicators" and "History chart". Amounts are converted at the rate of their UTC day. Indicators
- * rest on completed candles, filled forward: what is still open would change them under the client's eyes.
+ * use completed candles, filled forward: an open candle would change them between two requests.
  */
 import type { Router } from 'express'
 import type { z } from 'zod'

@@ -42,7 +42,7 @@ export function addMarketRoutes(router: Router, allow: Allow, parts: ApiParts): 
   addItemRoute(router, allow, parts)
 }
 
-/** The `meta` of an answer whose figures speak of a moment. */
+/** The `meta` of an answer whose figures are of one moment. */
 export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, now: number, timeframe: string) => ({
   generated_at: formatInstant(asOf),
   data_source: source,

@@ -1,16 +1,16 @@
 /**
- * The routes that fill a portfolio from files and inventories, and give it out as a file.
+ * The routes that fill a portfolio from files and inventories, and export it as a file.
  *
- * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import lands whole or not at all; an export is read in slices, so its
- * size costs no memory.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import is stored whole or not at all; an export is read
+ * in slices, so its size costs no memory.
  */
 import type { Router } from 'express'
 import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'
 import { matchAsset } from '#services/inventory/match.ts'
 import type { CsvScope } from '#services/portfolios/csv-row.ts'
 import { type InventoryImport, importAssets, listEntries, type NewEntry } from '#services/portfolios/entries.ts'
+import { answeredBefore } from '#services/portfolios/idempotency.ts'
 import { importCsv } from '#services/portfolios/import-csv.ts'
-import { answeredBefore } from '#services/portfolios/once.ts'
 import { readCsv } from '#services/portfolios/read-csv.ts'
 import { findPortfolio } from '#services/portfolios/store.ts'
 import { LEDGER_HEADER, SNAPSHOT_HEADER, writeLedgerRows, writeSnapshotRows } from '#services/portfolios/write-csv.ts'
@@ -19,7 +19,7 @@ import { withUpload } from '../csv-upload.ts'
 import { credentialOf, type Guard } from '../guard.ts'
 import { type LinkedInventory, readLinkedInventory } from '../inventory-access.ts'
 import type { ApiParts } from '../parts.ts'
-import { EVERYBODY, kept, namedItem, onceOf, storeOf, writeScope } from '../portfolio-access.ts'
+import { EVERYBODY, idempotencyKeyOf, kept, namedItem, storeOf, writeScope } from '../portfolio-access.ts'
 import { send } from '../reply.ts'
 import { parse, parseParams } from '../request.ts'
 import { sendParts } from '../send-parts.ts'
@@ -35,7 +35,7 @@ export function addPortfolioFileRoutes(router: Router, guard: Guard, parts: ApiP
     const { accountId } = credentialOf(response)
     await kept(findPortfolio(store, accountId, id))
     const result = await withUpload(request, response, async file => {
-      const scope = writeScope(parts, response, id, onceOf(request, 'importCsv', id, file))
+      const scope = writeScope(parts, response, id, idempotencyKeyOf(request, 'importCsv', id, file))
       return kept(importCsv(store, scope, await readCsv(file, csvScope(parts))))
     })
     send(response, 200, JSON.stringify(result))
@@ -54,8 +54,8 @@ export function addPortfolioFileRoutes(router: Router, guard: Guard, parts: ApiP
     const { asset_ids } = parseBody(importBody, request)
     const { accountId } = credentialOf(response)
     await kept(findPortfolio(store, accountId, id))
-    const once = onceOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
-    const scope = writeScope(parts, response, id, once)
+    const idempotencyKey = idempotencyKeyOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
+    const scope = writeScope(parts, response, id, idempotencyKey)
     const before = await kept(answeredBefore<InventoryImport>(parts.database.rows, scope))
     if (before) return send(response, 200, JSON.stringify(before))
     const { entries, unresolved } = chooseAssets(parts, await readLinkedInventory(parts, accountId), asset_ids)

@@ -1,5 +1,5 @@
 /**
- * The routes that tell what items and portfolios are worth: now, by day, and what the ledger has earned.
+ * The routes of what items and portfolios are worth: now, by day, and what the ledger has earned.
  *
  * Rules: DECISIONS.md, "Valuation"; computed by services/portfolios (pure).
  */

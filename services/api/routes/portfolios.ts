@@ -30,7 +30,7 @@ import {
 import { parseBody, readBody } from '../body.ts'
 import { credentialOf, type Guard } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'
-import { EVERYBODY, itemOfBody, kept, namedItem, onceOf, storeOf, writeScope } from '../portfolio-access.ts'
+import { EVERYBODY, idempotencyKeyOf, itemOfBody, kept, namedItem, storeOf, writeScope } from '../portfolio-access.ts'
 import { send, sendEmpty } from '../reply.ts'
 import { parseParams } from '../request.ts'
 import { sendParts } from '../send-parts.ts'
@@ -51,8 +51,8 @@ export function addPortfolioRoutes(router: Router, guard: Guard, parts: ApiParts
   router.post('/portfolio', open, readBody, async (request, response) => {
     const { accountId, tier } = credentialOf(response)
     const { name } = parseBody(portfolioBody, request)
-    const once = onceOf(request, 'createPortfolio', name)
-    const scope = { accountId, now: parts.now(), once }
+    const idempotencyKey = idempotencyKeyOf(request, 'createPortfolio', name)
+    const scope = { accountId, now: parts.now(), idempotencyKey }
     const record = await kept(createPortfolio(store, scope, { name, portfoliosMax: parts.tiers[tier].portfolios }))
     send(response, 201, JSON.stringify(record))
   })
@@ -87,7 +87,7 @@ function addEntryRoutes(router: Router, guard: Guard, parts: ApiParts): void {
     const body = parseBody(entryBody, request)
     await kept(findPortfolio(store, credentialOf(response).accountId, id))
     const { item_id } = itemOfBody(parts, body)
-    const scope = writeScope(parts, response, id, onceOf(request, 'addEntry', id, JSON.stringify(body)))
+    const scope = writeScope(parts, response, id, idempotencyKeyOf(request, 'addEntry', id, JSON.stringify(body)))
     const entry = await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' }))
     send(response, 201, JSON.stringify(shown(entry)))
   })
@@ -120,15 +120,15 @@ function addTransactionRoutes(router: Router, guard: Guard, parts: ApiParts): vo
     const { id } = parseParams(portfolioParams, request)
     const input = parseBody(body, request)
     await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const { item_id: _, market_hash_name: __, phase: ___, ...told } = input
+    const { item_id: _, market_hash_name: __, phase: ___, ...given } = input
     const record = await kept(
       addTransaction(
         store,
-        writeScope(parts, response, id, onceOf(request, 'addTransaction', id, JSON.stringify(input))),
+        writeScope(parts, response, id, idempotencyKeyOf(request, 'addTransaction', id, JSON.stringify(input))),
         {
-          ...{ ...told, item_id: itemOfBody(parts, input).item_id },
-          ...{ fee_amount: told.fee_amount ?? null, fee_percentage: told.fee_percentage ?? null },
-          ...{ marketplace: told.marketplace ?? null, note: told.note ?? null },
+          ...{ ...given, item_id: itemOfBody(parts, input).item_id },
+          ...{ fee_amount: given.fee_amount ?? null, fee_percentage: given.fee_percentage ?? null },
+          ...{ marketplace: given.marketplace ?? null, note: given.note ?? null },
         },
       ),
     )
@@ -136,8 +136,8 @@ function addTransactionRoutes(router: Router, guard: Guard, parts: ApiParts): vo
   })
   router.patch('/portfolio/:id/transactions/:tx_id', open, readBody, async (request, response) => {
     const { id, tx_id } = parseParams(transactionParams, request)
-    const told = Object.entries(parseBody(patch, request)).filter(([, value]) => value !== undefined)
-    const changed = Object.fromEntries(told) as TransactionPatch
+    const given = Object.entries(parseBody(patch, request)).filter(([, value]) => value !== undefined)
+    const changed = Object.fromEntries(given) as TransactionPatch
     const record = await kept(changeTransaction(store, writeScope(parts, response, id), tx_id, changed))
     send(response, 200, JSON.stringify(shown(record)))
   })

@@ -1,5 +1,5 @@
 /**
- * GET /providers and GET /fx: who is asked, how they do, and the exchange rates in force.
+ * GET /providers and GET /fx: the providers, their health, and the exchange rates in force.
  *
  * Rules: DECISIONS.md, "Provider health" and "Amounts and rates". Rates are written with the digits of their source.
  */
@@ -41,11 +41,11 @@ export function addProviderRoutes(router: Router, allow: Allow, parts: ApiParts)
   })
 }
 
-/** A double would cut the digits of some rates, so their own text stands in the answer. */
+/** A double would cut the digits of some rates, so the answer holds their own text. */
 function fxText({ asOf, rates }: FxTable): string {
   const members = [...rates].map(([code, rate]) => `${JSON.stringify(code)}:${numberText(rate.text)}`)
   return `{"timestamp":"${formatInstant(asOf)}","rates":{${members.join(',')}}}`
 }
 
-/** JSON knows no leading zeros, which a rate's text may have. */
+/** JSON has no leading zeros, which a rate's text may have. */
 const numberText = (text: string): string => text.replace(/^0+(?=\d)/, '')

@@ -2,7 +2,7 @@
  * The routes of sign-in, sessions, e-mail addresses and the linked platform account.
  *
  * Writes through services/accounts. Invariant: a browser's steps are bound to it by a cookie that scripts and other
- * sites cannot use; tokens and codes stand in the one answer that issues them. What is not configured is a 404 that
+ * sites cannot use; tokens and codes are in the one answer that issues them. What is not configured is a 404 that
  * names the variables to set, and no other route depends on it.
  */
 import type { Request, Response, Router } from 'express'
@@ -73,12 +73,12 @@ function addAddressRoutes(router: Router, { account, management, withoutKey }: G
   const { database, now } = parts
 
   router.get('/account', account(...EVERYBODY), async (_request, response) => {
-    const { createdAt, isEmailVerified, platformId, ...told } = await readAccount(
+    const { createdAt, isEmailVerified, platformId, ...record } = await readAccount(
       database,
       credentialOf(response).accountId,
     )
     const created_at = formatInstant(createdAt)
-    answer(response, { ...told, created_at, email_verified: isEmailVerified, platform_id: platformId })
+    answer(response, { ...record, created_at, email_verified: isEmailVerified, platform_id: platformId })
   })
   router.post('/account/email', management(...EVERYBODY), readBody, async (request, response) => {
     const { email } = parseBody(emailBody, request)
@@ -129,13 +129,13 @@ const sessionOf = ({ accessToken, expiresInSeconds, refreshToken, expiresAt }: S
   ...{ refresh_token: refreshToken, session_expires_at: formatInstant(expiresAt) },
 })
 
-/** Lax, so that it comes along when the provider sends the browser back. */
+/** Lax, so that it is sent when the provider redirects the browser back. */
 function cookieOf(name: string, value: string, baseUrl: string): string[] {
   const secure = baseUrl.startsWith('https:') ? '; Secure' : ''
   return ['Set-Cookie', `${name}=${value}; Path=/; Max-Age=${SIGN_IN_LIFE_MS / 1000}; HttpOnly; SameSite=Lax${secure}`]
 }
 
-/** What the browser carries since it began; a text that fits no sign-in when it carries nothing. */
+/** The browser's cookie since it began; a text that matches no sign-in when there is none. */
 function browserOf(request: Request, name: string): string {
   for (const part of (request.headers.cookie ?? '').split(';')) {
     const [key, value = ''] = part.trim().split('=', 2)

@@ -1,8 +1,8 @@
 /**
  * POST /prices and POST /bids: all live asks or bids as NDJSON, from stored segments.
  *
- * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* tell of the starts in 24 hours. Invariant: only a stream
- * whose first bytes are at hand counts as a start; a 304 is none.
+ * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Invariant: only a stream whose
+ * first bytes have been read counts as a start; a 304 is none.
  */
 import type { Request, Response, Router } from 'express'
 import type { TierLimits } from '#infra/config/tiers.ts'
@@ -35,15 +35,15 @@ function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
     const { keyId, tier } = credentialOf(response)
     const limit = tiers[tier][quotaName]
     const subject = `${side}:${keyId}`
-    const tell = (quota: StreamQuota): void => {
+    const showQuota = (quota: StreamQuota): void => {
       localsOf(response).rateHeaders = quotaHeaders(quota, tier)
     }
     const unavailable = (cause: unknown): never => {
       throw snapshotUnavailable(side, cause)
     }
     const quota = await streamSlots.read(subject, limit).catch(unavailable)
-    tell(quota)
-    // Who asks whether a snapshot has changed may start nothing at all.
+    showQuota(quota)
+    // A request that only asks whether a snapshot has changed may not start a stream at all.
     const known = request.headers['if-none-match']
     if (quota.remaining === 0 && known === undefined) throw refusal({ kind: 'spent', quota })
 
@@ -56,11 +56,11 @@ function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
 
     if (!snapshotStreams.hasRoom()) throw noRoom()
     const start = await streamSlots.start(subject, limit).catch(unavailable)
-    tell(start.quota)
+    showQuota(start.quota)
     if (start.kind !== 'started') throw refusal(start)
     const content = ['Content-Type', 'application/x-ndjson']
-    const isLetIn = async (): Promise<boolean> => (await directory.judge(request.headers.authorization)).accepted
-    const stream = { snapshot, coding, slot: start.slot, isLetIn, headers: [...content, ...headers] }
+    const isAccepted = async (): Promise<boolean> => (await directory.judge(request.headers.authorization)).accepted
+    const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }
     await snapshotStreams.send(response, stream).catch(unavailable)
   }
 }

@@ -20,7 +20,7 @@ export function addLogTools(program: Command, connect: Connect): void {
   addReading(program, connect)
   addMoving(program, connect)
   addViews(program, connect)
-  addSetAside(program, connect)
+  addDeadLetters(program, connect)
 }
 
 function addReading(program: Command, connect: Connect): void {
@@ -56,16 +56,16 @@ function addReading(program: Command, connect: Connect): void {
     })
 }
 
-function addSetAside(program: Command, connect: Connect): void {
+function addDeadLetters(program: Command, connect: Connect): void {
   const letters = program.command('dead-letters').description('records that a group could not read or accept')
   const choose = (command: Command): Command =>
     command
       .option('--group <group>', 'of one group')
       .option('--reason <reason>', 'of one reason')
       .option('--json', 'JSON lines on a terminal too')
-  choose(letters.command('list').description('what was set aside, oldest first')).action(async (options: object) => {
+  choose(letters.command('list').description('dead letters, oldest first')).action(async (options: object) => {
     const { config, log } = connect()
-    const { listDeadLetters } = await import('./set-aside.ts')
+    const { listDeadLetters } = await import('./dead-letters.ts')
     endWithReader(process.stdout)
     await listDeadLetters(config, log, process.stdout, options)
   })
@@ -75,7 +75,7 @@ function addSetAside(program: Command, connect: Connect): void {
     .description('one of them whole, with its record as far as it can be read')
     .action(async (letter: number) => {
       const { config, log } = connect()
-      const { showDeadLetter } = await import('./set-aside.ts')
+      const { showDeadLetter } = await import('./dead-letters.ts')
       await showDeadLetter(config, log, process.stdout, letter)
     })
   addRetry(letters, connect, 'dead-letters')
@@ -87,7 +87,7 @@ function addSetAside(program: Command, connect: Connect): void {
     .option('--json', 'JSON lines on a terminal too')
     .action(async (options: object) => {
       const { config, log } = connect()
-      const { listUnresolved } = await import('./set-aside.ts')
+      const { listUnresolved } = await import('./dead-letters.ts')
       endWithReader(process.stdout)
       await listUnresolved(config, log, process.stdout, options)
     })

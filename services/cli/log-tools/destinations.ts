@@ -1,8 +1,8 @@
 /**
  * Where a replay goes: JSON lines on an output, a topic of one's own, or an HTTP endpoint.
  *
- * Invariant: `put` resolves when the destination has taken the records, so a slow one slows the replay and nothing piles
- * up; what a destination did not take ends the replay and says where it stood.
+ * `put` resolves when the destination has taken the records, so a slow one slows the replay and nothing accumulates; a
+ * destination that fails ends the replay with the position.
  */
 import pRetry, { AbortError } from 'p-retry'
 import { openTopicCopy } from '#infra/kafka/topic-copy.ts'

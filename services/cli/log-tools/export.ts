@@ -1,7 +1,7 @@
 /**
- * `marketlog export`: a stretch of a topic as a Parquet file or as NDJSON.
+ * `marketlog export`: a range of a topic as a Parquet file or as NDJSON.
  *
- * Reads the brokers without a group. A Parquet file has the place of each record (`_partition`, `_offset`, `_timestamp`,
+ * Reads the brokers without a group. A Parquet file has the origin of each record (`_partition`, `_offset`, `_timestamp`,
  * `_key`, `_event`) and a column for every field of the topic's events, typed as in Avro; a field that an event lacks is
  * null, and what has no flat form is JSON text. Invariant: a file has its name only when it is whole.
  */
@@ -19,7 +19,7 @@ import { type TopicDefinition, topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { outputDestination } from './destinations.ts'
-import { type LogAccess, offsetsIn, openLogAccess, placeOf, rangesOf, topicOf } from './log-access.ts'
+import { type LogAccess, offsetsIn, openLogAccess, parsePosition, rangesOf, topicOf } from './log-access.ts'
 import type { Output } from './output.ts'
 
 /** What is exported and where to. */
@@ -40,7 +40,7 @@ interface Target {
   abandon(): void
 }
 
-/** Exports; says how many records at the end. */
+/** Exports; prints the number of records at the end. */
 export async function exportTopic(
   config: PlatformConfig,
   log: Log,
@@ -54,7 +54,9 @@ export async function exportTopic(
   }
   const key = topicOf(topicText)
   const nowMs = Date.now()
-  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text, nowMs)))
+  const [from, to] = [options.from, options.to].map(text =>
+    text === undefined ? undefined : parsePosition(text, nowMs),
+  )
   const access = await openLogAccess(config, log, [key])
   const progress = openProgress(process.stderr)
   let target: Target | undefined
@@ -114,8 +116,8 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
     async take(records) {
       for (const { partition, offset, timestamp, key, value } of records) {
         const decoded = value === null ? undefined : await decodeLearning(kafka.codec, value).catch(ignorePoison)
-        const place = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
-        await file.append([...place, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
+        const origin = [partition, BigInt(offset), new Date(timestamp), key?.toString() ?? null, decoded?.event ?? null]
+        await file.append([...origin, ...fields.map(({ name, cell }) => cell(decoded?.value[name]))])
       }
     },
     finish: () => file.finish(),
@@ -123,7 +125,7 @@ function table({ kafka }: LogAccess, topic: TopicDefinition, path: string, rowsP
   }
 }
 
-/** A record that cannot be read is a row with its place alone. */
+/** A record that cannot be read is a row with its origin alone. */
 function ignorePoison(error: unknown): undefined {
   if (!(error instanceof DecodeError)) throw error
   return undefined

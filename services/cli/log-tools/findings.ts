@@ -1,11 +1,11 @@
 /**
- * What a comparison of a view with the log comes to.
+ * The result of a comparison of a view with the log.
  *
- * Pure. Invariant: every difference is counted; of what is printed there is a bound. What could not be compared is counted
- * by its reason, so that silence never stands for agreement.
+ * Invariant: every difference is counted; what is printed is bounded. Rows that could not be compared are counted by their
+ * reason, so that an empty result means agreement.
  */
 
-/** How a row of a view differs from what the log says. */
+/** How a row of a view differs from the log. */
 export type DifferenceKind = 'missing' | 'unexpected' | 'different'
 
 /** One difference. */

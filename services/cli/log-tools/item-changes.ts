@@ -1,5 +1,5 @@
 /**
- * The changes of one partition of market.book-changes, and where a view stands on it.
+ * The changes of one partition of market.book-changes, and the position of a view in it.
  *
  * Reads the log only. Memory holds one partition's changes at a time.
  */
@@ -10,7 +10,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import type { LogAccess } from './log-access.ts'
 
-/** A change with its place in its partition. */
+/** A change with its offset in its partition. */
 export interface PlacedChange {
   offset: number
   change: BookChanged
@@ -21,7 +21,7 @@ export interface PartitionLog {
   partition: number
   /** The first offset that the log still holds. */
   start: number
-  /** The log was read up to here; rows may tell of what came later. */
+  /** The log was read up to here; rows may reflect later records. */
   end: number
   /** All changes below it are in the view. */
   committed: number

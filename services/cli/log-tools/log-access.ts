@@ -1,5 +1,5 @@
 /**
- * What every tool on the log opens: the connection, a reader of the topics it names, and places in them.
+ * What every tool on the log opens: the connection, a reader of the topics it names, and positions in them.
  *
  * Reads the brokers only. Invariant: ends are stable ends, so what a tool reads has been committed.
  */
@@ -21,8 +21,8 @@ export interface LogAccess {
   close(): Promise<void>
 }
 
-/** A place in a topic: an offset of each partition, a time, or so many records before the end of each partition. */
-export type Place = { offset: number } | { time: number } | { last: number }
+/** A position in a topic: an offset of each partition, a time, or so many records before the end of each partition. */
+export type TopicPosition = { offset: number } | { time: number } | { last: number }
 
 /** Where a topic is read: its name with the namespace, and a range for each partition. */
 export interface TopicRanges {
@@ -30,10 +30,10 @@ export interface TopicRanges {
   ranges: Map<number, OffsetRange>
 }
 
-/** Somebody sits before the terminal. */
+/** Short, since a person waits at the terminal. */
 const CONNECT_LIMIT_MS = 5_000
 
-/** A page of records is handled and dropped before it grows old: larger ones cost replay a quarter of its time in the collector. */
+/** A page of records is freed while it is young: larger pages cost replay a quarter of its time in the collector. */
 const FETCH_BYTES = 512 * 1024
 
 /** Opens a way to some topics. */
@@ -51,7 +51,7 @@ export async function openLogAccess(
   return { kafka, reader, close: () => reader.close() }
 }
 
-/** Decodes a record; undefined when it is no event of ours, which the roles pass over too. */
+/** Decodes a record; undefined when it is no event of ours, which the roles skip too. */
 export async function decodeUnlessPoison(codec: Codec, bytes: Buffer): Promise<Decoded | undefined> {
   try {
     return await decodeLearning(codec, bytes)
@@ -61,7 +61,7 @@ export async function decodeUnlessPoison(codec: Codec, bytes: Buffer): Promise<D
   }
 }
 
-/** The topic that a name of the catalogue, or its short name in code, stands for. */
+/** The topic of a name of the catalogue, or of its short name in code. */
 export function topicOf(text: string): TopicKey {
   const entries = Object.entries(topics) as [TopicKey, { name: string }][]
   const found = entries.find(([key, { name }]) => key === text || name === text)
@@ -73,7 +73,7 @@ export function topicOf(text: string): TopicKey {
 const UNIT_MS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** Reads `1200`, `-100`, `2h` (ago) or a time such as `2026-11-21T14:00:00Z`. */
-export function placeOf(text: string, nowMs: number): Place {
+export function parsePosition(text: string, nowMs: number): TopicPosition {
   if (/^\d+$/.test(text)) return { offset: Number(text) }
   if (/^-\d+$/.test(text)) return { last: -Number(text) }
   const [, count, unit] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
@@ -90,21 +90,21 @@ export function placeOf(text: string, nowMs: number): Place {
   )
 }
 
-/** From a place to a place; without one from the start, or to the stable end of now. */
+/** From a position to a position; without one from the start, or to the stable end of now. */
 export async function rangesOf(
   { kafka, reader }: LogAccess,
   key: TopicKey,
-  from: Place | undefined,
-  to?: Place,
+  from: TopicPosition | undefined,
+  to?: TopicPosition,
 ): Promise<TopicRanges> {
   const topic = kafka.topicName(key)
   const ranges = new Map<number, OffsetRange>()
   for (let partition = 0; partition < topics[key].partitions; partition++) {
     const [start, end] = [await reader.start(topic, partition), await reader.stableEnd(topic, partition)]
-    const offsetOf = async (place: Place | undefined, otherwise: number): Promise<number> => {
-      if (place === undefined) return otherwise
-      if ('offset' in place) return place.offset
-      return 'last' in place ? end - place.last : reader.atTime(topic, partition, place.time)
+    const offsetOf = async (position: TopicPosition | undefined, otherwise: number): Promise<number> => {
+      if (position === undefined) return otherwise
+      if ('offset' in position) return position.offset
+      return 'last' in position ? end - position.last : reader.atTime(topic, partition, position.time)
     }
     const within = (offset: number): number => Math.min(end, Math.max(start, offset))
     ranges.set(partition, { from: within(await offsetOf(from, start)), to: within(await offsetOf(to, end)) })

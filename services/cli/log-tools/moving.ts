@@ -1,5 +1,5 @@
 /**
- * The commands that carry stretches of the log elsewhere: replay and export.
+ * The commands that copy ranges of the log elsewhere: replay and export.
  *
  * Declares arguments; see commands.ts.
  */

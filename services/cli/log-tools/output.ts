@@ -1,8 +1,7 @@
 /**
- * Where results go: lines on standard output, at the pace of whoever reads them.
+ * Results as lines on standard output, at the pace of their reader.
  *
- * Invariant: nothing is kept beyond the stream's own buffer, and a reader that has left (`| head`) ends the command
- * quietly.
+ * Nothing is buffered beyond the stream's own buffer, and a reader that has left (`| head`) ends the command quietly.
  */
 import { once } from 'node:events'
 import type { TableStream } from '../table.ts'
@@ -18,7 +17,7 @@ export async function write(output: Output, text: string | Buffer): Promise<void
 /** Writes a result as a JSON line. */
 export const writeJson = (output: Output, line: object): Promise<void> => write(output, `${JSON.stringify(line)}\n`)
 
-/** Ends the process without complaint when the reader of its output has left. */
+/** Ends the process without an error when the reader of its output has left. */
 export function endWithReader(output: NodeJS.WriteStream): void {
   output.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0)

@@ -1,9 +1,9 @@
 /**
- * Has `alert-triggers` restore its state anew from the log.
+ * Makes `alert-triggers` restore its state from the log.
  *
  * The state - best prices of every item, rules that wait - lives in the role alone, which restores a partition whenever
- * it gets one. So its members are taken out of their group, as the group itself does with one that is not heard of: each
- * joins again, and restores. Invariant: what fires meanwhile fires once, since a trigger names the version of its rule.
+ * it gets one. So its members are removed from their group, as the group itself does after a session timeout: each joins
+ * again, and restores. Invariant: an alert that fires meanwhile fires once, since a trigger names the version of its rule.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
@@ -13,7 +13,7 @@ import type { Log } from '#infra/runtime/log.ts'
 
 const GROUP = 'alert-triggers'
 const REJOIN_LIMIT_MS = 60_000
-const LOOK_EVERY_MS = 250
+const POLL_MS = 250
 
 /** Rejects when the role does not run; resolves with the number of processes that have joined again. */
 export async function rebuildAlerts(
@@ -37,7 +37,7 @@ export async function rebuildAlerts(
     onProgress('taking the role out of its group')
     for (const id of ids) await reader.leaveGroup(groupId, id)
     onProgress('waiting until it has joined again')
-    for (const until = performance.now() + REJOIN_LIMIT_MS; ; await pause(LOOK_EVERY_MS, undefined, { signal })) {
+    for (const until = performance.now() + REJOIN_LIMIT_MS; ; await pause(POLL_MS, undefined, { signal })) {
       const now = await membersNow()
       if (now.isStable && now.ids.length > 0 && !now.ids.some(id => ids.includes(id)))
         return { members: now.ids.length }

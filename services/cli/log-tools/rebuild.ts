@@ -1,5 +1,5 @@
 /**
- * `marketlog rebuild VIEW`: builds a view anew from the log while it is read and kept, then switches to it.
+ * `marketlog rebuild VIEW`: rebuilds a view from the log while the old one is read and written, then switches to it.
  *
  * How, and why that is safe: streams/live-view/rebuild-view.ts and streams/runner/table-rebuild.ts. One rebuild of a view at
  * a time, by a lease in Redis. Alerts keep no view but the role's own state: rebuild-alerts.ts.
@@ -23,7 +23,7 @@ import { type TableViewName, tableViewOf, type ViewName } from './views.ts'
 const LEASE_MS = 10_000
 const RENEW_EVERY_MS = 2_500
 
-/** Rebuilds; prints what it came to. */
+/** Rebuilds; prints the result. */
 export async function rebuild(
   config: PlatformConfig,
   log: Log,

@@ -4,7 +4,7 @@
  * The same lines as shown-record.ts makes. Invariant: members and their order are those of ShownRecord; raw lines hold the
  * value's bytes as base64 under `raw` and no event.
  *
- * Values go from Avro to JSON as bytes (infra/kafka/avro-json.ts): 3.5 µs of CPU a line, all told. Rejected: decoding and
+ * Values go from Avro to JSON as bytes (infra/kafka/avro-json.ts): 3.5 µs of CPU a line in total. Rejected: decoding and
  * JSON.stringify, 5.2 to 5.6; text from the Avro bytes piece by piece as strings, 6.2, since fifty pieces make a rope that
  * has to be flattened and encoded.
  */
@@ -28,7 +28,7 @@ const [TIMESTAMP, END] = [piece(',"timestamp":'), piece('}\n')]
 export function openRecordText(codec: Codec, { name, events }: TopicDefinition, isRaw: boolean): RecordText {
   const start = piece(`{"topic":${JSON.stringify(name)},"partition":`)
   const eventPieces = new Map(events.map(event => [event.name, piece(`,"event":"${event.name}","value":`)]))
-  const place = (to: JsonText, { partition, offset, key }: ScannedRecord): void => {
+  const addOrigin = (to: JsonText, { partition, offset, key }: ScannedRecord): void => {
     to.ascii(start)
     to.integer(partition)
     to.ascii(OFFSET)
@@ -38,7 +38,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     else to.quoted(key, 0, key.length)
   }
   const raw = (to: JsonText, record: ScannedRecord): void => {
-    place(to, record)
+    addOrigin(to, record)
     to.ascii(TIMESTAMP)
     to.integer(record.timestamp)
     to.ascii(RAW)
@@ -53,7 +53,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     if (value === null || !event) return false
     const before = to.length
     try {
-      place(to, record)
+      addOrigin(to, record)
       to.ascii(event)
       known.write(value, to)
     } catch (error) {
@@ -71,7 +71,7 @@ export function openRecordText(codec: Codec, { name, events }: TopicDefinition, 
     const to = new JsonText(capacity)
     for (const record of records) {
       if (isRaw) raw(to, record)
-      // A writer met for the first time, bytes within an event, poison: the slow way knows them all.
+      // A new writer schema, bytes within an event, poison: decoding handles them all.
       else if (!plain(to, record)) to.text(`${JSON.stringify(await showRecord(codec, name, record))}\n`)
     }
     const lines = to.take()

@@ -1,9 +1,9 @@
 /**
- * `marketlog replay`: a stretch of a topic again, at the pace at which the log took it, faster, or as fast as it goes.
+ * `marketlog replay`: a range of a topic again, at the pace at which the log took it, faster, or as fast as it goes.
  *
- * Reads the brokers without a group and moves nobody's position. At speed 0 records come partition by partition as they
+ * Reads the brokers without a group, so it commits no offset. At speed 0 records come partition by partition as they
  * are fetched; at any other speed in the order of time over all partitions, each when its time has come. Order within a
- * partition always holds. Invariant: memory holds some pages of each partition, however long the stretch is.
+ * partition always holds. Memory holds some pages of each partition, however long the range is.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
@@ -13,10 +13,10 @@ import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { type Destination, outputDestination, topicDestination, urlDestination } from './destinations.ts'
 import type { LogAccess } from './log-access.ts'
-import { offsetsIn, openLogAccess, placeOf, rangesOf, type TopicRanges, topicOf } from './log-access.ts'
+import { offsetsIn, openLogAccess, parsePosition, rangesOf, type TopicRanges, topicOf } from './log-access.ts'
 import type { Output } from './output.ts'
 
-/** What is replayed, how and where to. */
+/** What is replayed, how and to which destination. */
 export interface ReplayOptions {
   from?: string
   to?: string
@@ -28,7 +28,7 @@ export interface ReplayOptions {
   signal: AbortSignal
 }
 
-/** Replays; says how many records at the end. */
+/** Replays; prints the number of records at the end. */
 export async function replay(
   config: PlatformConfig,
   log: Log,
@@ -38,7 +38,9 @@ export async function replay(
 ): Promise<void> {
   const key = topicOf(topicText)
   const nowMs = Date.now()
-  const [from, to] = [options.from, options.to].map(text => (text === undefined ? undefined : placeOf(text, nowMs)))
+  const [from, to] = [options.from, options.to].map(text =>
+    text === undefined ? undefined : parsePosition(text, nowMs),
+  )
   const access = await openLogAccess(config, log, [key])
   const progress = openProgress(process.stderr)
   try {
@@ -72,7 +74,7 @@ async function destinationOf(
   return outputDestination(access, key, output, raw ?? false)
 }
 
-/** Hands a stretch over at a speed; resolves at its end or after the signal. */
+/** Delivers a range at a speed; resolves at its end or after the signal. */
 export async function play(
   access: Pick<LogAccess, 'reader'>,
   stretch: TopicRanges,
@@ -89,7 +91,7 @@ export async function play(
 const LONGEST_WAIT_MS = 1_000
 const MOST_AT_ONCE = 1_000
 
-/** Always the earliest of the partitions' next records; those whose time has come go out together. */
+/** Always the earliest of the partitions' next records; those that are due are delivered together. */
 async function playInTime(
   { reader }: Pick<LogAccess, 'reader'>,
   { topic, ranges }: TopicRanges,
@@ -113,7 +115,7 @@ async function playInTime(
     if (dueAt > performance.now() || due.length >= MOST_AT_ONCE) {
       if (due.length > 0) await deliver(due)
       due = []
-      // In short naps, so that a signal is heard soon.
+      // In short pauses, so that it reacts to a signal soon.
       const wait = Math.min(LONGEST_WAIT_MS, dueAt - performance.now())
       if (wait > 0) await pause(wait, undefined, { signal }).catch(() => undefined)
       continue

@@ -3,8 +3,8 @@
  *
  * Writes the topic `retries` and nothing else; the groups named as its readers take the records by their own sinks
  * (streams/runner/retry-sink.ts), so each view keeps its single writer. Only views that merge by log offset can take a
- * record late. The others are told apart here: `book` takes a name at its provider's next refresh once the catalog knows
- * it, and what `live-view` has missed comes by `rebuild`. Asking twice does no harm.
+ * record late. The others are refused here: `book` takes a name at its provider's next refresh once the catalog knows it,
+ * and `rebuild` restores what `live-view` has missed. Asking twice is harmless.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
@@ -14,9 +14,9 @@ import { type RetryAsked, retryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicDefinition, topics } from '#schemas/topics.ts'
 import { FROM_THE_FUTURE } from '#schemas/values/event-time.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
+import { type Choice, chosen, readDeadLetters, readUnresolved } from './dead-letters.ts'
 import { type LogAccess, openLogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
-import { type Choice, chosen, readDeadLetters, readUnresolved } from './set-aside.ts'
 
 /** What is to be retried. */
 export interface RetryOptions extends Choice {
@@ -90,7 +90,7 @@ async function ofNames(access: LogAccess, choice: Choice): Promise<Candidate[]> 
     return names.map(({ number, value: name }) => {
       const { group, topic, partition, offset, market_hash_name, phase, value } = name
       const isKnown = catalog.idOf(market_hash_name, phase) !== undefined
-      // Every group that reads the topic lacked the name, whoever set it aside.
+      // Every group that reads the topic lacked the name, not only the one that reported it.
       const asked = { group: null, topic, partition, offset, key: null, value }
       return { number, group, asked, refusal: refusalOf(group) ?? (isKnown ? undefined : 'the catalog lacks the name') }
     })

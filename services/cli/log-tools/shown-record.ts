@@ -1,8 +1,8 @@
 /**
  * A record of the log as a person or a filter sees it.
  *
- * Pure but for schemas that are met for the first time. Invariant: bytes that are no event of ours are shown as what they
- * are (`event` null, `value` their base64), never dropped and never an exception.
+ * Pure but for schemas that are read for the first time. Bytes that are no event of ours are shown as they are (`event`
+ * null, `value` their base64), never dropped and never an exception.
  */
 import { type Codec, DecodeError } from '#infra/kafka/codec.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
@@ -24,8 +24,8 @@ export interface ShownRecord {
 /** Decodes a record for showing. */
 export async function showRecord(codec: Codec, topic: string, record: ScannedRecord): Promise<ShownRecord> {
   const { partition, offset, timestamp } = record
-  const place = { topic, partition, offset, key: record.key?.toString() ?? null }
-  return { ...place, ...(await showBytes(codec, record.value)), timestamp }
+  const origin = { topic, partition, offset, key: record.key?.toString() ?? null }
+  return { ...origin, ...(await showBytes(codec, record.value)), timestamp }
 }
 
 /** The event and value of some bytes. */

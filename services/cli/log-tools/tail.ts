@@ -1,7 +1,7 @@
 /**
- * `marketlog tail`: records of a topic as they come, or from a place on.
+ * `marketlog tail`: records of a topic as they come, or from a position on.
  *
- * Reads the brokers only, without a group, so it moves nobody's position. Order holds within a partition. With
+ * Reads the brokers only, without a group, so it commits no offset. Order holds within a partition. With
  * `--from -N` the last N records of the topic come first, in the order in which the log took them. Filters are
  * JSONata on {topic, partition, offset, key, event, value, timestamp}.
  */
@@ -17,9 +17,9 @@ import { wantsTable } from '../table.ts'
 import {
   type LogAccess,
   openLogAccess,
-  type Place,
-  placeOf,
+  parsePosition,
   rangesOf,
+  type TopicPosition,
   type TopicRanges,
   topicOf,
 } from './log-access.ts'
@@ -39,7 +39,7 @@ export interface TailOptions {
   signal: AbortSignal
 }
 
-/** Tells whether a record is wanted. */
+/** Whether a record is wanted. */
 export type Wanted = (record: ShownRecord) => Promise<boolean>
 
 const POLL_MS = 100
@@ -53,7 +53,7 @@ export async function tail(
   options: TailOptions,
 ): Promise<void> {
   const key = topicOf(topicText)
-  const place = options.from === undefined ? { last: 0 } : placeOf(options.from, Date.now())
+  const position = options.from === undefined ? { last: 0 } : parsePosition(options.from, Date.now())
   const wanted = filterOf(options.filter)
   const access = await openLogAccess(config, log, [key])
   let left = options.limit ?? Number.POSITIVE_INFINITY
@@ -70,8 +70,8 @@ export async function tail(
   }
   try {
     const isEnough = (): boolean => left <= 0 || options.signal.aborted
-    let range = await rangesOf(access, key, place)
-    await printRange(access, range, place, print, isEnough)
+    let range = await rangesOf(access, key, position)
+    await printRange(access, range, position, print, isEnough)
     while (options.follow && !isEnough()) {
       range = await after(access, range)
       await printRange(access, range, undefined, print, isEnough)
@@ -85,11 +85,11 @@ export async function tail(
 async function printRange(
   { reader }: LogAccess,
   { topic, ranges }: TopicRanges,
-  place: Place | undefined,
+  position: TopicPosition | undefined,
   print: (records: readonly ScannedRecord[]) => Promise<void>,
   isEnough: () => boolean,
 ): Promise<void> {
-  const last = place !== undefined && 'last' in place ? place.last : undefined
+  const last = position !== undefined && 'last' in position ? position.last : undefined
   let kept: ScannedRecord[] = []
   for await (const page of scanTopic(reader, topic, ranges)) {
     if (isEnough()) return

@@ -11,11 +11,11 @@ import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { sumByGroup } from '../group-lag.ts'
 import { readingGroups } from '../reading-groups.ts'
 import { type Column, tableText, wantsTable } from '../table.ts'
-import { openLagLook } from '../wait-for-views.ts'
+import { openLagReader } from '../wait-for-views.ts'
 import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from './log-access.ts'
 import { bytesText, type Output, write, writeJson } from './output.ts'
 
-/** A topic as the catalogue and the brokers tell of it. */
+/** A topic by the catalogue and the brokers. */
 export interface TopicFacts {
   topic: string
   key: string
@@ -63,10 +63,10 @@ const readerText = ({ reader, lag }: TopicFacts['readers'][number]): string =>
 export async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {
   const keys = Object.keys(topics) as TopicKey[]
   const access = await openLogAccess(config, log, keys)
-  const look = await openLagLook(config, log)
+  const lagReader = await openLagReader(config, log)
   try {
     const lags = new Map(
-      sumByGroup(await look.look(readingGroups())).map(each => [`${each.group} ${each.topic}`, each]),
+      sumByGroup(await lagReader.read(readingGroups())).map(each => [`${each.group} ${each.topic}`, each]),
     )
     const bytes = new Map(
       (await access.reader.diskBytes()).map(each => [`${each.topic}/${each.partition}`, each.bytes]),
@@ -76,7 +76,7 @@ export async function readTopics(config: PlatformConfig, log: Log): Promise<Topi
     for (const key of keys) facts.push(await factsOf(access, key, { lags, bytes, retentions }))
     return facts
   } finally {
-    await look.close()
+    await lagReader.close()
     await access.close()
   }
 }

@@ -3,8 +3,8 @@
  *
  * Three things must agree: each alert and the last rule of its key; each enabled alert and the prices of now, at which its
  * condition must not hold, or it would have fired; each event and a trigger of its version. Rules, prices and rates come
- * from the log by a plain fold. The platform goes on meanwhile, so what differs is looked at again: only what stands as
- * it was after {@link SETTLE_MS} is a difference.
+ * from the log by a plain fold. The platform goes on meanwhile, so what differs is read again: only what is unchanged
+ * after {@link SETTLE_MS} is a difference.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
@@ -20,15 +20,15 @@ import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
 import { decodeUnlessPoison, type LogAccess, rangesOf } from './log-access.ts'
 
-/** One row of a look: what the log says, and what Postgres holds. */
-interface Seen {
+/** One row of a comparison: what the log holds, and what Postgres holds. */
+interface Pair {
   expected: string | undefined
   found: string | undefined
 }
 
 /** Longer than a change takes from Postgres to the log, and a trigger back. */
 const SETTLE_MS = 15_000
-const LOOK_EVERY_MS = 1_500
+const READ_EVERY_MS = 1_500
 const PAGE_ROWS = 20_000
 /** Below every id. */
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
@@ -36,27 +36,27 @@ const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 const WAITS = 'waits'
 const FIRED = 'has fired'
 
-/** Compares all alerts and all events that the log still tells of. */
+/** Compares all alerts and all events whose records the log still holds. */
 export async function verifyAlerts(
   config: PlatformConfig,
   log: Log,
   access: LogAccess,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<Findings> {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'verify', log })
   try {
     const until = performance.now() + SETTLE_MS
-    const first = await look(access, database, say)
-    let differing = [...first].filter(([, seen]) => differs(seen))
+    const first = await readPairs(access, database, report)
+    let differing = [...first].filter(([, pair]) => differs(pair))
     const moved: string[] = []
     while (differing.length > 0 && performance.now() < until) {
-      say(`looking again at ${differing.length} that differ`)
-      await pause(LOOK_EVERY_MS)
-      const again = await look(access, database, () => undefined)
-      const isAsBefore = ([row, seen]: [string, Seen]): boolean => {
+      report(`looking again at ${differing.length} that differ`)
+      await pause(READ_EVERY_MS)
+      const again = await readPairs(access, database, () => undefined)
+      const isAsBefore = ([row, pair]: [string, Pair]): boolean => {
         const now = again.get(row)
-        return now !== undefined && now.expected === seen.expected && now.found === seen.found
+        return now !== undefined && now.expected === pair.expected && now.found === pair.found
       }
       moved.push(...differing.filter(one => !isAsBefore(one)).map(([row]) => row))
       differing = differing.filter(isAsBefore)
@@ -68,9 +68,9 @@ export async function verifyAlerts(
   }
 }
 
-const differs = ({ expected, found }: Seen): boolean => expected !== found
+const differs = ({ expected, found }: Pair): boolean => expected !== found
 
-function findingsOf(rows: ReadonlyMap<string, Seen>, moved: number): Findings {
+function findingsOf(rows: ReadonlyMap<string, Pair>, moved: number): Findings {
   const findings = noFindings()
   for (const [row, { expected, found }] of rows) compare(findings, row, expected, found)
   for (let each = 0; each < moved; each++) leaveOut(findings, CAME_MEANWHILE)
@@ -78,15 +78,19 @@ function findingsOf(rows: ReadonlyMap<string, Seen>, moved: number): Findings {
 }
 
 /** All rows as they are now; Postgres is read first, so that the log can be ahead of it but not behind. */
-async function look(access: LogAccess, database: Database, say: (step: string) => void): Promise<Map<string, Seen>> {
-  say('reading the accounts')
+async function readPairs(
+  access: LogAccess,
+  database: Database,
+  report: (step: string) => void,
+): Promise<Map<string, Pair>> {
+  report('reading the accounts')
   const alerts = await readAlerts(database)
   const events = await readEvents(database)
-  say('reading the log')
+  report('reading the log')
   const rules = await readRules(access)
   const market = { best: await readBest(access), rates: await readRates(access) }
   const { triggers, isWhole } = await readTriggers(access)
-  const rows = new Map<string, Seen>()
+  const rows = new Map<string, Pair>()
   for (const id of new Set([...alerts.keys(), ...rules.keys()])) {
     const [expected, found] = [rules.get(id), alerts.get(id)].map(rule => rule && textOfRule(rule))
     rows.set(`rule ${id}`, { expected, found })
@@ -95,10 +99,10 @@ async function look(access: LogAccess, database: Database, say: (step: string) =
     if (rule.is_enabled) rows.set(`condition ${id}`, { expected: isMet(rule, market) ? FIRED : WAITS, found: WAITS })
   }
   for (const [event, { trigger, text }] of events) {
-    const told = triggers.get(trigger)
-    // What the log has let go of tells nothing of an event.
-    if (told || isWhole)
-      rows.set(`event ${event}`, { expected: told?.has(text) ? text : told?.values().next().value, found: text })
+    const texts = triggers.get(trigger)
+    // An event whose trigger the log no longer holds cannot be compared.
+    if (texts || isWhole)
+      rows.set(`event ${event}`, { expected: texts?.has(text) ? text : texts?.values().next().value, found: text })
   }
   return rows
 }
@@ -126,7 +130,7 @@ type Rule = Pick<
   'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
 >
 
-/** Hands over all rows of a select in the order of their ids, page by page; `from` is what stands behind SELECT. */
+/** Passes all rows of a select in the order of their ids, page by page; `from` is what follows SELECT. */
 async function readRows<T extends { id: string }>(
   database: Database,
   from: string,
@@ -173,17 +177,17 @@ async function readEvents(database: Database): Promise<Map<string, { trigger: st
   return events
 }
 
-const textOfTrigger = (told: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
+const textOfTrigger = (trigger: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
   [
-    ...[told.triggered_value, told.triggered_currency, told.best_ask_micro_usd, told.best_bid_micro_usd],
-    ...[told.ask_provider, told.bid_provider],
+    ...[trigger.triggered_value, trigger.triggered_currency, trigger.best_ask_micro_usd, trigger.best_bid_micro_usd],
+    ...[trigger.ask_provider, trigger.bid_provider],
   ].join(' ')
 
-/** Hands over all records of a topic in the order of each partition; null for a tombstone, poison left out. */
+/** Passes all records of a topic in the order of each partition; null for a tombstone, poison left out. */
 async function scan(
   access: LogAccess,
   key: TopicKey,
-  // biome-ignore lint/suspicious/noExplicitAny: the topic tells the shape.
+  // biome-ignore lint/suspicious/noExplicitAny: the topic determines the shape.
   take: (record: { partition: number; timestamp: number; key: string; value: any }) => void,
 ): Promise<{ isWhole: boolean }> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
@@ -236,8 +240,8 @@ async function readBest(access: LogAccess): Promise<Map<number, BestPrices>> {
 }
 
 /**
- * The table with the latest time, of two equal ones the later in the log; one that holds a rate that is none, or
- * whose time lies after that at which the log took it counts nowhere.
+ * The table with the latest time, of two equal ones the later in the log; a table is ignored when it holds a rate that is
+ * none, or when its time lies after that at which the log took it.
  */
 async function readRates(access: LogAccess): Promise<Map<string, Rate>> {
   let inForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }

@@ -1,8 +1,8 @@
 /**
  * Compares candle parts and standing asks in ClickHouse with the changes of the log.
  *
- * The cut is each row's own: a part tells the offset of its last change, so it must be what the changes of its bucket up to
- * that one come to, and that one must be no older than the last which the group has committed.
+ * The cut is each row's own: a part carries the offset of its last change, so it must equal the fold of its bucket's changes
+ * up to that offset, which must not be older than the last one that the group has committed.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
@@ -37,7 +37,7 @@ interface StoredStanding extends StoredEdge {
 
 const INTERVALS = Object.values(CANDLE_INTERVALS)
 const DAY_MS = 86_400_000
-/** Rows at the edge of their retention may be there or not: expiry goes by whole parts. */
+/** Rows at the edge of their retention may be there or not: whole parts expire. */
 const EDGE_DAYS = 32
 
 /** Compares all partitions. */
@@ -45,10 +45,10 @@ export async function verifyCandles(
   access: LogAccess,
   tables: ClickhouseReader,
   findings: Findings,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<void> {
   for await (const log of partitionLogs(access, 'candles')) {
-    say(`partition ${log.partition}`)
+    report(`partition ${log.partition}`)
     const asks = log.changes.filter(({ change }) => change.side === 'ask')
     await compareParts(tables, log, asks, findings)
     await compareStanding(tables, log, asks, findings)

@@ -1,8 +1,8 @@
 /**
  * Compares single changes and daily closes in ClickHouse with the changes of the log.
  *
- * The cut: changes below the group's committed offset must all be there, each as the log has it; a day tells the offsets
- * that it rests on, and must be what its changes up to those come to.
+ * The cut: changes below the group's committed offset must all be there, each as the log has it; a day carries the offsets
+ * that it reflects, and must equal the fold of its changes up to those.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
@@ -26,7 +26,7 @@ interface StoredDay {
 }
 
 const DAY_MS = 86_400_000
-/** Expiry goes by whole weeks of rows. */
+/** Whole weeks of rows expire. */
 const EDGE_DAYS = 14
 
 /** Compares all partitions. */
@@ -34,10 +34,10 @@ export async function verifyHistory(
   access: LogAccess,
   tables: ClickhouseReader,
   findings: Findings,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<void> {
   for await (const log of partitionLogs(access, 'history')) {
-    say(`partition ${log.partition}`)
+    report(`partition ${log.partition}`)
     await compareChanges(tables, log, findings)
     await compareDays(tables, log, findings)
   }
@@ -52,7 +52,7 @@ async function compareChanges(tables: ClickhouseReader, log: PartitionLog, findi
     WHERE partition = {partition:UInt32} AND offset >= {start:UInt64} AND offset < {end:UInt64}`,
     { partition: log.partition, start: log.start, end: log.committed },
   )
-  // A list for each offset: a row that claims another's place must not hide behind it.
+  // A list for each offset: a row with another row's offset must not be hidden by it.
   const found = Map.groupBy(
     stored.map(row => ({ offset: row.offset, text: changeText(row) })),
     ({ offset }) => offset,

@@ -2,8 +2,8 @@
  * Compares the live tables in Redis with the book's own changelog.
  *
  * The cut: heads are read before and after the rows; the rows therefore show a moment between the two. A row that no change
- * from the first head on touches must be the changelog's; one that is touched must be as it was before (the change
- * tells) or as one of the changes up to the second head left it. Listings must hold exactly the items with a row.
+ * from the first head on touches must be the changelog's; one that is touched must be as it was before (by the
+ * change) or as one of the changes up to the second head left it. Listings must hold exactly the items with a row.
  */
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
@@ -39,19 +39,19 @@ export async function verifyLive(
   config: PlatformConfig,
   log: Log,
   access: LogAccess,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<Findings> {
   const redis = await openRedis(config.servers.redis, { name: `${config.namespace}verify`, log })
   try {
     for (let tries = 1; ; tries++) {
-      say('reading the tables')
+      report('reading the tables')
       const before = await readHeads(redis, config.namespace)
       const stored = await readStored(redis, config.namespace, before)
       const after = await readHeads(redis, config.namespace)
       const isSame = before.every((head, each) => head?.generation === after[each]?.generation)
       // A rebuild switched meanwhile: what was read is of two tables.
       if (!isSame && tries < TRIES) continue
-      say('reading the log')
+      report('reading the log')
       return await compareAll(access, stored, before, after)
     }
   } finally {
@@ -99,7 +99,7 @@ async function compareAll(
 
 const mark = (isListed: boolean): string | undefined => (isListed ? 'listed' : undefined)
 
-/** Whether a row is as its next change found it, as far as a change tells. */
+/** Whether a row is as its next change found it, as far as the change carries that. */
 function isAsBefore({ previous_micro_usd, previous_quantity }: BookChanged, found: string | undefined): boolean {
   if (found === undefined) return previous_micro_usd === null
   const [, , micro, quantity] = found.split(' ')

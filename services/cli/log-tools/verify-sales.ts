@@ -2,7 +2,7 @@
  * Compares both tables of sales in ClickHouse with the sales of the log.
  *
  * The cut is the group's committed offset. Of several sightings of a sale the first in the log counts. Invariant: a sale
- * whose name the catalog knows by now, but did not when the role met it, shows as missing: `unresolved retry` brings it.
+ * whose name the catalog knows by now, but did not when the role read it, shows as missing: `unresolved retry` adds it.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'

@@ -2,7 +2,7 @@
  * `marketlog verify VIEW`: derives a view from the log by a fold of its own and compares it with what is stored.
  *
  * Reads only, while the role goes on. The cut is the view's own: the head's offset in Redis, the group's committed offset and
- * the offsets that rows carry in ClickHouse; alerts are looked at until they rest. Prints each difference and a summary as
+ * the offsets that rows carry in ClickHouse; alerts are read until they settle. Prints each difference and a summary as
  * JSON lines; exit code 1 on any. Shares the row codecs with the roles and no code that folds.
  */
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
@@ -24,10 +24,10 @@ import type { ViewName } from './views.ts'
 /** Verifies a view; throws when it differs. */
 export async function verify(config: PlatformConfig, log: Log, name: ViewName, output: Output): Promise<void> {
   const progress = openProgress(process.stderr)
-  const say = (step: string): void => progress.step(`verifying ${name}: ${step}`)
+  const report = (step: string): void => progress.step(`verifying ${name}: ${step}`)
   let findings: Findings
   try {
-    findings = await findingsOf(config, log, name, say)
+    findings = await findingsOf(config, log, name, report)
   } finally {
     progress.stop()
   }
@@ -36,7 +36,7 @@ export async function verify(config: PlatformConfig, log: Log, name: ViewName, o
   await write(output, `${JSON.stringify({ view: name, ...summary })}\n`)
   if (summary.differences > 0) {
     const differ = `${summary.differences.toLocaleString('en')} rows of ${name} differ from the log`
-    throw new CommandFailure(`${differ}; \`marketlog rebuild ${name}\` makes it anew`, exitCodes.failed)
+    throw new CommandFailure(`${differ}; \`marketlog rebuild ${name}\` rebuilds it`, exitCodes.failed)
   }
 }
 
@@ -45,7 +45,7 @@ export async function findingsOf(
   config: PlatformConfig,
   log: Log,
   name: ViewName,
-  say: (step: string) => void,
+  report: (step: string) => void,
 ): Promise<Findings> {
   const access = await openLogAccess(
     config,
@@ -53,16 +53,16 @@ export async function findingsOf(
     name === 'alerts' ? ['alertRules', 'alertsTriggered', 'book', 'fx'] : ['bookChanges', 'book', 'sales'],
   )
   try {
-    if (name === 'alerts') return await verifyAlerts(config, log, access, say)
-    if (name === 'live-view') return await verifyLive(config, log, access, say)
+    if (name === 'alerts') return await verifyAlerts(config, log, access, report)
+    if (name === 'live-view') return await verifyLive(config, log, access, report)
     const tables = openReader(config.servers.clickhouseReadOnly, {
       database: databaseName(config.namespace),
       name: 'marketlog-verify',
     })
     const findings = noFindings()
     try {
-      if (name === 'candles') await verifyCandles(access, tables, findings, say)
-      else if (name === 'history') await verifyHistory(access, tables, findings, say)
+      if (name === 'candles') await verifyCandles(access, tables, findings, report)
+      else if (name === 'history') await verifyHistory(access, tables, findings, report)
       else {
         const catalog = await openCatalogReader(access.kafka)
         await verifySales(access, tables, catalog.idOf, findings).finally(() => catalog.close())

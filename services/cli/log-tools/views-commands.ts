@@ -16,7 +16,7 @@ export function addViews(program: Command, connect: Connect): void {
   program
     .command('rebuild')
     .argument('<view>', VIEWS)
-    .description('build a view anew from the log while it is read, then switch to it in one step')
+    .description('rebuild a view from the log while it is read, then switch to it in one step')
     .action(async (text: string) => {
       const name = viewOf(text)
       const { config, log } = connect()

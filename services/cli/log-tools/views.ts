@@ -1,7 +1,7 @@
 /**
  * The views that can be rebuilt and verified, by the names that the commands take.
  *
- * Loads a view's room when it is asked for.
+ * Loads a view's code on request.
  */
 import type { TableView } from '#streams/runner/table-view.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
@@ -15,10 +15,10 @@ export const VIEW_NAMES = [...STORED_VIEWS, 'alerts'] as const
 /** Name of a view. */
 export type ViewName = (typeof VIEW_NAMES)[number]
 
-/** Asks and bids stand in one table of Redis, partition by partition, and are rebuilt together. */
+/** Asks and bids are in one table of Redis, partition by partition, and are rebuilt together. */
 const OTHER_NAMES: Record<string, ViewName> = { 'live-asks': 'live-view', 'live-bids': 'live-view' }
 
-/** The view that a name stands for. */
+/** The view of a name. */
 export function viewOf(text: string): ViewName {
   const name = VIEW_NAMES.find(one => one === text) ?? OTHER_NAMES[text]
   if (name !== undefined) return name

@@ -1,9 +1,8 @@
 /**
  * Opens the connectors of a market's feeds: one kind of source, one opener.
  *
- * Reads the base of simulated feeds once for all of them. Invariant: a feed whose provider the
- * registry does not know, or whose configuration is incomplete, stops the start and says so; nothing
- * is polled by half.
+ * Reads the base of simulated feeds once for all of them. A feed whose provider the registry does not know, or whose
+ * configuration is incomplete, fails the start with an error that names it.
  */
 import type { Market, MarketFeed } from '#infra/config/market.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'

@@ -1,9 +1,8 @@
 /**
  * Keeps the current exchange rates, and publishes them to market.fx: at the start and on each change.
  *
- * Every process keeps a table; only the owner of market.fx writes it. Invariant: there is always a table, since the packaged one
- * stands in until a configured URL has answered once; feeds read the table at the start of a refresh,
- * so one refresh never mixes two.
+ * Every process keeps a table; only the owner of market.fx writes it. There is always a table, since the packaged one is used
+ * until a configured URL has answered once; feeds read the table at the start of a refresh, so one refresh never mixes two.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
@@ -91,7 +90,7 @@ async function tryTable(options: RateKeeping): Promise<RateTable | undefined> {
   const source = options.remote ?? options.packaged
   try {
     const table = await source(options.signal)
-    // Readers would refuse it now, and nobody would publish it again when its time has come.
+    // Readers would refuse it now, and it would not be published again when its time has come.
     if (isFromTheFuture(table.asOf, Date.now()))
       throw new Error(`the rates are dated ahead, ${formatInstant(table.asOf)}`)
     return table

@@ -2,9 +2,9 @@
  * Publishes a history file, for `marketlog ingest history`.
  *
  * Reads the file, writes market.day-closes. Invariant: resolves only when the log has acknowledged everything;
- * publishing a file again leaves every view as it is. Each close tells the one before it in the file, and the last of a
- * name says so: what the file does not tell is not carried on. Names are split into name and phase here; which
- * item they mean is for the readers of the topic to say.
+ * publishing a file again leaves every view as it is. Each close carries the one before it in the file, and the last of a
+ * name is marked, so readers do not carry a price beyond the file. Names are split into name and phase here; the readers of
+ * the topic resolve them to items.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
@@ -67,7 +67,7 @@ export async function ingestHistory(options: HistoryIngest): Promise<HistoryTota
     done += portion.length
     onProgress({ step: 'publishing', done, total })
     sent = publisher.send(portion)
-    // Awaited before the next portion goes; until then a failure must not count as nobody's.
+    // Awaited before the next portion is sent; until then a failure must not count as unhandled.
     sent.catch(() => undefined)
     portion = []
   }

@@ -5,7 +5,7 @@
  * `price` (units), `currency`, `listings` (may be missing or empty). Invariant: a row that is no close is counted with
  * its reason and left out; the closes of a name come by date, each date once, the last row of a date counting.
  *
- * All closes are held at once, 32 bytes each, since only the whole file tells which close of a name is the last.
+ * All closes are held at once, 32 bytes each, since only the whole file shows which close of a name is the last.
  */
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'

@@ -15,11 +15,11 @@ import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
 import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { changedFrame, itemText, rowOf } from '#services/feed/frames.ts'
 import { openGateway } from '#services/feed/gateway.ts'
-import { openSeats } from '#services/feed/seats.ts'
 import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { changed } from '#test/harness/feed-events.ts'
 import { answerAsBaseline, measured } from '../baseline.ts'
@@ -94,12 +94,12 @@ function gatewayServer(capBytes?: number): RequestListener {
   }
   const judge = (authorization: string | undefined) => judgeHash(hashOfKey(bearerOf(authorization) ?? ''))
   const none = () => Promise.reject(new Error('there is no log'))
-  const seats = openSeats(1)
+  const concurrency = openConcurrencyLimit(1)
   const starts: StreamStartOptions = {
-    ...{ scopeOf, seats, live: { between: none }, history: { judge: none } },
+    ...{ scopeOf, concurrency, live: { between: none }, history: { judge: none } },
     ...{ catchUps: { bring: none }, state: { pin: none } },
   }
-  const replays = { history: { since: none, tell: none as never }, itemOf, seats }
+  const replays = { history: { since: none, read: none as never }, itemOf, concurrency }
   deliver = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
@@ -108,7 +108,7 @@ function gatewayServer(capBytes?: number): RequestListener {
       keys: { judge, judgeHash },
       tokens: { issue: none, redeem: none },
       connectionsOf: () => Number.POSITIVE_INFINITY,
-      places: { take: async () => ({ release: () => undefined }) },
+      leases: { take: async () => ({ release: () => undefined }) },
       limits: {
         count: async () => ({ headers: [], waitSeconds: undefined }),
         show: async () => [],

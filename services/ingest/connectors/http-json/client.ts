@@ -1,10 +1,9 @@
 /**
  * Polls a provider's HTTP API for JSON, page by page.
  *
- * Reads the network; keeps the pages of the last whole refresh that came with a validator. Invariant:
- * a refresh is all of its pages or a failure; what the provider calls unchanged (304) is published
- * again as observed now, because that is what it says, so `last_updated` advances and nothing is
- * withdrawn. Time, bytes, pages and retries are bounded; secrets stay in headers.
+ * Reads the network; keeps the pages of the last whole refresh that came with a validator. Invariant: a refresh is all of
+ * its pages or a failure. A page that is unchanged (304) is published again as observed now, so `last_updated` advances
+ * and nothing is withdrawn. Time, bytes, pages and retries are bounded; secrets stay in headers.
  */
 import type { HttpJsonOptions } from '#infra/config/market.ts'
 import { type FetchedText, FetchFailure, fetchText } from '../../bounded-fetch.ts'

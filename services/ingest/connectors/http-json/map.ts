@@ -2,9 +2,9 @@
  * The meaning of a provider's JSON: expressions of its market file, compiled once.
  *
  * Pure but for its pauses: rows are mapped in bounded portions and the event loop runs between them,
- * because JSONata evaluates a page of 30,000 rows in one go of a quarter of a second, in which no
- * other provider would move. Invariant: every row that the mapping keeps comes out as an entry, in
- * order; a result of any other shape fails the refresh.
+ * because JSONata evaluates a page of 30,000 rows in one go of a quarter of a second, which would
+ * block all other providers. Invariant: every row that the mapping keeps becomes an entry, in order;
+ * a result of any other shape fails the refresh.
  */
 import { setImmediate as pause } from 'node:timers/promises'
 import jsonata, { type Expression } from 'jsonata'
@@ -12,10 +12,10 @@ import type { HttpJsonOptions } from '#infra/config/market.ts'
 import type { RawEntry } from '../../connector.ts'
 import { minorUnits } from '../../minor-units.ts'
 
-/** What a page says. */
+/** The content of a page. */
 export interface MappedPage {
   entries: RawEntry[]
-  /** Rows before the mapping; by these paging tells a short page. */
+  /** Rows before the mapping; paging recognizes a short page by them. */
   rows: number
   /** Undefined: the provider's own. */
   currency: string | undefined
@@ -38,7 +38,7 @@ export function compileMapping(options: HttpJsonOptions, provider: string): Page
   const mapping = compile('mapping', options.mapping, provider)
   const currency = options.currency ? compile('currency', options.currency, provider) : undefined
   const pagingText = paging && ('next' in paging ? paging.next : 'more' in paging ? paging.more : undefined)
-  const turn = pagingText ? compile('paging', pagingText, provider) : undefined
+  const pagingExpression = pagingText ? compile('paging', pagingText, provider) : undefined
   return async page => {
     const all = asArray(await evaluate('rows', rows, page, page))
     const entries: RawEntry[] = []
@@ -51,7 +51,7 @@ export function compileMapping(options: HttpJsonOptions, provider: string): Page
       entries,
       rows: all.length,
       currency: currency && textOf(await evaluate('currency', currency, page, page)),
-      paging: turn && (await evaluate('paging', turn, page, page)),
+      paging: pagingExpression && (await evaluate('paging', pagingExpression, page, page)),
     }
   }
 }

@@ -1,9 +1,8 @@
 /**
  * Recorded refreshes from files: gzip JSON, or plain JSON, in one directory.
  *
- * Reads files, writes nothing. Invariant: files come in the order of the times that they state,
- * whatever they are called; a truncated or unreadable one comes as a failed refresh at its place and
- * the others go on; one file at a time is in memory.
+ * Reads files, writes nothing. Files come in the order of the times that they state, whatever their names; a truncated or
+ * unreadable file becomes a failed refresh in that order and does not stop the others; one file at a time is in memory.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,7 +12,7 @@ import type { RecordedOptions } from '#infra/config/market.ts'
 import type { Connector, FailedRefresh, Feed, Refresh } from '../../connector.ts'
 import { readRecordedText, statedTime } from './map.ts'
 
-/** A file of a recorded refresh and the time of it, as far as it can be told. */
+/** A file of a recorded refresh and its time, as far as it is known. */
 export interface RecordedFile {
   path: string
   observedAt: number
@@ -29,7 +28,7 @@ export async function listRecorded(dir: string): Promise<RecordedFile[]> {
   const names = (await readdir(dir)).filter(name => /\.json(\.gz)?$/.test(name)).sort()
   const files: { path: string; observedAt: number | undefined }[] = []
   for (const name of names) files.push({ path: join(dir, name), observedAt: await timeOf(join(dir, name)) })
-  // A file that does not tell its time takes that of the file before it by name, else of the first that does.
+  // A file that does not state its time takes that of the file before it by name, else of the first that does.
   let last = files.find(file => file.observedAt !== undefined)?.observedAt ?? 0
   const timed = files.map(({ path, observedAt }) => {
     last = observedAt ?? last
@@ -77,7 +76,7 @@ async function readText(path: string): Promise<Text> {
   }
 }
 
-/** The time stands near the beginning of every file that we know; reading only that orders 1,000 files in a second. */
+/** The time is near the beginning of every file that we know; reading only that orders 1,000 files in a second. */
 async function timeOf(path: string): Promise<number | undefined> {
   const bytes = await readFile(path)
   const beginning = bytes.subarray(0, BEGINNING_BYTES)

@@ -1,5 +1,5 @@
 /**
- * What the simulated market derives from: a recorded refresh as arrays, one place per entry.
+ * What the simulated market derives from: a recorded refresh as arrays, one element per entry.
  *
  * Pure. A phased finish has one entry as a whole and one per phase. Invariant: the same refresh, seed
  * and number of names give the same arrays, whatever the order of the names in the file; a smaller
@@ -12,7 +12,7 @@ import { entryFault, priceMaxAt } from '../../entry.ts'
 import type { RateTable } from '../../fx/rate-table.ts'
 import { mix, textHash } from './noise.ts'
 
-/** What an entry stands for. */
+/** What an entry represents. */
 export const WHOLE_ITEM = 0
 export const PHASED_AS_WHOLE = 1
 export const ONE_PHASE = 2

@@ -125,7 +125,7 @@ function quotedMicro(base: SimulatedBase, i: number, provider: SimulatedProvider
   return Math.floor((base.microUsd[i] as number) * level)
 }
 
-/** Where the whole market stands with an item: a slow wave with a quicker one on it, around 1. */
+/** The level of the whole market for an item: a slow wave with a quicker one on it, around 1. */
 function levelOf(item: number, time: number): number {
   const weekly = (wave(item, time, WEEK_MS) - 0.5) * WEEKLY_SWING
   return 1 + weekly + (wave(mix(item, 2), time, DAY_MS) - 0.5) * DAILY_SWING

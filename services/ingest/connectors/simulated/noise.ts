@@ -26,9 +26,9 @@ export const unit = (hash: number): number => (hash >>> 0) / 2 ** 32
 
 /** A smooth curve in [0, 1) through one random point per period (value noise). */
 export function wave(hash: number, time: number, period: number): number {
-  const place = time / period
-  const knot = Math.floor(place)
-  const part = place - knot
+  const at = time / period
+  const knot = Math.floor(at)
+  const part = at - knot
   const from = unit(mix(hash, knot))
   const to = unit(mix(hash, knot + 1))
   return from + (to - from) * part * part * (3 - 2 * part)

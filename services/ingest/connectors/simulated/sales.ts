@@ -12,7 +12,7 @@ import type { SimulatedBase } from './base.ts'
 import { askMicro, isCovered, type SimulatedProvider } from './map.ts'
 import { mix, unit } from './noise.ts'
 
-/** What a provider tells of its sales, and how often it sells. */
+/** Which details a provider gives of its sales, and how often it sells. */
 export interface SimulatedSales {
   slotMs: number
   details: ReadonlySet<(typeof SALE_DETAILS)[number]>
@@ -46,7 +46,7 @@ export function simulatedSales(
   options: SimulatedOptions,
   all: typeof SALE_DETAILS,
 ): SimulatedSales {
-  const drawn = all.filter((_, place) => unit(mix(provider.hash, 100 + place)) < DETAIL_SHARE)
+  const drawn = all.filter((_, index) => unit(mix(provider.hash, 100 + index)) < DETAIL_SHARE)
   return { slotMs: DAY_MS / (options.per_day ?? DEFAULT_PER_DAY), details: new Set(options.details ?? drawn) }
 }
 
@@ -80,8 +80,8 @@ export function* salesBetween(
 
 /** An entry that the provider lists at all: of two drawn, the one with more listings, since cheap items sell more often. */
 function soldEntry(base: SimulatedBase, provider: SimulatedProvider, hash: number): number | undefined {
-  const drawn = Array.from({ length: CANDIDATES }, (_, place) =>
-    Math.floor(unit(mix(hash, 10 + place)) * base.names.length),
+  const drawn = Array.from({ length: CANDIDATES }, (_, index) =>
+    Math.floor(unit(mix(hash, 10 + index)) * base.names.length),
   )
   const [first, second] = drawn.filter(i => isCovered(base, i, provider))
   if (first === undefined || second === undefined) return first

@@ -1,7 +1,7 @@
 /**
- * What becomes of an event on its way to one subscriber: sent, sent with its id, held back, or conflated.
+ * What is done with an event for one subscriber: sent, sent with its id, buffered, or conflated.
  *
- * Invariant: whatever waits here counts against the subscriber's cap, and what does not fit ends its stream.
+ * Invariant: all that waits here counts against the subscriber's cap, and what does not fit ends its stream.
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type Conflation, openConflation } from './conflation.ts'
@@ -15,18 +15,18 @@ export interface FeedEvent {
   changes: readonly BookChanged[]
 }
 
-/** What came of an event. */
-export type Outcome = 'queued' | 'over' | 'too_slow'
+/** What became of an event. */
+export type SendOutcome = 'queued' | 'over' | 'too_slow'
 
-/** Takes a subscriber's events in order. */
-export interface Outlet {
-  take(event: FeedEvent): Outcome
+/** What is done with a subscriber's events, in their order. */
+export interface DeliveryPolicy {
+  deliver(event: FeedEvent): SendOutcome
 }
 
-/** An outlet that holds events back until it is opened. */
-export interface Sluice extends Outlet {
-  /** Lets go what is held, and holds nothing from now on. */
-  open(): Outcome
+/** Buffers live events until history has caught up. */
+export interface PendingBuffer extends DeliveryPolicy {
+  /** Delivers what is buffered, and buffers nothing from now on. */
+  flush(): SendOutcome
 }
 
 /** Bytes that may wait on a conflating stream before changes do. */
@@ -36,18 +36,18 @@ const CONFLATED_AT_ONCE = 500
 const ROW_BYTES = 256
 
 /** Sends at once. */
-export const plainOutlet = (stream: EventStream): Outlet => ({ take: ({ frame }) => stream.send(frame) })
+export const plainPolicy = (stream: EventStream): DeliveryPolicy => ({ deliver: ({ frame }) => stream.send(frame) })
 
 /** Sends at once, with ids. */
-export const resumableOutlet = (stream: EventStream): Outlet => ({
-  take: ({ frame, identified }) => stream.send(identified ?? frame),
+export const resumablePolicy = (stream: EventStream): DeliveryPolicy => ({
+  deliver: ({ frame, identified }) => stream.send(identified ?? frame),
 })
 
 /** Sends at once while the client keeps up, then the latest of each row when it reads again. */
-export function conflatingOutlet(
+export function conflatingPolicy(
   stream: EventStream,
   options: { capBytes: number; framesOf(changes: readonly BookChanged[]): Iterable<Buffer> },
-): Outlet {
+): DeliveryPolicy {
   const waiting: Conflation = openConflation(Math.ceil(options.capBytes / ROW_BYTES))
   stream.onDrain(() => {
     while (waiting.size() > 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) {
@@ -55,33 +55,33 @@ export function conflatingOutlet(
     }
   })
   return {
-    take({ frame, changes }) {
+    deliver({ frame, changes }) {
       if (waiting.size() === 0 && stream.waiting() < CONFLATE_ABOVE_BYTES) return stream.send(frame)
       return waiting.add(changes) ? 'queued' : stream.giveUp()
     },
   }
 }
 
-/** Holds events back before another outlet; `capBytes` at most. */
-export function openSluice(stream: EventStream, outlet: Outlet, capBytes: number): Sluice {
-  let held: FeedEvent[] | undefined = []
+/** Buffers `capBytes` at most before another policy. */
+export function openPendingBuffer(stream: EventStream, policy: DeliveryPolicy, capBytes: number): PendingBuffer {
+  let pending: FeedEvent[] | undefined = []
   let bytes = 0
   return {
-    take(event) {
-      if (!held) return outlet.take(event)
+    deliver(event) {
+      if (!pending) return policy.deliver(event)
       bytes += event.frame.length
       if (bytes > capBytes) {
-        held = []
+        pending = []
         return stream.giveUp()
       }
-      held.push(event)
+      pending.push(event)
       return 'queued'
     },
-    open() {
-      const waiting = held ?? []
-      held = undefined
-      for (const event of waiting) {
-        const outcome = outlet.take(event)
+    flush() {
+      const buffered = pending ?? []
+      pending = undefined
+      for (const event of buffered) {
+        const outcome = policy.deliver(event)
         if (outcome !== 'queued') return outcome
       }
       return 'queued'

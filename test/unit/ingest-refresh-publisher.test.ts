@@ -1,21 +1,21 @@
 /**
- * The turns of ingest's feeds: bounded in number, in order, and never lost.
+ * The portions that ingest's feeds prepare: bounded in number, in order, and never lost.
  */
 import { expect } from 'chai'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
-import { openOutlet } from '#services/ingest/outlet.ts'
+import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
 
-describe('ingest: outlet', () => {
-  const open = () => openOutlet({} as Codec, {} as Publisher)
+describe('ingest: refresh publisher', () => {
+  const open = () => openRefreshPublisher({} as Codec, {} as Publisher)
   const turn = () => new Promise(resolve => setImmediate(resolve))
 
   it('lets a bounded number in and the others follow in order', async () => {
-    const outlet = open()
+    const refreshPublisher = open()
     const entered: number[] = []
     const leaves: (() => void)[] = []
     for (let i = 0; i < 10; i++) {
-      void outlet.enter().then(leave => {
+      void refreshPublisher.acquire().then(leave => {
         entered.push(i)
         leaves.push(leave)
       })
@@ -33,16 +33,16 @@ describe('ingest: outlet', () => {
   })
 
   it('counts a turn that is given back twice once', async () => {
-    const outlet = open()
-    const leave = await outlet.enter()
+    const refreshPublisher = open()
+    const leave = await refreshPublisher.acquire()
     leave()
     leave()
     const entered: number[] = []
-    for (let i = 0; i < 10; i++) void outlet.enter().then(() => entered.push(i))
+    for (let i = 0; i < 10; i++) void refreshPublisher.acquire().then(() => entered.push(i))
     await turn()
     const fresh: number[] = []
     const other = open()
-    for (let i = 0; i < 10; i++) void other.enter().then(() => fresh.push(i))
+    for (let i = 0; i < 10; i++) void other.acquire().then(() => fresh.push(i))
     await turn()
     expect(entered).to.deep.equal(fresh)
   })

@@ -1,9 +1,9 @@
 /**
- * `marketlog dead-letters list|show` and `unresolved list`: what the runner set aside.
+ * `marketlog dead-letters list|show` and `unresolved list`: the records that views could not apply.
  *
  * Reads the topics dead-letters, market.unresolved and retries, and the catalog. A record is numbered by its offset there. A
- * crash between writing and committing writes a letter twice: repeats have the same group and place and are told once, by
- * the last. Writes tables on a terminal and JSON lines in a pipe.
+ * crash between writing and committing writes a letter twice: repeats have the same group and source offset and are listed
+ * once, by the last. Writes tables on a terminal and JSON lines in a pipe.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
@@ -19,8 +19,8 @@ import { type LogAccess, openLogAccess, rangesOf } from './log-access.ts'
 import { type Output, write, writeJson } from './output.ts'
 import { showBytes } from './shown-record.ts'
 
-/** A record that was set aside, with its number and the time at which the log took it. */
-export interface Aside<T> {
+/** A dead letter or unresolved name, with its number and the time at which the log took it. */
+export interface NumberedRecord<T> {
   number: number
   at: number
   value: T
@@ -67,10 +67,10 @@ export async function listDeadLetters(
     const rows: (string | number)[][] = []
     for (const { number, at, value } of letters) {
       const { group, topic, partition, offset, reason, detail } = value
-      const retriedAt = asked.get(placeOf(value)) ?? null
+      const retriedAt = asked.get(sourceOf(value)) ?? null
       if (!wantsTable(output, options)) {
-        const place = { topic, partition, offset }
-        await writeJson(output, { number, at: iso(at), group, ...place, reason, detail, retried_at: retriedAt })
+        const source = { topic, partition, offset }
+        await writeJson(output, { number, at: iso(at), group, ...source, reason, detail, retried_at: retriedAt })
       } else {
         const text = detail.length > SHOWN_DETAIL ? `${detail.slice(0, SHOWN_DETAIL)}…` : detail
         rows.push([number, group, `${topic} ${partition}@${offset}`, reason, iso(at), retriedAt ?? '', text])
@@ -115,7 +115,7 @@ export async function listUnresolved(
     )
     const rows: (string | number)[][] = []
     for (const each of names.values()) {
-      const value = (each[0] as Aside<NameUnresolved>).value
+      const value = (each[0] as NumberedRecord<NameUnresolved>).value
       const line = {
         name: value.market_hash_name,
         phase: value.phase,
@@ -124,7 +124,7 @@ export async function listUnresolved(
         providers: unique(each.map(one => one.value.provider)),
         last_at: iso(Math.max(...each.map(({ at }) => at))),
         item_id: catalog.idOf(value.market_hash_name, value.phase) ?? null,
-        retried: each.filter(one => asked.has(placeOf(one.value))).length,
+        retried: each.filter(one => asked.has(sourceOf(one.value))).length,
       }
       if (!wantsTable(output, options)) await writeJson(output, line)
       else {
@@ -141,30 +141,33 @@ export async function listUnresolved(
   }
 }
 
-/** The dead letters of the log, each place of a group once. */
-export async function readDeadLetters(access: LogAccess): Promise<Aside<DeadLettered>[]> {
+/** The dead letters of the log, each source offset of a group once. */
+export async function readDeadLetters(access: LogAccess): Promise<NumberedRecord<DeadLettered>[]> {
   return once(await readAll<DeadLettered>(access, 'deadLetters'))
 }
 
-/** The unresolved names of the log, each place of a group once. */
-export async function readUnresolved(access: LogAccess): Promise<Aside<NameUnresolved>[]> {
+/** The unresolved names of the log, each source offset of a group once. */
+export async function readUnresolved(access: LogAccess): Promise<NumberedRecord<NameUnresolved>[]> {
   return once(await readAll<NameUnresolved>(access, 'unresolved'))
 }
 
 /** Those of a group and reason. */
-export const chosen = (letters: Aside<DeadLettered>[], { group, reason }: Choice): Aside<DeadLettered>[] =>
+export const chosen = (
+  letters: NumberedRecord<DeadLettered>[],
+  { group, reason }: Choice,
+): NumberedRecord<DeadLettered>[] =>
   letters.filter(
     ({ value }) => (group === undefined || value.group === group) && (reason === undefined || value.reason === reason),
   )
 
 async function retriedAt(access: LogAccess): Promise<Map<string, string>> {
   const asked = await readAll<RetryAsked>(access, 'retries')
-  return new Map(asked.map(({ at, value }) => [placeOf(value), iso(at)]))
+  return new Map(asked.map(({ at, value }) => [sourceOf(value), iso(at)]))
 }
 
-async function readAll<T>(access: LogAccess, key: TopicKey): Promise<Aside<T>[]> {
+async function readAll<T>(access: LogAccess, key: TopicKey): Promise<NumberedRecord<T>[]> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
-  const found: Aside<T>[] = []
+  const found: NumberedRecord<T>[] = []
   for await (const page of scanTopic(access.reader, topic, ranges)) {
     for (const { offset, timestamp, value } of page) {
       if (value === null) continue
@@ -175,12 +178,12 @@ async function readAll<T>(access: LogAccess, key: TopicKey): Promise<Aside<T>[]>
 }
 
 function once<T extends { group: string; topic: string; partition: number; offset: number }>(
-  all: Aside<T>[],
-): Aside<T>[] {
-  return [...new Map(all.map(one => [`${one.value.group} ${placeOf(one.value)}`, one])).values()]
+  all: NumberedRecord<T>[],
+): NumberedRecord<T>[] {
+  return [...new Map(all.map(one => [`${one.value.group} ${sourceOf(one.value)}`, one])).values()]
 }
 
-const placeOf = ({ topic, partition, offset }: { topic: string; partition: number; offset: number }): string =>
+const sourceOf = ({ topic, partition, offset }: { topic: string; partition: number; offset: number }): string =>
   `${topic}/${partition}@${offset}`
 
 const unique = (texts: string[]): string[] => [...new Set(texts)].sort()

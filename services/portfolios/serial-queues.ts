@@ -1,0 +1,37 @@
+/**
+ * One serial queue per key, for the writers of one portfolio in this process.
+ *
+ * The lock of the row keeps writers of all processes apart; the queue only keeps those who would wait for that lock from
+ * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
+ * up, and no more than `waitingMax` wait for a key.
+ */
+import { Refusal } from './refusal.ts'
+
+/** Queues by key, each of which runs one task at a time. */
+export interface SerialQueues {
+  /** Runs work when all earlier work of the key is done; refuses it when too much waits already. */
+  add<T>(key: string, work: () => Promise<T>): Promise<T>
+}
+
+/** Opens the queues. */
+export function openSerialQueues(waitingMax = 64): SerialQueues {
+  const queues = new Map<string, { waiting: number; last: Promise<unknown> }>()
+  return {
+    async add(key, work) {
+      const queue = queues.get(key) ?? { waiting: 0, last: Promise.resolve() }
+      if (queue.waiting >= waitingMax) {
+        throw new Refusal('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
+      }
+      queue.waiting += 1
+      const mine = queue.last.then(work, work)
+      queue.last = mine
+      queues.set(key, queue)
+      try {
+        return await mine
+      } finally {
+        queue.waiting -= 1
+        if (queue.waiting === 0) queues.delete(key)
+      }
+    },
+  }
+}
