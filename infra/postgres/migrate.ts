@@ -3,7 +3,7 @@
  *
  * Writes the schema and the table `migrations`. Forward only: a migration that has run is never edited,
  * a mistake is corrected by the next one. Invariant: all new migrations land in one transaction or none,
- * and two processes that start together take turns (advisory lock).
+ * and two processes that start together migrate one after the other (advisory lock).
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ const CREATE_PAUSE_MS = 100
 /** SQLSTATE codes: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const NO_SUCH_DATABASE = '3D000'
 const EXISTS_ALREADY = new Set(['42P04', '23505'])
-/** Somebody is connected to the template while another CREATE DATABASE copies it. */
+/** A connection to the template is open while another CREATE DATABASE copies it. */
 const TEMPLATE_IN_USE = '55006'
 
 /**
@@ -41,7 +41,7 @@ export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINI
   return ran.map(({ name }) => name)
 }
 
-/** Drops a database and whoever is connected to it; for tests, which have databases of their own. */
+/** Drops a database and ends its connections; for tests, which have databases of their own. */
 export async function dropDatabase(databaseUrl: string): Promise<void> {
   const name = nameOf(databaseUrl)
   if (!name.includes('_')) throw new Error(`${name} is not the database of a namespace and is not dropped`)

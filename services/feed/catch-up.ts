@@ -8,7 +8,7 @@
  * bounded: a reading ends after its time slice when others wait, no stream waits beyond WAIT_LIMIT_MS, and a reading without
  * streams ends.
  */
-import { setImmediate as yieldToSockets, setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as yieldToSockets } from 'node:timers/promises'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { ChangeReader } from './change-reader.ts'

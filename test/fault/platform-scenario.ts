@@ -237,9 +237,8 @@ export async function drainScenario(scenario: PlatformScenario, load: ScenarioLo
   await catalog.close()
   const expected = foldRefreshes(refreshes.map(givenOf))
   const late = (): string | undefined =>
-    load.listeners.find(
-      ({ client, isDelivered }) => client.rows().length < expected.changes.filter(isDelivered).length,
-    )?.client.path
+    load.listeners.find(({ client, isDelivered }) => client.rows().length < expected.changes.filter(isDelivered).length)
+      ?.client.path
   await eventually(() => late() === undefined, limitMs, 'every client to receive the last changes').finally(
     () => late() && console.log(`      did not receive all: ${late()}`),
   )

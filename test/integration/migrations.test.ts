@@ -64,7 +64,7 @@ describe('migrations', () => {
     for (const url of made) await dropDatabase(url)
   })
 
-  function newPlace(name: string): { url: string; database: Database } {
+  function newDatabase(name: string): { url: string; database: Database } {
     const { config, log } = platform
     const url = databaseUrl(config.servers.postgres, `${databaseName(config.namespace)}_${name}`)
     const database = openDatabase(url, { name: 'migrations', log, connections: 2 })
@@ -73,7 +73,7 @@ describe('migrations', () => {
     return { url, database }
   }
 
-  /** Tables, columns, constraints and indexes, as Postgres tells them. */
+  /** Tables, columns, constraints and indexes, as Postgres lists them. */
   async function shapeOf(database: Database): Promise<unknown> {
     const columns = await database.rows(
       `SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns
@@ -111,7 +111,7 @@ describe('migrations', () => {
   })
 
   it('bring an empty database to the newest version at once and step by step alike', async () => {
-    const [atOnce, inSteps] = [newPlace('at_once'), newPlace('in_steps')]
+    const [atOnce, inSteps] = [newDatabase('at_once'), newDatabase('in_steps')]
     expect(await migrate(atOnce.url)).to.deep.equal(NAMES.map(name => name.replace('.sql', '')))
     for (const name of NAMES) expect(await migrate(inSteps.url, 1)).to.deep.equal([name.replace('.sql', '')])
     expect(await migrate(inSteps.url)).to.deep.equal([])
@@ -121,7 +121,7 @@ describe('migrations', () => {
   for (let version = 1; version < NAMES.length; version++)
     it(`keep everything that a filled database of version ${version} holds`, async function () {
       this.timeout(30_000)
-      const { url, database } = newPlace(`filled_${version}`)
+      const { url, database } = newDatabase(`filled_${version}`)
       await migrate(url, version)
       for (let step = 1; step <= version; step++) await database.rows(FILLS[step] ?? 'SELECT 1')
       const before = await contentOf(database)
@@ -134,7 +134,7 @@ describe('migrations', () => {
     })
 
   it('leave the keys of the first version working', async () => {
-    const { url, database } = newPlace('keys')
+    const { url, database } = newDatabase('keys')
     await migrate(url, 1)
     const key = newKeyText('root')
     const [account] = await database.rows<{ id: string }>(`INSERT INTO accounts (tier) VALUES ('pro') RETURNING id`)
