@@ -131,8 +131,8 @@ export function feedWriter(context: WriterContext, name: string, signal: AbortSi
       if (isFenced(failure))
         kafka.log.info(`${name}: another process has taken the feed over, or a transaction timed out`)
       else kafka.log.warn({ error: failure.cause }, `${name} could not be written; its refresh begins again`)
-      await context.confirmed(signal)
-      return await waits(open())
+      // The group's answer is a broker's too: readiness names the brokers while it is missing.
+      return await waits(context.confirmed(signal).then(open))
     },
     close: drop,
   }
