@@ -8,6 +8,7 @@
  * Held against the client's own decoder byte by byte, and against a broker, in test/unit and test/integration.
  */
 import { loadInternal } from './internals.ts'
+import { type ExchangingBroker, withErrors, withExchanges } from './wire.ts'
 
 /** A record as the log holds it. */
 export interface DecodedRecord {
@@ -33,15 +34,9 @@ interface Fetched {
   responses: { topicName: string; partitions: FetchedRecords[] }[]
 }
 
-interface Exchange {
-  request: object
-  response: { decode: (bytes: Buffer) => Promise<unknown>; parse: (decoded: Fetched) => Promise<Fetched> }
-}
-
 /** What of the client's broker is used. */
-export interface FetchingBroker {
+export interface FetchingBroker extends ExchangingBroker {
   fetch(request: object): Promise<unknown>
-  lookupRequest(apiKey: number, versions: object): (parameters: object) => Exchange
 }
 
 interface Decompressor {
@@ -60,17 +55,9 @@ const { lookupCodecByAttributes } = loadInternal('protocol/message/compression')
 
 /** Fetches by the client's own request and connection, and decodes the answer here. Errors of partitions are returned, not thrown. */
 export async function fetchRecords(broker: FetchingBroker, request: object): Promise<FetchedRecords[]> {
-  const lean: FetchingBroker = Object.create(broker, {
-    lookupRequest: {
-      value: (apiKey: number, versions: object) => {
-        const make = broker.lookupRequest(apiKey, versions)
-        return (parameters: object): Exchange => {
-          // The client throws the first error of a partition, and with it what the others brought.
-          return { request: make(parameters).request, response: { decode: decodeFetch, parse: async all => all } }
-        }
-      },
-    },
-  })
+  const lean = withExchanges(broker, ({ request, response }) =>
+    withErrors({ request, response: { ...response, decode: decodeFetch } }),
+  )
   const { responses } = (await lean.fetch(request)) as Fetched
   return responses.flatMap(({ partitions }) => partitions)
 }

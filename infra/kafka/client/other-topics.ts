@@ -6,20 +6,9 @@
  * Held on three real brokers, of which the one that leads a topic of others is stopped, in test/integration/missing-broker.test.ts.
  */
 import { loadInternal } from './internals.ts'
-import { Encoder, type WireEncoder } from './wire.ts'
+import { Encoder, type Exchange, type ExchangingBroker, type WireEncoder, withErrors, withExchanges } from './wire.ts'
 
-interface Exchange {
-  request: { apiVersion: number; encode(): Promise<WireEncoder> }
-  response: { decode: unknown; parse(decoded: object): Promise<object> }
-}
-
-interface Parameters {
-  topics: readonly string[]
-  allowAutoTopicCreation: boolean
-}
-
-interface Broker {
-  lookupRequest(apiKey: number, versions: object): (parameters: Parameters) => Exchange
+interface Broker extends ExchangingBroker {
   metadata(topics?: readonly string[]): Promise<unknown>
 }
 
@@ -43,30 +32,15 @@ export function correctOtherTopics(): void {
   }
   broker.metadata = function (topics = []) {
     if (topics.length > 0) return metadata.call(this, topics)
-    return metadata.call(asking(this, topics === NONE ? forNone : forAll), topics)
+    return metadata.call(withExchanges(this, topics === NONE ? forNone : withErrors), topics)
   }
 }
 
-/** A broker whose exchanges are changed before they are sent. */
-const asking = (broker: Broker, change: (exchange: Exchange, parameters: Parameters) => Exchange): Broker =>
-  Object.create(broker, {
-    lookupRequest: {
-      value: (apiKey: number, versions: object) => {
-        const make = broker.lookupRequest(apiKey, versions)
-        return (parameters: Parameters) => change(make(parameters), parameters)
-      },
-    },
-  })
-
-function forNone({ request, response }: Exchange, { allowAutoTopicCreation }: Parameters): Exchange {
+function forNone({ request, response }: Exchange, parameters: object): Exchange {
   const encode = async (): Promise<WireEncoder> => {
     const none = new Encoder().writeArray([])
+    const { allowAutoTopicCreation } = parameters as { allowAutoTopicCreation: boolean }
     return request.apiVersion < VERSION_WITH_CREATION ? none : none.writeBoolean(allowAutoTopicCreation)
   }
   return { request: { ...request, encode }, response }
 }
-
-const forAll = ({ request, response }: Exchange): Exchange => ({
-  request,
-  response: { ...response, parse: async decoded => decoded },
-})

@@ -14,6 +14,7 @@
  */
 import { loadInternal, replaceExport } from './internals.ts'
 import { type Grouping, groupByPartition } from './message-grouping.ts'
+import { type ExchangingBroker, withErrors, withExchanges } from './wire.ts'
 
 interface Message {
   value: Buffer | string | null
@@ -40,14 +41,8 @@ interface ProduceAnswer {
   topics: { topicName: string; partitions: PartitionAnswer[] }[]
 }
 
-interface Exchange {
-  request: object
-  response: { decode: unknown; parse: (decoded: ProduceAnswer) => Promise<ProduceAnswer> }
-}
-
-interface Broker {
+interface Broker extends ExchangingBroker {
   produce(request: object): Promise<ProduceAnswer | undefined>
-  lookupRequest(apiKey: number, versions: object): (parameters: object) => Exchange
 }
 
 interface Cluster {
@@ -254,19 +249,8 @@ async function produce(
   options: SendOptions,
   entries: readonly Entry[],
 ): Promise<Map<string, PartitionAnswer>> {
-  const lean: Broker = Object.create(broker, {
-    lookupRequest: {
-      value: (apiKey: number, versions: object) => {
-        const make = broker.lookupRequest(apiKey, versions)
-        return (parameters: object): Exchange => {
-          const exchange = make(parameters)
-          return { ...exchange, response: { ...exchange.response, parse: async decoded => decoded } }
-        }
-      },
-    },
-  })
   const { acks, timeout, compression } = options
-  const answer = await lean.produce({
+  const answer = await withExchanges(broker, withErrors).produce({
     acks,
     timeout,
     compression,

@@ -30,6 +30,37 @@ export interface WireConnection {
   send<T>(exchange: { request: object; response: { decode: unknown; parse: (decoded: T) => T } }): Promise<T>
 }
 
+/** A request of the client with what reads its answer. */
+export interface Exchange {
+  request: { apiVersion: number; encode(): Promise<WireEncoder> }
+  response: { decode(bytes: Buffer): Promise<unknown>; parse(decoded: object): Promise<object> }
+}
+
+/** What of a broker makes its exchanges. */
+export interface ExchangingBroker {
+  lookupRequest(apiKey: number, versions: object): (parameters: object) => Exchange
+}
+
+/** The same broker, with exchanges that are changed before they are sent. */
+export const withExchanges = <B extends ExchangingBroker>(
+  broker: B,
+  change: (exchange: Exchange, parameters: object) => Exchange,
+): B =>
+  Object.create(broker, {
+    lookupRequest: {
+      value: (apiKey: number, versions: object) => {
+        const make = broker.lookupRequest(apiKey, versions)
+        return (parameters: object) => change(make(parameters), parameters)
+      },
+    },
+  })
+
+/** An exchange whose answer is given as it is; the client throws the first error in it, and with it all else. */
+export const withErrors = ({ request, response: { decode } }: Exchange): Exchange => ({
+  request,
+  response: { decode, parse: async decoded => decoded },
+})
+
 /** A request being written. */
 export const Encoder = loadInternal('protocol/encoder') as new () => WireEncoder
 /** An answer being read. */
