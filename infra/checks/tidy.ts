@@ -7,7 +7,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { findLostCitations } from './citations.ts'
+import { findLostCitations, findLostReferences } from './citations.ts'
 import { findDeadFiles } from './dead-files.ts'
 import type { Finding } from './finding.ts'
 import { longFunctions } from './function-length.ts'
@@ -101,6 +101,7 @@ export function checkTidiness(root: string): Finding[] {
     ...findDeadFiles(root, sources),
     ...findSharedOracles(sources),
     ...findLostCitations(texts),
+    ...findLostReferences(texts, [...paths, ...topLevel(root)]),
   ]
 }
 

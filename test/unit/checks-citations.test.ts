@@ -1,8 +1,8 @@
 /**
- * Citations: one of a document or section that the repository lacks is named with its line, all others pass.
+ * Citations: a document, section, path or command that the repository lacks is named with its line, all others pass.
  */
 import { expect } from 'chai'
-import { findLostCitations } from '#infra/checks/citations.ts'
+import { findLostCitations, findLostReferences } from '#infra/checks/citations.ts'
 
 const GUIDE = {
   path: 'schemas/api/GUIDE.md',
@@ -56,5 +56,66 @@ describe('citations', () => {
   for (const { name, path = 'a.ts', text, lost = [] } of cases)
     it(`${lost.length === 0 ? 'let pass' : 'name'} ${name}`, () => {
       expect(lostIn(path, text)).to.deep.equal(lost)
+    })
+})
+
+describe('paths and commands in documents', () => {
+  const PATHS = ['Makefile', 'services/cli/tools.ts', 'streams/candles/step.ts', 'streams/README.md', 'README.md']
+  const FILES = [
+    { path: 'Makefile', text: '.PHONY: demo\ndemo: installed\n\t@exec node services/cli/tools.ts\n' },
+    { path: 'package.json', text: '{"scripts":{"test:unit":"mocha"}}' },
+    {
+      path: 'services/cli/tools.ts',
+      text: [
+        "program\n  .command('run')\n  .description('')\n",
+        "program\n  .command('keys')\n  .description('')\n  .command('create')\n",
+        "const letters = program.command('letters').description('')\nchoose(letters.command('list'))\n",
+      ].join('\n'),
+    },
+  ]
+  const referencesLostIn = (text: string, path = 'README.md'): string[] =>
+    findLostReferences([...FILES, { path, text }], PATHS).map(({ line, rule }) => `${rule} ${line}`)
+  const path = ['missing-path 1']
+  const command = ['missing-command 1']
+  const block = (language: string, line: string) => `\`\`\`${language}\n${line}\n\`\`\`\n`
+
+  const cases: { name: string; text: string; file?: string; lost?: string[] }[] = [
+    { name: 'a file by its path', text: 'See `streams/candles/step.ts`.' },
+    { name: 'a file by its name', text: 'See `step.ts`.' },
+    { name: 'a folder', text: 'See `streams/candles/` and `streams/candles`.' },
+    { name: 'a folder beside the document', file: 'streams/README.md', text: '| `candles/` | x |' },
+    { name: 'a link from the folder of the document', file: 'streams/README.md', text: '[x](candles/step.ts#l1)' },
+    { name: 'a link to another site, and to a section', text: '[a](https://example.com/a.md) [b](#b)' },
+    {
+      name: 'a placeholder',
+      text: '`streams/<view>/step.ts`, `streams/VIEW/step.ts`, `FILE.test.ts`, `streams/*/step.ts`',
+    },
+    { name: 'data of a run', text: '`.run/platform.json`' },
+    { name: 'a route and a media type', text: '`/prices/history/` and `application/json`' },
+    { name: 'a path in a block of code', text: block('text', 'streams/gone/step.ts') },
+    {
+      name: 'commands',
+      text: '`make demo`, `npm run test:unit`, `npx marketlog keys create --tier T`, `marketlog run book`',
+    },
+    {
+      name: 'commands of a block',
+      text: block('sh', 'PORT=1 make demo && npx marketlog letters list | cat # make up'),
+    },
+    { name: 'the word make in prose and in other blocks', text: `make sure\n${block('text', 'make sure')}` },
+    { name: 'a lost file', text: 'See `streams/candles/sink.ts`.', lost: path },
+    { name: 'a lost file by its name', text: 'See `sink.ts`.', lost: path },
+    { name: 'a lost folder', text: 'See `gone/`.', lost: path },
+    { name: 'a lost folder of a room', text: 'See `streams/gone`.', lost: path },
+    { name: 'a lost link', text: '[x](candles/step.ts)', lost: path },
+    { name: 'a lost target of make', text: '`make up`', lost: command },
+    { name: 'a lost script', text: '`npm run bench`', lost: command },
+    { name: 'a lost command', text: '`npx marketlog tail TOPIC`', lost: command },
+    { name: 'a lost command of a group', text: '`marketlog keys list`', lost: command },
+    { name: 'a command of a group on its own', text: '`marketlog create`', lost: command },
+    { name: 'a lost command of a block', text: block('sh', 'PORT=1 make up'), lost: ['missing-command 2'] },
+  ]
+  for (const { name, text, file, lost = [] } of cases)
+    it(`${lost.length === 0 ? 'let pass' : 'name'} ${name}`, () => {
+      expect(referencesLostIn(text, file)).to.deep.equal(lost)
     })
 })
