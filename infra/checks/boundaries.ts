@@ -3,7 +3,7 @@
  *
  * Reads the source tree through dependency-cruiser, which parses TypeScript with swc because TypeScript 7 has
  * no JavaScript API. Type-only, dynamic and re-exporting imports count like any other. Invariant: the rules
- * are those of README.md, "Layout", stated as data and without exceptions beyond those named here.
+ * are those of README.md, "Where things are", stated as data and without exceptions beyond those named here.
  */
 import { cruise, type ICruiseResult, type IRegularForbiddenRuleType } from 'dependency-cruiser'
 import type { Finding } from './finding.ts'

@@ -63,10 +63,17 @@ export function findLostCitations(files: readonly SourceFile[]): Finding[] {
   )
 }
 
-/** The paths and commands of Markdown files that lead nowhere; `paths` are all files of the tree. */
+/** The paths, links and commands of Markdown files that lead nowhere; `paths` are all files of the tree. */
 export function findLostReferences(files: readonly SourceFile[], paths: readonly string[]): Finding[] {
   const { isPath, isEndOfPath } = pathsKnown(paths)
   const commands = commandsOf(files)
+  const anchors = new Map(files.filter(isMarkdown).map(({ path, text }) => [path, anchorsOf(text)]))
+  const faultOfLink = (file: string, link: string): string | undefined => {
+    const [relative = '', anchor] = link.split('#', 2)
+    const target = relative === '' ? file : posix.join(posix.dirname(file), relative)
+    if (relative !== '' && !isPath(target)) return 'missing-path'
+    return anchor === undefined || (anchors.get(target)?.has(anchor) ?? true) ? undefined : 'missing-section'
+  }
   return files.filter(isMarkdown).flatMap(({ path: file, text }) => {
     const lines = text.split('\n')
     const prose = withoutCode(lines)
@@ -74,18 +81,39 @@ export function findLostReferences(files: readonly SourceFile[], paths: readonly
     return lines.flatMap((_, at) => {
       const line = prose[at] ?? ''
       const spans = [...line.matchAll(CODE_SPAN)].map(([, span = '']) => span)
-      const links = [...line.matchAll(LINK)].map(([, target = '']) => target).filter(target => !/^\w+:|^#/.test(target))
+      const links = [...line.matchAll(LINK)].map(([, link = '']) => link).filter(link => !/^\w+:/.test(link))
       const lost = [
-        ...spans.filter(looksLikePath).filter(path => !isEndOfPath(path)),
-        ...links.filter(target => !isPath(posix.join(posix.dirname(file), target.replace(/#.*/, '')))),
-      ].map(path => ({ rule: 'missing-path', detail: `names ${path}, which is not in the repository` }))
-      const unknown = [...spans, shell[at] ?? '']
-        .flatMap(code => unknownCommands(code, commands))
-        .map(command => ({ rule: 'missing-command', detail: `names \`${command}\`, which does not exist` }))
-      return [...lost, ...unknown].map(found => ({ file, line: at + 1, ...found }))
+        ...spans
+          .filter(path => looksLikePath(path) && !isEndOfPath(path))
+          .map(name => ({ rule: 'missing-path', name })),
+        ...links.flatMap(name => {
+          const rule = faultOfLink(file, name)
+          return rule === undefined ? [] : [{ rule, name }]
+        }),
+        ...[...spans, shell[at] ?? '']
+          .flatMap(code => unknownCommands(code, commands))
+          .map(name => ({ rule: 'missing-command', name })),
+      ]
+      return lost.map(({ rule, name }) => ({
+        file,
+        line: at + 1,
+        rule,
+        detail: `names ${name}, which is not in the repository`,
+      }))
     })
   })
 }
+
+/** What links to the sections of a document end in. */
+const anchorsOf = (text: string): ReadonlySet<string> =>
+  new Set(
+    [...headingsOf(text)].map(heading =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\w\s-]/g, '')
+        .replaceAll(/\s/g, '-'),
+    ),
+  )
 
 const looksLikePath = (text: string): boolean =>
   PATH.test(text) && (ROOM_PATH.test(text) || NAMED_PATH.test(text)) && !OUTSIDE.test(text) && !PLACEHOLDER.test(text)

@@ -3,7 +3,7 @@
  *
  * Reads only the environment that it is given. Invariant: whatever is missing or malformed is named
  * with the variable to set; nothing falls back to a guess except where a default is documented in
- * the README's configuration table.
+ * infra/README.md, "Configuration".
  */
 import type { ServerAddresses } from '#infra/stack/servers.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
@@ -120,7 +120,7 @@ export function readConfig(env: Environment): PlatformConfig {
   }
   if (faults.length > 0) {
     throw new Error(
-      `${faults.join('; ')}. Start the servers with \`make up\`, or set the addresses (README, "Configuration").`,
+      `${faults.join('; ')}. Start the servers with \`make up\`, or set the addresses (infra/README.md, "Configuration").`,
     )
   }
   return config

@@ -42,7 +42,7 @@ export interface RoleGroup {
   roles: readonly RoleName[]
 }
 
-/** How a platform on one machine spreads its roles, in starting order. Why so: README, "Design". */
+/** How a platform on one machine spreads its roles, in starting order. Why so: services/README.md, "Decisions". */
 export const GROUPS: readonly RoleGroup[] = [
   { name: 'history', roles: ['delivery', 'sales', 'history', 'candles', 'market-summary'] },
   { name: 'live', roles: ['fx', 'provider-health', 'live-view', 'alert-triggers'] },

@@ -1,5 +1,5 @@
 /**
- * A network of their own for processes of a bench, set as the README advises for a machine of gateways.
+ * A network of their own for processes of a bench, set as services/README.md advises for a machine of gateways.
  *
  * Makes a network namespace (Linux) that ends with its first process, so nothing of the machine's own is changed.
  */
@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process'
 /** What comes before a process's own command line. */
 export type CommandPrefix = readonly string[]
 
-/** Most bytes that the kernel keeps of a connection's unread ones: the README's `net.ipv4.tcp_wmem`. */
+/** Most bytes that the kernel keeps of a connection's unread ones: that page's `net.ipv4.tcp_wmem`. */
 const SEND_BUFFERS = '4096 16384 262144'
 const SETTING_UP = `ip link set lo up && echo '${SEND_BUFFERS}' > /proc/sys/net/ipv4/tcp_wmem && exec "$@"`
 

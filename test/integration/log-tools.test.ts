@@ -144,7 +144,7 @@ describe('log tools', function () {
     )
   })
 
-  // It printed one indented array where the README promises JSON lines.
+  // It printed one indented array where services/cli/README.md promises JSON lines.
   it('list the lag of each group as a JSON line in a pipe', async () => {
     const { code, stdout, stderr } = await call('lag')
     expect(code, stderr).to.equal(0)

@@ -1,5 +1,5 @@
 /**
- * The README's receiver, run as it is printed there, against this service and against a forger.
+ * The receiver of services/api/README.md, run as it is printed there, against this service and against a forger.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { openWebhookScenario, type WebhookScenario } from '#test/fixtures/webhoo
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const README = new URL('../../README.md', import.meta.url)
+const README = new URL('../../services/api/README.md', import.meta.url)
 
 describe("the README's receiver of webhooks", () => {
   const platform = useServers()

@@ -85,7 +85,8 @@ describe('paths and commands in documents', () => {
     { name: 'a folder', text: 'See `streams/candles/` and `streams/candles`.' },
     { name: 'a folder beside the document', file: 'streams/README.md', text: '| `candles/` | x |' },
     { name: 'a link from the folder of the document', file: 'streams/README.md', text: '[x](candles/step.ts#l1)' },
-    { name: 'a link to another site, and to a section', text: '[a](https://example.com/a.md) [b](#b)' },
+    { name: 'a link to another site', text: '[a](https://example.com/a.md)' },
+    { name: 'a link to a section', text: '[a](#set-up-first) [b](README.md#set-up-first)\n\n## Set-up, first\n' },
     {
       name: 'a placeholder',
       text: '`streams/<view>/step.ts`, `streams/VIEW/step.ts`, `FILE.test.ts`, `streams/*/step.ts`',
@@ -107,6 +108,7 @@ describe('paths and commands in documents', () => {
     { name: 'a lost folder', text: 'See `gone/`.', lost: path },
     { name: 'a lost folder of a room', text: 'See `streams/gone`.', lost: path },
     { name: 'a lost link', text: '[x](candles/step.ts)', lost: path },
+    { name: 'a link to a lost section', text: '[b](#set-up)\n\n## Set-up, first\n', lost: ['missing-section 1'] },
     { name: 'a lost target of make', text: '`make up`', lost: command },
     { name: 'a lost script', text: '`npm run bench`', lost: command },
     { name: 'a lost command', text: '`npx marketlog tail TOPIC`', lost: command },

@@ -4,7 +4,7 @@
  *
  * Slow ones read a third of what comes. A client that is ended at its cap connects again at once, so there are always as many. An
  * event holds 100 items, so that a stalled client reaches its cap within a minute. The three processes have a network of
- * their own whose send buffers are bounded as the README advises for gateways: with Linux' own 4 MiB the kernel takes 400 MiB
+ * their own whose send buffers are bounded as services/README.md advises for gateways: with Linux' own 4 MiB the kernel takes 400 MiB
  * for stalled clients within seconds, which a virtual machine may have to fetch from its host page by page. Good
  * clients get every event; a run in which one is missing, or a full one in which no client was ended, fails.
  */
