@@ -8,7 +8,7 @@ import { clampedPage, currencyCode, optional, text, unlistedCurrency, uuid, viol
 import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
 /** What the bodies depend on. */
-export interface AlertScope {
+interface AlertScope {
   isCurrency: (code: string) => boolean
 }
 

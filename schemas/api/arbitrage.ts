@@ -5,7 +5,7 @@ import { decimal, integer, pageOffset, providerKey, repeated } from './query-val
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the parameters of arbitrage depend on. */
-export interface ArbitrageScope {
+interface ArbitrageScope {
   askKeys: readonly string[]
   bidKeys: readonly string[]
 }
@@ -38,7 +38,7 @@ export const arbitrageQuery = ({ askKeys, bidKeys }: ArbitrageScope) =>
 export type ArbitrageQuery = z.infer<ReturnType<typeof arbitrageQuery>>
 
 /** One pair of an ask and a bid. */
-export const arbitrageItem = z.strictObject({
+const arbitrageItem = z.strictObject({
   ...itemMembers,
   buy_provider: z.string(),
   sell_provider: z.string(),

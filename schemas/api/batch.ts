@@ -10,14 +10,14 @@ import { currencyMember, optional, providersMember, text, violates } from './que
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the body of a batch depends on. */
-export interface BatchScope {
+interface BatchScope {
   /** The provider keys of the side. */
   providers: readonly string[]
   isCurrency: (code: string) => boolean
 }
 
 /** Ids and names that one batch may hold together. */
-export const BATCH_ITEMS_MAX = 100
+const BATCH_ITEMS_MAX = 100
 
 /** Body of a batch lookup. */
 export const batchBody = ({ providers, isCurrency }: BatchScope) =>

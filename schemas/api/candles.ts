@@ -26,7 +26,7 @@ export function parseLookback(text: string): { count: number; unit: 'd' | 'h' } 
 }
 
 /** What the parameters of candles depend on. */
-export interface CandlesScope {
+interface CandlesScope {
   isCurrency: (code: string) => boolean
   /** Longest lookback of the tier in days; null = as far as candles are kept. */
   lookbackDaysMax: number | null

@@ -56,7 +56,7 @@ export type ItemsQuery = z.infer<typeof itemsQuery>
 const known = z.string().nullable()
 
 /** One item of the catalog. */
-export const catalogEntry = z.strictObject({
+const catalogEntry = z.strictObject({
   item_id: z.int(),
   market_hash_name: z.string(),
   phase: known,
@@ -136,7 +136,7 @@ export const ENUMERATED_FIELDS = [
 ] as const
 
 /** A field whose values GET /items/metadata lists. */
-export type EnumeratedField = (typeof ENUMERATED_FIELDS)[number]
+type EnumeratedField = (typeof ENUMERATED_FIELDS)[number]
 
 /** Answer of GET /items/metadata. */
 export const itemsMetadataReply = z
@@ -170,9 +170,6 @@ export const itemsMetadataReply = z
 export const imagesQuery = z.object({
   format: z.enum(['png', 'webp']).default('png').meta({ description: 'Suffix of the image URLs.', example: 'png' }),
 })
-
-/** Parsed parameters of GET /images. */
-export type ImagesQuery = z.infer<typeof imagesQuery>
 
 /** Answer of GET /images: display name → image URLs. */
 export const imagesReply = z

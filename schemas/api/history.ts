@@ -22,7 +22,7 @@ import {
 import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the parameters of history depend on. */
-export interface HistoryScope {
+interface HistoryScope {
   providers: readonly string[]
   isCurrency: (code: string) => boolean
 }
@@ -45,11 +45,8 @@ export const historyQuery = ({ providers, isCurrency }: HistoryScope) =>
     .refine(hasItem, needsItem)
     .refine(isOrdered, needsOrder)
 
-/** Parsed parameters of GET /prices/history. */
-export type HistoryQuery = z.infer<ReturnType<typeof historyQuery>>
-
 /** One observed ask. */
-export const historyRecord = z.strictObject({
+const historyRecord = z.strictObject({
   ...itemMembers,
   provider: z.string().describe('Display name of the provider.'),
   time: instant,

@@ -18,13 +18,10 @@ export const indicatorsQuery = ({ isCurrency }: { isCurrency: (code: string) => 
     })
     .refine(hasItem, needsItem)
 
-/** Parsed parameters of GET /market/indicators. */
-export type IndicatorsQuery = z.infer<ReturnType<typeof indicatorsQuery>>
-
 const figure = z.number().nullable()
 
 /** The indicators that the candles of an item give; null where there are too few. */
-export const indicatorValues = z.strictObject({
+const indicatorValues = z.strictObject({
   momentum: z.strictObject({
     rsi_14: figure,
     macd_line: figure,

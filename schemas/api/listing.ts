@@ -8,7 +8,7 @@ import { currency, integer, itemSelector, pageOffset, providersParameter } from 
 import { amount, exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
 /** What the parameters of a listing depend on. */
-export interface ListingScope {
+interface ListingScope {
   /** The provider keys of the side. */
   providers: readonly string[]
   isCurrency: (code: string) => boolean

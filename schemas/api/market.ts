@@ -79,7 +79,7 @@ export const indexesReply = z
 const score = (most: number) => z.int().min(0).max(most).nullable()
 
 /** The `summary` of an item. */
-export const itemSummary = z.strictObject({
+const itemSummary = z.strictObject({
   best_ask_usd: usd.nullable(),
   best_bid_usd: usd.nullable(),
   marketcap: usd.nullable(),
@@ -146,7 +146,7 @@ export const marketItemsReply = z
   })
 
 /** A provider that has an ask. */
-export const itemProvider = z.strictObject({
+const itemProvider = z.strictObject({
   provider: z.string(),
   ask_usd: usd,
   bid_usd: usd.nullable(),

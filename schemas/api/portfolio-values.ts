@@ -16,13 +16,13 @@ import {
 import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What valuations depend on. */
-export interface ValuationScope {
+interface ValuationScope {
   providers: readonly string[]
   isCurrency: (code: string) => boolean
 }
 
 /** Items of one stateless valuation. */
-export const VALUED_ITEMS_MAX = 100
+const VALUED_ITEMS_MAX = 100
 
 /** Body of POST /portfolio/value. */
 export const valueBody = ({ providers, isCurrency }: ValuationScope) =>
@@ -100,7 +100,7 @@ export const valueReply = z
   })
 
 /** Days of one page of values, at most and by default. */
-export const DAYS_PAGE = { max: 2000, default: 365 }
+const DAYS_PAGE = { max: 2000, default: 365 }
 
 /** Query of GET /portfolio/:id/history. */
 export const dailyQuery = (scope: ValuationScope) =>

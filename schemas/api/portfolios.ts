@@ -7,7 +7,7 @@ import { optional, phase, text, uuid, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** Units that one transaction or entry may hold. */
-export const QUANTITY_MAX = 1_000_000
+const QUANTITY_MAX = 1_000_000
 
 const examplePortfolio = {
   id: '7d9f3c52-64a8-4a0a-9d8e-0b6f6f3f2a11',

@@ -55,7 +55,7 @@ export const integer = (bounds: { min?: number; max?: number } = {}) => {
 }
 
 /** A whole number; one beyond its bounds is clamped to the nearer bound instead of being refused. */
-export const clamped = (bounds: { min: number; max: number; otherwise: number }) =>
+const clamped = (bounds: { min: number; max: number; otherwise: number }) =>
   integer()
     .default(bounds.otherwise)
     .transform(value => Math.min(Math.max(value, bounds.min), bounds.max))
@@ -182,7 +182,7 @@ export const pageCursor = (longest = 1000) =>
   })
 
 /** The currency of amounts where the request names none. */
-export const DEFAULT_CURRENCY = 'USD'
+const DEFAULT_CURRENCY = 'USD'
 
 const LISTED_CODE = 'a currency code that GET /fx lists'
 

@@ -49,6 +49,3 @@ export const exampleCursorPage = (limit: number) => ({ ...examplePage(limit), to
 
 /** Pagination by offset. */
 export type OffsetPagination = z.infer<typeof offsetPagination>
-
-/** Pagination by cursor. */
-export type CursorPagination = z.infer<typeof cursorPagination>

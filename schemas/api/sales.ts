@@ -17,7 +17,7 @@ import {
 import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the parameters of sales depend on. */
-export interface SalesScope {
+interface SalesScope {
   providers: readonly string[]
   isCurrency: (code: string) => boolean
   /** Largest page of the tier, and its default. */

@@ -10,14 +10,14 @@ import { currencyCode, currencyMember, day, optional, text, uuid, violates } fro
 import { amount, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the bodies of transactions depend on. */
-export interface TransactionScope {
+interface TransactionScope {
   isCurrency: (code: string) => boolean
   /** The last day that a transaction may have, YYYY-MM-DD. */
   latestDay: () => string
 }
 
 /** The first day that a transaction may have. */
-export const EARLIEST_DAY = '2000-01-01'
+const EARLIEST_DAY = '2000-01-01'
 
 const exampleTransaction = {
   id: 'b0a4c4a2-22a7-4d0e-8a1c-7d4b5f1a9e02',

@@ -8,7 +8,7 @@ import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
 import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
 /** Kinds of destination; the last two are sent bodies of their own form. */
-export const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
+const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
 
 /** The kind of a destination. */
 export type WebhookPlatform = (typeof WEBHOOK_PLATFORMS)[number]
@@ -151,7 +151,7 @@ export const webhookSecretReply = z
 export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
 /** How far a delivery has come. */
-export const DELIVERY_STATES = ['pending', 'succeeded', 'failed'] as const
+const DELIVERY_STATES = ['pending', 'succeeded', 'failed'] as const
 
 const deliveryMembers = {
   id: z.uuid(),
@@ -204,7 +204,7 @@ export const deliveriesReply = z
   .meta({ example: { deliveries: [exampleDelivery], pagination: examplePage(25) } })
 
 /** One attempt of a delivery; a `pending` one is in progress. */
-export const deliveryAttempt = z.strictObject({
+const deliveryAttempt = z.strictObject({
   attempt_number: z.int().min(1),
   status: z.enum(DELIVERY_STATES),
   http_status: z.int().nullable(),

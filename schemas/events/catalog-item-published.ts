@@ -42,7 +42,7 @@ export const catalogItemPublished = defineEvent<Omit<CatalogItem, 'supply'> & { 
 )
 
 /** All items of a catalog version have been published before this record. */
-export interface CatalogVersionPublished {
+interface CatalogVersionPublished {
   version: string
   items: number
 }

@@ -39,7 +39,7 @@ export function defineEvent<T extends object>(
 }
 
 /** A field that records of earlier versions lack. */
-export interface AddedLater {
+interface AddedLater {
   addedLater: AvroType
 }
 
