@@ -7,7 +7,7 @@
  *
  * Cost: known keys are answered from memory without waiting. All keys in use are asked for again by ONE query
  * per REFRESH_MS, and unknown ones join the next query, so the load does not grow with requests or attackers.
- * Left out: LISTEN/NOTIFY. A connection that breaks silently delivers no notification, so the bound would depend
+ * Left out: LISTEN/NOTIFY. A connection that is cut in silence notifies nobody, so the bound would rest
  * on the same query anyway.
  */
 import type { Tier } from '../config/tiers.ts'

@@ -204,7 +204,7 @@ async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]
   return counts.map(count => Number(count ?? 0))
 }
 
-/** The rate-limit headers of an answer, as names and values that alternate. */
+/** The rate-limit headers of an answer, name and value in turn. */
 export const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
   ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
   ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],

@@ -31,14 +31,14 @@ export interface ListedRow {
 export type EntryMembers = 'quote' | 'entry' | 'entry with url'
 
 /** A row with its item and provider. */
-interface EntryRow {
+export interface EntryRow {
   itemId: number
   provider: string
   row: ListedRow
 }
 
 /** Sources of an entry's text besides its row; `P` is a provider's record. */
-interface EntrySources<P> {
+export interface EntrySources<P> {
   itemOf(itemId: number): CatalogItem | undefined
   providerOf(key: string): P | undefined
   /** A provider's page of an item. */
