@@ -1,9 +1,8 @@
 /**
- * The parameters of the feeds, for the API's description.
+ * Parameters of the feeds, for OpenAPI. Rules: DECISIONS.md, "Feeds".
  *
- * Rules: DECISIONS.md, "Feeds". A connect is read by services/feed/feed-query.ts and replay.ts, which make no
- * objects that they do not keep; test/contract/feed-openapi.test.ts holds both against these schemas, so that they
- * accept and refuse the same.
+ * services/feed/feed-query.ts and replay.ts parse a connect without these schemas, so that they allocate only
+ * what a stream keeps; test/contract/feed-openapi.test.ts checks that both accept and refuse the same requests.
  */
 import { z } from 'zod'
 import { boolean, integer, providerKey, time, violates } from './query-values.ts'
@@ -25,14 +24,23 @@ const name = z
 const filters = (providers: readonly string[]) => ({
   providers: many(providerKey(providers))
     .optional()
-    .meta({ description: 'Provider keys, repeated once per key. All providers when left out.' }),
-  item_ids: many(integer()).optional().meta({
-    description:
-      'Catalog ids, repeated once per id. An item streams when an id or a name names it; both together hold at most 100 values, repeats included.',
-  }),
+    .meta({
+      description: 'Provider keys, repeated once per key. All providers when left out.',
+      example: ['provider_02', 'provider_12'],
+    }),
+  item_ids: many(integer())
+    .optional()
+    .meta({
+      description:
+        'Catalog ids, repeated once per id. An item streams when an id or a name names it; both together hold at most 100 values, repeats included.',
+      example: [4940, 4941],
+    }),
   market_hash_names: many(name)
     .optional()
-    .meta({ description: 'Exact names, repeated once per name. A name covers every phase of a finish.' }),
+    .meta({
+      description: 'Exact names, repeated once per name. A name covers every phase of a finish.',
+      example: ['AK-47 | Redline (Field-Tested)'],
+    }),
 })
 
 const token = z.string().optional().meta({
@@ -53,7 +61,7 @@ export const feedQuery = (providers: readonly string[]) =>
       ...filters(providers),
       resume: boolean().optional().meta({
         description:
-          'Beyond the specification: every event carries an id, `ready` that of the position from which the stream begins, and a reconnect with `Last-Event-ID` goes on there.',
+          'Beyond the specification: every event carries an id. The id of `ready` is the position at which the stream begins; a reconnect with `Last-Event-ID` resumes after that event.',
         example: true,
       }),
       snapshot: boolean().optional().meta({
@@ -61,7 +69,8 @@ export const feedQuery = (providers: readonly string[]) =>
         example: true,
       }),
       policy: z.enum(['conflate']).optional().meta({
-        description: 'Beyond the specification: a slow client gets the latest of each row instead of its end.',
+        description:
+          'Beyond the specification: a slow client is sent the latest state of each row instead of being disconnected.',
         example: 'conflate',
       }),
       token,

@@ -3,21 +3,11 @@
  *
  * Invariant: one entry per route of services/api/routes/market*.ts.
  */
-import { z } from 'zod'
-import {
-  arbitrageQuery,
-  arbitrageReply,
-  historyChartQuery,
-  historyChartReply,
-  indexesQuery,
-  indexesReply,
-  indicatorsQuery,
-  indicatorsReply,
-  marketItemReply,
-  marketItemsReply,
-} from './market.ts'
+import { arbitrageQuery, arbitrageReply } from './arbitrage.ts'
+import { historyChartQuery, historyChartReply } from './history.ts'
+import { indicatorsQuery, indicatorsReply } from './indicators.ts'
+import { indexesQuery, indexesReply, marketItemParams, marketItemReply, marketItemsReply } from './market.ts'
 import { get, json, type Operation, type OperationScope, PRO, QUANT } from './operation.ts'
-import { integer } from './query-values.ts'
 
 const GROUP = 'Market analytics'
 const isCurrency = () => true
@@ -64,7 +54,7 @@ export function marketOperations({ askKeys, bidKeys }: Pick<OperationScope, 'ask
       ...{ ...get('readMarketItem', '/market/items/:item_id', GROUP), tiers: PRO },
       summary: 'Summary of one item and its providers',
       description: 'The summary as of its computation, the providers as they are now.',
-      params: z.object({ item_id: integer({ min: 1 }) }),
+      params: marketItemParams,
       reply: json('MarketItemReply', marketItemReply, 'The item; providers without an ask are left out.'),
       errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE', 'BIDS_INDEX_UNAVAILABLE'],
     },

@@ -7,7 +7,6 @@
 import type { z } from 'zod'
 import type { ChildKeyScope } from './account-keys.ts'
 import type { ErrorCode } from './error.ts'
-import { REPLY_EXAMPLES } from './examples.ts'
 
 /** All tiers; the others leave out the lower ones. */
 export const ALL = ['free', 'starter', 'pro', 'quant'] as const
@@ -99,11 +98,11 @@ export const patch = method('patch')
 /** Name, method, path and group of a DELETE. */
 export const remove = method('delete')
 
-/** A JSON answer whose example is in examples.ts. */
+/** A JSON answer; its example is that of its schema. */
 export const json = (name: string, schema: z.ZodType, description: string, status: 200 | 201 = 200): Reply => ({
   status,
   name,
   schema,
   description,
-  example: REPLY_EXAMPLES[name],
+  example: schema.meta()?.example,
 })

@@ -5,7 +5,7 @@
  * the routes parse with and that tests hold answers against; the API's description is made of this list and
  * of nothing else. Invariant: one entry per operation; a contract test holds it against the routes.
  */
-import { z } from 'zod'
+import type { z } from 'zod'
 import { accountKeyOperations } from './account-keys-operations.ts'
 import { alertOperations } from './alerts-operations.ts'
 import { batchBody, bidsBatchReply, pricesBatchReply } from './batch.ts'
@@ -14,15 +14,13 @@ import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } 
 import { feedOperations } from './feed-operations.ts'
 import { historyQuery, historyReply } from './history.ts'
 import { inventoryOperations } from './inventory-operations.ts'
-import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply } from './listing.ts'
+import { bidEntry, bidsReply, listingQuery, priceEntry, pricesReply, redirectParams, snapshotQuery } from './listing.ts'
 import { marketOperations } from './market-operations.ts'
 import { ALL, get, json, type Operation, type OperationScope, PRO, post, type Reply, STARTER } from './operation.ts'
 import { portfolioOperations } from './portfolio-operations.ts'
 import { fxReply, providersQuery, providersReply } from './providers.ts'
-import { integer } from './query-values.ts'
 import { salesQuery, salesReply } from './sales.ts'
 import { signInOperations } from './sign-in-operations.ts'
-import { snapshotQuery } from './snapshot.ts'
 import { webhookOperations } from './webhooks-operations.ts'
 
 const streamOf = (name: string, schema: z.ZodType, description: string): Reply => ({
@@ -156,7 +154,6 @@ function bidsOperations({ bidKeys: providers }: OperationScope): Operation[] {
 }
 
 function catalogOperations({ askKeys }: OperationScope): Operation[] {
-  const params = z.object({ provider: z.string(), item_id: integer({ min: 1 }) })
   return [
     {
       ...get('listItems', '/items', 'Catalog'),
@@ -205,7 +202,7 @@ function catalogOperations({ askKeys }: OperationScope): Operation[] {
     {
       ...get('openListing', '/r/:provider/:item_id', 'Catalog'),
       tiers: undefined,
-      params,
+      params: redirectParams,
       summary: 'Redirect to the marketplace page of an item',
       description: 'Needs no key; counts by address. This is the `link` of price entries.',
       reply: {

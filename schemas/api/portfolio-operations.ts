@@ -3,11 +3,8 @@
  *
  * Rules: DECISIONS.md, "Portfolios and inventories" and "Valuation".
  */
-
-import { z } from 'zod'
 import type { ErrorCode } from './error.ts'
 import { ALL, get, json, type Operation, type OperationScope, patch, post, type Reply, remove } from './operation.ts'
-import { PORTFOLIO_EXAMPLES } from './portfolio-examples.ts'
 import { dailyQuery, dailyReply, performanceReply, valueBody, valueQuery, valueReply } from './portfolio-values.ts'
 import {
   csvMembers,
@@ -19,15 +16,18 @@ import {
   importBody,
   importReply,
   portfolioBody,
+  portfolioFile,
   portfolioParams,
   portfolioReply,
   portfoliosReply,
+} from './portfolios.ts'
+import {
   transactionBody,
   transactionParams,
   transactionPatch,
   transactionReply,
   transactionsReply,
-} from './portfolios.ts'
+} from './transactions.ts'
 
 const GROUP = 'Portfolio'
 const OPEN = { tiers: ALL, access: 'account' } as const
@@ -207,10 +207,10 @@ function files(): Operation[] {
         'The file imports back to the same portfolio. A cell that a spreadsheet would compute is led by an apostrophe, which an import takes away.',
       query: exportQuery,
       reply: {
-        ...{ status: 200, type: 'text/csv', name: 'PortfolioFile', schema: z.string() },
+        ...{ status: 200, type: 'text/csv', name: 'PortfolioFile', schema: portfolioFile },
         description: 'RFC 4180, UTF-8.',
         headers: { 'Content-Disposition': 'A name for the file.' },
-        example: PORTFOLIO_EXAMPLES.PortfolioFile,
+        example: portfolioFile.meta()?.example,
       },
       errors: MISSING,
     },

@@ -5,7 +5,7 @@
  * then it is made again. Invariant: the cache belongs to one snapshot, the last one that was asked for, and is bounded; the
  * oldest pages are evicted first.
  */
-import type { ArbitrageQuery } from '#schemas/api/market.ts'
+import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { freshUntil } from '#schemas/views/arbitrage.ts'
 import { addPairs, type PairSources } from './arbitrage-text.ts'

@@ -1,7 +1,7 @@
 /**
  * Writes the pairs of GET /market/arbitrage as JSON, a character per byte of its UTF-8.
  *
- * Pure but for a cache of each item's text. The texts are those of the zod schema (schemas/api/market.ts), which
+ * Pure but for a cache of each item's text. The texts are those of the zod schema (schemas/api/arbitrage.ts), which
  * test/integration/market-analytics.test.ts checks. As objects for JSON.stringify a page of 1,000 took twice as long.
  */
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

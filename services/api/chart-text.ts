@@ -2,7 +2,7 @@
  * Writes the series of GET /market/history/chart as a JSON array.
  *
  * Pure. A year of 41 providers has 15,000 points; as objects for JSON.stringify they took three times as long as texts of each,
- * which are bytes now. The texts are those of the zod schema (schemas/api/market.ts), against which
+ * which are bytes now. The texts are those of the zod schema (schemas/api/history.ts), against which
  * test/integration/market-history.test.ts reads them.
  */
 import type { JsonText } from '#infra/runtime/json-text.ts'

@@ -6,7 +6,7 @@
  * other replaces it, so a client that pages gets no row twice and misses none.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
-import type { ArbitrageQuery } from '#schemas/api/market.ts'
+import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#schemas/views/arbitrage.ts'
 import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'

@@ -7,12 +7,8 @@
 import type { Router } from 'express'
 import type { z } from 'zod'
 import { JsonText } from '#infra/runtime/json-text.ts'
-import {
-  historyChartQuery,
-  type historyChartReply,
-  indicatorsQuery,
-  type indicatorsReply,
-} from '#schemas/api/market.ts'
+import { historyChartQuery, type historyChartReply } from '#schemas/api/history.ts'
+import { indicatorsQuery, type indicatorsReply } from '#schemas/api/indicators.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
 import type { Candle } from '#schemas/views/candle.ts'

@@ -6,13 +6,8 @@
  */
 import type { Router } from 'express'
 import { z } from 'zod'
-import {
-  arbitrageQuery,
-  type arbitrageReply,
-  indexesQuery,
-  type indexesReply,
-  type marketItemReply,
-} from '#schemas/api/market.ts'
+import { arbitrageQuery, type arbitrageReply } from '#schemas/api/arbitrage.ts'
+import { indexesQuery, type indexesReply, type marketItemReply } from '#schemas/api/market.ts'
 import { integer } from '#schemas/api/query-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'

@@ -5,17 +5,13 @@
  */
 import type { Router } from 'express'
 import type { z } from 'zod'
+import { entryBody, entryParams, type entryReply, portfolioBody, portfolioParams } from '#schemas/api/portfolios.ts'
 import {
-  entryBody,
-  entryParams,
-  type entryReply,
-  portfolioBody,
-  portfolioParams,
   transactionBody,
   transactionParams,
   transactionPatch,
   type transactionReply,
-} from '#schemas/api/portfolios.ts'
+} from '#schemas/api/transactions.ts'
 import { formatDay } from '#schemas/values/instant.ts'
 import { addEntry, type EntryRecord, listEntries, removeEntry } from '#services/portfolios/entries.ts'
 import { createPortfolio, deletePortfolio, findPortfolio, listPortfolios } from '#services/portfolios/store.ts'

@@ -7,7 +7,7 @@
 import type { Request, Response, Router } from 'express'
 import type { TierLimits } from '#infra/config/tiers.ts'
 import type { StreamQuota, StreamStart } from '#infra/redis/stream-slots.ts'
-import { snapshotQuery } from '#schemas/api/snapshot.ts'
+import { snapshotQuery } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { type ContentCoding, chooseCoding, isNamed } from '../content-coding.ts'
