@@ -12,9 +12,9 @@ import type { DayClosed } from '#schemas/events/day-closed.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import { candleParts, writePart } from './table.ts'
 
 /** Finds the item of a name and phase. */

@@ -10,9 +10,9 @@ import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import { historyVersion, providerDays, writeDay } from './table.ts'
 
 /** Finds the item of a name and phase. */

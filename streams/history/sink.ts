@@ -8,9 +8,9 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import { type Day, foldDay } from './step.ts'
 import { changes, providerDays, writeChange, writeDay } from './table.ts'
 
