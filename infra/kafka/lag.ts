@@ -4,7 +4,7 @@ import type { RangeReader } from './range-reader.ts'
 const PROBE_BELOW = 5_000
 
 /** A position in a partition, and the end that it is measured against. */
-export interface Stretch {
+interface Stretch {
   topic: string
   partition: number
   position: number

@@ -18,7 +18,7 @@ import { describeLag, type PartitionLag } from './group-lag.ts'
 import { type ReadingGroup, readingGroups } from './reading-groups.ts'
 
 /** A wait's limits and listener. */
-export interface WaitOptions {
+interface WaitOptions {
   signal: AbortSignal
   onProgress?: (text: string) => void
   /** Groups that are not waited for. */
