@@ -7,18 +7,23 @@
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
-import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
-import { changes } from '#schemas/views/clickhouse/changes.ts'
-import { providerDays } from '#schemas/views/clickhouse/provider-days.ts'
-import { unstorable } from '#schemas/views/storable.ts'
-import { OK, type StreamRecord } from '#streams/runner/outcome.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { DayClosed } from '#schemas/events/day-closed.ts'
+import { timeFault } from '#schemas/values/event-time.ts'
+import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
+import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type Day, foldDay } from './step.ts'
+import { changes, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
 
-const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
-const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
+/** Finds the item of a name and phase. */
+type IdOf = (name: string, phase: string | null) => number | undefined
 
-/** Opens the sink of one partition. */
+const DAY_MS = 86_400_000
+const UNKNOWN = -1
+
+/** Opens the sink of a partition of market.book-changes. */
 export function openHistorySink(batcher: Batcher): PartitionSink {
   let days = new Map<string, Day>()
   const rows = new RowBuffer(changes)
@@ -35,7 +40,7 @@ export function openHistorySink(batcher: Batcher): PartitionSink {
       return OK
     },
     async flush() {
-      for (const day of days.values()) writeDay(dayRows, day)
+      for (const day of days.values()) writeClose(dayRows, day)
       days = new Map()
       await batcher.add([rows, dayRows])
     },
@@ -43,35 +48,42 @@ export function openHistorySink(batcher: Batcher): PartitionSink {
   }
 }
 
-function writeChange(rows: RowBuffer, change: BookChanged, { partition, offset }: StreamRecord): void {
-  rows.u32(change.item_id)
-  rows.u8(SIDES[change.side])
-  rows.i64(change.seen_at)
-  rows.text(change.provider)
-  rows.u8(KINDS[change.change])
-  rows.nullableI64(change.price)
-  rows.text(change.currency)
-  rows.nullableI64(change.price_micro_usd)
-  rows.text(change.usd_rate)
-  rows.i32(change.quantity)
-  rows.nullableI64(change.previous_micro_usd)
-  rows.i32(change.previous_quantity)
-  rows.u16(partition)
-  rows.i64(offset)
-  rows.endRow()
-}
-
-function writeDay(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
-  rows.u32(itemId)
-  rows.u8(SIDES[side])
-  rows.text(provider)
-  rows.u16(day)
-  rows.i64(priced?.version ?? -1)
-  rows.i64(priced?.price ?? 0)
-  rows.i64(priced?.microUsd ?? 0)
-  rows.text(priced?.currency ?? '')
-  rows.i64(closing.version)
-  rows.bool(closing.listed)
-  rows.i32(closing.quantity)
-  rows.endRow()
+/**
+ * Opens the sink of a partition of market.day-closes, which fills provider_days.
+ *
+ * Versions are below all of the book's own, so where both have a day the book's row counts; among files the later record
+ * does. A row is keyed by item, provider and day, so a file that is published twice leaves the same table. A close that ends
+ * its file is a withdrawal at the day's end.
+ */
+export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
+  const rows = new RowBuffer(providerDays)
+  return {
+    position: undefined,
+    apply(record) {
+      if (record.event !== 'DayClosed') return { kind: 'skip', reason: 'other_event' }
+      const close: DayClosed = record.value
+      const { market_hash_name: name, phase, provider, day } = close
+      const early = timeFault(day, record.appendedAt)
+      if (early) return { kind: 'deadLetter', ...early }
+      const itemId = idOf(name, phase)
+      if (itemId === undefined) return { kind: 'unresolved', name, phase, provider, observedAt: day }
+      const rate = parseRate(close.usd_rate)
+      if (!rate) return { kind: 'deadLetter', reason: 'unusable_rate', detail: close.usd_rate }
+      const fault = unstorable(itemId, day)
+      if (fault) return { kind: 'deadLetter', ...fault }
+      const version = historyVersion(record.offset)
+      const microUsd = toMicroUsd(close.price, rate)
+      writeClose(rows, {
+        itemId,
+        side: 'ask',
+        provider,
+        day: Math.floor(day / DAY_MS),
+        priced: { version, price: close.price, microUsd, currency: close.currency },
+        closing: { version, listed: !close.is_last, quantity: close.listings ?? UNKNOWN },
+      })
+      return OK
+    },
+    flush: () => batcher.add([rows]),
+    close: async () => undefined,
+  }
 }

@@ -1,0 +1,56 @@
+/**
+ * The result of a comparison of a view with the log.
+ *
+ * Invariant: every difference is counted; what is printed is bounded. Rows that could not be compared are counted by their
+ * reason, so that an empty result means agreement.
+ */
+
+/** How a row of a view differs from the log. */
+type DifferenceKind = 'missing' | 'unexpected' | 'different'
+
+/** One difference. */
+interface Difference {
+  kind: DifferenceKind
+  /** Table and key. */
+  row: string
+  expected: string | null
+  found: string | null
+}
+
+/** A comparison's result. */
+export interface Findings {
+  compared: number
+  differences: number
+  /** The first of them. */
+  examples: Difference[]
+  not_compared: Record<string, number>
+}
+
+/** Why a row is left out that the role wrote after the log was read. */
+export const CAME_MEANWHILE = 'came while they were compared'
+
+const EXAMPLES = 50
+
+/** Nothing compared yet. */
+export const noFindings = (): Findings => ({ compared: 0, differences: 0, examples: [], not_compared: {} })
+
+/** Compares one row; undefined means that it is not there. */
+export function compare(
+  findings: Findings,
+  row: string,
+  expected: string | undefined,
+  found: string | undefined,
+): void {
+  findings.compared += 1
+  if (expected === found) return
+  const kind = found === undefined ? 'missing' : expected === undefined ? 'unexpected' : 'different'
+  findings.differences += 1
+  if (findings.examples.length < EXAMPLES) {
+    findings.examples.push({ kind, row, expected: expected ?? null, found: found ?? null })
+  }
+}
+
+/** Counts a row that cannot be compared. */
+export function leaveOut(findings: Findings, reason: string): void {
+  findings.not_compared[reason] = (findings.not_compared[reason] ?? 0) + 1
+}
