@@ -7,8 +7,8 @@
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import type { FxCurrent } from '#schemas/views/fx-current.ts'
-import { unstorable } from '#schemas/views/storable.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
 
 /** The fold of a batch of tables. */

@@ -9,8 +9,8 @@
  */
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
-import { unstorable } from '#schemas/views/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import type { PartitionSnapshots } from './snapshot-builder.ts'
