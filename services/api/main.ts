@@ -21,6 +21,7 @@ import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
 import { openInventoriesAt } from './inventory-access.ts'
@@ -66,6 +67,7 @@ export const start: StartRole = async context => {
     snapshotStreams,
     live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
     market,
+    health: openHealthReader(redis, config.namespace),
     redis,
     prefix: config.namespace,
     clickhouse,

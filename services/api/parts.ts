@@ -21,6 +21,7 @@ import type { MailScope } from '#services/accounts/email-addresses.ts'
 import type { PlatformScope } from '#services/accounts/platform-links.ts'
 import type { SignInScope } from '#services/accounts/sign-ins.ts'
 import type { Inventories } from '#services/inventory/inventory.ts'
+import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxReader } from './queries/fx-table.ts'
 import type { LiveView } from './queries/live-view.ts'
@@ -40,6 +41,7 @@ export interface ApiParts {
   snapshotStreams: SnapshotStreams
   live: LiveView
   market: MarketViews
+  health: ProviderHealthReader
   redis: Redis
   /** Of all Redis keys. */
   prefix: string

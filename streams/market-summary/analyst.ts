@@ -11,13 +11,12 @@ import type { AnalyticsConfig } from '#infra/config/analytics.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { SupplyEstimates } from '#infra/config/supply.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { Redis } from '#infra/redis/redis.ts'
 import type { ItemSummarised } from '#schemas/events/market-summary.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'
 import type { SummarisedItem } from '#schemas/views/item-summary.ts'
-import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
+import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
 import { computeArbitrage } from './arbitrage.ts'
 import type { Board } from './board.ts'
 import { type Exclusion, excludedProviders } from './excluded-providers.ts'
@@ -30,8 +29,7 @@ import type { MarketViewWriter } from './view-writer.ts'
 /** What the analyst works with. */
 export interface AnalystParts {
   board: Board
-  redis: Redis
-  prefix: string
+  health: ProviderHealthReader
   clickhouse: ClickhouseReader
   catalog: CatalogReader
   registry: ProviderRegistry
@@ -103,15 +101,8 @@ function shownItems({ catalog, supply }: AnalystParts, items: readonly ItemSumma
   })
 }
 
-async function readExcluded({ redis, prefix, registry }: AnalystParts, asOf: Instant): Promise<Map<string, Exclusion>> {
-  const answers = (await redis.multi().get(healthNextKey(prefix)).hgetall(healthKey(prefix)).exec()) ?? []
-  for (const [error] of answers) if (error) throw error
-  const [next, stored] = answers.map(([, answer]) => answer) as [string | null, Record<string, string>]
-  // Without it every provider would count as down, and a market without any as computed.
-  if (next === null) throw new Error('there is no view of provider health')
-  const health = new Map(Object.entries(stored).map(([key, text]) => [key, JSON.parse(text) as StoredHealth]))
-  return excludedProviders(registry.all, health, asOf)
-}
+const readExcluded = async ({ health, registry }: AnalystParts, asOf: Instant): Promise<Map<string, Exclusion>> =>
+  excludedProviders(registry.all, await health.readAll(), asOf)
 
 async function readHourly({ clickhouse, board }: AnalystParts, hour: Instant): Promise<HourlyPast> {
   const [week, month] = [hour - 7 * DAY_MS, hour - 30 * DAY_MS]

@@ -6,7 +6,7 @@
  * quotes are too old is judged quote by quote.
  */
 import type { Instant } from '#schemas/values/instant.ts'
-import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
+import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 
 /** Why a provider's quotes do not count. */
 export type Exclusion = 'down' | 'quarantined'

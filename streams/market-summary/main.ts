@@ -20,6 +20,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { marketLeaseKey, summaryHeadKey } from '#schemas/views/market-keys.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { type Analyst, openAnalyst } from './analyst.ts'
 import { Board } from './board.ts'
 import { followMarket } from './follow-market.ts'
@@ -87,7 +88,8 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
       const market = await followMarket(board, { kafka, redis, prefix, log, signal })
       if (!market) return
       market.lost.catch(error => context.fail(error))
-      const parts = { board, redis, prefix, clickhouse, registry, analytics: loadAnalytics(), supply: loadSupply() }
+      const health = openHealthReader(redis, prefix)
+      const parts = { board, health, clickhouse, registry, analytics: loadAnalytics(), supply: loadSupply() }
       const catalog = await context.catalog()
       const views = openViewWriter(redis, lease, prefix)
       const open = async (): Promise<Analyst> => {

@@ -21,6 +21,7 @@ import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
 import { openSummaryLog } from '#streams/market-summary/summary-log.ts'
 import { openViewWriter } from '#streams/market-summary/view-writer.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import type { TestPlatform } from '#test/harness/use-servers.ts'
 
 const LEASE_MS = 60_000
@@ -47,7 +48,7 @@ export async function summariseAt(
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const analyst = openAnalyst({
-      ...{ board, redis, prefix, clickhouse, registry, catalog },
+      ...{ board, clickhouse, registry, catalog, health: openHealthReader(redis, prefix) },
       ...{ analytics: loadAnalytics(), supply: loadSupply(), views: openViewWriter(redis, lease, prefix) },
       log: await openSummaryLog(kafka, publisher),
     })

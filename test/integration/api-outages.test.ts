@@ -3,8 +3,8 @@
  */
 import { expect } from 'chai'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
-import { healthNextKey } from '#schemas/views/provider-health.ts'
 import { start as startApi } from '#services/api/main.ts'
+import { healthNextKey } from '#streams/provider-health/table.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'

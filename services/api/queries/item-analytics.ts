@@ -10,7 +10,7 @@ import type { Provider } from '#infra/config/providers.ts'
 import type { ItemProvider } from '#schemas/api/market.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
 import { changeSince, marketcapText, percentOf } from '#schemas/views/item-summary.ts'
-import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
+import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 import type { LiveEntry } from './live-rows.ts'
 
 const DAY_MS = 86_400_000

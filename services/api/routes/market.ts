@@ -26,7 +26,6 @@ import type { ApiParts } from '../parts.ts'
 import { currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
 import { countingEntries, itemProviders, readItemPast } from '../queries/item-analytics.ts'
 import type { SummaryView } from '../queries/market-views.ts'
-import { readHealth } from '../queries/provider-records.ts'
 import { send, sendPieces } from '../reply.ts'
 import { parse, parseParams, rawQuery } from '../request.ts'
 
@@ -126,7 +125,7 @@ function addItemsRoute(router: Router, allow: Allow, parts: ApiParts): void {
 }
 
 function addItemRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  const { catalog, clickhouse, live, redis, registry, prefix } = parts
+  const { catalog, clickhouse, live, registry } = parts
   const schema = z.object({ item_id: integer({ min: 1 }) })
 
   router.get('/market/items/:item_id', allow('pro', 'quant'), async (request, response) => {
@@ -141,7 +140,7 @@ function addItemRoute(router: Router, allow: Allow, parts: ApiParts): void {
       live.ofItems('ask', [itemId]),
       live.ofItems('bid', [itemId]),
       orUnavailable(readItemPast(clickhouse, itemId, now), 'SERVICE_UNAVAILABLE', DOWN),
-      orUnavailable(readHealth(redis, prefix, registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
+      orUnavailable(parts.health.read(registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
     ])
     const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, health, now)
     const providers = itemProviders(counting(asks), counting(bids), past, now)
