@@ -21,6 +21,7 @@ import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
@@ -65,7 +66,7 @@ export const start: StartRole = async context => {
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
     snapshotStreams,
-    live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
+    live: openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys })),
     market,
     health: openHealthReader(redis, config.namespace),
     redis,

@@ -1,30 +1,34 @@
 /**
- * Reads live asks and bids: the rows of items, and the broad listing in stable order.
+ * The one reader of the live view: rows of items, the broad listing, stored snapshots, whole partitions.
  *
- * Reads Redis (schemas/views/live-keys.ts; writer: streams/live-view). Invariant: what one partition
- * contributes to an answer is its state at one moment; a missing head is a 503, never an empty answer. Listing
- * order: provider key, partition, item id. Rows and heads are cached under the stamp at which they were read and
- * used again only while Redis confirms the stamp.
+ * What one partition contributes to an answer is its state at one moment; a view that is not there rejects and is never
+ * an empty answer. Rows and heads are cached under the stamp at which they were read and used again only
+ * while Redis confirms the stamp. A read rejects at once while the connection is being made again, but for `scan`.
  */
 import type { Redis } from '#infra/redis/redis.ts'
-import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
-import { ApiError } from '../errors.ts'
-import { type ItemRows, type ListedRow, type LiveEntry, listedRow, openRowStore, type RowStore } from './live-rows.ts'
-import { bindLiveScripts, type LiveScripts, SEPARATOR, type Stamped } from './live-scripts.ts'
+import { ATTEMPTS, type ListingPage, type ListingState, readListingPage, scanPartition } from './reader-listing.ts'
+import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
+import { entryOf, type ItemRows, type LiveEntry, lastUpdatedAt, openRowStore, type RowStore } from './row-store.ts'
+import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
+import { headKey, itemKey, type LiveHead, type LiveRow } from './table.ts'
 
-/** Part of a listing. */
-export interface ListingPage {
+export type { ListingPage } from './reader-listing.ts'
+export type { CachedRow, LiveEntry } from './row-store.ts'
+export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
+export { plainBytes, storedBytes } from './table.ts'
+
+/** Rows that do not change, and the position in market.book-changes that they reflect exactly. */
+export interface PinnedItems {
   entries: readonly LiveEntry[]
-  /** Entries of the whole listing. */
-  total: number
+  /** The next offset of every partition. */
+  next: number[]
 }
 
 /** The live view. */
-export interface LiveView {
+export interface LiveReader extends SnapshotReader {
   /**
    * The rows of items; per item in the order of the providers' keys. For a single item it is the same array
    * for as long as nothing in it has changed, so an answer that was made of it may be kept with it. What was read a
@@ -33,29 +37,16 @@ export interface LiveView {
   ofItems(side: Side, itemIds: readonly number[]): readonly LiveEntry[] | Promise<readonly LiveEntry[]>
   /** `limit` entries from `offset` of everything that some providers list. */
   listing(side: Side, providers: readonly string[], offset: number, limit: number): Promise<ListingPage>
-}
-
-interface Head extends LiveHead {
-  stamp: string
-}
-
-interface Counts {
-  stamp: string
-  generation: number
-  byProvider: ReadonlyMap<string, number>
-}
-
-/** A range of one provider's items in one partition. */
-interface Segment {
-  partition: number
-  provider: string
-  start: number
-  stop: number
-}
-
-const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
-  ask: { code: 'PRICES_INDEX_UNAVAILABLE', detail: 'The live price index is temporarily unavailable.' },
-  bid: { code: 'BIDS_INDEX_UNAVAILABLE', detail: 'The live bids index is temporarily unavailable.' },
+  /** The rows of items in the order of their partitions, and the position that they reflect. */
+  pinItems(side: Side, itemIds: Iterable<number>): Promise<PinnedItems>
+  /**
+   * Passes all rows of a partition, those of both sides; resolves with the head that was there before them, undefined
+   * without a view. Rows are newer than the head at worst, and are passed again when a rebuild switches meanwhile.
+   */
+  scan(
+    partition: number,
+    take: (side: Side, provider: string, itemId: number, row: LiveRow) => void,
+  ): Promise<LiveHead | undefined>
 }
 
 /**
@@ -70,14 +61,6 @@ const STALE_AFTER_MS = 5
  * so that under load hardly any request waits for it.
  */
 const REFRESH_AFTER_MS = 3
-/** Tries for a generation that stays: a rebuild changes it once. */
-const ATTEMPTS = 4
-/**
- * Tries for counts and rows of one moment. Partitions are flushed some 20 times a second and a page takes about
- * 2 ms, so one try in three fails at worst; the last takes the rows as they are, since a page that a busy
- * market keeps from being exact is of more use than none.
- */
-const PAGE_ATTEMPTS = 8
 const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
 
 /** An item to read; its key in the answer of a batch is made of it. */
@@ -92,31 +75,23 @@ interface ReadBatch {
   answer: PromiseWithResolvers<ReadonlyMap<string, readonly LiveEntry[]>>
 }
 
-/** The stamp of a partition, and when the question was sent that it answers; monotonic. */
-interface ReadStamp {
-  stamp: string
-  at: number
-}
-
 /** What reads share: the connection's scripts, and what was read before. */
-interface ViewState {
-  redis: Redis
+interface ViewState extends ListingState {
   batches: Map<number, ReadBatch>
   /** Stamps are being read for requests to come. */
   isRefreshing: boolean
   /** A batch has been sent and is not answered yet. */
   isReading: boolean
-  scripts: LiveScripts
-  prefix: string
-  keysOf: Record<Side, readonly string[]>
   store: RowStore
-  heads: (Head | undefined)[]
-  seen: (ReadStamp | undefined)[]
-  counted: Record<Side, (Counts | undefined)[]>
 }
 
-/** Opens the live view of a namespace; `keysOf` are all provider keys of a side. */
-export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, readonly string[]>): LiveView {
+/** Opens the reader of a namespace; `keysOf` are all provider keys of a side, `itemsKept` the items whose rows it keeps. */
+export function openLiveReader(
+  redis: Redis,
+  prefix: string,
+  keysOf: Record<Side, readonly string[]>,
+  itemsKept = ITEMS_KEPT,
+): LiveReader {
   const state: ViewState = {
     redis,
     batches: new Map(),
@@ -125,29 +100,47 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
     scripts: bindLiveScripts(redis),
     prefix,
     keysOf,
-    store: openRowStore(ITEMS_KEPT),
+    store: openRowStore(itemsKept),
     heads: [],
     seen: [],
     counted: { ask: [], bid: [] },
   }
-  /** While the client reconnects, requests get their 503 at once instead of waiting. */
-  const guarded = async <T>(side: Side, read: () => Promise<T>): Promise<T> => {
-    if (redis.status !== 'ready') throw unavailable(side)
-    try {
-      return await read()
-    } catch (error) {
-      throw error instanceof ApiError ? error : unavailable(side, error)
-    }
-  }
   return {
-    ofItems: (side, itemIds) =>
-      justRead(state, side, itemIds) ?? guarded(side, () => readAllItems(state, side, itemIds)),
-    listing: (side, providers, offset, limit) =>
-      guarded(side, () => readListingPage(state, side, { providers, offset, limit })),
+    ...openSnapshotReader(redis, prefix),
+    ofItems: (side, itemIds) => justRead(state, side, itemIds) ?? readAllItems(state, side, itemIds),
+    async listing(side, providers, offset, limit) {
+      assertConnected(redis)
+      return readListingPage(state, side, { providers, offset, limit })
+    },
+    async pinItems(side, itemIds) {
+      assertConnected(redis)
+      return pinItems(state, side, itemIds)
+    },
+    scan: (partition, take) => scanPartition(state, partition, take),
+  }
+}
+
+/** While the client reconnects, a request would wait. */
+function assertConnected(redis: Redis): void {
+  if (redis.status !== 'ready') throw new Error('Redis does not answer')
+}
+
+async function pinItems(state: ViewState, side: Side, itemIds: Iterable<number>): Promise<PinnedItems> {
+  const byPartition = Map.groupBy(itemIds, partitionOfItem)
+  const read = await Promise.all(
+    PARTITIONS.map(partition => {
+      const wanted = (byPartition.get(partition) ?? []).map(itemId => ({ side, itemId }))
+      return readItems(state, partition, new Map(wanted.map(item => [nameOf(side, item.itemId), item])))
+    }),
+  )
+  return {
+    entries: read.flatMap(({ entries }) => [...entries.values()].flat()),
+    next: read.map(({ head }) => head.next),
   }
 }
 
 async function readAllItems(state: ViewState, side: Side, itemIds: readonly number[]): Promise<readonly LiveEntry[]> {
+  assertConnected(state.redis)
   const [only] = itemIds
   if (only !== undefined && itemIds.length === 1) {
     const item = { side, itemId: only }
@@ -225,7 +218,7 @@ function readBatches(state: ViewState): void {
   state.isReading = true
   stream?.cork()
   const reads = batches.map(([partition, { wanted, answer }]) =>
-    readItems(state, partition, wanted).then(answer.resolve, answer.reject),
+    readItems(state, partition, wanted).then(({ entries }) => answer.resolve(entries), answer.reject),
   )
   stream?.uncork()
   void Promise.all(reads).then(() => {
@@ -239,7 +232,7 @@ async function readItems(
   state: ViewState,
   partition: number,
   wanted: ReadonlyMap<string, WantedItem>,
-): Promise<ReadonlyMap<string, readonly LiveEntry[]>> {
+): Promise<{ head: Head; entries: ReadonlyMap<string, readonly LiveEntry[]> }> {
   const { scripts, prefix, store, heads } = state
   const items = [...wanted]
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -259,13 +252,13 @@ async function readItems(
     const head = headOf(state, partition, held, answer)
     state.seen[partition] = { stamp: answer.stamp, at: askedAt }
     if (!held || head.generation !== held.generation) continue
-    return new Map(
-      items.map(([name, item], i) => {
-        const text = answer.rows[i] ?? null
-        const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
-        return [name, entriesOf(item, rows, head)]
-      }),
-    )
+    const entries = new Map<string, readonly LiveEntry[]>()
+    for (const [i, [name, item]] of items.entries()) {
+      const text = answer.rows[i] ?? null
+      const rows = text === null ? (stored[i] as ItemRows) : store.put(itemKeys[i] as string, answer.stamp, text)
+      entries.set(name, entriesOf(item, rows, head))
+    }
+    return { head, entries }
   }
   throw new Error('the generation changed at every attempt')
 }
@@ -278,123 +271,4 @@ function entriesOf({ side, itemId }: WantedItem, item: ItemRows, head: Head): re
   const entries = before && isSame ? before.entries : item.rows.map(listed => entryOf(side, itemId, listed, head))
   item.made = { entries, head }
   return entries
-}
-
-async function readListingPage(
-  state: ViewState,
-  side: Side,
-  page: { providers: readonly string[]; offset: number; limit: number },
-): Promise<ListingPage> {
-  for (let attempt = 1; attempt <= PAGE_ATTEMPTS; attempt++) {
-    const counts = await Promise.all(PARTITIONS.map(partition => countsOf(state, side, partition)))
-    const { segments, total } = locate(counts, page.providers, page.offset, page.limit)
-    const read = segments.map(segment =>
-      readSegment(state, side, segment, counts[segment.partition] as Counts, attempt === PAGE_ATTEMPTS),
-    )
-    const pages = await Promise.all(read)
-    if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
-  }
-  throw unavailable(side)
-}
-
-async function countsOf(state: ViewState, side: Side, partition: number): Promise<Counts> {
-  const { scripts, prefix, heads, counted } = state
-  const providers = state.keysOf[side]
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const held = heads[partition]
-    const before = counted[side][partition]
-    const answer = await scripts.counts({
-      headKey: headKey(partition, prefix),
-      headStamp: held?.stamp ?? '',
-      listingKeys: providers.map(provider => listingKey(partition, held?.generation ?? 0, side, provider, prefix)),
-      countStamp: before?.stamp ?? '',
-    })
-    if (answer === null) return missing(state, partition)
-    const { generation, stamp } = headOf(state, partition, held, answer)
-    if (generation !== held?.generation) continue
-    if (answer.counts === null) return before as Counts
-    const { counts } = answer
-    const fresh = { stamp, generation, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
-    counted[side][partition] = fresh
-    return fresh
-  }
-  throw new Error('the generation changed at every attempt')
-}
-
-/** Undefined when the partition has moved on since it was counted, or at least to another generation. */
-async function readSegment(
-  state: ViewState,
-  side: Side,
-  segment: Segment,
-  counts: Counts,
-  mayHaveMoved: boolean,
-): Promise<LiveEntry[] | undefined> {
-  const { scripts, prefix, heads } = state
-  const { partition, provider, start, stop } = segment
-  const held = heads[partition]
-  const answer = await scripts.page({
-    headKey: headKey(partition, prefix),
-    headStamp: held?.stamp ?? '',
-    listingKey: listingKey(partition, counts.generation, side, provider, prefix),
-    start,
-    stop,
-    itemKeyPrefix: itemKey(partition, counts.generation, side, 0, prefix).slice(0, -1),
-    provider,
-  })
-  if (answer === null) return missing(state, partition)
-  const head = headOf(state, partition, held, answer)
-  if (mayHaveMoved ? head.generation !== counts.generation : head.stamp !== counts.stamp) return undefined
-  const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
-  const entries: LiveEntry[] = []
-  for (let i = 0; i + 1 < parts.length; i += 2) {
-    entries.push(entryOf(side, Number(parts[i]), listedRow(provider, parts[i + 1] as string), head))
-  }
-  return entries
-}
-
-/** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. */
-function headOf({ heads }: ViewState, partition: number, held: Head | undefined, answer: Stamped): Head {
-  const newest = heads[partition]
-  if (newest?.stamp === answer.stamp) return newest
-  if (answer.head === null) return held as Head
-  const head: Head = { ...(JSON.parse(answer.head) as LiveHead), stamp: answer.stamp }
-  heads[partition] = head
-  return head
-}
-
-function missing({ heads, seen }: ViewState, partition: number): never {
-  heads[partition] = undefined
-  seen[partition] = undefined
-  throw new Error(`partition ${partition} has no live view`)
-}
-
-const unavailable = (side: Side, cause?: unknown): ApiError =>
-  new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
-
-function entryOf(side: Side, itemId: number, listed: ListedRow, head: LiveHead): LiveEntry {
-  return { itemId, listed, lastUpdatedAt: lastUpdatedAt(side, listed, head) }
-}
-
-const lastUpdatedAt = (side: Side, listed: ListedRow, head: LiveHead): number =>
-  Math.max(listed.row.seenAt, head[side][listed.provider] ?? 0)
-
-/** The parts of a page: which ranges of which listings, in listing order. */
-function locate(
-  counts: readonly Counts[],
-  providers: readonly string[],
-  offset: number,
-  limit: number,
-): { segments: Segment[]; total: number } {
-  const segments: Segment[] = []
-  const end = offset + limit
-  let at = 0
-  for (const provider of providers) {
-    for (const partition of PARTITIONS) {
-      const count = counts[partition]?.byProvider.get(provider) ?? 0
-      const [start, stop] = [Math.max(offset - at, 0), Math.min(end - at, count) - 1]
-      if (stop >= start) segments.push({ partition, provider, start, stop })
-      at += count
-    }
-  }
-  return { segments, total: at }
 }

@@ -20,9 +20,9 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { appliedAtOf, type BookRefreshStored } from '#schemas/events/book-state.ts'
 import { PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { generationsKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
-import { writesOf } from './table-writer.ts'
+import { generationsKey, type LiveHead } from './table.ts'
+import { writesOf } from './writes.ts'
 
 /** Builds partitions of the live table. */
 export interface Rebuilder {

@@ -20,6 +20,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { marketLeaseKey, summaryHeadKey } from '#schemas/views/market-keys.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { type Analyst, openAnalyst } from './analyst.ts'
 import { Board } from './board.ts'
@@ -84,8 +85,10 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     try {
       const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
-      const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
-      const market = await followMarket(board, { kafka, redis, prefix, log, signal })
+      const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
+      const board = new Board(keysOf)
+      const live = openLiveReader(redis, prefix, keysOf)
+      const market = await followMarket(board, { kafka, live, log, signal })
       if (!market) return
       market.lost.catch(error => context.fail(error))
       const health = openHealthReader(redis, prefix)

@@ -16,6 +16,7 @@ import { openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { marketLeaseKey } from '#schemas/views/market-keys.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openAnalyst } from '#streams/market-summary/analyst.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
@@ -43,8 +44,10 @@ export async function summariseAt(
   process.env.TZ = zone
   try {
     const registry = loadProviders()
-    const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
-    await followMarket(board, { kafka, redis, prefix, log, signal: stop.signal })
+    const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
+    const board = new Board(keysOf)
+    const live = openLiveReader(redis, prefix, keysOf)
+    await followMarket(board, { kafka, live, log, signal: stop.signal })
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const analyst = openAnalyst({

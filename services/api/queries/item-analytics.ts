@@ -10,8 +10,8 @@ import type { Provider } from '#infra/config/providers.ts'
 import type { ItemProvider } from '#schemas/api/market.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
 import { changeSince, marketcapText, percentOf } from '#schemas/views/item-summary.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
 import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
-import type { LiveEntry } from './live-rows.ts'
 
 const DAY_MS = 86_400_000
 const WINDOW_MS = { day: DAY_MS, week: 7 * DAY_MS, month: 30 * DAY_MS } as const
