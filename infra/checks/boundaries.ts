@@ -38,14 +38,11 @@ const ENTRY_MODULES = [
   'services/ingest/history/publish.ts',
   'services/ingest/history/read.ts',
   'services/ingest/ingest-recorded.ts',
-  'streams/live-view/rebuild-view.ts',
-  'streams/runner/table-rebuild.ts',
-  'streams/runner/table-view.ts',
   'services/ingest/fx/publish-rates.ts',
   'services/ingest/fx/source.ts',
 ]
 
-/** What anyone may ask a view. */
+/** The one file of a view that others may load: what they may ask of it. */
 const READERS = '^streams/[^/]+/reader\\.ts$'
 
 const rule = (
@@ -70,13 +67,13 @@ const RULES: IRegularForbiddenRuleType[] = [
   ),
   rule(
     'streams-know-no-service',
-    'a stream imports schemas/, infra/, streams/runner and the reader.ts of other streams alone',
+    'a stream imports schemas/, infra/, streams/runner and the readers of views alone',
     { path: '^streams/' },
     { path: '^(services|test)/' },
   ),
   rule(
     'streams-know-no-stream',
-    'a stream imports no more of another than its reader.ts; what they share belongs to streams/runner, schemas/ or infra/',
+    'a stream imports of another stream its reader.ts alone; what they share belongs to streams/runner, schemas/ or infra/',
     { path: '^streams/([^/]+)/' },
     { path: '^streams/', pathNot: ['^streams/($1|runner)/', READERS] },
   ),
@@ -87,27 +84,38 @@ const RULES: IRegularForbiddenRuleType[] = [
     { path: '^streams/', pathNot: '^streams/runner/' },
   ),
   rule(
+    'verify-folds-by-itself',
+    'verify.ts derives a view by means of its own: it shares neither the fold nor the writes and reads of the role',
+    { path: '^streams/[^/]+/verify\\.ts$' },
+    { path: '^streams/[^/]+/(step|sink|reader)\\.ts$' },
+  ),
+  rule(
     'services-know-no-service',
-    'a service never imports another service, nor more of a stream than its reader.ts; what they share belongs to infra/ or schemas/. One that reads with a group does so by streams/runner, which alone commits',
+    'a service never imports another service, and of a stream its reader.ts alone; what they share belongs to infra/ or schemas/. One that reads with a group does so by streams/runner, which alone commits',
     { path: '^services/([^/]+)/', pathNot: '^services/(cli|api)/' },
     { path: '^(services|streams|test)/', pathNot: ['^services/$1/', '^streams/runner/', READERS] },
   ),
   rule(
     'api-knows-write-sides-alone',
-    "services/api may import the write sides of accounts, portfolios, inventory and delivery, and the readers of views, and no other room's code",
+    "services/api may import the write sides of accounts, portfolios, inventory and delivery and the readers of views, and no other room's code",
     { path: '^services/api/' },
     {
       path: '^(services|streams|test)/',
-      pathNot: ['^services/(api|accounts|portfolios|inventory)/', READERS, literal('services/delivery/requests.ts')],
+      pathNot: ['^services/(api|accounts|portfolios|inventory)/', literal('services/delivery/requests.ts'), READERS],
     },
   ),
   rule(
     'cli-composes',
-    'services/cli starts rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
+    'services/cli knows views by streams/views.ts, starts other rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
     { path: '^services/cli/' },
     {
       path: '^(services|streams|test)/',
-      pathNot: ['^services/cli/', '^(services|streams)/[^/]+/main\\.ts$', ...ENTRY_MODULES.map(literal)],
+      pathNot: [
+        '^services/cli/',
+        '^streams/(views\\.ts$|runner/)',
+        '^(services|streams)/[^/]+/main\\.ts$',
+        ...ENTRY_MODULES.map(literal),
+      ],
     },
   ),
   rule(

@@ -4,13 +4,13 @@
  * Writes definitions only. Invariant: running it again changes nothing; it never alters or drops a
  * table. The one caller is the set-up step, before any role starts.
  */
-import { allTables } from '#schemas/views/clickhouse/all-tables.ts'
 import type { ClickhouseWriter } from './clickhouse.ts'
+import { createTable, type Table } from './table.ts'
 
-/** Creates what is missing of the writer's database. */
-export async function setUpClickhouse(writer: ClickhouseWriter): Promise<void> {
+/** Creates what is missing of the writer's database and of the tables in it. */
+export async function setUpClickhouse(writer: ClickhouseWriter, tables: readonly Table[]): Promise<void> {
   await writer.command(`CREATE DATABASE IF NOT EXISTS ${writer.database}`)
-  for (const statement of allTables(writer.database)) await writer.command(statement)
+  for (const table of tables) await writer.command(createTable(writer.database, table))
 }
 
 /** Drops the writer's database with everything in it. */

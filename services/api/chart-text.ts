@@ -6,9 +6,9 @@
  * test/integration/market-history.test.ts reads them.
  */
 import type { JsonText } from '#infra/runtime/json-text.ts'
+import type { RateAt } from '#streams/fx/reader.ts'
+import type { Chart, ChartSeries } from '#streams/history/reader.ts'
 import { recordAmount } from './amounts.ts'
-import type { RateAt } from './queries/fx-days.ts'
-import type { Chart, ChartSeries } from './queries/history-chart.ts'
 
 const DAY_S = 86_400
 const piece = (text: string): Buffer => Buffer.from(text)

@@ -20,14 +20,14 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
-import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
 import { openInventoriesAt } from './inventory-access.ts'
 import type { ApiParts } from './parts.ts'
-import { openFxReader } from './queries/fx-table.ts'
+import { fxRatesOf } from './queries/fx-rates.ts'
 import { openLiveView } from './queries/live-view.ts'
 import { openMarketViews } from './queries/market-views.ts'
 import { openSignInParts } from './sign-in-parts.ts'
@@ -53,7 +53,7 @@ export const start: StartRole = async context => {
   // The write sides wait for locks, which must not keep the check of keys waiting.
   const writes = openDatabase(databaseUrl(config.servers.postgres, database), { name: 'api-writes', log })
   const keyUse = openKeyUse(writes, log)
-  const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
+  const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
   const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
   const parts: ApiParts = {

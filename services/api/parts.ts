@@ -23,7 +23,7 @@ import type { SignInScope } from '#services/accounts/sign-ins.ts'
 import type { Inventories } from '#services/inventory/inventory.ts'
 import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
 import type { Cursors } from './cursors.ts'
-import type { FxReader } from './queries/fx-table.ts'
+import type { FxRates } from './queries/fx-rates.ts'
 import type { LiveView } from './queries/live-view.ts'
 import type { MarketViews } from './queries/market-views.ts'
 import type { SnapshotStreams } from './snapshot-streams.ts'
@@ -46,7 +46,7 @@ export interface ApiParts {
   /** Of all Redis keys. */
   prefix: string
   clickhouse: ClickhouseReader
-  fx: FxReader
+  fx: FxRates
   /** Of the write sides: accounts, keys, alerts, webhooks, portfolios. */
   database: Database
   /** Of stored secrets; undefined without a key of the environment. */

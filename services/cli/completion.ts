@@ -48,12 +48,12 @@ export function addCompletion(program: Command): void {
 
 async function loadValues(): Promise<KnownValues> {
   const { ROLE_NAMES } = await import('./roles.ts')
-  const { VIEW_NAMES } = await import('./log-tools/views.ts')
+  const { COMMAND_VIEWS } = await import('./log-tools/views.ts')
   const { allTopics } = await import('#schemas/topics.ts')
   const { loadProviders } = await import('#infra/config/providers.ts')
   return {
     role: () => ROLE_NAMES,
-    view: () => VIEW_NAMES,
+    view: () => COMMAND_VIEWS.map(({ name }) => name),
     topic: () => allTopics.map(({ name }) => name),
     '--provider': () => loadProviders().all.map(({ key }) => key),
   }

@@ -1,10 +1,13 @@
 /**
  * Which consumer group reads which topic, and in which order the log flows through them.
  *
- * Derived from the catalogue of topics alone. Roles that read without a group, and compacted topics, which
+ * Derived from the catalogue of topics, the views and the roles. Roles that read without a group, and compacted topics, which
  * are tables that readers keep in memory, have no lag and do not appear.
  */
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
+import { groupTopics } from '#streams/runner/view.ts'
+import { VIEWS } from '#streams/views.ts'
+import { GROUPLESS_ROLES } from './roles.ts'
 
 /** A group on one topic; `stage` counts the groups that a record passed before it reached the topic. */
 export interface ReadingGroup {
@@ -13,30 +16,24 @@ export interface ReadingGroup {
   stage: number
 }
 
-/** Roles that read without a group: every topic, or only those named, which each of their processes follows whole. */
-const WITHOUT_GROUP: Record<string, 'every' | readonly string[]> = {
-  api: 'every',
-  feed: 'every',
-  'market-summary': 'every',
-  'alert-triggers': ['market.fx'],
+function readsInGroup(reader: string, topic: TopicKey): boolean {
+  const view = VIEWS.find(({ name }) => name === reader)
+  return view ? groupTopics(view).includes(topic) : !GROUPLESS_ROLES.includes(reader)
 }
 
-const readsInGroup = (reader: string, topic: TopicDefinition): boolean => {
-  const without = WITHOUT_GROUP[reader] ?? []
-  return without !== 'every' && !without.includes(topic.name)
+function groupsOf(topic: TopicKey): string[] {
+  const { retention, readers }: TopicDefinition = topics[topic]
+  return retention.policy === 'compact' ? [] : readers.filter(reader => readsInGroup(reader, topic))
 }
-
-const groupsOf = (topic: TopicDefinition): string[] =>
-  topic.retention.policy === 'compact' ? [] : topic.readers.filter(reader => readsInGroup(reader, topic))
 
 /** Every group and topic, earliest stage first. */
 export function readingGroups(): ReadingGroup[] {
-  const entries = Object.entries(topics) as [TopicKey, TopicDefinition][]
-  const stageOf = (topic: TopicDefinition, path: readonly string[] = []): number => {
-    const inputs = entries.filter(([, input]) => groupsOf(input).includes(topic.writer) && !path.includes(input.name))
-    return inputs.reduce((stage, [, input]) => Math.max(stage, 1 + stageOf(input, [...path, topic.name])), 0)
+  const keys = Object.keys(topics) as TopicKey[]
+  const stageOf = (topic: TopicKey, path: readonly TopicKey[] = []): number => {
+    const inputs = keys.filter(input => groupsOf(input).includes(topics[topic].writer) && !path.includes(input))
+    return inputs.reduce((stage, input) => Math.max(stage, 1 + stageOf(input, [...path, topic])), 0)
   }
-  return entries
-    .flatMap(([key, topic]) => groupsOf(topic).map(group => ({ group, topic: key, stage: stageOf(topic) })))
+  return keys
+    .flatMap(topic => groupsOf(topic).map(group => ({ group, topic, stage: stageOf(topic) })))
     .sort((one, other) => one.stage - other.stage || one.group.localeCompare(other.group))
 }

@@ -1,5 +1,5 @@
 /**
- * The rights that each role needs and no more, derived from the catalogue of topics.
+ * The rights that each role needs and no more, derived from the catalogue of topics and the roles.
  *
  * A role writes the topics whose writer it is and reads those that name it a reader. A role that reads in a group has its group and
  * may write dead letters and unresolved names. `setup` creates topics, `cli` is the user of the tools.
@@ -7,11 +7,8 @@
 import type { Acl, AclOperation } from '#infra/kafka/acls.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { readingGroups } from './reading-groups.ts'
+import { DIVIDED_ROLES, TRANSACTIONAL_ROLES } from './roles.ts'
 
-/** Roles whose writes are transactions, under ids that begin with their name. */
-const TRANSACTIONAL = ['accounts', 'book', 'ingest']
-/** Roles that share their work in a group of their own, and read nothing in it. */
-const DIVIDED = ['ingest']
 /** Written by each role that has a record that it cannot apply. */
 const RUNNER = 'runner'
 const TOOLS = 'cli'
@@ -46,8 +43,10 @@ export function aclsOf(role: string, namespace: string, principal: string): Acl[
           : []),
       ]
     }),
-    ...(inGroup || DIVIDED.includes(role) ? rights('GROUP', namespace + role, 'READ') : []),
-    ...(TRANSACTIONAL.includes(role) ? prefixed(rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE')) : []),
+    ...(inGroup || DIVIDED_ROLES.includes(role) ? rights('GROUP', namespace + role, 'READ') : []),
+    ...(TRANSACTIONAL_ROLES.includes(role)
+      ? prefixed(rights('TRANSACTIONAL_ID', `${namespace}${role}-`, 'WRITE'))
+      : []),
     ...(role === TOOLS
       ? [
           ...readingGroups().flatMap(({ group }) => rights('GROUP', namespace + group, 'DESCRIBE')),

@@ -1,34 +1,51 @@
 /**
  * Every role of the platform, in the order in which a process starts them, and how they share processes.
  *
- * Loads a role's code on request. Invariant: readers start before what feeds them, and stop in reverse order, so nothing is
- * published into a platform that has begun to stop.
+ * The roles of views come from streams/views.ts; the others are named here alone. Loads a role's code on request. Invariant:
+ * readers start before what feeds them, and stop in reverse order, so nothing is published into a platform that has begun to
+ * stop.
  */
 import type { StartRole } from '#infra/runtime/role.ts'
+import { VIEWS, type ViewName } from '#streams/views.ts'
 
-const LOADERS = {
-  delivery: () => import('#services/delivery/main.ts'),
-  fx: () => import('#streams/fx/main.ts'),
-  'provider-health': () => import('#streams/provider-health/main.ts'),
-  sales: () => import('#streams/sales/main.ts'),
-  history: () => import('#streams/history/main.ts'),
-  'market-summary': () => import('#streams/market-summary/main.ts'),
-  candles: () => import('#streams/candles/main.ts'),
-  'live-view': () => import('#streams/live-view/main.ts'),
-  accounts: () => import('#services/accounts/main.ts'),
-  'alert-triggers': () => import('#streams/alert-triggers/main.ts'),
-  book: () => import('#streams/book/main.ts'),
-  api: () => import('#services/api/main.ts'),
-  feed: () => import('#services/feed/main.ts'),
-  'inventory-stand-in': () => import('#services/inventory/main.ts'),
-  ingest: () => import('#services/ingest/main.ts'),
-} satisfies Record<string, () => Promise<{ start: StartRole }>>
+/** Processes of a platform on one machine, in starting order. Why so: README, "Design". */
+const PROCESSES = ['history', 'live', 'book', 'api', 'ingest'] as const
+
+/** A role that keeps no view. */
+interface Role {
+  /** Where a whole platform is on one machine. */
+  process: (typeof PROCESSES)[number]
+  load(): Promise<{ start: StartRole }>
+  /** It follows the topics whole in each of its processes, without a group. */
+  readsWithoutGroup?: boolean
+  /** Its processes divide their work in a group of their own, and read nothing in it. */
+  isDivided?: boolean
+  /** It writes in transactions, under ids that begin with its name. */
+  isTransactional?: boolean
+}
+
+const BEFORE_VIEWS = {
+  delivery: { process: 'history', load: () => import('#services/delivery/main.ts') },
+  accounts: { process: 'api', load: () => import('#services/accounts/main.ts'), isTransactional: true },
+} satisfies Record<string, Role>
+
+const AFTER_VIEWS = {
+  book: { process: 'book', load: () => import('#streams/book/main.ts'), isTransactional: true },
+  api: { process: 'api', load: () => import('#services/api/main.ts'), readsWithoutGroup: true },
+  feed: { process: 'api', load: () => import('#services/feed/main.ts'), readsWithoutGroup: true },
+  'inventory-stand-in': { process: 'api', load: () => import('#services/inventory/main.ts') },
+  ingest: { process: 'ingest', load: () => import('#services/ingest/main.ts'), isTransactional: true, isDivided: true },
+} satisfies Record<string, Role>
 
 /** Name of a role. */
-export type RoleName = keyof typeof LOADERS
+export type RoleName = keyof typeof BEFORE_VIEWS | ViewName | keyof typeof AFTER_VIEWS
+
+const viewRoles = VIEWS.map(({ name, process, start }) => [name, { process, load: async () => ({ start }) }])
+
+const ROLES = { ...BEFORE_VIEWS, ...Object.fromEntries(viewRoles), ...AFTER_VIEWS } as Record<RoleName, Role>
 
 /** All roles in starting order. */
-export const ROLE_NAMES = Object.keys(LOADERS) as RoleName[]
+export const ROLE_NAMES = Object.keys(ROLES) as RoleName[]
 
 /** Roles that answer clients, and so need the port that clients know. */
 export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
@@ -36,29 +53,38 @@ export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
 /** Roles that hold thousands of idle clients: a process of theirs alone keeps its heap small. */
 export const HOLDING_ROLES: readonly RoleName[] = ['feed']
 
+const rolesThat = (fact: 'readsWithoutGroup' | 'isDivided' | 'isTransactional'): string[] =>
+  ROLE_NAMES.filter(name => ROLES[name][fact])
+
+/** Roles without a view that follow topics without a group. */
+export const GROUPLESS_ROLES: readonly string[] = rolesThat('readsWithoutGroup')
+
+/** Roles that divide their work in a group of their own, and read nothing in it. */
+export const DIVIDED_ROLES: readonly string[] = rolesThat('isDivided')
+
+/** Roles whose writes are transactions, under ids that begin with their name. */
+export const TRANSACTIONAL_ROLES: readonly string[] = rolesThat('isTransactional')
+
 /** Roles that share a process. */
 export interface RoleGroup {
   name: string
   roles: readonly RoleName[]
 }
 
-/** How a platform on one machine spreads its roles, in starting order. Why so: README, "Design". */
-export const GROUPS: readonly RoleGroup[] = [
-  { name: 'history', roles: ['delivery', 'sales', 'history', 'candles', 'market-summary'] },
-  { name: 'live', roles: ['fx', 'provider-health', 'live-view', 'alert-triggers'] },
-  { name: 'book', roles: ['book'] },
-  { name: 'api', roles: ['api', 'feed', 'accounts', 'inventory-stand-in'] },
-  { name: 'ingest', roles: ['ingest'] },
-]
+/** How a platform on one machine spreads its roles, in starting order. */
+export const GROUPS: readonly RoleGroup[] = PROCESSES.map(name => ({
+  name,
+  roles: ROLE_NAMES.filter(role => ROLES[role].process === name),
+}))
 
 /** Loads a role. */
 export async function loadRole(name: RoleName): Promise<StartRole> {
-  return (await LOADERS[name]()).start
+  return (await ROLES[name].load()).start
 }
 
 /** The named roles without repeats, in starting order; all when none is named. Throws on an unknown name. */
 export function chooseRoles(names: readonly string[]): RoleName[] {
-  const unknown = names.filter(name => !(name in LOADERS))
+  const unknown = names.filter(name => !(name in ROLES))
   if (unknown.length > 0) {
     throw new Error(`no role is called ${unknown.join(', ')}. Roles: ${[...ROLE_NAMES].sort().join(', ')}`)
   }

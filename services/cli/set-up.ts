@@ -16,6 +16,7 @@ import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { TABLES } from '#streams/views.ts'
 import { publishCatalog } from './publish-catalog.ts'
 
 /** Any number, the same in all versions of the platform. */
@@ -68,7 +69,7 @@ async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
 async function setUpTables(config: PlatformConfig): Promise<void> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'set-up' })
   try {
-    await setUpClickhouse(writer)
+    await setUpClickhouse(writer, TABLES)
   } finally {
     await writer.close()
   }

@@ -14,6 +14,7 @@ import { type Log, openLog } from '#infra/runtime/log.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
 import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
+import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishCurrentRates } from './ingest-from-outside.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
@@ -64,7 +65,7 @@ const EMPTY_MARKET = 'empty'
 const POLL_MS = 200
 /** A call to the API counts against its key's limits. */
 const ASK_EVERY_MS = 2_000
-const VIEWS_OF_THE_PAST = ['candles', 'history', 'sales']
+const VIEWS_OF_THE_PAST = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
 const VIEWS_LIMIT_MS = 20_000
 const STUCK_AFTER_MS = 5 * 60_000
 
@@ -260,9 +261,12 @@ async function untilLive(config: PlatformConfig, key: string, log: Log, options:
   const limit = AbortSignal.timeout(VIEWS_LIMIT_MS)
   await waitForViews(config, log, { signal: AbortSignal.any([options.signal, limit]), onProgress }).catch(error => {
     if (options.signal.aborted || !limit.aborted) throw error
-    options.report({ kind: 'note', text: 'candles, history and sales are still catching up (`npx marketlog lag`)' })
+    options.report({ kind: 'note', text: `${listed(VIEWS_OF_THE_PAST)} are still catching up (\`npx marketlog lag\`)` })
   })
 }
+
+/** `candles, history and sales` */
+const listed = (names: readonly string[]): string => new Intl.ListFormat('en-GB').format(names)
 
 /** Asks until it is done; gives up when the answer has not changed for a long time. */
 async function eventually(

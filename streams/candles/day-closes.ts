@@ -9,14 +9,13 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
-import { unstorable } from '#schemas/values/storable.ts'
-import { CANDLE_INTERVALS } from '#schemas/views/candle.ts'
-import { candleParts } from '#schemas/views/clickhouse/candle-parts.ts'
 import { OK, type Outcome, type StreamRecord } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { writePart } from './sink.ts'
+import { unstorable } from '#streams/runner/storable.ts'
+import { candleParts, writePart } from './table.ts'
 
 /** Finds the item of a name and phase. */
 export type IdOf = (name: string, phase: string | null) => number | undefined
@@ -50,7 +49,10 @@ function take(rows: RowBuffer, record: StreamRecord, idOf: IdOf): Outcome {
   const fall = (previous_listings ?? 0) - (listings ?? 0)
   const edge = { version: LOWEST_VERSION, at: day }
   writePart(rows, {
-    ...{ intervalMs: DAY_MS, itemId, bucket: day, provider },
+    intervalMs: DAY_MS,
+    itemId,
+    bucket: day,
+    provider,
     opening: { ...edge, standing: previous_price !== null, micro: before, quantity: previous_listings ?? 0 },
     closing: { ...edge, standing: !close.is_last, micro, quantity: close.is_last ? 0 : (listings ?? 0) },
     low: Math.min(micro, before),

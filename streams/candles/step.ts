@@ -4,10 +4,11 @@
  * A change holds both what it found and what it left, so a
  * part opens without any other state. Invariant: folding changes one by one, in several batches, or
  * again, and merging the results, gives the same part (tested as laws of `mergeParts`; ClickHouse
- * merges by the same rules, schemas/views/clickhouse/candle-parts.ts).
+ * merges by the same rules, table.ts).
  */
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { CANDLE_INTERVALS, type CandlePart, type EdgeAsk } from '#schemas/views/candle.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import type { CandlePart, EdgeAsk } from './compose.ts'
 
 /** An edge with the log offset of the change that it comes from. */
 export interface Edge extends EdgeAsk {

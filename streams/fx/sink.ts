@@ -9,11 +9,10 @@ import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { fxDays } from '#schemas/views/clickhouse/fx-days.ts'
-import { type FxCurrent, fxCurrentKey, fxNextKey } from '#schemas/views/fx-current.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type FxBatch, foldRates } from './step.ts'
+import { type FxCurrent, fxCurrentKey, fxDays, fxNextKey, writeDay } from './table.ts'
 
 /** Opens the sink on a connection that may be shared; `fill` restores a missing view. */
 export async function openFxSink(
@@ -41,7 +40,9 @@ export async function openFxSink(
       const args = batch.current ? [JSON.stringify(batch.current)] : []
       const value = String(reached)
       await writeGuarded(redis, {
-        ...{ guard: nextKey, expected: next, value },
+        guard: nextKey,
+        expected: next,
+        value,
         writes: [{ command: 'SET', key: currentKey, args }],
       })
       next = value
@@ -52,14 +53,4 @@ export async function openFxSink(
   }
   if (!isWhole) await fill(sink)
   return sink
-}
-
-function writeDay(rows: RowBuffer, day: number, { as_of, rates }: FxCurrent): void {
-  for (const [currency, rate] of Object.entries(rates)) {
-    rows.u16(day)
-    rows.text(currency)
-    rows.text(rate)
-    rows.i64(as_of)
-    rows.endRow()
-  }
 }

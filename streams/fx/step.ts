@@ -7,9 +7,9 @@
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
-import { unstorable } from '#schemas/values/storable.ts'
-import type { FxCurrent } from '#schemas/views/fx-current.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
+import { unstorable } from '#streams/runner/storable.ts'
+import type { FxCurrent } from './table.ts'
 
 /** The fold of a batch of tables. */
 export interface FxBatch {

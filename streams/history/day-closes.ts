@@ -10,15 +10,14 @@ import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { DayClosed } from '#schemas/events/day-closed.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
-import { unstorable } from '#schemas/values/storable.ts'
-import { historyVersion, providerDays } from '#schemas/views/clickhouse/provider-days.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { unstorable } from '#streams/runner/storable.ts'
+import { historyVersion, providerDays, writeDay } from './table.ts'
 
 /** Finds the item of a name and phase. */
 export type IdOf = (name: string, phase: string | null) => number | undefined
 
-const ASK = 1
 const DAY_MS = 86_400_000
 const UNKNOWN = -1
 
@@ -40,18 +39,15 @@ export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
       const fault = unstorable(itemId, day)
       if (fault) return { kind: 'deadLetter', ...fault }
       const version = historyVersion(record.offset)
-      rows.u32(itemId)
-      rows.u8(ASK)
-      rows.text(provider)
-      rows.u16(Math.floor(day / DAY_MS))
-      rows.i64(version)
-      rows.i64(close.price)
-      rows.i64(toMicroUsd(close.price, rate))
-      rows.text(close.currency)
-      rows.i64(version)
-      rows.bool(!close.is_last)
-      rows.i32(close.listings ?? UNKNOWN)
-      rows.endRow()
+      const microUsd = toMicroUsd(close.price, rate)
+      writeDay(rows, {
+        itemId,
+        side: 'ask',
+        provider,
+        day: Math.floor(day / DAY_MS),
+        priced: { version, price: close.price, microUsd, currency: close.currency },
+        closing: { version, listed: !close.is_last, quantity: close.listings ?? UNKNOWN },
+      })
       return OK
     },
     flush: () => batcher.add([rows]),

@@ -7,16 +7,12 @@
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
-import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
-import { unstorable } from '#schemas/values/storable.ts'
-import { changes } from '#schemas/views/clickhouse/changes.ts'
-import { providerDays } from '#schemas/views/clickhouse/provider-days.ts'
-import { OK, type StreamRecord } from '#streams/runner/outcome.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { unstorable } from '#streams/runner/storable.ts'
 import { type Day, foldDay } from './step.ts'
-
-const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
-const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
+import { changes, providerDays, writeChange, writeDay } from './table.ts'
 
 /** Opens the sink of one partition. */
 export function openHistorySink(batcher: Batcher): PartitionSink {
@@ -41,37 +37,4 @@ export function openHistorySink(batcher: Batcher): PartitionSink {
     },
     close: async () => undefined,
   }
-}
-
-function writeChange(rows: RowBuffer, change: BookChanged, { partition, offset }: StreamRecord): void {
-  rows.u32(change.item_id)
-  rows.u8(SIDES[change.side])
-  rows.i64(change.seen_at)
-  rows.text(change.provider)
-  rows.u8(KINDS[change.change])
-  rows.nullableI64(change.price)
-  rows.text(change.currency)
-  rows.nullableI64(change.price_micro_usd)
-  rows.text(change.usd_rate)
-  rows.i32(change.quantity)
-  rows.nullableI64(change.previous_micro_usd)
-  rows.i32(change.previous_quantity)
-  rows.u16(partition)
-  rows.i64(offset)
-  rows.endRow()
-}
-
-function writeDay(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
-  rows.u32(itemId)
-  rows.u8(SIDES[side])
-  rows.text(provider)
-  rows.u16(day)
-  rows.i64(priced?.version ?? -1)
-  rows.i64(priced?.price ?? 0)
-  rows.i64(priced?.microUsd ?? 0)
-  rows.text(priced?.currency ?? '')
-  rows.i64(closing.version)
-  rows.bool(closing.listed)
-  rows.i32(closing.quantity)
-  rows.endRow()
 }

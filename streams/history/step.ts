@@ -2,7 +2,7 @@
  * Folds changes into the close of each provider's day.
  *
  * Invariant: the fold of a batch carries the log offsets that it comes from, by which
- * ClickHouse merges batches in any order (schemas/views/clickhouse/provider-days.ts).
+ * ClickHouse merges batches in any order (table.ts).
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 
@@ -27,7 +27,10 @@ export function foldDay(days: Map<string, Day>, change: BookChanged, offset: num
   const key = `${itemId}|${side}|${provider}|${day}`
   const priced = price === null || microUsd === null ? undefined : { version: offset, price, microUsd, currency }
   days.set(key, {
-    ...{ itemId, side, provider, day },
+    itemId,
+    side,
+    provider,
+    day,
     priced: priced ?? days.get(key)?.priced,
     closing: { version: offset, listed: price !== null, quantity },
   })

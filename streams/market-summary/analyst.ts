@@ -16,11 +16,13 @@ import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'
 import type { SummarisedItem } from '#schemas/views/item-summary.ts'
+import { readUnitsTaken } from '#streams/history/reader.ts'
 import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
+import { countRecentSales } from '#streams/sales/reader.ts'
 import { computeArbitrage } from './arbitrage.ts'
 import type { Board } from './board.ts'
 import { type Exclusion, excludedProviders } from './excluded-providers.ts'
-import { type ByItem, hourOf, readAsksAt, readHourlyCloses, readSales, readUnits } from './past-asks.ts'
+import { type ByItem, hourOf, readAsksAt, readCompositeCloses } from './past-asks.ts'
 import { type Past, summarise } from './summarise.ts'
 import { summaryBody } from './summary-body.ts'
 import type { SummaryLog } from './summary-log.ts'
@@ -110,8 +112,8 @@ async function readHourly({ clickhouse, board }: AnalystParts, hour: Instant): P
     hour,
     ask7d: await readAsksAt(clickhouse, board, week),
     ask30d: await readAsksAt(clickhouse, board, month),
-    units: await readUnits(clickhouse, [week, month], hour),
-    hourlyCloses: await readHourlyCloses(clickhouse, board, hour),
+    units: await readUnitsTaken(clickhouse, [week, month], hour),
+    hourlyCloses: await readCompositeCloses(clickhouse, board, hour),
   }
 }
 
@@ -121,7 +123,7 @@ async function readPast(
   asOf: Instant,
 ): Promise<Past> {
   const day = asOf - DAY_MS
-  const recent = await readUnits(clickhouse, [hourly.hour, day], asOf)
+  const recent = await readUnitsTaken(clickhouse, [hourly.hour, day], asOf)
   const units = new Map<number, readonly [number, number, number]>()
   for (const itemId of new Set([...recent.keys(), ...hourly.units.keys()])) {
     const [sinceHour = 0, sinceDay = 0] = recent.get(itemId) ?? []
@@ -131,6 +133,6 @@ async function readPast(
   return {
     ask24h: await readAsksAt(clickhouse, board, day),
     ...{ ask7d: hourly.ask7d, ask30d: hourly.ask30d, units, hourlyCloses: hourly.hourlyCloses },
-    referenceSales: await readSales(clickhouse, analytics.liquidity.sales_reference, asOf),
+    referenceSales: await countRecentSales(clickhouse, analytics.liquidity.sales_reference, asOf),
   }
 }

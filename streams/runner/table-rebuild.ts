@@ -8,13 +8,19 @@
  * read again (table-switch.ts); shadows that it leaves are dropped by the next rebuild.
  */
 import { randomBytes } from 'node:crypto'
-import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { createTable } from '#infra/clickhouse/table.ts'
+import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { holdWithin, openLease } from '#infra/redis/lease.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { createTable } from '#schemas/views/clickhouse/table.ts'
 import { type Reached, type SweepParts, sweep } from './table-sweep.ts'
 import { finishSwitch, shadowOf, shadowsOf, switchTables } from './table-switch.ts'
-import type { TableView, ViewTable } from './table-view.ts'
+import type { RebuildTask, TableView, ViewTable } from './view.ts'
 
 /** The result of a rebuild. */
 export interface Rebuilt {
@@ -27,9 +33,43 @@ export interface Rebuilt {
 
 const CAUGHT_UP = 2_000
 const ROUNDS = 20
+const LEASE_MS = 10_000
+const RENEW_EVERY_MS = 2_500
 
-/** Rebuilds a view; `onProgress` gets each step. */
-export async function rebuildTables(
+/** Rebuilds a view; one rebuild of it at a time, by a lease in Redis. */
+export async function rebuildTableView(view: TableView, task: RebuildTask): Promise<Rebuilt> {
+  const { config, log, onProgress, signal } = task
+  const kafka = connectKafka({ config, role: 'rebuild', log })
+  const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
+  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}rebuild`, log })
+  const lease = openLease(redis, `${config.namespace}rebuild:${view.name}`, LEASE_MS)
+  const lost = new AbortController()
+  const renew = async (): Promise<void> => {
+    if (!(await lease.hold().catch(() => true))) lost.abort(new Error('another rebuild has taken over'))
+  }
+  let timer: NodeJS.Timeout | undefined
+  let catalog: Promise<CatalogReader> | undefined
+  const openCatalog = (): Promise<CatalogReader> => {
+    catalog ??= openCatalogReader(kafka)
+    return catalog
+  }
+  try {
+    // A rebuild that was killed keeps its lease until it expires.
+    if (!(await holdWithin(lease, LEASE_MS + RENEW_EVERY_MS))) throw new Error('another rebuild of it goes on')
+    timer = setInterval(renew, RENEW_EVERY_MS)
+    const parts = { view, kafka, writer, log, metrics: openMetrics(), catalog: openCatalog }
+    return await rebuildTables(parts, onProgress, AbortSignal.any([signal, lost.signal]))
+  } finally {
+    clearInterval(timer)
+    await lease.release().catch(() => undefined)
+    await (await catalog?.catch(() => undefined))?.close()
+    await closeRedis(redis)
+    await writer.close()
+  }
+}
+
+/** Rebuilds; `onProgress` gets each step. */
+async function rebuildTables(
   parts: SweepParts,
   onProgress: (step: string) => void,
   signal: AbortSignal,

@@ -15,7 +15,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { PartitionSink } from './sink-runner.ts'
-import type { TableView } from './table-view.ts'
+import type { TableView } from './view.ts'
 
 /** Next offset of each partition, by topic. */
 export type Reached = Partial<Record<TopicKey, number[]>>

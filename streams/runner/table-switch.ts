@@ -10,9 +10,9 @@
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
-import { selectViewSwitch, type ViewSwitchRow, viewSwitches } from '#schemas/views/clickhouse/view-switches.ts'
 import { type Reached, type SweepParts, sweep } from './table-sweep.ts'
-import type { TableView } from './table-view.ts'
+import type { TableView } from './view.ts'
+import { selectViewSwitch, type ViewSwitchRow, viewSwitches } from './view-switches.ts'
 
 /** The name under which a rebuild builds a table; no two rebuilds share one. */
 export const shadowOf = (table: string, rebuild: string): string => `${shadowsOf(table)}${rebuild}`

@@ -8,10 +8,10 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { ObservationRejected } from '#schemas/events/observation.ts'
-import { type SaleRow, sales, salesByTime } from '#schemas/views/clickhouse/sales.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { isRow, type ResolveItem, rowOfSale } from './step.ts'
+import { sales, salesByTime, writeSale } from './table.ts'
 
 /** Opens the sink of one partition. */
 export function openSalesSink(batcher: Batcher, resolve: ResolveItem): PartitionSink {
@@ -32,36 +32,4 @@ export function openSalesSink(batcher: Batcher, resolve: ResolveItem): Partition
     flush: () => batcher.add(rows),
     close: async () => undefined,
   }
-}
-
-function writeSale(rows: RowBuffer, sale: SaleRow, offset: number): void {
-  rows.u32(sale.item_id)
-  rows.i64(sale.sold_at)
-  rows.text(sale.provider)
-  rows.text(sale.sale_id)
-  rows.i64(sale.price)
-  rows.text(sale.currency)
-  rows.i64(sale.price_micro_usd)
-  rows.text(sale.usd_rate)
-  rows.nullableF64(sale.float)
-  rows.nullableI32(sale.paint_seed)
-  rows.bool(sale.has_stickers)
-  rows.length(sale.stickers.length)
-  for (const { name, slot, wear } of sale.stickers) {
-    rows.text(name)
-    rows.i32(slot)
-    rows.f64(wear)
-  }
-  rows.bool(sale.has_charms)
-  rows.length(sale.charms.length)
-  for (const { name, pattern_id } of sale.charms) {
-    rows.text(name)
-    rows.i32(pattern_id)
-  }
-  rows.nullableText(sale.inspect_in_game)
-  rows.nullableText(sale.screenshot_front)
-  rows.nullableText(sale.screenshot_back)
-  rows.i64(sale.observed_at)
-  rows.i64(Number.MAX_SAFE_INTEGER - offset)
-  rows.endRow()
 }

@@ -7,7 +7,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { fxCurrentKey } from '#streams/fx/table.ts'
 import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'

@@ -2,8 +2,8 @@
  * What still answers when a server is gone, with which code the rest refuses, and that all of it comes back.
  */
 import { expect } from 'chai'
-import { fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { start as startApi } from '#services/api/main.ts'
+import { fxCurrentKey } from '#streams/fx/table.ts'
 import { healthNextKey } from '#streams/provider-health/table.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'

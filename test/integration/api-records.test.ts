@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { historyReply } from '#schemas/api/history.ts'
-import type { Candle } from '#schemas/views/candle.ts'
+import type { Candle } from '#streams/candles/reader.ts'
 import {
   convertedAt,
   makeChanges,

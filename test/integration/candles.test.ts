@@ -3,9 +3,9 @@
  */
 import { expect } from 'chai'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { CANDLE_INTERVALS, type Candle, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
-import { readCandleParts, readCandles } from '#services/api/queries/candles.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import { type Candle, composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
+import { readCandleParts, readCandles, selectCandleStanding } from '#streams/candles/reader.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'

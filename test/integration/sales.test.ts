@@ -13,8 +13,9 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import { type SaleObserved, saleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
-import { start as startSales } from '#streams/sales/main.ts'
+import type { SaleRow } from '#streams/sales/reader.ts'
+import { view as salesView } from '#streams/sales/view.ts'
+import { TABLES } from '#streams/views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -34,7 +35,7 @@ describe('sales', function () {
     kafka = connectKafka({ config, role: 'ingest', log })
     publisher = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
-    await setUpClickhouse(clickhouse)
+    await setUpClickhouse(clickhouse, TABLES)
     items = loadCatalog()
   })
   after(async () => {
@@ -92,7 +93,7 @@ describe('sales', function () {
     const chosen = items.filter((_, index) => index % 97 === 0).slice(0, 60)
     const sales = chosen.map(saleOf)
     await publish(sales)
-    const roles = await platform.startRoles([startSales])
+    const roles = await platform.startRoles([salesView.start])
     await roles.ready()
     await publish(sales.map(sale => ({ ...sale, price: sale.price * 2, observed_at: sale.observed_at + 1 })))
     await publish([saleOf(items[1] ?? expect.fail('no item'), 999)])
@@ -112,7 +113,7 @@ describe('sales', function () {
   it('of names that the catalog lacks are published whole as unresolved', async () => {
     const unknown = saleOf({ market_hash_name: 'No Such Thing | Void', phase: null }, 5_000)
     await publish([unknown])
-    const roles = await platform.startRoles([startSales])
+    const roles = await platform.startRoles([salesView.start])
     const topic = kafka.topicName('unresolved')
     const reader = await openRangeReader(kafka, [topic])
     await eventually(async () => (await reader.stableEnd(topic, 0)) > 0, LIMIT_MS, 'the unresolved name')

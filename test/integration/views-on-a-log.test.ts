@@ -11,13 +11,13 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judged.ts'
-import { CANDLE_INTERVALS, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
-import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
-import { fxCurrentKey } from '#schemas/views/fx-current.ts'
-import { readCandleParts } from '#services/api/queries/candles.ts'
-import { start as startCandles } from '#streams/candles/main.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
+import { readCandleParts, selectCandleStanding } from '#streams/candles/reader.ts'
+import { view as candlesView } from '#streams/candles/view.ts'
 import { start as startFx } from '#streams/fx/main.ts'
-import { start as startHistory } from '#streams/history/main.ts'
+import { fxCurrentKey } from '#streams/fx/table.ts'
+import { view as historyView } from '#streams/history/view.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
 import { healthKey, healthNextKey } from '#streams/provider-health/table.ts'
 import { isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
@@ -109,7 +109,7 @@ describe('views on a log', function () {
     const startMs = today - 6 * DAY_MS
     const log = randomLog(random, { records: 2_000, items: ITEMS, providers: 6, startMs }).filter(isChange)
     const verdicts = Array.from({ length: 40 }, (_, index) => judgedOf(index))
-    const roles = [startFx, startHealth, startHistory, startCandles]
+    const roles = [startFx, startHealth, historyView.start, candlesView.start]
 
     await publish(log.slice(0, 900), verdicts.slice(0, 15))
     const first = await platform.startRoles(roles)

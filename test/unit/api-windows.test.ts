@@ -5,8 +5,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadTiers } from '#infra/config/tiers.ts'
 import { ApiError } from '#services/api/errors.ts'
-import { demandCandleTier, windowOf } from '#services/api/queries/candles.ts'
-import { historyWindow } from '#services/api/queries/history.ts'
+import { demandCandleTier, historyWindow, windowOf } from '#services/api/queries/windows.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000

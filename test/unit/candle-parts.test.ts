@@ -3,15 +3,15 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import {
-  CANDLE_INTERVALS,
   type CandlePart,
   type CandleWindow,
   composeCandles,
   fillCandles,
   partTable,
   type StandingAsk,
-} from '#schemas/views/candle.ts'
+} from '#streams/candles/compose.ts'
 import { type CandleBatch, foldChange, mergeParts, type Part } from '#streams/candles/step.ts'
 import { changeOf, changeSequences, type LoggedChange } from '#test/fixtures/book-change-sequences.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'

@@ -112,6 +112,36 @@ describe('import rules', () => {
       broken: ['services-know-no-service services/feed/b.ts'],
     },
     {
+      name: 'a service that asks a view by its reader',
+      files: { 'services/feed/b.ts': "import '#streams/sales/reader.ts'", 'streams/sales/reader.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'the api that asks a view by its reader',
+      files: { 'services/api/b.ts': "import '#streams/sales/reader.ts'", 'streams/sales/reader.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'the api that knows the table of a view',
+      files: { 'services/api/b.ts': "import '#streams/sales/table.ts'", 'streams/sales/table.ts': '' },
+      broken: ['api-knows-write-sides-alone services/api/b.ts'],
+    },
+    {
+      name: 'a stream that asks the view of another by its reader',
+      files: { 'streams/fx/b.ts': "import '#streams/sales/reader.ts'", 'streams/sales/reader.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'a comparison that shares the fold of its role',
+      files: { 'streams/fx/verify.ts': "import './step.ts'", 'streams/fx/step.ts': '' },
+      broken: ['verify-folds-by-itself streams/fx/verify.ts'],
+    },
+    {
+      name: 'the composition root that reads the list of views',
+      files: { 'services/cli/b.ts': "import '#streams/views.ts'", 'streams/views.ts': '' },
+      broken: [],
+    },
+    {
       name: 'the api that writes accounts',
       files: { 'services/api/b.ts': "import '#services/accounts/keys.ts'", 'services/accounts/keys.ts': '' },
       broken: [],

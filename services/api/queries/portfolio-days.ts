@@ -7,18 +7,16 @@
  * days before the window as one row per item and provider, and KEPT_MAX portfolios are kept.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import { formatDay } from '#schemas/values/instant.ts'
 import { minorDigits, toMinor } from '#schemas/values/money.ts'
-import { UNPRICED } from '#schemas/views/clickhouse/provider-days.ts'
 import {
   type AmountOn,
   addItem,
-  type CloseSeries,
   type DailyValues,
   type DayMovement,
   noValues,
 } from '#services/portfolios/daily-values.ts'
-import { readRates } from './fx-days.ts'
+import { type CloseScope, countCloses, readCloses } from '#streams/history/reader.ts'
+import { readRates } from './fx-rates.ts'
 
 /** What daily values are asked for. */
 export interface DailyScope {
@@ -43,21 +41,6 @@ export interface DailySources {
   movementsOf(portfolioId: string): Promise<{ item_id: number; day: number; units: number }[]>
   /** Monotonic, milliseconds. */
   clock: () => number
-}
-
-/** The closes of a provider for an item as they are stored: several of a day may wait for being merged. */
-export interface CloseRow {
-  item_id: number
-  days: number[]
-  /** -1 on a day that set no price. */
-  micros: number[]
-  /** Empty where none is in the currency that is asked for. */
-  natives: number[]
-  /** Empty where all are. */
-  listed: (0 | 1)[]
-  /** Empty where every day occurs once. */
-  pricedVersions: number[]
-  closingVersions: number[]
 }
 
 /** Milliseconds of a day. */
@@ -106,13 +89,10 @@ async function workOut(sources: DailySources, scope: DailyScope): Promise<DailyV
   const values = noValues(firstDay, scope.today)
   const byItem = Map.groupBy(movements, ({ item_id }) => item_id) as Map<number, DayMovement[]>
   const amountOn = await amountsOf(clickhouse, scope, firstDay)
-  for (const itemIds of await portions(clickhouse, scope, firstDay, [...byItem.keys()])) {
-    const rows = await clickhouse.rows<CloseRow>(closesQuery(clickhouse.database, scope), {
-      ...paramsOf(scope, itemIds),
-      first: formatDay(firstDay * DAY_MS),
-    })
-    const rowsOf = Map.groupBy(rows, row => row.item_id)
-    for (const id of itemIds) addItem(values, byItem.get(id) ?? [], (rowsOf.get(id) ?? []).map(seriesOf), amountOn)
+  const wanted = { currency: scope.currency, providers: scope.providers, firstDay, lastDay: scope.today }
+  for (const itemIds of await portions(clickhouse, wanted, [...byItem.keys()])) {
+    const closes = Map.groupBy(await readCloses(clickhouse, itemIds, wanted), ({ item_id }) => item_id)
+    for (const id of itemIds) addItem(values, byItem.get(id) ?? [], closes.get(id) ?? [], amountOn)
   }
   return values
 }
@@ -134,18 +114,13 @@ async function amountsOf(clickhouse: ClickhouseReader, scope: DailyScope, firstD
 /** Splits items into portions of bounded size, by how many closes each has. */
 async function portions(
   clickhouse: ClickhouseReader,
-  scope: DailyScope,
-  firstDay: number,
+  scope: CloseScope,
   itemIds: readonly number[],
 ): Promise<number[][]> {
   const rowsOf = new Map<number, number>()
   for (let at = 0; at < itemIds.length; at += ITEMS_AT_ONCE) {
-    const counted = await clickhouse.rows<{ item_id: number; rows: number }>(
-      `SELECT item_id, countIf(day >= {first:Date}) + uniq(provider) AS rows
-      FROM ${clickhouse.database}.provider_days WHERE ${conditionOf(scope)} GROUP BY item_id`,
-      { ...paramsOf(scope, itemIds.slice(at, at + ITEMS_AT_ONCE)), first: formatDay(firstDay * DAY_MS) },
-    )
-    for (const { item_id, rows } of counted) rowsOf.set(item_id, rows)
+    const counted = await countCloses(clickhouse, itemIds.slice(at, at + ITEMS_AT_ONCE), scope)
+    for (const [itemId, rows] of counted) rowsOf.set(itemId, rows)
   }
   const portioned: number[][] = []
   let [rows, portion]: [number, number[]] = [0, []]
@@ -161,67 +136,3 @@ async function portions(
   portioned.push(portion)
   return portioned
 }
-
-/**
- * One row per item and provider, its closes as lists; of the days before the window the last one and the last that set a
- * price. Rows are grouped by item and provider alone and merged afterwards ({@link seriesOf}): 1.4 million closes took 20 s to
- * merge by day here, and take about one unmerged.
- */
-function closesQuery(database: string, scope: DailyScope): string {
-  const rows = `FROM ${database}.provider_days WHERE ${conditionOf(scope)}`
-  const isPriced = `priced.version != ${UNPRICED}`
-  const isNative = `${isPriced} AND priced.currency = {currency:String}`
-  const merges = (version: string) => `if(count() = uniqExact(day), [], groupArray(${version}))`
-  return `SELECT item_id, groupArray(toUInt16(day)) AS days,
-    groupArray(if(${isPriced}, priced.price_micro_usd, -1)) AS micros,
-    if(countIf(${isNative}) = 0, [], groupArray(if(${isNative}, priced.price, -1))) AS natives,
-    if(countIf(NOT closing.listed) = 0, [], groupArray(toUInt8(closing.listed))) AS listed,
-    ${merges('priced.version')} AS pricedVersions, ${merges('closing.version')} AS closingVersions
-  ${rows} AND (day >= {first:Date} OR (item_id, provider, day) IN (
-    SELECT item_id, provider, arrayJoin([max(day), maxIf(day, ${isPriced})])
-    ${rows} AND day < {first:Date} GROUP BY item_id, provider))
-  GROUP BY item_id, provider ORDER BY item_id, provider`
-}
-
-/** A provider's closes by ascending day: of several rows of a day the latest that set a price, and the latest of all. */
-export function seriesOf(row: CloseRow): CloseSeries {
-  const { days, pricedVersions, closingVersions } = row
-  if (days.every((day, i) => i === 0 || day > (days[i - 1] as number))) return row
-  const order = days.map((_, i) => i).sort((a, b) => (days[a] as number) - (days[b] as number))
-  const series = { days: [] as number[], micros: [] as number[], natives: [] as number[], listed: [] as (0 | 1)[] }
-  let [priced, closing] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
-  for (const i of order) {
-    const last = series.days.length - 1
-    const [micro, native, listed] = [row.micros[i] as number, row.natives[i] ?? -1, row.listed[i] ?? 1]
-    if (series.days[last] !== days[i]) {
-      series.days.push(days[i] as number)
-      series.micros.push(micro)
-      series.natives.push(native)
-      series.listed.push(listed)
-      priced = micro < 0 ? Number.NEGATIVE_INFINITY : (pricedVersions[i] ?? 0)
-      closing = closingVersions[i] ?? 0
-      continue
-    }
-    const [pricedNow, closingNow] = [pricedVersions[i] ?? 0, closingVersions[i] ?? 0]
-    if (micro >= 0 && pricedNow > priced) {
-      series.micros[last] = micro
-      series.natives[last] = native
-      priced = pricedNow
-    }
-    if (closingNow > closing) {
-      series.listed[last] = listed
-      closing = closingNow
-    }
-  }
-  return series
-}
-
-const conditionOf = ({ providers }: DailyScope): string =>
-  `side = 'ask' AND item_id IN {items:Array(UInt32)} AND day <= {last:Date}${
-    providers ? ' AND provider IN {providers:Array(String)}' : ''
-  }`
-
-const paramsOf = ({ currency, providers, today }: DailyScope, items: readonly number[]) => ({
-  ...{ items, currency, last: formatDay(today * DAY_MS) },
-  ...(providers && { providers }),
-})

@@ -7,6 +7,7 @@
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
+import { type LogAccess, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -15,7 +16,6 @@ import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import { CommandFailure } from '../command-failure.ts'
 import { type Column, tableText, wantsTable } from '../table.ts'
-import { type LogAccess, openLogAccess, rangesOf } from './log-access.ts'
 import { type Output, write, writeJson } from './output.ts'
 import { showBytes } from './shown-record.ts'
 

@@ -5,11 +5,11 @@
  * destination that fails ends the replay with the position.
  */
 import pRetry, { AbortError } from 'p-retry'
+import type { LogAccess } from '#infra/kafka/log-access.ts'
 import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
 import type { ScannedRecord } from '#infra/kafka/topic-scan.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
-import type { LogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
 import { openRecordText } from './record-text.ts'
 

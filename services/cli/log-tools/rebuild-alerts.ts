@@ -8,20 +8,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import type { PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
+import type { RebuildTask } from '#streams/runner/view.ts'
 
 const GROUP = 'alert-triggers'
 const REJOIN_LIMIT_MS = 60_000
 const POLL_MS = 250
 
 /** Rejects when the role does not run; resolves with the number of processes that have joined again. */
-export async function rebuildAlerts(
-  config: PlatformConfig,
-  log: Log,
-  onProgress: (step: string) => void,
-  signal: AbortSignal,
-): Promise<{ members: number }> {
+export async function rebuildAlerts({ config, log, onProgress, signal }: RebuildTask): Promise<{ members: number }> {
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const groupId = kafka.groupName(GROUP)
   const reader = await openRangeReader(kafka, [])

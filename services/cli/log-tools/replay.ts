@@ -6,14 +6,14 @@
  * partition always holds. Memory holds some pages of each partition, however long the range is.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { type LogAccess, offsetsIn, openLogAccess, rangesOf, type TopicRanges } from '#infra/kafka/log-access.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
 import { type Destination, outputDestination, topicDestination, urlDestination } from './destinations.ts'
-import type { LogAccess } from './log-access.ts'
-import { offsetsIn, openLogAccess, parsePosition, rangesOf, type TopicRanges, topicOf } from './log-access.ts'
+import { parsePosition, topicOf } from './log-position.ts'
 import type { Output } from './output.ts'
 
 /** What is replayed, how and to which destination. */

@@ -7,6 +7,7 @@
  * and `rebuild` restores what `live-view` has missed. Asking twice is harmless.
  */
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { type LogAccess, openLogAccess } from '#infra/kafka/log-access.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -15,7 +16,6 @@ import { type TopicDefinition, topics } from '#schemas/topics.ts'
 import { FROM_THE_FUTURE } from '#schemas/values/event-time.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { type Choice, chosen, readDeadLetters, readUnresolved } from './dead-letters.ts'
-import { type LogAccess, openLogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
 
 /** What is to be retried. */

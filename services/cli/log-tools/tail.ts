@@ -8,21 +8,20 @@
 
 import { setTimeout as pause } from 'node:timers/promises'
 import jsonata from 'jsonata'
+import {
+  type LogAccess,
+  openLogAccess,
+  rangesOf,
+  type TopicPosition,
+  type TopicRanges,
+} from '#infra/kafka/log-access.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { topics } from '#schemas/topics.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
 import { wantsTable } from '../table.ts'
-import {
-  type LogAccess,
-  openLogAccess,
-  parsePosition,
-  rangesOf,
-  type TopicPosition,
-  type TopicRanges,
-  topicOf,
-} from './log-access.ts'
+import { parsePosition, topicOf } from './log-position.ts'
 import { type Output, write } from './output.ts'
 import { lineOf, type ShownRecord, showRecord } from './shown-record.ts'
 

@@ -4,6 +4,8 @@
  * Reads the brokers only. Writes a table on a terminal and JSON lines in a pipe. Sizes are compressed bytes on disk;
  * offsets count transaction markers too, so they bound the records from above.
  */
+
+import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -12,7 +14,6 @@ import { sumByGroup } from '../group-lag.ts'
 import { readingGroups } from '../reading-groups.ts'
 import { type Column, tableText, wantsTable } from '../table.ts'
 import { openLagReader } from '../wait-for-views.ts'
-import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from './log-access.ts'
 import { bytesText, type Output, write, writeJson } from './output.ts'
 
 /** A topic by the catalogue and the brokers. */

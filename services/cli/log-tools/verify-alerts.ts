@@ -7,18 +7,18 @@
  * after {@link SETTLE_MS} is a difference.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { decodeUnlessPoison, type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
+import { databaseName } from '#infra/runtime/config.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
-import { decodeUnlessPoison, type LogAccess, rangesOf } from './log-access.ts'
+import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
+import type { VerifyTask } from '#streams/runner/view.ts'
 
 /** One row of a comparison: what the log holds, and what Postgres holds. */
 interface Pair {
@@ -37,12 +37,7 @@ const WAITS = 'waits'
 const FIRED = 'has fired'
 
 /** Compares all alerts and all events whose records the log still holds. */
-export async function verifyAlerts(
-  config: PlatformConfig,
-  log: Log,
-  access: LogAccess,
-  report: (step: string) => void,
-): Promise<Findings> {
+export async function verifyAlerts({ config, log, access, report }: VerifyTask): Promise<Findings> {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'verify', log })
   try {

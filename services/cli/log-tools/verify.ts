@@ -5,24 +5,17 @@
  * the offsets that rows carry in ClickHouse; alerts are read until they settle. Prints each difference and a summary as
  * JSON lines; exit code 1 on any. Shares the row codecs with the roles and no code that folds.
  */
-import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
+import { openLogAccess } from '#infra/kafka/log-access.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import type { Findings } from '#streams/runner/verify/findings.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 import { openProgress } from '../progress.ts'
-import { type Findings, noFindings } from './findings.ts'
-import { openLogAccess } from './log-access.ts'
 import { type Output, write } from './output.ts'
-import { verifyAlerts } from './verify-alerts.ts'
-import { verifyCandles } from './verify-candles.ts'
-import { verifyHistory } from './verify-history.ts'
-import { verifyLive } from './verify-live.ts'
-import { verifySales } from './verify-sales.ts'
-import type { ViewName } from './views.ts'
+import { viewOf } from './views.ts'
 
 /** Verifies a view; throws when it differs. */
-export async function verify(config: PlatformConfig, log: Log, name: ViewName, output: Output): Promise<void> {
+export async function verify(config: PlatformConfig, log: Log, name: string, output: Output): Promise<void> {
   const progress = openProgress(process.stderr)
   const report = (step: string): void => progress.step(`verifying ${name}: ${step}`)
   let findings: Findings
@@ -44,33 +37,13 @@ export async function verify(config: PlatformConfig, log: Log, name: ViewName, o
 export async function findingsOf(
   config: PlatformConfig,
   log: Log,
-  name: ViewName,
+  name: string,
   report: (step: string) => void,
 ): Promise<Findings> {
-  const access = await openLogAccess(
-    config,
-    log,
-    name === 'alerts' ? ['alertRules', 'alertsTriggered', 'book', 'fx'] : ['bookChanges', 'book', 'sales'],
-  )
+  const { topics, compare } = viewOf(name).verify
+  const access = await openLogAccess(config, log, topics)
   try {
-    if (name === 'alerts') return await verifyAlerts(config, log, access, report)
-    if (name === 'live-view') return await verifyLive(config, log, access, report)
-    const tables = openReader(config.servers.clickhouseReadOnly, {
-      database: databaseName(config.namespace),
-      name: 'marketlog-verify',
-    })
-    const findings = noFindings()
-    try {
-      if (name === 'candles') await verifyCandles(access, tables, findings, report)
-      else if (name === 'history') await verifyHistory(access, tables, findings, report)
-      else {
-        const catalog = await openCatalogReader(access.kafka)
-        await verifySales(access, tables, catalog.idOf, findings).finally(() => catalog.close())
-      }
-      return findings
-    } finally {
-      await tables.close()
-    }
+    return await compare({ config, log, access, report })
   } finally {
     await access.close()
   }

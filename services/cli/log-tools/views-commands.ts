@@ -7,9 +7,11 @@ import type { Command } from 'commander'
 import { listenForStop } from '../stop-signals.ts'
 import type { Connect } from './commands.ts'
 import { endWithReader } from './output.ts'
-import { viewOf } from './views.ts'
+import { COMMAND_VIEWS, viewOf } from './views.ts'
 
-const VIEWS = 'live-view (or live-asks, live-bids), candles, history, sales, alerts'
+const VIEWS = COMMAND_VIEWS.map(({ name, aliases }) =>
+  aliases.length > 0 ? `${name} (or ${aliases.join(', ')})` : name,
+).join(', ')
 
 /** Adds the commands to a program. */
 export function addViews(program: Command, connect: Connect): void {
@@ -18,7 +20,7 @@ export function addViews(program: Command, connect: Connect): void {
     .argument('<view>', VIEWS)
     .description('rebuild a view from the log while it is read, then switch to it in one step')
     .action(async (text: string) => {
-      const name = viewOf(text)
+      const { name } = viewOf(text)
       const { config, log } = connect()
       const { rebuild } = await import('./rebuild.ts')
       await rebuild(config, log, name, process.stdout, listenForStop().signal)
@@ -29,7 +31,7 @@ export function addViews(program: Command, connect: Connect): void {
     .argument('<view>', VIEWS)
     .description('derive a view from the log by other means and compare; exit code 1 on any difference')
     .action(async (text: string) => {
-      const name = viewOf(text)
+      const { name } = viewOf(text)
       const { config, log } = connect()
       const { verify } = await import('./verify.ts')
       endWithReader(process.stdout)

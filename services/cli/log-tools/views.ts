@@ -1,37 +1,43 @@
 /**
- * The views that can be rebuilt and verified, by the names that the commands take.
+ * What `rebuild` and `verify` take: the views that offer both, and the alerts.
  *
- * Loads a view's code on request.
+ * Loads their code on request.
  */
-import type { TableView } from '#streams/runner/table-view.ts'
+import type { RebuildTask, Verification } from '#streams/runner/view.ts'
+import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 
-/** Views that are stored, in Redis or ClickHouse. */
-export const STORED_VIEWS = ['live-view', 'candles', 'history', 'sales'] as const
-
-/** Names of views. */
-export const VIEW_NAMES = [...STORED_VIEWS, 'alerts'] as const
-
-/** Name of a view. */
-export type ViewName = (typeof VIEW_NAMES)[number]
-
-/** Asks and bids are in one table of Redis, partition by partition, and are rebuilt together. */
-const OTHER_NAMES: Record<string, ViewName> = { 'live-asks': 'live-view', 'live-bids': 'live-view' }
-
-/** The view of a name. */
-export function viewOf(text: string): ViewName {
-  const name = VIEW_NAMES.find(one => one === text) ?? OTHER_NAMES[text]
-  if (name !== undefined) return name
-  const names = [...VIEW_NAMES, ...Object.keys(OTHER_NAMES)].join(', ')
-  throw new CommandFailure(`no view is called ${text}. There are ${names}`, exitCodes.usage)
+/** A view as the commands know it. */
+export interface CommandView {
+  name: string
+  aliases: readonly string[]
+  rebuild(task: RebuildTask): Promise<object>
+  verify: Verification
 }
 
-/** Names of views in ClickHouse. */
-export type TableViewName = Exclude<ViewName, 'live-view' | 'alerts'>
+/** The accounts' alerts, which no single store holds: the state of the role alert-triggers, and rows of Postgres. */
+const ALERTS: CommandView = {
+  name: 'alerts',
+  aliases: [],
+  rebuild: async task => (await import('./rebuild-alerts.ts')).rebuildAlerts(task),
+  verify: {
+    topics: ['alertRules', 'alertsTriggered', 'book', 'fx'],
+    compare: async task => (await import('./verify-alerts.ts')).verifyAlerts(task),
+  },
+}
 
-/** A view in ClickHouse. */
-export async function tableViewOf(name: TableViewName): Promise<TableView> {
-  if (name === 'candles') return (await import('#streams/candles/main.ts')).view
-  if (name === 'history') return (await import('#streams/history/main.ts')).view
-  return (await import('#streams/sales/main.ts')).view
+/** Every view that can be rebuilt and verified. */
+export const COMMAND_VIEWS: readonly CommandView[] = [
+  ...VIEWS.flatMap(({ name, aliases = [], rebuild, verify }) =>
+    rebuild && verify ? [{ name, aliases, rebuild, verify }] : [],
+  ),
+  ALERTS,
+]
+
+/** The view of a name. */
+export function viewOf(text: string): CommandView {
+  const found = COMMAND_VIEWS.find(({ name, aliases }) => name === text || aliases.includes(text))
+  if (found !== undefined) return found
+  const names = [...COMMAND_VIEWS.map(({ name }) => name), ...COMMAND_VIEWS.flatMap(({ aliases }) => aliases)]
+  throw new CommandFailure(`no view is called ${text}. There are ${names.join(', ')}`, exitCodes.usage)
 }

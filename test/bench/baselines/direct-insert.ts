@@ -13,6 +13,7 @@ import { dropClickhouse, setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { databaseName, readConfig } from '#infra/runtime/config.ts'
 import { openCandleSink } from '#streams/candles/sink.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
+import { TABLES } from '#streams/views.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import type { SinkRound } from '../sink-turns.ts'
 import { type StoredSink, storedRows } from '../stored-rows.ts'
@@ -39,7 +40,7 @@ async function write(request: InsertRequest): Promise<Measured> {
   const database = `${databaseName(config.namespace)}_direct`
   const writer = openWriter(config.servers.clickhouse, { database, name: 'baseline' })
   try {
-    await setUpClickhouse(writer)
+    await setUpClickhouse(writer, TABLES)
     const tables = await rowsOf(sink, await readChanges(request))
     const inserted = await measured(async () => {
       for (const [table, { columns, blocks }] of tables) await insert(writer, table, columns, blocks)

@@ -1,0 +1,20 @@
+import type { Instant } from './instant.ts'
+
+const DAY_MS = 86_400_000
+
+/** A bucket width, and for how many days its buckets are kept. */
+export interface CandleInterval {
+  readonly ms: number
+  readonly retentionDays: number
+}
+
+/** The bucket widths of candles (DECISIONS.md, "Candles"). */
+export const CANDLE_INTERVALS = {
+  '5m': { ms: 300_000, retentionDays: 7 },
+  '1h': { ms: 3_600_000, retentionDays: 30 },
+  '1d': { ms: 86_400_000, retentionDays: 365 },
+} as const satisfies Record<string, CandleInterval>
+
+/** The start of the oldest bucket that is still kept. */
+export const oldestBucket = ({ ms, retentionDays }: CandleInterval, now: Instant): Instant =>
+  Math.floor((now - retentionDays * DAY_MS) / ms) * ms

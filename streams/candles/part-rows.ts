@@ -1,0 +1,235 @@
+/**
+ * Reads rows of candle_parts as they are stored, and merges them as the table would.
+ *
+ * Merging is associative, commutative and idempotent - edges by log offset, extremes, and the falls keyed by the offset of
+ * their change - so rows that ClickHouse has merged already and rows that it has not come to the same parts.
+ */
+import { type CandlePart, type EdgeAsk, type PartTable, tableOfColumns } from './compose.ts'
+
+/** Parameters of the queries of parts; times in seconds, the window half-open. */
+export interface CandlePartsParams extends Record<string, unknown> {
+  interval_s: number
+  item_id: number
+  start_s: number
+  end_s: number
+  /** Parts before it are out of retention, whether they are gone yet or not. */
+  oldest_s: number
+  /** From here on rows are new and seldom merged yet. Where only sums are read: from here on falls count for nothing. */
+  fresh_s: number
+}
+
+const EDGE_SHAPE = { version: 'number', standing: 'number', micro: 'number', quantity: 'number', at: 'number' } as const
+
+/** Of falls only the sum of each row is read, or of rows from `fresh_s` on each fall by the version of its change. */
+export type FallsRead = 'summed' | 'each'
+
+const PART_SHAPE = {
+  provider: 'text',
+  /** In seconds. */
+  bucket: 'number',
+  opening: EDGE_SHAPE,
+  closing: EDGE_SHAPE,
+  low: 'number',
+  high: 'number',
+} as const
+
+/** The columns that {@link selectCandleParts} answers. */
+export const PART_SHAPES = {
+  summed: { ...PART_SHAPE, fallen: 'number' },
+  each: { ...PART_SHAPE, fallen: 'map' },
+} as const
+
+type EdgeColumns = Readonly<Record<keyof typeof EDGE_SHAPE, Float64Array>>
+
+/** Falls of all rows one behind the other, and where each row's end. */
+type EachFall = Readonly<Record<'ends' | 'keys' | 'values', Float64Array>>
+
+/** Rows of the table as columns. */
+export interface CandlePartColumns extends Readonly<Record<'bucket' | 'low' | 'high', Float64Array>> {
+  readonly provider: readonly string[]
+  readonly opening: EdgeColumns
+  readonly closing: EdgeColumns
+  readonly fallen: Float64Array | EachFall
+}
+
+const OF_ITEM = 'interval_s = {interval_s:UInt32} AND item_id = {item_id:UInt32}'
+/** Half-open; the ends are names of parameters. */
+const within = (from: string, to: string): string =>
+  `bucket >= toDateTime({${from}:UInt32}) AND bucket < toDateTime({${to}:UInt32})`
+
+/**
+ * Reads an item's rows of a window as they are stored; {@link mergeParts} makes parts of them. Parameters:
+ * {@link CandlePartsParams}.
+ *
+ * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
+ * year of 41 providers took 28 ms by GROUP BY, and takes 12 as it is. Only of new rows, several of which may hold the same
+ * falls, is each fall read, which costs 3 of 13 ms; merging those by a second query beside took a month from 22 to 32 ms, most
+ * of it the planning. Edges are read whole: members one by one took 23 ms instead of 18, and 3 ms go when the server need not
+ * find out what to read first (PREWHERE).
+ */
+export function selectCandleParts(database: string, read: FallsRead): string {
+  const sum = 'arraySum(falls.values)'
+  const fallen = read === 'summed' ? sum : `if(bucket < toDateTime({fresh_s:UInt32}), map(toUInt64(0), ${sum}), falls)`
+  return `SELECT provider, bucket, opening, closing, low, high, ${fallen} AS fallen
+  FROM ${database}.candle_parts PREWHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} SETTINGS max_threads = 1`
+}
+
+/** The ask at an edge next to a window: where a provider's last part before it ends, or its first one after it begins. */
+export interface PartAround extends EdgeAsk {
+  provider: string
+  bucket_s: number
+}
+
+/** Where parts next to a window may be: before it, after it. */
+export type PartsBeside = 'before' | 'after'
+
+/**
+ * Reads of each provider where the last part before the window ends, or the first one after it begins, as
+ * {@link PartAround}. Parameters: {@link CandlePartsParams}.
+ */
+export function selectPartsBeside(database: string, side: PartsBeside): string {
+  const [edge, nearest, bucket, where] =
+    side === 'before'
+      ? ['closing', 'argMax', 'max', within('oldest_s', 'start_s')]
+      : ['opening', 'argMin', 'min', 'bucket >= toDateTime({end_s:UInt32})']
+  // By bucket, then version: closes of history files have lower versions than what the book saw before them.
+  const order = `bitOr(bitShiftLeft(toUInt128(toUnixTimestamp(bucket)), 64), toUInt128(${edge}.version))`
+  const members = (['standing', 'micro', 'quantity', 'at'] as const).map(
+    member => `${nearest}(${edge}.${member}, ${order}) AS ${member}`,
+  )
+  return `SELECT provider, toUnixTimestamp(${bucket}(bucket)) AS bucket_s, ${members.join(', ')}
+  FROM ${database}.candle_parts WHERE ${OF_ITEM} AND ${where} GROUP BY provider SETTINGS max_threads = 1`
+}
+
+/** Turns an edge next to a window into a part. */
+export function partAround({ provider, bucket_s, standing, micro, quantity, at }: PartAround): CandlePart {
+  const edge = { standing, micro, quantity, at }
+  return { bucket: bucket_s * 1000, provider, opening: edge, closing: edge, low: micro, high: micro, falls: 0 }
+}
+
+/**
+ * Reads the falls of whole parts as {@link PartFalls}. Parameters: those of {@link CandlePartsParams}, and the starts of
+ * the buckets (`buckets`, in seconds), which lie in the window.
+ */
+export function selectPartFalls(database: string): string {
+  return `SELECT provider, toUnixTimestamp(bucket) AS bucket_s, arraySum(mapValues(maxMap(falls))) AS fallen
+  FROM ${database}.candle_parts
+  WHERE ${OF_ITEM} AND ${within('start_s', 'end_s')} AND toUnixTimestamp(bucket) IN {buckets:Array(UInt32)} GROUP BY provider, bucket`
+}
+
+/** A row that {@link selectPartFalls} answers. */
+export interface PartFalls {
+  provider: string
+  bucket_s: number
+  fallen: number
+}
+
+/** Parts, and the rows among them whose falls are not known yet. */
+export interface MergedParts {
+  parts: PartTable
+  /** Made of several rows of which only the sums are known, of falls that may be the same: {@link selectPartFalls} reads them. */
+  doubled: number[]
+}
+
+/** The number of a provider within a key of {@link rowsOfKeys} stays below it. */
+const PROVIDERS_MOST = 2 ** 16
+
+/** Makes parts of stored rows, whose columns it uses up: those of one key merge as the table's own columns do. */
+export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandlePartsParams, 'fresh_s'>): MergedParts {
+  const { provider, bucket, low, high, opening, closing, fallen } = columns
+  const falls = fallen instanceof Float64Array ? fallen : sumsOfFalls(fallen)
+  const doubled: number[] = []
+  const merged = new Uint8Array(bucket.length)
+  const several = rowsOfKeys(columns)
+  for (const [first, rows] of several) {
+    for (const row of rows.slice(1)) {
+      merged[row] = 1
+      low[first] = Math.min(low[first] as number, low[row] as number)
+      high[first] = Math.max(high[first] as number, high[row] as number)
+      if ((opening.version[row] as number) < (opening.version[first] as number)) replaceEdge(opening, first, row)
+      if ((closing.version[row] as number) > (closing.version[first] as number)) replaceEdge(closing, first, row)
+    }
+    if ((bucket[first] as number) < fresh_s) doubled.push(first)
+    else if (!(fallen instanceof Float64Array)) falls[first] = sumOfDistinctFalls(fallen, rows)
+  }
+  const parts = { provider, bucket: bucket.map(start_s => start_s * 1000), opening, closing, low, high, falls }
+  return several.size === 0 ? { parts, doubled } : withoutRows({ parts, doubled }, merged)
+}
+
+/**
+ * The rows of each key that has several, by the first of them.
+ *
+ * Rows of one stored part come in the order of their buckets, so a provider's bucket that is not above the one before it
+ * is the first sign of a second row; until then no key is looked up.
+ */
+function rowsOfKeys({ provider, bucket }: CandlePartColumns): Map<number, number[]> {
+  const numberOf = new Map<string, number>()
+  const newest: number[] = []
+  const several = new Map<number, number[]>()
+  let firstOf: Map<number, number> | undefined
+  const keyOf = (row: number): number =>
+    (bucket[row] as number) * PROVIDERS_MOST + (numberOf.get(provider[row] as string) as number)
+  for (let row = 0; row < bucket.length; row++) {
+    const [name, start_s] = [provider[row] as string, bucket[row] as number]
+    let number = numberOf.get(name)
+    if (number === undefined) {
+      number = numberOf.size
+      numberOf.set(name, number)
+    }
+    if (!firstOf && start_s <= (newest[number] ?? Number.NEGATIVE_INFINITY)) {
+      firstOf = new Map(Array.from({ length: row }, (_, before) => [keyOf(before), before]))
+    }
+    newest[number] = start_s
+    const first = firstOf?.get(keyOf(row))
+    if (first === undefined) firstOf?.set(keyOf(row), row)
+    else {
+      const rows = several.get(first)
+      if (rows) rows.push(row)
+      else several.set(first, [first, row])
+    }
+  }
+  return several
+}
+
+function replaceEdge(edge: EdgeColumns, row: number, by: number): void {
+  for (const column of Object.values(edge)) column[row] = column[by] as number
+}
+
+/** Leaves out the rows that are marked. */
+function withoutRows({ parts, doubled }: MergedParts, marked: Uint8Array): MergedParts {
+  const kept = [...marked.keys()].filter(row => marked[row] === 0)
+  const keptRowOf = new Map(kept.map((row, keptRow) => [row, keptRow]))
+  return {
+    parts: tableOfColumns(
+      kept.map(row => parts.provider[row] as string),
+      of => {
+        const column = of(parts)
+        return Float64Array.from(kept, row => column[row] as number)
+      },
+    ),
+    doubled: doubled.map(row => keptRowOf.get(row) as number),
+  }
+}
+
+function sumsOfFalls({ ends, values }: EachFall): Float64Array {
+  const sums = new Float64Array(ends.length)
+  let at = 0
+  for (let row = 0; row < ends.length; row++) {
+    let sum = 0
+    for (; at < (ends[row] as number); at++) sum += values[at] as number
+    sums[row] = sum
+  }
+  return sums
+}
+
+/** The sum of the falls of several rows, each fall once, as the table's own maxMap has it. */
+function sumOfDistinctFalls({ ends, keys, values }: EachFall, rows: readonly number[]): number {
+  const fallen = new Map<number, number>()
+  for (const row of rows) {
+    for (let at = ends[row - 1] ?? 0; at < (ends[row] as number); at++) {
+      const key = keys[at] as number
+      fallen.set(key, Math.max(fallen.get(key) ?? 0, values[at] as number))
+    }
+  }
+  return fallen.values().reduce((sum, units) => sum + units, 0)
+}

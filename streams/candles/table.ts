@@ -1,0 +1,110 @@
+/**
+ * The tables candle_parts and candle_standing. Writer: sink.ts and day-closes.ts, in the role `candles`.
+ *
+ * Invariant: rows of one key merge by log offset, so neither a replay nor a second writer can change the result, and the
+ * writer needs no state.
+ */
+
+import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import type { Table } from '#infra/clickhouse/table.ts'
+import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
+import type { Edge, FoldedAsk, Part } from './step.ts'
+
+const EDGE = 'Tuple(version UInt64, standing Bool, micro Int64, quantity Int32, at Int64)'
+const [HOUR_S, DAY_S] = [CANDLE_INTERVALS['1h'].ms / 1000, CANDLE_INTERVALS['1d'].ms / 1000]
+const retentionDays = Object.values(CANDLE_INTERVALS)
+  .map(({ ms, retentionDays }) => `interval_s = ${ms / 1000}, ${retentionDays}`)
+  .join(', ')
+
+/**
+ * What each provider's asks for an item did in each bucket.
+ *
+ * A row is the fold of some of the changes of a bucket; rows of one key merge into the fold of all of them.
+ */
+export const candleParts: Table = {
+  name: 'candle_parts',
+  writer: 'candles',
+  columns: {
+    interval_s: 'UInt32',
+    item_id: 'UInt32',
+    bucket: "DateTime('UTC')",
+    provider: 'LowCardinality(String)',
+    opening: `SimpleAggregateFunction(min, ${EDGE})`,
+    closing: `SimpleAggregateFunction(max, ${EDGE})`,
+    low: 'SimpleAggregateFunction(min, Int64)',
+    high: 'SimpleAggregateFunction(max, Int64)',
+    falls: 'SimpleAggregateFunction(maxMap, Map(UInt64, UInt32))',
+  },
+  engine: 'AggregatingMergeTree',
+  orderBy: '(interval_s, item_id, bucket, provider)',
+  granularity: 1_024,
+  // A month of hours of 22 million rows: 12 ms instead of 21 with a file per column, for a tenth more bytes.
+  isCompact: true,
+  // A read opens the columns of every partition that it touches: a month of hours in weeks took 20 ms, in months 16.
+  partitionBy: `(interval_s, multiIf(interval_s >= ${DAY_S}, toStartOfYear(bucket), interval_s >= ${HOUR_S}, toStartOfMonth(bucket), toMonday(bucket)))`,
+  expires: `bucket + toIntervalDay(multiIf(${retentionDays}, 365))`,
+}
+
+/**
+ * Every provider's newest ask for an item, or the last one and when it was withdrawn.
+ *
+ * It holds what is listed in a window in which a provider changed nothing and of which all parts before are gone.
+ * `version` is the offset of the change, so the newest row of a key wins in whatever order rows arrive. Kept for ever:
+ * one row per item and provider.
+ */
+export const candleStanding: Table = {
+  name: 'candle_standing',
+  writer: 'candles',
+  columns: {
+    item_id: 'UInt32',
+    provider: 'LowCardinality(String)',
+    standing: 'Bool',
+    micro: 'Int64',
+    quantity: 'Int32',
+    at: 'Int64',
+    version: 'UInt64',
+  },
+  engine: 'ReplacingMergeTree(version)',
+  orderBy: '(item_id, provider)',
+  partitionBy: 'tuple()',
+  granularity: 256,
+  isCompact: true,
+}
+
+/** Appends a part. */
+export function writePart(rows: RowBuffer, part: Part): void {
+  rows.u32(part.intervalMs / 1000)
+  rows.u32(part.itemId)
+  rows.u32(part.bucket / 1000)
+  rows.text(part.provider)
+  writeEdge(rows, part.opening)
+  writeEdge(rows, part.closing)
+  rows.i64(part.low)
+  rows.i64(part.high)
+  rows.length(part.falls.size)
+  for (const [offset, units] of part.falls) {
+    rows.i64(offset)
+    rows.u32(units)
+  }
+  rows.endRow()
+}
+
+function writeEdge(rows: RowBuffer, edge: Edge): void {
+  rows.i64(edge.version)
+  rows.bool(edge.standing)
+  rows.i64(edge.micro)
+  rows.i32(edge.quantity)
+  rows.i64(edge.at)
+}
+
+/** Appends a provider's newest ask. */
+export function writeStanding(rows: RowBuffer, { itemId, provider, newest }: FoldedAsk): void {
+  rows.u32(itemId)
+  rows.text(provider)
+  rows.bool(newest.standing)
+  rows.i64(newest.micro)
+  rows.i32(newest.quantity)
+  rows.i64(newest.at)
+  rows.i64(newest.version)
+  rows.endRow()
+}

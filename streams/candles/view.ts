@@ -1,0 +1,41 @@
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { looseNames } from '#schemas/values/market-text.ts'
+import { defineTableView } from '#streams/runner/table-view.ts'
+import { partitionSql } from '#streams/runner/view.ts'
+import { candleParts, candleStanding } from './table.ts'
+
+/** Compressed; some ten thousand changes of each partition, so that a fetch of all fills a batch and no more. */
+const FETCH_BYTES = 2 ** 18
+
+const partition = partitionSql('toString(item_id)', ITEM_PARTITIONS)
+
+/** Asks of market.book-changes, and the closes of history files (market.day-closes), as candles in ClickHouse. */
+export const view = defineTableView({
+  name: 'candles',
+  topics: ['bookChanges', 'dayCloses'],
+  maxBytesPerPartition: FETCH_BYTES,
+  tables: [
+    {
+      table: candleParts,
+      origins: [
+        { topic: 'bookChanges', partition, isBefore: offset => `opening.version < ${offset}` },
+        // Closes of history files have the version 0, whatever their offset.
+        { topic: 'dayCloses', partition: '0', isBefore: () => 'opening.version = 0' },
+      ],
+    },
+    {
+      table: candleStanding,
+      origins: [{ topic: 'bookChanges', partition, isBefore: offset => `version < ${offset}` }],
+    },
+  ],
+  async open(topic, batcher, catalog) {
+    if (topic !== 'dayCloses') return (await import('./sink.ts')).openCandleSink(batcher)
+    const { openDayCandleSink } = await import('./day-closes.ts')
+    const { idOf, items } = await catalog()
+    return openDayCandleSink(batcher, looseNames(idOf, items))
+  },
+  verify: {
+    topics: ['bookChanges'],
+    compare: async (task, tables) => (await import('./verify.ts')).verifyCandles(task, tables),
+  },
+})

@@ -1,0 +1,128 @@
+/**
+ * The tables changes and provider_days. Writer: sink.ts and day-closes.ts, in the role `history`.
+ *
+ * Invariant: a change is keyed by its partition and offset and a day merges by log offset, so writing a record again changes
+ * nothing for readers.
+ */
+import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import type { Table } from '#infra/clickhouse/table.ts'
+import type { BookChanged, Change, Side } from '#schemas/events/book-changed.ts'
+import type { StreamRecord } from '#streams/runner/outcome.ts'
+import type { Day } from './step.ts'
+
+/** Days for which single changes are kept (DECISIONS.md, "History and sales"). */
+export const CHANGES_RETENTION_DAYS = 35
+
+/**
+ * Every change of every provider's ask and bid, as market.book-changes has it.
+ *
+ * A row's key names its record in the log (partition, offset), so that a record written twice is one row after merging. A
+ * reader that does not use FINAL must drop repeats of (partition, offset).
+ */
+export const changes: Table = {
+  name: 'changes',
+  writer: 'history',
+  columns: {
+    item_id: 'UInt32',
+    side: "Enum8('ask' = 1, 'bid' = 2)",
+    seen_at: "DateTime64(3, 'UTC')",
+    provider: 'LowCardinality(String)',
+    change: "Enum8('added' = 1, 'updated' = 2, 'removed' = 3)",
+    price: 'Nullable(Int64)',
+    currency: 'LowCardinality(String)',
+    price_micro_usd: 'Nullable(Int64)',
+    usd_rate: 'LowCardinality(String)',
+    quantity: 'Int32',
+    previous_micro_usd: 'Nullable(Int64)',
+    previous_quantity: 'Int32',
+    partition: 'UInt16',
+    offset: 'UInt64',
+  },
+  engine: 'ReplacingMergeTree',
+  orderBy: '(item_id, side, seen_at, provider, partition, offset)',
+  partitionBy: 'toMonday(seen_at)',
+  expires: `toDateTime(seen_at) + toIntervalDay(${CHANGES_RETENTION_DAYS})`,
+}
+
+/**
+ * How each provider's ask or bid for an item closed each UTC day on which it changed.
+ *
+ * `priced` is the last change of the day that set a price, `closing` the last change of any kind. Rows of a key merge by log
+ * offset, so order and repeats of writing do not matter. A day whose only changes are withdrawals has no price of its own
+ * (`priced.version` -1): it closes at the price of the day before it. Closes of history files have versions far below, so
+ * that what the book saw wins; a quantity of -1 is one that is not known. Kept for ever (the history chart reaches back years).
+ */
+export const providerDays: Table = {
+  name: 'provider_days',
+  writer: 'history',
+  columns: {
+    item_id: 'UInt32',
+    side: "Enum8('ask' = 1, 'bid' = 2)",
+    provider: 'LowCardinality(String)',
+    day: 'Date',
+    priced: 'SimpleAggregateFunction(max, Tuple(version Int64, price Int64, price_micro_usd Int64, currency String))',
+    closing: 'SimpleAggregateFunction(max, Tuple(version Int64, listed Bool, quantity Int32))',
+  },
+  engine: 'AggregatingMergeTree',
+  orderBy: '(item_id, side, provider, day)',
+  // Kept for ever, and a chart reads a year: monthly partitions would have it open ten times as many files.
+  partitionBy: 'toYear(day)',
+  granularity: 1_024,
+  isCompact: true,
+}
+
+/** Version of a day that set no price. */
+export const UNPRICED = -1
+
+/** Version of a close from a history file; higher for a later record, and below every version of the book's own. */
+export const historyVersion = (offset: number): number => offset - 2 ** 52
+
+/** The columns of provider_days as a reader gets them, a row per stored row. */
+export const DAY_SHAPE = {
+  provider: 'text',
+  item_id: 'number',
+  /** Days since 1970. */
+  day: 'number',
+  /** Its version is {@link UNPRICED} where the row set no price. */
+  priced: { version: 'number', price: 'number', price_micro_usd: 'number', currency: 'text' },
+  /** `listed` is 1 where it ended listed. */
+  closing: { version: 'number', listed: 'number', quantity: 'number' },
+} as const
+
+const SIDES: Record<Side, number> = { ask: 1, bid: 2 }
+const KINDS: Record<Change, number> = { added: 1, updated: 2, removed: 3 }
+
+/** Appends a change. */
+export function writeChange(rows: RowBuffer, change: BookChanged, { partition, offset }: StreamRecord): void {
+  rows.u32(change.item_id)
+  rows.u8(SIDES[change.side])
+  rows.i64(change.seen_at)
+  rows.text(change.provider)
+  rows.u8(KINDS[change.change])
+  rows.nullableI64(change.price)
+  rows.text(change.currency)
+  rows.nullableI64(change.price_micro_usd)
+  rows.text(change.usd_rate)
+  rows.i32(change.quantity)
+  rows.nullableI64(change.previous_micro_usd)
+  rows.i32(change.previous_quantity)
+  rows.u16(partition)
+  rows.i64(offset)
+  rows.endRow()
+}
+
+/** Appends the close of a provider's day. */
+export function writeDay(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
+  rows.u32(itemId)
+  rows.u8(SIDES[side])
+  rows.text(provider)
+  rows.u16(day)
+  rows.i64(priced?.version ?? UNPRICED)
+  rows.i64(priced?.price ?? 0)
+  rows.i64(priced?.microUsd ?? 0)
+  rows.text(priced?.currency ?? '')
+  rows.i64(closing.version)
+  rows.bool(closing.listed)
+  rows.i32(closing.quantity)
+  rows.endRow()
+}

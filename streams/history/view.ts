@@ -1,0 +1,44 @@
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { looseNames } from '#schemas/values/market-text.ts'
+import { defineTableView } from '#streams/runner/table-view.ts'
+import { partitionSql } from '#streams/runner/view.ts'
+import { changes, providerDays } from './table.ts'
+
+/** Compressed; some ten thousand changes of each partition, so that a fetch of all fills a batch and no more. */
+const FETCH_BYTES = 2 ** 18
+
+/** Single changes and daily closes of market.book-changes, and the closes of history files (market.day-closes), in ClickHouse. */
+export const view = defineTableView({
+  name: 'history',
+  topics: ['bookChanges', 'dayCloses'],
+  maxBytesPerPartition: FETCH_BYTES,
+  tables: [
+    {
+      table: changes,
+      origins: [{ topic: 'bookChanges', partition: 'partition', isBefore: offset => `offset < ${offset}` }],
+    },
+    {
+      table: providerDays,
+      origins: [
+        {
+          topic: 'bookChanges',
+          partition: partitionSql('toString(item_id)', ITEM_PARTITIONS),
+          isBefore: offset =>
+            `(closing.version >= 0 AND closing.version < ${offset}) OR (priced.version >= 0 AND priced.version < ${offset})`,
+        },
+        // Closes of history files have versions below all others, whatever their offset.
+        { topic: 'dayCloses', partition: '0', isBefore: () => 'closing.version < 0 OR priced.version < -1' },
+      ],
+    },
+  ],
+  async open(topic, batcher, catalog) {
+    if (topic !== 'dayCloses') return (await import('./sink.ts')).openHistorySink(batcher)
+    const { openDayCloseSink } = await import('./day-closes.ts')
+    const { idOf, items } = await catalog()
+    return openDayCloseSink(batcher, looseNames(idOf, items))
+  },
+  verify: {
+    topics: ['bookChanges'],
+    compare: async (task, tables) => (await import('./verify.ts')).verifyHistory(task, tables),
+  },
+})

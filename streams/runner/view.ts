@@ -1,0 +1,99 @@
+/**
+ * What a view is: how it is named, what it reads and stores, and how it is run, rebuilt and verified.
+ *
+ * A definition loads none of the code that it names until that is called, so every process may read the list of all views
+ * (streams/views.ts) and pays for the roles that it runs alone.
+ */
+import type { Batcher } from '#infra/clickhouse/batcher.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { Table } from '#infra/clickhouse/table.ts'
+import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { LogAccess } from '#infra/kafka/log-access.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import type { TopicKey } from '#schemas/topics.ts'
+import type { PartitionSink } from './sink-runner.ts'
+import type { Findings } from './verify/findings.ts'
+
+/** Rows of a table that rest on records of a topic which the log may no longer hold. */
+export interface Origin {
+  topic: TopicKey
+  /** SQL: the partition of the records that a row rests on. */
+  partition: string
+  /** SQL: whether the row rests on a record before an offset (an SQL expression). */
+  isBefore(offset: string): string
+}
+
+/** A table of a view in ClickHouse. */
+export interface ViewTable {
+  table: Table
+  /** What a rebuild by tables carries over. */
+  origins: readonly Origin[]
+}
+
+/** One rebuild. */
+export interface RebuildTask {
+  config: PlatformConfig
+  log: Log
+  onProgress(step: string): void
+  signal: AbortSignal
+}
+
+/** One comparison of a view with the log. */
+export interface VerifyTask {
+  config: PlatformConfig
+  log: Log
+  /** Opened for the topics that the comparison names. */
+  access: LogAccess
+  report(step: string): void
+}
+
+/** How a view is compared with the log; it shares no code that folds with the role. */
+export interface Verification {
+  /** Read by the comparison. */
+  topics: readonly TopicKey[]
+  compare(task: VerifyTask): Promise<Findings>
+}
+
+/** Compares the tables of a view with the log. */
+export type CompareTables = (task: VerifyTask, tables: ClickhouseReader) => Promise<Findings>
+
+/** A view. */
+export interface View<Name extends string = string> {
+  /** Role, consumer group and name of the view. */
+  readonly name: Name
+  /** Further names that `rebuild` and `verify` take. */
+  readonly aliases?: readonly string[]
+  /** Read in the group of its name; what a role reads without a group is not named. */
+  readonly topics: readonly TopicKey[]
+  /** Where the view is; a view in ClickHouse merges by log offset and is rebuilt by tables. */
+  readonly store: 'redis' | 'clickhouse' | 'log'
+  /** The process that runs the role where a whole platform is on one machine (services/cli/roles.ts). */
+  readonly process: 'history' | 'live'
+  /** Its tables in ClickHouse. */
+  readonly tables: readonly ViewTable[]
+  readonly start: StartRole
+  /** Builds the view from the log while the old one is read, then switches; resolves with what it did. */
+  readonly rebuild?: (task: RebuildTask) => Promise<object>
+  readonly verify?: Verification
+}
+
+/** A view in ClickHouse, all of whose tables merge by log offset. */
+export interface TableView<Name extends string = string> extends View<Name> {
+  /** Bytes of one fetch for one partition. */
+  readonly maxBytesPerPartition?: number
+  /** Opens the sink of a partition of a topic, writing through a batcher. */
+  open(topic: TopicKey, batcher: Batcher, catalog: () => Promise<CatalogReader>): Promise<PartitionSink>
+}
+
+/** Defines a view that its own role keeps. */
+export const defineView = <Name extends string>(view: View<Name>): View<Name> => view
+
+/** What a view's group reads: a view that merges by log offset takes dead letters again too. */
+export const groupTopics = ({ topics, store }: View): readonly TopicKey[] =>
+  store === 'clickhouse' ? [...topics, 'retries'] : topics
+
+/** SQL: the partition of a topic that a key goes to, as Kafka's own producers choose it. */
+export const partitionSql = (key: string, partitions: number): string =>
+  `bitAnd(kafkaMurmurHash(${key}), 2147483647) % ${partitions}`

@@ -1,0 +1,32 @@
+import { topics } from '#schemas/topics.ts'
+import { defineTableView } from '#streams/runner/table-view.ts'
+import { type Origin, partitionSql } from '#streams/runner/view.ts'
+import { sales, salesByTime } from './table.ts'
+
+const origin: Origin = {
+  topic: 'sales',
+  partition: partitionSql('provider', topics.sales.partitions),
+  // A sale's version falls with its offset.
+  isBefore: offset => `${Number.MAX_SAFE_INTEGER} - version < ${offset}`,
+}
+
+/**
+ * Completed sales (market.sales) in ClickHouse. Names are resolved by the process's catalog; one that it lacks goes to
+ * market.unresolved, to be replayed after a catalog update.
+ */
+export const view = defineTableView({
+  name: 'sales',
+  topics: ['sales'],
+  tables: [
+    { table: sales, origins: [origin] },
+    { table: salesByTime, origins: [origin] },
+  ],
+  async open(_topic, batcher, catalog) {
+    const { openSalesSink } = await import('./sink.ts')
+    return openSalesSink(batcher, (await catalog()).idOf)
+  },
+  verify: {
+    topics: ['sales'],
+    compare: async (task, tables) => (await import('./verify.ts')).verifySales(task, tables),
+  },
+})

@@ -1,0 +1,31 @@
+/**
+ * The list of all views: roles, `rebuild`, `verify`, lag, rights and the set-up of tables derive from it.
+ *
+ * A definition loads no code of its role (streams/runner/view.ts), so every process may read this list.
+ */
+import type { Table } from '#infra/clickhouse/table.ts'
+import type { View } from './runner/view.ts'
+import { viewSwitches } from './runner/view-switches.ts'
+
+const defined = await Promise.all([
+  import('./fx/view.ts'),
+  import('./provider-health/view.ts'),
+  import('./market-summary/view.ts'),
+  import('./live-view/view.ts'),
+  import('./candles/view.ts'),
+  import('./history/view.ts'),
+  import('./sales/view.ts'),
+  import('./alert-triggers/view.ts'),
+])
+
+/** Role, consumer group and name of a view. */
+export type ViewName = (typeof defined)[number]['view']['name']
+
+/** Every view. */
+export const VIEWS: readonly View<ViewName>[] = defined.map(({ view }) => view)
+
+/** Every table in ClickHouse. */
+export const TABLES: readonly Table[] = [
+  ...VIEWS.flatMap(({ tables }) => tables.map(({ table }) => table)),
+  viewSwitches,
+]

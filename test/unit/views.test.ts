@@ -1,0 +1,40 @@
+/**
+ * The list of views beside the catalogue of topics: what a view reads names it, and what it stores is written by it alone.
+ */
+import { expect } from 'chai'
+import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
+import { groupTopics } from '#streams/runner/view.ts'
+import { TABLES, VIEWS } from '#streams/views.ts'
+
+const readersOf = (key: TopicKey): readonly string[] => (topics[key] as TopicDefinition).readers
+
+describe('views', () => {
+  it('are named among the readers of every topic that their group reads', () => {
+    const missing = VIEWS.flatMap(view =>
+      groupTopics(view).flatMap(key => (readersOf(key).includes(view.name) ? [] : [`${view.name} of ${key}`])),
+    )
+    expect(missing).to.deep.equal([])
+  })
+
+  it('merge by log offset where dead letters are taken again', () => {
+    const merging = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
+    expect(readersOf('retries')).to.have.members(merging)
+  })
+
+  it('write the tables that name them, and have names of their own', () => {
+    for (const { name, tables } of VIEWS)
+      for (const { table } of tables) expect(table.writer, table.name).to.equal(name)
+    const names = [...VIEWS.flatMap(({ name, aliases = [] }) => [name, ...aliases]), ...TABLES.map(({ name }) => name)]
+    // The view of sales and its table share a name.
+    expect(new Set(names).size).to.equal(names.length - 1)
+  })
+
+  it('carry over what expires when they are rebuilt by tables', () => {
+    for (const { name, store, tables, topics: read } of VIEWS.filter(view => view.store === 'clickhouse')) {
+      for (const { table, origins } of tables) {
+        expect(origins, `${name} in ${store}: ${table.name}`).not.to.deep.equal([])
+        expect(read).to.include.members(origins.map(({ topic }) => topic))
+      }
+    }
+  })
+})
