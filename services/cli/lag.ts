@@ -6,12 +6,11 @@
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import { describeLag, type PartitionLag, sumByGroup } from './group-lag.ts'
+import { describeLag, sumByGroup } from './group-lag.ts'
 import { type Output, write, writeJson } from './log-tools/output.ts'
 import { openProgress } from './progress.ts'
-import { readingGroups } from './reading-groups.ts'
 import { tableText, wantsTable } from './table.ts'
-import { openLagReader, waitForViews } from './wait-for-views.ts'
+import { readLags, waitForViews } from './wait-for-views.ts'
 
 const COLUMNS = [{ head: 'group' }, { head: 'topic' }, { head: 'partitions' }, { head: 'behind' }, { head: 'records' }]
 
@@ -22,7 +21,7 @@ export async function showLag(
   output: Output,
   options: { json?: boolean },
 ): Promise<void> {
-  const groups = sumByGroup(await lookOnce(config, log))
+  const groups = sumByGroup(await readLags(config, log))
   if (!wantsTable(output, options)) {
     for (const group of groups) await writeJson(output, group)
     return
@@ -42,21 +41,12 @@ export async function waitForLag(config: PlatformConfig, log: Log, limitSeconds:
     })
   } catch (error) {
     if (!limit.aborted) throw error
-    const behind = (await lookOnce(config, log)).filter(each => each.lag > 0)
+    const behind = (await readLags(config, log)).filter(each => each.lag > 0)
     throw new CommandFailure(
       `the views do not reflect the log's end after ${limitSeconds} s: ${describeLag(behind) || 'they do only now'}`,
       exitCodes.failed,
     )
   } finally {
     progress.stop()
-  }
-}
-
-async function lookOnce(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
-  const lagReader = await openLagReader(config, log)
-  try {
-    return await lagReader.read(readingGroups())
-  } finally {
-    await lagReader.close()
   }
 }

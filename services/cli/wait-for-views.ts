@@ -9,7 +9,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { groupOffsets } from '#infra/kafka/committed-offsets.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { nextRecordAt } from '#infra/kafka/lag.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
@@ -17,7 +18,7 @@ import { describeLag, type PartitionLag } from './group-lag.ts'
 import { type ReadingGroup, readingGroups } from './reading-groups.ts'
 
 /** A wait's limits and listener. */
-export interface WaitOptions {
+interface WaitOptions {
   signal: AbortSignal
   onProgress?: (text: string) => void
   /** Groups that are not waited for. */
@@ -36,8 +37,6 @@ export interface LagReader {
 export type Ends = Map<TopicKey, number[]>
 
 const POLL_MS = 150
-/** Up to this distance a fetch finds out whether only transaction markers are left. */
-const PROBE_BELOW = 5_000
 
 /** Connects to the brokers of a platform. */
 export async function openLagReader(config: PlatformConfig, log: Log): Promise<LagReader> {
@@ -65,7 +64,7 @@ export async function openLagReader(config: PlatformConfig, log: Log): Promise<L
         const positions = await groupOffsets(admin, kafka.groupName(each.group), name)
         for (const [partition, end] of (targets.get(each.topic) ?? []).entries()) {
           const committed = positions.get(partition) ?? -1
-          const position = await settle(reader, name, partition, committed, end)
+          const position = await nextRecordAt(reader, { topic: name, partition, position: committed, end })
           const lag = Math.max(0, end - position)
           lags.push({ group: each.group, topic: topics[each.topic].name, partition, position, end, lag })
         }
@@ -79,24 +78,14 @@ export async function openLagReader(config: PlatformConfig, log: Log): Promise<L
   }
 }
 
-/** The committed offset, moved over what no consumer ever sees: expired records and transaction markers. */
-async function settle(
-  reader: RangeReader,
-  topic: string,
-  partition: number,
-  committed: number,
-  end: number,
-): Promise<number> {
-  let position = committed
-  if (position < end) position = Math.max(position, await reader.start(topic, partition))
-  while (position < end && end - position <= PROBE_BELOW) {
-    const next = new Map([[partition, position]])
-    const [fetched] = await reader.fetch(topic, next, 0)
-    const moved = next.get(partition) ?? position
-    if (fetched === undefined || fetched.records.length > 0 || moved === position) break
-    position = moved
+/** The distance of every group to the ends of now. */
+export async function readLags(config: PlatformConfig, log: Log): Promise<PartitionLag[]> {
+  const lagReader = await openLagReader(config, log)
+  try {
+    return await lagReader.read(readingGroups())
+  } finally {
+    await lagReader.close()
   }
-  return position
 }
 
 /** Resolves once every group reflects what the log held at the call; rejects when the signal aborts. */

@@ -36,7 +36,7 @@ export interface CandlePart {
 }
 
 /** Edges of parts, row by row. */
-export type EdgeTable = Readonly<Record<'standing' | 'micro' | 'quantity' | 'at', Float64Array>>
+type EdgeTable = Readonly<Record<'standing' | 'micro' | 'quantity' | 'at', Float64Array>>
 
 /**
  * Parts row by row, at most one of a provider and bucket; members as in {@link CandlePart}, `standing` is 1 or 0.
@@ -69,14 +69,14 @@ export interface Candle {
 }
 
 /** The last composite before a window, and the listings at its start. */
-export interface Composite {
+interface Composite {
   micro: MicroUsd
   provider: string
   quantity: number
 }
 
 /** What candles are composed of. */
-export interface CandleSources {
+interface CandleSources {
   /**
    * All parts of the window, and per provider the last one before it and the first one after it, in any
    * order (part-rows.ts). More do no harm.
@@ -94,7 +94,7 @@ export interface CandleWindow {
 }
 
 /** The candles of a window, oldest first, and the composite before the first. */
-export interface ComposedCandles {
+interface ComposedCandles {
   opening: Composite | undefined
   candles: Candle[]
 }

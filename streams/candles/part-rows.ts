@@ -45,7 +45,7 @@ type EdgeColumns = Readonly<Record<keyof typeof EDGE_SHAPE, Float64Array>>
 type EachFall = Readonly<Record<'ends' | 'keys' | 'values', Float64Array>>
 
 /** Rows of the table as columns. */
-export interface CandlePartColumns extends Readonly<Record<'bucket' | 'low' | 'high', Float64Array>> {
+interface CandlePartColumns extends Readonly<Record<'bucket' | 'low' | 'high', Float64Array>> {
   readonly provider: readonly string[]
   readonly opening: EdgeColumns
   readonly closing: EdgeColumns
@@ -58,7 +58,7 @@ const within = (from: string, to: string): string =>
   `bucket >= toDateTime({${from}:UInt32}) AND bucket < toDateTime({${to}:UInt32})`
 
 /**
- * Reads an item's rows of a window as they are stored; {@link mergeParts} makes parts of them. Parameters:
+ * Reads an item's rows of a window as they are stored; {@link mergeRows} makes parts of them. Parameters:
  * {@link CandlePartsParams}.
  *
  * Most keys have one row, since ClickHouse merges what it stores, so having it merge at each read is work for nothing: a
@@ -125,7 +125,7 @@ export interface PartFalls {
 }
 
 /** Parts, and the rows among them whose falls are not known yet. */
-export interface MergedParts {
+interface MergedParts {
   parts: PartTable
   /** Made of several rows of which only the sums are known, of falls that may be the same: {@link selectPartFalls} reads them. */
   doubled: number[]
@@ -135,7 +135,7 @@ export interface MergedParts {
 const PROVIDERS_MOST = 2 ** 16
 
 /** Makes parts of stored rows, whose columns it uses up: those of one key merge as the table's own columns do. */
-export function mergeParts(columns: CandlePartColumns, { fresh_s }: Pick<CandlePartsParams, 'fresh_s'>): MergedParts {
+export function mergeRows(columns: CandlePartColumns, { fresh_s }: Pick<CandlePartsParams, 'fresh_s'>): MergedParts {
   const { provider, bucket, low, high, opening, closing, fallen } = columns
   const falls = fallen instanceof Float64Array ? fallen : sumsOfFalls(fallen)
   const doubled: number[] = []

@@ -21,7 +21,7 @@ import {
 import {
   type CandlePartsParams,
   type FallsRead,
-  mergeParts,
+  mergeRows,
   PART_SHAPES,
   type PartAround,
   type PartFalls,
@@ -132,7 +132,7 @@ export async function readCandleParts(
     clickhouse.columns(selectCandleParts(database, falls), PART_SHAPES[falls], params),
     ...beside.map(side => clickhouse.rows<PartAround>(selectPartsBeside(database, side), params)),
   ])
-  const { parts, doubled } = mergeParts(stored, params)
+  const { parts, doubled } = mergeRows(stored, params)
   if (doubled.length > 0) {
     const keyOf = (provider: string, start_s: number): string => `${start_s} ${provider}`
     const startOf = (row: number): number => (parts.bucket[row] as number) / 1000
@@ -169,7 +169,7 @@ export function selectCandleStanding(database: string): string {
 }
 
 /** How the asks of an item closed an hour in which one of them changed, over the providers that have changed since. */
-export interface HourlyClose {
+interface HourlyClose {
   item_id: number
   /** Of each hour: its number from the first, the lowest listed ask (0: none), and the ask that was withdrawn last. */
   hours: [hour: number, listed: MicroUsd, withdrawn: MicroUsd][]

@@ -1,5 +1,5 @@
 /**
- * The tables candle_parts and candle_standing. Writer: sink.ts and day-closes.ts, in the role `candles`.
+ * The tables candle_parts and candle_standing. Writer: sink.ts, in the role `candles`.
  *
  * Invariant: rows of one key merge by log offset, so neither a replay nor a second writer can change the result, and the
  * writer needs no state.

@@ -13,6 +13,7 @@ import {
   type PlacedChange,
   partitionLogs,
 } from '#streams/runner/verify/item-changes.ts'
+import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 
 interface StoredEdge {
@@ -46,16 +47,17 @@ const DAY_MS = 86_400_000
 const EDGE_DAYS = 32
 
 /** Compares all partitions. */
-export async function verifyCandles({ access, report }: VerifyTask, tables: ClickhouseReader): Promise<Findings> {
-  const findings = noFindings()
-  for await (const log of partitionLogs(access, 'candles')) {
-    report(`partition ${log.partition}`)
-    const asks = log.changes.filter(({ change }) => change.side === 'ask')
-    await compareParts(tables, log, asks, findings)
-    await compareStanding(tables, log, asks, findings)
-  }
-  return findings
-}
+export const verifyCandles = (task: VerifyTask): Promise<Findings> =>
+  withTables(task, async tables => {
+    const findings = noFindings()
+    for await (const log of partitionLogs(task.access, 'candles')) {
+      task.report(`partition ${log.partition}`)
+      const asks = log.changes.filter(({ change }) => change.side === 'ask')
+      await compareParts(tables, log, asks, findings)
+      await compareStanding(tables, log, asks, findings)
+    }
+    return findings
+  })
 
 async function compareParts(
   tables: ClickhouseReader,

@@ -29,13 +29,13 @@ export const view = defineTableView({
     },
   ],
   async open(topic, batcher, catalog) {
-    if (topic !== 'dayCloses') return (await import('./sink.ts')).openCandleSink(batcher)
-    const { openDayCandleSink } = await import('./day-closes.ts')
+    const { openCandleSink, openDayCandleSink } = await import('./sink.ts')
+    if (topic !== 'dayCloses') return openCandleSink(batcher)
     const { idOf, items } = await catalog()
     return openDayCandleSink(batcher, looseNames(idOf, items))
   },
   verify: {
     topics: ['bookChanges'],
-    compare: async (task, tables) => (await import('./verify.ts')).verifyCandles(task, tables),
+    compare: async task => (await import('./verify.ts')).verifyCandles(task),
   },
 })

@@ -12,7 +12,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { type FxBatch, foldRates } from './step.ts'
-import { type FxCurrent, fxCurrentKey, fxDays, fxNextKey, writeDay } from './table.ts'
+import { type FxCurrent, fxCurrentKey, fxDays, fxNextKey, writeRates } from './table.ts'
 
 /** Opens the sink on a connection that may be shared; `fill` restores a missing view. */
 export async function openFxSink(
@@ -34,7 +34,7 @@ export async function openFxSink(
     },
     apply: ({ event, value, appendedAt }) => (event === 'FxRatesPublished' ? foldRates(batch, value, appendedAt) : OK),
     async flush(reached) {
-      for (const [day, table] of batch.days) writeDay(rows, day, table)
+      for (const [day, table] of batch.days) writeRates(rows, day, table)
       batch.days.clear()
       await batcher.add([rows])
       const args = batch.current ? [JSON.stringify(batch.current)] : []

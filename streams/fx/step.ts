@@ -7,8 +7,8 @@
 import type { FxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import type { FxCurrent } from './table.ts'
 
 /** The fold of a batch of tables. */

@@ -42,7 +42,7 @@ export const fxDays: Table = {
 }
 
 /** Appends the rates of a day, its number since 1970. */
-export function writeDay(rows: RowBuffer, day: number, { as_of, rates }: FxCurrent): void {
+export function writeRates(rows: RowBuffer, day: number, { as_of, rates }: FxCurrent): void {
   for (const [currency, rate] of Object.entries(rates)) {
     rows.u16(day)
     rows.text(currency)

@@ -27,7 +27,7 @@ export interface Chart {
 }
 
 /** Stored closes, a row per stored row. */
-export type DayColumns = ColumnsOf<typeof DAY_SHAPE>
+type DayColumns = ColumnsOf<typeof DAY_SHAPE>
 
 /** Days since 1970, half-open. */
 interface DayWindow {

@@ -19,7 +19,7 @@ export interface CloseScope {
 }
 
 /** A provider's closes for an item, by ascending day. */
-export interface ItemCloses {
+interface ItemCloses {
   item_id: number
   /** Since 1970. */
   days: number[]

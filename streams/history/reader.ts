@@ -16,7 +16,7 @@ export { type CloseScope, countCloses, readCloses } from './closes.ts'
 export { CHANGES_RETENTION_DAYS } from './table.ts'
 
 /** A stored ask. */
-export interface ObservedAsk {
+interface ObservedAsk {
   item_id: number
   seen_at: Instant
   provider: string
@@ -32,7 +32,7 @@ export interface ObservedAsk {
 type SortKey = readonly (string | number)[]
 
 /** What {@link readHistory} is asked for; undefined = no such filter. */
-export interface HistoryScan {
+interface HistoryScan {
   itemIds: readonly number[]
   provider: string | undefined
   /** Half-open. */

@@ -8,13 +8,22 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
+import type { DayClosed } from '#schemas/events/day-closed.ts'
+import { timeFault } from '#schemas/values/event-time.ts'
+import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import { type Day, foldDay } from './step.ts'
-import { changes, providerDays, writeChange, writeDay } from './table.ts'
+import { changes, historyVersion, providerDays, writeChange, writeClose } from './table.ts'
 
-/** Opens the sink of one partition. */
+/** Finds the item of a name and phase. */
+type IdOf = (name: string, phase: string | null) => number | undefined
+
+const DAY_MS = 86_400_000
+const UNKNOWN = -1
+
+/** Opens the sink of a partition of market.book-changes. */
 export function openHistorySink(batcher: Batcher): PartitionSink {
   let days = new Map<string, Day>()
   const rows = new RowBuffer(changes)
@@ -31,10 +40,50 @@ export function openHistorySink(batcher: Batcher): PartitionSink {
       return OK
     },
     async flush() {
-      for (const day of days.values()) writeDay(dayRows, day)
+      for (const day of days.values()) writeClose(dayRows, day)
       days = new Map()
       await batcher.add([rows, dayRows])
     },
+    close: async () => undefined,
+  }
+}
+
+/**
+ * Opens the sink of a partition of market.day-closes, which fills provider_days.
+ *
+ * Versions are below all of the book's own, so where both have a day the book's row counts; among files the later record
+ * does. A row is keyed by item, provider and day, so a file that is published twice leaves the same table. A close that ends
+ * its file is a withdrawal at the day's end.
+ */
+export function openDayCloseSink(batcher: Batcher, idOf: IdOf): PartitionSink {
+  const rows = new RowBuffer(providerDays)
+  return {
+    position: undefined,
+    apply(record) {
+      if (record.event !== 'DayClosed') return { kind: 'skip', reason: 'other_event' }
+      const close: DayClosed = record.value
+      const { market_hash_name: name, phase, provider, day } = close
+      const early = timeFault(day, record.appendedAt)
+      if (early) return { kind: 'deadLetter', ...early }
+      const itemId = idOf(name, phase)
+      if (itemId === undefined) return { kind: 'unresolved', name, phase, provider, observedAt: day }
+      const rate = parseRate(close.usd_rate)
+      if (!rate) return { kind: 'deadLetter', reason: 'unusable_rate', detail: close.usd_rate }
+      const fault = unstorable(itemId, day)
+      if (fault) return { kind: 'deadLetter', ...fault }
+      const version = historyVersion(record.offset)
+      const microUsd = toMicroUsd(close.price, rate)
+      writeClose(rows, {
+        itemId,
+        side: 'ask',
+        provider,
+        day: Math.floor(day / DAY_MS),
+        priced: { version, price: close.price, microUsd, currency: close.currency },
+        closing: { version, listed: !close.is_last, quantity: close.listings ?? UNKNOWN },
+      })
+      return OK
+    },
+    flush: () => batcher.add([rows]),
     close: async () => undefined,
   }
 }

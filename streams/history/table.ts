@@ -1,5 +1,5 @@
 /**
- * The tables changes and provider_days. Writer: sink.ts and day-closes.ts, in the role `history`.
+ * The tables changes and provider_days. Writer: sink.ts, in the role `history`.
  *
  * Invariant: a change is keyed by its partition and offset and a day merges by log offset, so writing a record again changes
  * nothing for readers.
@@ -112,7 +112,7 @@ export function writeChange(rows: RowBuffer, change: BookChanged, { partition, o
 }
 
 /** Appends the close of a provider's day. */
-export function writeDay(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
+export function writeClose(rows: RowBuffer, { itemId, side, provider, day, priced, closing }: Day): void {
   rows.u32(itemId)
   rows.u8(SIDES[side])
   rows.text(provider)

@@ -13,6 +13,7 @@ import {
   type PlacedChange,
   partitionLogs,
 } from '#streams/runner/verify/item-changes.ts'
+import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 import { CHANGES_RETENTION_DAYS, UNPRICED } from './table.ts'
 
@@ -34,15 +35,16 @@ const DAY_MS = 86_400_000
 const EDGE_DAYS = 14
 
 /** Compares all partitions. */
-export async function verifyHistory({ access, report }: VerifyTask, tables: ClickhouseReader): Promise<Findings> {
-  const findings = noFindings()
-  for await (const log of partitionLogs(access, 'history')) {
-    report(`partition ${log.partition}`)
-    await compareChanges(tables, log, findings)
-    await compareDays(tables, log, findings)
-  }
-  return findings
-}
+export const verifyHistory = (task: VerifyTask): Promise<Findings> =>
+  withTables(task, async tables => {
+    const findings = noFindings()
+    for await (const log of partitionLogs(task.access, 'history')) {
+      task.report(`partition ${log.partition}`)
+      await compareChanges(tables, log, findings)
+      await compareDays(tables, log, findings)
+    }
+    return findings
+  })
 
 async function compareChanges(tables: ClickhouseReader, log: PartitionLog, findings: Findings): Promise<void> {
   const oldest = Date.now() - (CHANGES_RETENTION_DAYS - EDGE_DAYS) * DAY_MS

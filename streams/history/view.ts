@@ -32,13 +32,13 @@ export const view = defineTableView({
     },
   ],
   async open(topic, batcher, catalog) {
-    if (topic !== 'dayCloses') return (await import('./sink.ts')).openHistorySink(batcher)
-    const { openDayCloseSink } = await import('./day-closes.ts')
+    const { openHistorySink, openDayCloseSink } = await import('./sink.ts')
+    if (topic !== 'dayCloses') return openHistorySink(batcher)
     const { idOf, items } = await catalog()
     return openDayCloseSink(batcher, looseNames(idOf, items))
   },
   verify: {
     topics: ['bookChanges'],
-    compare: async (task, tables) => (await import('./verify.ts')).verifyHistory(task, tables),
+    compare: async task => (await import('./verify.ts')).verifyHistory(task),
   },
 })

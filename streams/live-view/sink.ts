@@ -9,10 +9,9 @@
  */
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-
+import { unstorable } from '#schemas/values/storable.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import type { PartitionSnapshots } from './snapshot-builder.ts'
 import { emptyBatch, foldChange, foldMarker, headAfter } from './step.ts'
 import { headKey, type LiveHead } from './table.ts'

@@ -8,6 +8,7 @@
  */
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { nextRecordAt } from '#infra/kafka/lag.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openRefusalLimit } from '#infra/kafka/refusal.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -23,7 +24,7 @@ export interface ProgressWatch {
 }
 
 /** What a watch works with. */
-export interface WatchOptions {
+interface WatchOptions {
   kafka: KafkaConnection
   group: string
   topics: readonly TopicKey[]
@@ -39,8 +40,6 @@ export interface WatchOptions {
 export const STALLED_AFTER_MS = 60_000
 const CHECKS_PER_LIMIT = 6
 const LIMIT_FACTOR_WHILE_OPENING = 10
-/** Up to this distance a fetch finds out whether only transaction markers are left. */
-const PROBE_BELOW = 5_000
 
 interface Watched {
   topic: TopicKey
@@ -144,14 +143,5 @@ async function lagOf(reader: RangeReader, kafka: KafkaConnection, one: Watched):
   const { partition } = one
   const topic = kafka.topicName(one.topic)
   const end = await reader.stableEnd(topic, partition)
-  let from = Math.max(one.position ?? 0, await reader.start(topic, partition))
-  // Transaction markers and aborted records have no record to wait for.
-  while (from < end && end - from <= PROBE_BELOW) {
-    const next = new Map([[partition, from]])
-    const [fetched] = await reader.fetch(topic, next, 0)
-    const moved = next.get(partition) ?? from
-    if (fetched === undefined || fetched.records.length > 0 || moved === from) break
-    from = moved
-  }
-  return Math.max(0, end - from)
+  return Math.max(0, end - (await nextRecordAt(reader, { topic, partition, position: one.position ?? 0, end })))
 }

@@ -23,7 +23,7 @@ import { finishSwitch, shadowOf, shadowsOf, switchTables } from './table-switch.
 import type { RebuildTask, TableView, ViewTable } from './view.ts'
 
 /** The result of a rebuild. */
-export interface Rebuilt {
+interface Rebuilt {
   records: number
   /** Records that came while it was built, and were read after the switch. */
   after: number

@@ -5,7 +5,6 @@
  * (streams/views.ts) and pays for the roles that it runs alone.
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
-import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
@@ -55,9 +54,6 @@ export interface Verification {
   topics: readonly TopicKey[]
   compare(task: VerifyTask): Promise<Findings>
 }
-
-/** Compares the tables of a view with the log. */
-export type CompareTables = (task: VerifyTask, tables: ClickhouseReader) => Promise<Findings>
 
 /** A view. */
 export interface View<Name extends string = string> {

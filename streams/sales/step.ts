@@ -6,8 +6,8 @@
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
-import { unstorable } from '#streams/runner/storable.ts'
 import type { SaleRow } from './table.ts'
 
 /** Finds the item of a name and phase. */

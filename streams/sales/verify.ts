@@ -11,9 +11,10 @@ import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
-import { unstorable } from '#streams/runner/storable.ts'
+import { unstorable } from '#schemas/values/storable.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
 import { positions } from '#streams/runner/verify/item-changes.ts'
+import { withTables } from '#streams/runner/verify/with-tables.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 import type { SaleRow } from './table.ts'
 
@@ -25,9 +26,10 @@ interface Expected {
 const TABLES = ['sales', 'sales_by_time']
 
 /** Compares all sales. */
-export async function verifySales(task: VerifyTask, tables: ClickhouseReader): Promise<Findings> {
+export async function verifySales(task: VerifyTask): Promise<Findings> {
   const catalog = await openCatalogReader(task.access.kafka)
-  return compareSales(task, tables, catalog.idOf).finally(() => catalog.close())
+  const compareAll = (tables: ClickhouseReader): Promise<Findings> => compareSales(task, tables, catalog.idOf)
+  return withTables(task, compareAll).finally(() => catalog.close())
 }
 
 async function compareSales(

@@ -27,6 +27,6 @@ export const view = defineTableView({
   },
   verify: {
     topics: ['sales'],
-    compare: async (task, tables) => (await import('./verify.ts')).verifySales(task, tables),
+    compare: async task => (await import('./verify.ts')).verifySales(task),
   },
 })

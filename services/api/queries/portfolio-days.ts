@@ -19,7 +19,7 @@ import { type CloseScope, countCloses, readCloses } from '#streams/history/reade
 import { readRates } from './fx-rates.ts'
 
 /** What daily values are asked for. */
-export interface DailyScope {
+interface DailyScope {
   portfolioId: string
   version: string
   currency: string
@@ -30,13 +30,13 @@ export interface DailyScope {
 }
 
 /** Computes daily values and caches them. */
-export interface DailyReader {
+interface DailyReader {
   /** From the day of the first transaction to today; undefined for an empty ledger. */
   read(scope: DailyScope): Promise<DailyValues | undefined>
 }
 
 /** What the reader reads. */
-export interface DailySources {
+interface DailySources {
   clickhouse: ClickhouseReader
   movementsOf(portfolioId: string): Promise<{ item_id: number; day: number; units: number }[]>
   /** Monotonic, milliseconds. */

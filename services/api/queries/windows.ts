@@ -44,7 +44,7 @@ export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
 }
 
 /** The effective window of a query at a time: what is shown, and the bucket edges around it. */
-export interface EffectiveWindow extends CandleWindow {
+interface EffectiveWindow extends CandleWindow {
   /** The exclusive end as the client sees it; `end` is the bucket edge at or after it. */
   shownEnd: number
 }

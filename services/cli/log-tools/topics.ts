@@ -11,9 +11,8 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { sumByGroup } from '../group-lag.ts'
-import { readingGroups } from '../reading-groups.ts'
 import { type Column, tableText, wantsTable } from '../table.ts'
-import { openLagReader } from '../wait-for-views.ts'
+import { readLags } from '../wait-for-views.ts'
 import { bytesText, type Output, write, writeJson } from './output.ts'
 
 /** A topic by the catalogue and the brokers. */
@@ -64,11 +63,8 @@ const readerText = ({ reader, lag }: TopicFacts['readers'][number]): string =>
 export async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {
   const keys = Object.keys(topics) as TopicKey[]
   const access = await openLogAccess(config, log, keys)
-  const lagReader = await openLagReader(config, log)
   try {
-    const lags = new Map(
-      sumByGroup(await lagReader.read(readingGroups())).map(each => [`${each.group} ${each.topic}`, each]),
-    )
+    const lags = new Map(sumByGroup(await readLags(config, log)).map(each => [`${each.group} ${each.topic}`, each]))
     const bytes = new Map(
       (await access.reader.diskBytes()).map(each => [`${each.topic}/${each.partition}`, each.bytes]),
     )
@@ -77,7 +73,6 @@ export async function readTopics(config: PlatformConfig, log: Log): Promise<Topi
     for (const key of keys) facts.push(await factsOf(access, key, { lags, bytes, retentions }))
     return facts
   } finally {
-    await lagReader.close()
     await access.close()
   }
 }

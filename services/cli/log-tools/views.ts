@@ -8,7 +8,7 @@ import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 
 /** A view as the commands know it. */
-export interface CommandView {
+interface CommandView {
   name: string
   aliases: readonly string[]
   rebuild(task: RebuildTask): Promise<object>

@@ -4,7 +4,7 @@
  * Every sink asks before it takes a record, so that an unstorable one becomes a dead letter and
  * never a write that fails for ever.
  */
-import type { Instant } from '#schemas/values/instant.ts'
+import type { Instant } from './instant.ts'
 
 const LAST_INSTANT = Date.UTC(2100, 0, 1)
 const LAST_ITEM_ID = 2 ** 31 - 1
