@@ -106,13 +106,13 @@ const RULES: IRegularForbiddenRuleType[] = [
   ),
   rule(
     'cli-composes',
-    'services/cli knows views by streams/views.ts, starts other rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
+    'services/cli knows views by their view.ts and streams/views.ts, starts other rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
     { path: '^services/cli/' },
     {
       path: '^(services|streams|test)/',
       pathNot: [
         '^services/cli/',
-        '^streams/(views\\.ts$|runner/)',
+        '^streams/(views\\.ts$|runner/|[^/]+/view\\.ts$)',
         '^(services|streams)/[^/]+/main\\.ts$',
         ...ENTRY_MODULES.map(literal),
       ],

@@ -7,11 +7,11 @@
  */
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import { freshUntil } from '#schemas/views/arbitrage.ts'
+import type { ArbitrageView } from '#streams/market-summary/reader.ts'
+import { freshUntil } from '#streams/market-summary/reader.ts'
 import { addPairs, type PairSources } from './arbitrage-text.ts'
 import { ByteText } from './byte-text.ts'
 import { arbitragePage } from './queries/arbitrage.ts'
-import type { ArbitrageView } from './queries/market-views.ts'
 
 /** The rows of a page. */
 export interface PageBytes {

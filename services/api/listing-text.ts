@@ -2,7 +2,7 @@
  * Writes the entries of GET /prices and GET /bids, and the quotes of batch lookups, as JSON arrays.
  *
  * Pure but for a cache: the part of an entry that depends on the row alone is kept on the row
- * (ListedRow.serialised), so that an unchanged row costs one concatenation. The text itself is that of
+ * (CachedRow.serialised), so that an unchanged row costs one concatenation. The text itself is that of
  * schemas/api/entry-text.ts, which bulk snapshots share; test/contract holds it against the zod schema.
  *
  * JSON.stringify of 41 objects took 30 us, of which this leaves 4 (unchanged rows) to 20 (new ones).
@@ -11,7 +11,7 @@ import { marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { type AnswerCurrency, type EntryMembers, type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import type { LiveEntry } from './queries/live-rows.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
 
 /** Writes entries of one side. */
 export interface ListingWriter {

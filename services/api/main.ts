@@ -21,13 +21,15 @@ import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
+import { openMarketViews } from '#streams/market-summary/reader.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
 import { openInventoriesAt } from './inventory-access.ts'
 import type { ApiParts } from './parts.ts'
 import { fxRatesOf } from './queries/fx-rates.ts'
 import { openLiveView } from './queries/live-view.ts'
-import { openMarketViews } from './queries/market-views.ts'
 import { openSignInParts } from './sign-in-parts.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
@@ -64,8 +66,9 @@ export const start: StartRole = async context => {
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
     snapshotStreams,
-    live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
+    live: openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys })),
     market,
+    health: openHealthReader(redis, config.namespace),
     redis,
     prefix: config.namespace,
     clickhouse,

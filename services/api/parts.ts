@@ -21,10 +21,11 @@ import type { MailScope } from '#services/accounts/email-addresses.ts'
 import type { PlatformScope } from '#services/accounts/platform-links.ts'
 import type { SignInScope } from '#services/accounts/sign-ins.ts'
 import type { Inventories } from '#services/inventory/inventory.ts'
+import type { MarketViews } from '#streams/market-summary/reader.ts'
+import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
 import type { Cursors } from './cursors.ts'
 import type { FxRates } from './queries/fx-rates.ts'
 import type { LiveView } from './queries/live-view.ts'
-import type { MarketViews } from './queries/market-views.ts'
 import type { SnapshotStreams } from './snapshot-streams.ts'
 
 /** What the routes work with. */
@@ -40,6 +41,7 @@ export interface ApiParts {
   snapshotStreams: SnapshotStreams
   live: LiveView
   market: MarketViews
+  health: ProviderHealthReader
   redis: Redis
   /** Of all Redis keys. */
   prefix: string

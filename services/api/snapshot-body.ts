@@ -13,9 +13,8 @@ import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { ValuePiece } from '#infra/redis/value-stream.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
-import { plainBytes, storedBytes } from '#schemas/views/snapshot.ts'
+import { type PinnedSegment, plainBytes, storedBytes } from '#streams/live-view/reader.ts'
 import type { ContentCoding } from './content-coding.ts'
-import type { PinnedSegment } from './queries/snapshot.ts'
 
 /** Deflate, no name, no time, compressed fast, on an unknown system. */
 const GZIP_HEAD = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255])

@@ -8,7 +8,7 @@
 import type { StartRole } from '#infra/runtime/role.ts'
 import { VIEWS, type ViewName } from '#streams/views.ts'
 
-/** Processes of a platform on one machine, in starting order. Why so: README, "Design". */
+/** Processes of a platform on one machine, in starting order. Why so: services/README.md, "Decisions". */
 const PROCESSES = ['history', 'live', 'book', 'api', 'ingest'] as const
 
 /** A role that keeps no view. */
@@ -44,7 +44,7 @@ const viewRoles = VIEWS.map(({ name, process, start }) => [name, { process, load
 
 const ROLES = { ...BEFORE_VIEWS, ...Object.fromEntries(viewRoles), ...AFTER_VIEWS } as Record<RoleName, Role>
 
-/** All roles in starting order. Why so: services/README.md, "Decisions". */
+/** All roles in starting order. */
 export const ROLE_NAMES = Object.keys(ROLES) as RoleName[]
 
 /** Roles that answer clients, and so need the port that clients know. */
@@ -71,7 +71,7 @@ export interface RoleGroup {
   roles: readonly RoleName[]
 }
 
-/** How a platform on one machine spreads its roles, in starting order. Why so: services/README.md, "Decisions". */
+/** How a platform on one machine spreads its roles, in starting order. */
 export const GROUPS: readonly RoleGroup[] = PROCESSES.map(name => ({
   name,
   roles: ROLE_NAMES.filter(role => ROLES[role].process === name),

@@ -19,6 +19,7 @@ import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openCatchUps } from './catch-up.ts'
 import { openChangeReader } from './change-reader.ts'
 import { openConcurrencyLimit } from './concurrency-limit.ts'
@@ -58,6 +59,9 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const keys = openKeyDirectory(database)
   const keyUse = openKeyUse(database, log)
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
+  const providersOf = { ask: registry.askKeys, bid: registry.bidKeys }
+  // Each stream reads its items once, so none are kept.
+  const liveView = openLiveReader(redis, config.namespace, providersOf, 0)
   const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
   const gateway = openGateway({
@@ -78,11 +82,11 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     starts: {
       ...{ live: reader, history, catchUps, scopeOf },
       concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
-      state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, itemOf: catalog.byId }),
+      state: openLiveState({ live: liveView, items: catalog.items, itemOf: catalog.byId }),
     },
     replays: { history, itemOf: catalog.byId, concurrency: openConcurrencyLimit(limits.replays) },
     providerKeys: registry.askKeys,
-    providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
+    providersOf,
     unavailable,
     metrics,
   })

@@ -14,9 +14,9 @@ import type { Decoded } from '#infra/kafka/codec.ts'
 import { committedOffsets } from '#infra/kafka/committed-offsets.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
-import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
-import { PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { foldBook } from '#streams/book/reader.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { ItemBook } from './item-book.ts'
 
@@ -80,7 +80,13 @@ async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]
   const { kafka, reader, group } = options
   const positions = await committedOffsets(kafka, group, 'bookChanges')
   const books = new Map(wanted.map(({ partition, book }) => [partition, book]))
-  for (let log = 0; log < topics.book.partitions; log++) await readChangelog(options, log, books)
+  await foldBook(options, {
+    targetOf: itemId => books.get(partitionOfItem(itemId)),
+    row: (book, side, provider, itemId, stored) =>
+      void book.set(side, itemId, provider, stored === null ? null : stored.price_micro_usd),
+    // It is left to the runner's dead letters.
+    unreadable: () => undefined,
+  })
   const name = kafka.topicName('bookChanges')
   const restored: Restored[] = []
   for (const one of wanted) {
@@ -92,26 +98,6 @@ async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]
     restored.push({ next, end })
   }
   return restored
-}
-
-/** Reads a partition of the changelog into the books that its items belong to. */
-async function readChangelog(
-  options: RestorerOptions,
-  log: number,
-  books: ReadonlyMap<number, ItemBook>,
-): Promise<void> {
-  const { kafka, reader } = options
-  const topic = kafka.topicName('book')
-  const side: Side = log < PROVIDER_PARTITIONS ? 'ask' : 'bid'
-  const range = { topic, partition: log, from: await reader.start(topic, log), to: await reader.end(topic, log) }
-  await reader.read(range, record => {
-    const [kind, provider = '', item = ''] = record.key?.toString().split('|') ?? []
-    const book = kind === 'row' ? books.get(partitionOfItem(Number(item))) : undefined
-    if (book === undefined) return
-    const itemId = Number(item)
-    if (record.value === null) return void book.set(side, itemId, provider, null)
-    return decoded(options, record, ({ value }) => void book.set(side, itemId, provider, value.price_micro_usd))
-  })
 }
 
 /** Undoes, from the end to `next`, what the changelog already held of the stretch, by each row's first change. */

@@ -1,4 +1,7 @@
-import { defineView } from '#streams/runner/view.ts'
+import { defineView, type RebuildTask, type Verification, type VerifyTask } from '#streams/runner/view.ts'
+import type { StoredAlerts } from './verify.ts'
+
+export type { StoredAlerts, StoredRule, StoredTrigger } from './verify.ts'
 
 /** Alerts that fire (alerts.triggered); the role's state is restored from the log whenever a partition opens. */
 export const view = defineView({
@@ -9,3 +12,18 @@ export const view = defineView({
   tables: [],
   start: async context => (await import('./main.ts')).start(context),
 })
+
+/** Reads the tables of alerts, which a service owns, for as long as a comparison takes. */
+type WithStoredAlerts = <T>(task: VerifyTask, use: (stored: StoredAlerts) => Promise<T>) => Promise<T>
+
+/** The alerts of all accounts: the state of this role, and tables that a service owns and lends to the comparison. */
+export const alerts = {
+  rebuild: async (task: RebuildTask): Promise<object> => (await import('./rebuild.ts')).rebuildAlerts(task),
+  verifyWith: (withStored: WithStoredAlerts): Verification => ({
+    topics: ['alertRules', 'alertsTriggered', 'book', 'fx'],
+    async compare(task) {
+      const { verifyAlerts } = await import('./verify.ts')
+      return withStored(task, stored => verifyAlerts(task, stored))
+    },
+  }),
+}

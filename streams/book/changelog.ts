@@ -1,5 +1,5 @@
 /**
- * The book's changelog: how its state is written to market.book and read back.
+ * The book's changelog: how its state is written to market.book and read back. Others read it by reader.ts.
  *
  * Keys: `row|<provider>|<item_id>`, `refresh|<provider>`, and
  * `withdrawn|<provider>|<item_id>` for what a pushing provider took back, whose age no refresh gives.
@@ -16,8 +16,31 @@ import {
   bookRefreshStored,
   bookRowStored,
 } from '#schemas/events/book-state.ts'
+import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type ProviderBook, setRow } from './provider-book.ts'
 import { type Books, bookOf } from './step.ts'
+
+/** Asks take the first half of the changelog's partitions, bids the second, so each has one writer. */
+export const changelogPartition = (topic: TopicKey, partition: number): number =>
+  topic === 'bids' ? PROVIDER_PARTITIONS + partition : partition
+
+/** The side of a partition of the changelog. */
+export const changelogSide = (partition: number): Side => (partition < PROVIDER_PARTITIONS ? 'ask' : 'bid')
+
+/** What a record of the changelog is about. */
+export interface ChangelogKey {
+  kind: 'row' | 'refresh' | 'withdrawn'
+  provider: string
+  /** Of no meaning where the record is about a refresh. */
+  itemId: number
+}
+
+/** Reads a key; undefined when it is none of ours. */
+export function parseChangelogKey(key: string): ChangelogKey | undefined {
+  const [kind, provider, itemId] = key.split('|')
+  if (provider === undefined || (kind !== 'row' && kind !== 'refresh' && kind !== 'withdrawn')) return undefined
+  return { kind, provider, itemId: Number(itemId) }
+}
 
 /** The changelog record of a change. */
 export function rowRecord(codec: Codec, partition: number, change: BookChanged): Outgoing & { partition: number } {
@@ -51,7 +74,10 @@ export function withdrawnRecord(
 ): Outgoing & { partition: number } {
   const { provider, item_id, currency, seen_at } = change
   const value = codec.encode(bookRowStored, {
-    ...{ price: 0, currency, price_micro_usd: 0, quantity: 0 },
+    price: 0,
+    currency,
+    price_micro_usd: 0,
+    quantity: 0,
     seen_at,
     url: null,
   })
@@ -74,22 +100,24 @@ const NOT_LISTED = { price: 0, microUsd: 0, quantity: 0, seenAt: 0 }
 
 /** Takes one changelog record into the books. */
 export function restore(books: Books, side: Side, key: string, value: unknown): void {
-  const [kind, provider, itemId] = key.split('|')
-  if (provider === undefined) return
+  const parsed = parseChangelogKey(key)
+  if (parsed === undefined) return
+  const { kind, provider, itemId } = parsed
   const book = bookOf(books, side, provider)
-  if (kind === 'refresh' && value !== null) {
+  if (kind === 'refresh') {
+    if (value === null) return
     const stored = value as BookRefreshStored
     book.lastRefreshId = stored.refresh_id
     book.lastObservedAt = stored.observed_at
     book.suspect = stored.suspect
     book.currency = stored.currency
     book.lastAppliedAt = appliedAtOf(stored)
-  } else if (kind === 'row' || kind === 'withdrawn') {
+  } else {
     const row = value as BookRowStored | null
     if (row) book.currency = row.currency
     setRow(
       book,
-      Number(itemId),
+      itemId,
       row === null
         ? NOT_LISTED
         : { price: row.price, microUsd: row.price_micro_usd, quantity: row.quantity, seenAt: row.seen_at },

@@ -7,8 +7,8 @@
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
-import { openMeter } from './meter.ts'
-import { changelogPartition, openBook } from './processor.ts'
+import { changelogPartition } from './changelog.ts'
+import { openBook, openMeter } from './processor.ts'
 
 /** Starts the book. */
 export const start: StartRole = async context => {

@@ -8,20 +8,17 @@
  */
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { Metrics } from '#infra/runtime/metrics.ts'
 import { bookChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
-import { refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import { type RefreshJudged, refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
+import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
-import type { NoteVerdict } from './meter.ts'
 import { type Books, bookOf, type Effects, openFrom, type ResolveItem, restage, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
-
-/** Asks take the first half of the changelog's partitions, bids the second, so each has one writer. */
-export const changelogPartition = (topic: TopicKey, partition: number): number =>
-  topic === 'bids' ? PROVIDER_PARTITIONS + partition : partition
 
 /** Opens an empty book for the partition of an input topic whose changelog partition is given. */
 export function openBook(
@@ -83,4 +80,24 @@ function emitChange(codec: Codec, changelog: number, change: Effects['changes'][
   emit({ topic: 'bookChanges', partition, key, value: codec.encode(bookChanged, change) })
   emit(rowRecord(codec, changelog, change))
   if (change.change === 'removed' && change.refresh_id === null) emit(withdrawnRecord(codec, changelog, change))
+}
+
+/** Takes note of a verdict. */
+export type NoteVerdict = (judged: RefreshJudged) => void
+
+/**
+ * Opens the meter of a process: a counter per provider, side and verdict, and a log line for each refresh that was not
+ * applied. A batch that is tried again counts again: the topic market.refreshes has each verdict once.
+ */
+export function openMeter(metrics: Metrics, log: Log): NoteVerdict {
+  const refreshes = metrics.counter('marketlog_refreshes_judged_total', 'Refreshes by verdict.', [
+    'side',
+    'provider',
+    'verdict',
+  ])
+  return ({ side, provider, verdict, reason, refresh_id, unique_items }) => {
+    refreshes.inc({ side, provider, verdict })
+    if (verdict === 'applied') return
+    log.warn({ side, provider, verdict, reason, refresh_id, unique_items }, 'a refresh was not applied')
+  }
 }

@@ -7,6 +7,7 @@
  * refresh is forgotten by raising it.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
+import type { Rate } from '#schemas/values/money.ts'
 
 /** A refresh that has begun and is not yet judged. */
 export interface OpenRefresh {
@@ -49,6 +50,9 @@ export interface ProviderBook {
   suspect: string | null
   /** When the last applied refresh was observed; null before the first. */
   lastAppliedAt: number | null
+  /** The rate that was parsed last, and its text. */
+  rateText: string
+  rate: Rate | undefined
 }
 
 const FIRST_CAPACITY = 1024
@@ -73,6 +77,8 @@ export function emptyBook(provider: string, side: Side): ProviderBook {
     lastObservedAt: 0,
     suspect: null,
     lastAppliedAt: null,
+    rateText: '',
+    rate: undefined,
   }
 }
 

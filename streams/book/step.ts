@@ -216,7 +216,7 @@ function push(
   const early = timeFault(seen.observed_at, source.appendedAt)
   if (early) return refuse({ kind: 'deadLetter', ...early })
   const currency = book.listed > 0 ? book.currency : seen.currency
-  const rate = parseCached(seen.usd_rate ?? '')
+  const rate = rateOf(book, seen.usd_rate ?? '')
   const fault = isWithdrawal ? undefined : faultOf(seen, currency)
   if (fault) return refuse(fault)
   if (rate === undefined) return refuse({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
@@ -247,7 +247,7 @@ function complete(
   if (isLate(book, completed)) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
   // A refresh without entries begins here, and ends what began before it like any other.
   if (completed.count === 0) dropStaged(book)
-  const rate = parseCached(completed.usd_rate)
+  const rate = rateOf(book, completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
   const counts = { unresolved: book.open?.unresolved ?? 0, rejected: book.open?.rejected ?? 0 }
   const { verdict, reason, comparison } = judge(book, completed, rate, source.appendedAt)
@@ -370,14 +370,10 @@ function quarantineOf(
   }
 }
 
-const rates = new Map<string, Rate | undefined>()
-const RATES_KEPT = 1_000
-
-/** Rates repeat for every observation of a pushing provider; parsing one costs as much as ten lookups. */
-function parseCached(text: string): Rate | undefined {
-  if (rates.has(text)) return rates.get(text)
-  if (rates.size >= RATES_KEPT) rates.clear()
-  const rate = parseRate(text)
-  rates.set(text, rate)
-  return rate
+/** A provider's rates repeat from observation to observation; parsing one costs as much as ten lookups. */
+function rateOf(book: ProviderBook, text: string): Rate | undefined {
+  if (text === book.rateText) return book.rate
+  book.rateText = text
+  book.rate = parseRate(text)
+  return book.rate
 }

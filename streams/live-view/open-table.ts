@@ -1,14 +1,18 @@
 /**
  * Opens a partition's live table: as it is where the log still holds all that it lacks, else rebuilt.
  *
- * Writes the head of a table that was built; deletes rows without readers. Invariant: an opener that another one has
- * overtaken leaves nothing of its own behind, so a table is in Redis once, whichever process stops or takes over meanwhile.
+ * Writes the head of a table that was built; deletes the rows of generations that are no longer read, a rebuild's
+ * predecessor or one cut short, in bounded steps, so that Redis serves its readers in between. Never touches the generation
+ * that the head names, nor any of a rebuild that goes on or begins meanwhile: head, lease and counter are read as of one
+ * moment. An opener that another one has overtaken leaves nothing of its own behind, so a table is in Redis once,
+ * whichever process stops or takes over meanwhile.
  */
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { deleteGeneration, deleteLeftovers } from './leftovers.ts'
 import type { Rebuilder } from './rebuild.ts'
 import { type OwnedHead, readHead, writeHead } from './sink.ts'
+import { generationOf, generationsKey, headKey, type LiveHead, rebuildKey } from './table.ts'
+import type { TableId } from './writes.ts'
 
 /** What opening takes. */
 export interface TableSources {
@@ -51,4 +55,50 @@ async function build(
     if (error instanceof Fenced) await deleteGeneration(redis, table, built.generation)
     throw error
   }
+}
+
+const KEYS_PER_STEP = 1_000
+
+/** Deletes all generations of a partition but the head's; resolves with the number of keys. */
+export async function deleteLeftovers(
+  redis: Redis,
+  { partition, prefix }: Omit<TableId, 'generation'>,
+): Promise<number> {
+  const keys = [headKey, rebuildKey, generationsKey].map(keyOf => keyOf(partition, prefix))
+  const [head, lease, newest] = await redis.mget(keys)
+  if (!head) return 0
+  const { generation } = JSON.parse(head) as LiveHead
+  const isLeft = (of: number): boolean => of < generation || (of > generation && !lease && of <= Number(newest))
+  return deleteWhere(redis, { partition, prefix }, isLeft)
+}
+
+/** Deletes the rows of a generation that its builder could not switch to, unless a head names it all the same. */
+export async function deleteGeneration(
+  redis: Redis,
+  { partition, prefix }: Omit<TableId, 'generation'>,
+  generation: number,
+): Promise<number> {
+  // Two openers of one process may have asked for the same build, and the other one was quicker.
+  const head = await redis.get(headKey(partition, prefix))
+  if (head && (JSON.parse(head) as LiveHead).generation === generation) return 0
+  return deleteWhere(redis, { partition, prefix }, of => of === generation)
+}
+
+async function deleteWhere(
+  redis: Redis,
+  { partition, prefix }: Omit<TableId, 'generation'>,
+  isLeft: (generation: number) => boolean,
+): Promise<number> {
+  let cursor = '0'
+  let deleted = 0
+  do {
+    const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}{live:${partition}}:*`, 'COUNT', KEYS_PER_STEP)
+    const old = keys.filter(key => {
+      const of = generationOf(key, partition, prefix)
+      return of !== undefined && isLeft(of)
+    })
+    if (old.length > 0) deleted += await redis.unlink(...old)
+    cursor = next
+  } while (cursor !== '0')
+  return deleted
 }

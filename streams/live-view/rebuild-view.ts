@@ -16,9 +16,9 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { headKey, type LiveHead, rebuildKey } from '#schemas/views/live-keys.ts'
 import { openRebuilder, type Rebuilder } from './rebuild.ts'
 import { readHead } from './sink.ts'
+import { headKey, type LiveHead, rebuildKey } from './table.ts'
 
 /** A partition that was switched. */
 export interface SwitchedPartition {

@@ -11,18 +11,17 @@
  * does not matter which of them the changelog already held.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
 import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import type { Side } from '#schemas/events/book-changed.ts'
-import { appliedAtOf, type BookRefreshStored } from '#schemas/events/book-state.ts'
-import { PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { generationsKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import { foldBook } from '#streams/book/reader.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
-import { writesOf } from './table-writer.ts'
+import { generationsKey, type LiveHead } from './table.ts'
+import { writesOf } from './writes.ts'
 
 /** Builds partitions of the live table. */
 export interface Rebuilder {
@@ -85,41 +84,27 @@ async function fillAll(options: RebuilderOptions, partitions: readonly number[])
     const next = await reader.stableEnd(changes, partition)
     fillings.set(partition, { partition, head: { generation, next, ask: {}, bid: {} }, batch: emptyBatch() })
   }
-  if (partitions.length > 0) {
-    for (let log = 0; log < topics.book.partitions; log++) await readChangelog(options, log, fillings)
-  }
+  if (partitions.length > 0) await readBook(options, fillings)
   for (const filling of fillings.values()) await readChanges(options, filling)
   return [...fillings.values()]
 }
 
-/** Reads one partition of the changelog into the partitions being filled. */
-async function readChangelog(
-  options: RebuilderOptions,
-  log: number,
-  fillings: ReadonlyMap<number, Filling>,
-): Promise<void> {
-  const { kafka, reader } = options
-  const topic = kafka.topicName('book')
-  const side: Side = log < PROVIDER_PARTITIONS ? 'ask' : 'bid'
-  const range = { topic, partition: log, from: await reader.start(topic, log), to: await reader.end(topic, log) }
-  const fold = async (records: readonly LogRecord[]): Promise<void> => {
-    for (const { key, value } of records) {
-      const [kind, provider = '', item = ''] = key?.toString().split('|') ?? []
-      const filling = kind === 'row' ? fillings.get(partitionOfItem(Number(item))) : undefined
-      if (kind !== 'refresh' && filling === undefined) continue
-      const stored =
-        value === null ? null : (decodeKnown(kafka.codec, value) ?? (await decodeLearning(kafka.codec, value))).value
-      if (filling) foldRow(filling.batch, { side, provider, itemId: Number(item), stored })
-      else if (stored) for (const { batch } of fillings.values()) foldStored(batch, side, provider, stored)
-    }
-  }
-  await readPages(reader, range, fold, () => Promise.all([...fillings.values()].map(each => write(options, each))))
-}
-
-/** The last refresh may be quarantined: readers are shown the time of the one before it, which changed the rows. */
-function foldStored(batch: LiveBatch, side: Side, provider: string, stored: BookRefreshStored): void {
-  const appliedAt = appliedAtOf(stored)
-  if (appliedAt !== null) foldRefreshed(batch, side, provider, appliedAt)
+/** Reads the book's rows into the partitions being filled. Readers are shown the time of the refresh that changed the rows. */
+async function readBook(options: RebuilderOptions, fillings: ReadonlyMap<number, Filling>): Promise<void> {
+  const all = [...fillings.values()]
+  const writer = openPageWriter(() => Promise.all(all.map(each => write(options, each))))
+  await foldBook(options, {
+    targetOf: itemId => fillings.get(partitionOfItem(itemId)),
+    row: (filling, side, provider, itemId, stored) => foldRow(filling.batch, { side, provider, itemId, stored }),
+    refreshed(side, provider, at) {
+      for (const { batch } of all) foldRefreshed(batch, side, provider, at)
+    },
+    unreadable(error) {
+      throw error
+    },
+    page: writer.page,
+  })
+  await writer.end()
 }
 
 /** Applies what was written to market.book-changes since the filling began. */
@@ -127,46 +112,46 @@ async function readChanges(options: RebuilderOptions, filling: Filling): Promise
   const { kafka, reader } = options
   const topic = kafka.topicName('bookChanges')
   const to = await reader.end(topic, filling.partition)
-  const fold = async (records: readonly LogRecord[]): Promise<void> => {
-    for (const { value } of records) {
-      if (value === null) continue
-      const decoded = decodeKnown(kafka.codec, value) ?? (await decodeLearning(kafka.codec, value))
-      if (decoded.event === 'BookChanged') foldChange(filling.batch, decoded.value)
-      else if (decoded.event === 'RefreshMarked') foldMarker(filling.batch, decoded.value)
-    }
+  const writer = openPageWriter(() => write(options, filling))
+  const fold = ({ event, value }: Decoded): void => {
+    if (event === 'BookChanged') foldChange(filling.batch, value)
+    else if (event === 'RefreshMarked') foldMarker(filling.batch, value)
   }
-  const range = { topic, partition: filling.partition, from: filling.head.next, to }
-  await readPages(reader, range, fold, () => write(options, filling))
+  let taken = 0
+  const onRecord = ({ value }: LogRecord): void | Promise<void> => {
+    if (value === null) return
+    taken += 1
+    const isFull = taken % PAGE_RECORDS === 0
+    const known = decodeKnown(kafka.codec, value)
+    if (known === undefined)
+      return decodeLearning(kafka.codec, value)
+        .then(fold)
+        .then(isFull ? writer.page : undefined)
+    fold(known)
+    return isFull ? writer.page() : undefined
+  }
+  await reader.read({ topic, partition: filling.partition, from: filling.head.next, to }, onRecord, writer.page)
+  await writer.end()
   filling.head = { ...filling.head, next: to }
 }
 
 const PAGE_RECORDS = 10_000
 
 /**
- * Reads a range page by page, at most {@link PAGE_RECORDS} records each. While a page is written the next one is read and
- * folded, so broker, Redis and this process work at once; one page waits at most.
+ * Writes pages while the next ones are read and folded, so that broker, Redis and this process work at once; one page
+ * waits at most.
  */
-async function readPages(
-  reader: RangeReader,
-  range: Parameters<RangeReader['read']>[0],
-  fold: (records: readonly LogRecord[]) => Promise<void>,
-  write: () => Promise<unknown>,
-): Promise<void> {
-  let page: LogRecord[] = []
+function openPageWriter(write: () => Promise<unknown>): { page(): Promise<void>; end(): Promise<unknown> } {
   let writing: Promise<unknown> = Promise.resolve()
-  const takePage = async (): Promise<void> => {
-    const records = page
-    page = []
-    for (let at = 0; at < records.length; at += PAGE_RECORDS) {
-      await fold(records.slice(at, at + PAGE_RECORDS))
+  return {
+    async page() {
       await writing
       writing = write()
       // Its failure rejects at the next await of it.
       writing.catch(() => undefined)
-    }
+    },
+    end: () => writing,
   }
-  await reader.read(range, record => void page.push(record), takePage)
-  await writing
 }
 
 /**

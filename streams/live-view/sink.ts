@@ -10,13 +10,12 @@
 import { Fenced, writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { unstorable } from '#schemas/values/storable.ts'
-import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import type { PartitionSnapshots } from './snapshot-builder.ts'
 import { emptyBatch, foldChange, foldMarker, headAfter } from './step.ts'
-import { writesOf } from './table-writer.ts'
-import { touchedBy, touchedWrites } from './touched.ts'
+import { headKey, type LiveHead } from './table.ts'
+import { touchedBy, touchedWrites, writesOf } from './writes.ts'
 
 /** A partition's head as its owner last saw it. */
 export interface OwnedHead {

@@ -15,14 +15,13 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import type { LiveHead } from '#schemas/views/live-keys.ts'
-import { readTouchedField, type SnapshotManifest, touchedField } from '#schemas/views/snapshot.ts'
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
-import { makeSegment } from './segment.ts'
-import { type RowPage, readRowPages } from './segment-rows.ts'
+import { makeSegment, type RowPage, readRowPages } from './segment.ts'
 import { openSerialQueue, type SerialQueue } from './serial-queue.ts'
 import type { OwnedHead } from './sink.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
+import type { LiveHead } from './table.ts'
+import { readTouchedField, type SnapshotManifest, touchedField } from './table.ts'
 
 /** The snapshots of one partition, fed by the partition's sink. */
 export interface PartitionSnapshots {

@@ -1,7 +1,7 @@
 /**
  * Reads and publishes the manifest of a partition, and stores the segments that it names.
  *
- * Sole writer of `snapshot:{live:<partition>}:*` but for the notes that flushes leave (touched.ts). Segments are stored
+ * Sole writer of `snapshot:{live:<partition>}:*` but for the notes that flushes leave (writes.ts). Segments are stored
  * with an expiry first; publishing lifts it and gives one to those that are replaced, in one step and only while
  * head and manifest are as this owner knows them. So a killed builder leaves nothing, a fenced one publishes
  * nothing, and what a stream has pinned stays until it can be done.
@@ -9,8 +9,8 @@
 import { publishGuarded } from '#infra/redis/guarded-publish.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { headKey } from '#schemas/views/live-keys.ts'
 import {
+  headKey,
   manifestKey,
   REPLACED_SEGMENT_TTL_MS,
   type SegmentEntry,
@@ -18,7 +18,7 @@ import {
   segmentKey,
   touchedKey,
   versionsKey,
-} from '#schemas/views/snapshot.ts'
+} from './table.ts'
 
 /** What Redis holds for a partition. */
 export interface StoredSnapshot {

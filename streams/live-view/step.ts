@@ -7,7 +7,7 @@
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import { encodeRow, type LiveHead } from '#schemas/views/live-keys.ts'
+import { encodeRow, type LiveHead } from './table.ts'
 
 /** What one side of a partition must write. */
 export interface SideBatch {

@@ -12,10 +12,10 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { decodeRow, headKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { compare, type Findings, noFindings } from '#streams/runner/verify/findings.ts'
 import { readChanges } from '#streams/runner/verify/item-changes.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
+import { decodeRow, headKey, type LiveHead } from './table.ts'
 
 /** What Redis holds: `side|provider|item` → row, and the same keys by the listings. */
 interface Stored {

@@ -11,29 +11,25 @@ import type { AnalyticsConfig } from '#infra/config/analytics.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { SupplyEstimates } from '#infra/config/supply.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { Redis } from '#infra/redis/redis.ts'
 import type { ItemSummarised } from '#schemas/events/market-summary.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
-import { arbitrageFees } from '#schemas/views/arbitrage.ts'
-import type { SummarisedItem } from '#schemas/views/item-summary.ts'
-import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
-import { readUnitsTaken } from '#streams/history/reader.ts'
+import { HOURS_OF_CLOSES, readHourlyCloses } from '#streams/candles/reader.ts'
+import { readAsksBeforeChanges, readUnitsTaken } from '#streams/history/reader.ts'
+import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
 import { countRecentSales } from '#streams/sales/reader.ts'
-import { computeArbitrage } from './arbitrage.ts'
+import { computeArbitrage, type Exclusion, excludedProviders } from './arbitrage.ts'
+import { arbitrageFees } from './arbitrage-amounts.ts'
 import type { Board } from './board.ts'
-import { type Exclusion, excludedProviders } from './excluded-providers.ts'
-import { type ByItem, hourOf, readAsksAt, readCompositeCloses } from './past-asks.ts'
-import { type Past, summarise } from './summarise.ts'
-import { summaryBody } from './summary-body.ts'
+import type { MarketViewWriter } from './sink.ts'
+import { type ByItem, type Past, summarise } from './summarise.ts'
+import { type SummarisedItem, summaryBody } from './summary-body.ts'
 import type { SummaryLog } from './summary-log.ts'
-import type { MarketViewWriter } from './view-writer.ts'
 
 /** What the analyst works with. */
 export interface AnalystParts {
   board: Board
-  redis: Redis
-  prefix: string
+  health: ProviderHealthReader
   clickhouse: ClickhouseReader
   catalog: CatalogReader
   registry: ProviderRegistry
@@ -105,15 +101,8 @@ function shownItems({ catalog, supply }: AnalystParts, items: readonly ItemSumma
   })
 }
 
-async function readExcluded({ redis, prefix, registry }: AnalystParts, asOf: Instant): Promise<Map<string, Exclusion>> {
-  const answers = (await redis.multi().get(healthNextKey(prefix)).hgetall(healthKey(prefix)).exec()) ?? []
-  for (const [error] of answers) if (error) throw error
-  const [next, stored] = answers.map(([, answer]) => answer) as [string | null, Record<string, string>]
-  // Without it every provider would count as down, and a market without any as computed.
-  if (next === null) throw new Error('there is no view of provider health')
-  const health = new Map(Object.entries(stored).map(([key, text]) => [key, JSON.parse(text) as StoredHealth]))
-  return excludedProviders(registry.all, health, asOf)
-}
+const readExcluded = async ({ health, registry }: AnalystParts, asOf: Instant): Promise<Map<string, Exclusion>> =>
+  excludedProviders(registry.all, await health.readAll(), asOf)
 
 async function readHourly({ clickhouse, board }: AnalystParts, hour: Instant): Promise<HourlyPast> {
   const [week, month] = [hour - 7 * DAY_MS, hour - 30 * DAY_MS]
@@ -144,4 +133,59 @@ async function readPast(
     ...{ ask7d: hourly.ask7d, ask30d: hourly.ask30d, units, hourlyCloses: hourly.hourlyCloses },
     referenceSales: await countRecentSales(clickhouse, analytics.liquidity.sales_reference, asOf),
   }
+}
+
+const HOUR_MS = 3_600_000
+
+/** The start of the hour of a moment. */
+const hourOf = (moment: Instant): Instant => Math.floor(moment / HOUR_MS) * HOUR_MS
+
+/** The composite best ask of a past moment; items that were not listed then are left out. */
+async function readAsksAt(clickhouse: ClickhouseReader, board: Board, moment: Instant): Promise<Map<number, MicroUsd>> {
+  const asks = await readAsksBeforeChanges(clickhouse, moment)
+  for (const [itemId, unchanged] of lowestSince(board, moment)) {
+    asks.set(itemId, Math.min(asks.get(itemId) ?? Number.POSITIVE_INFINITY, unchanged))
+  }
+  return asks
+}
+
+/** The lowest ask of each item among those that have not changed since a moment. */
+function* lowestSince(board: Board, moment: Instant): Generator<[itemId: number, micro: MicroUsd]> {
+  const { providers, microUsd, seenAt } = board.sides.ask
+  for (let slot = 0; slot < board.size; slot++) {
+    let lowest = Number.POSITIVE_INFINITY
+    for (let cell = slot * providers.length; cell < (slot + 1) * providers.length; cell++) {
+      const micro = microUsd[cell] as number
+      if (micro !== 0 && micro < lowest && (seenAt[cell] as number) <= moment) lowest = micro
+    }
+    if (lowest !== Number.POSITIVE_INFINITY) yield [board.itemId(slot), lowest]
+  }
+}
+
+/**
+ * The composite closes of the last 24 completed hours in which an ask of the item changed, oldest first; formulas as
+ * those of candles (streams/candles/compose.ts).
+ */
+async function readCompositeCloses(
+  clickhouse: ClickhouseReader,
+  board: Board,
+  end: Instant,
+): Promise<Map<number, number[]>> {
+  const start = end - HOURS_OF_CLOSES * HOUR_MS
+  const rows = await readHourlyCloses(clickhouse, start)
+  // An ask that changed just at the start has a part of its own.
+  const unchanged = new Map(lowestSince(board, start - 1))
+  const closes = new Map<number, number[]>()
+  for (const { item_id, hours } of rows) {
+    const own = unchanged.get(item_id) ?? Number.POSITIVE_INFINITY
+    const values = hours.sort(([a], [b]) => a - b).map(([, listed, withdrawn]) => lowestOf(listed, own, withdrawn))
+    closes.set(item_id, values)
+  }
+  return closes
+}
+
+/** The lower listed ask; where none is listed, the one that was withdrawn last. */
+function lowestOf(listed: MicroUsd, unchanged: MicroUsd, withdrawn: MicroUsd): MicroUsd {
+  const lowest = listed === 0 ? unchanged : Math.min(listed, unchanged)
+  return Number.isFinite(lowest) ? lowest : withdrawn
 }

@@ -8,17 +8,10 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import {
-  ARBITRAGE_AGE_LIMIT_MS,
-  ARBITRAGE_ROWS_MAX,
-  type ArbitrageColumns,
-  type ArbitrageFees,
-  arbitrageColumns,
-  netProfit,
-} from '#schemas/views/arbitrage.ts'
-import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'
+import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
+import { ARBITRAGE_AGE_LIMIT_MS, ARBITRAGE_ROWS_MAX, type ArbitrageFees, netProfit } from './arbitrage-amounts.ts'
 import { type Board, type BoardSide, updatedAt } from './board.ts'
-import type { Exclusion } from './excluded-providers.ts'
+import { type ArbitrageColumns, arbitrageColumns, type ExcludedQuotes } from './table.ts'
 
 /** A computed snapshot. */
 export interface ArbitrageSnapshot {
@@ -238,4 +231,31 @@ function excludedOf(walk: Walk, { excluded }: ArbitrageTerms): Record<string, Ex
     counts[key] = { stale, down: reason === 'down' ? left : 0, quarantined: reason === 'quarantined' ? left : 0 }
   }
   return counts
+}
+
+/** Why a provider's quotes do not count. */
+export type Exclusion = 'down' | 'quarantined'
+
+/** A provider and how often it is polled. */
+export interface PolledProvider {
+  key: string
+  refresh_interval_ms: number
+}
+
+/**
+ * Provider → why its quotes do not count; those that count are left out. One that is down counts nowhere, one whose
+ * refresh is quarantined not in arbitrage (DECISIONS.md, "Arbitrage" and "Market items").
+ */
+export function excludedProviders(
+  providers: readonly PolledProvider[],
+  health: ReadonlyMap<string, ProviderHealth>,
+  asOf: Instant,
+): Map<string, Exclusion> {
+  const excluded = new Map<string, Exclusion>()
+  for (const { key, refresh_interval_ms } of providers) {
+    const known = health.get(key)
+    if (isDown(refresh_interval_ms, known, asOf)) excluded.set(key, 'down')
+    else if (known?.quarantined_reason) excluded.set(key, 'quarantined')
+  }
+  return excluded
 }

@@ -1,7 +1,7 @@
 /**
  * The whole market in memory: every provider's ask and bid of every item, as columns of numbers.
  *
- * Changed in place: seed.ts fills it from the live view, then follow-market.ts applies market.book-changes.
+ * Changed in place: follow-market.ts fills it from the live view, then applies market.book-changes.
  * A million and a half quotes take 30 MB here and are walked in milliseconds; as
  * objects they took ten times both. Invariant: a change is a whole value, so applying any stretch of the log
  * again leaves the board as it is once the stretch has ended.

@@ -19,12 +19,14 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
-import { marketLeaseKey, summaryHeadKey } from '#schemas/views/market-keys.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { type Analyst, openAnalyst } from './analyst.ts'
 import { Board } from './board.ts'
 import { followMarket } from './follow-market.ts'
+import { openViewWriter } from './sink.ts'
 import { openSummaryLog } from './summary-log.ts'
-import { openViewWriter } from './view-writer.ts'
+import { marketLeaseKey, summaryHeadKey } from './table.ts'
 
 const NAME = 'market-summary'
 /** A third of the 30 seconds that a snapshot may be old; a machine that is slow has two thirds, one that fails time for another. */
@@ -83,11 +85,14 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     try {
       const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
-      const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
-      const market = await followMarket(board, { kafka, redis, prefix, log, signal })
+      const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
+      const board = new Board(keysOf)
+      const live = openLiveReader(redis, prefix, keysOf)
+      const market = await followMarket(board, { kafka, live, log, signal })
       if (!market) return
       market.lost.catch(error => context.fail(error))
-      const parts = { board, redis, prefix, clickhouse, registry, analytics: loadAnalytics(), supply: loadSupply() }
+      const health = openHealthReader(redis, prefix)
+      const parts = { board, health, clickhouse, registry, analytics: loadAnalytics(), supply: loadSupply() }
       const catalog = await context.catalog()
       const views = openViewWriter(redis, lease, prefix)
       const open = async (): Promise<Analyst> => {

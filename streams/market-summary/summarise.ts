@@ -10,7 +10,9 @@ import type { Instant } from '#schemas/values/instant.ts'
 import type { MicroUsd } from '#schemas/values/money.ts'
 import { type Board, updatedAt } from './board.ts'
 import { type ExternalFacts, scoreLiquidity } from './liquidity.ts'
-import type { ByItem } from './past-asks.ts'
+
+/** Item → a figure. */
+export type ByItem<T> = ReadonlyMap<number, T>
 
 /** Past figures, by item. */
 export interface Past {
@@ -58,7 +60,10 @@ export function summarise(itemIds: readonly number[], board: Board, past: Past, 
     const counted = count(item_id)
     const [sales_1d, sales_7d, sales_30d] = past.units.get(item_id) ?? NO_UNITS
     const scores = scoreLiquidity({
-      ...{ listings: counted.listings, ask: counted.ask, bid: counted.bid, unitsConsumed: sales_1d },
+      listings: counted.listings,
+      ask: counted.ask,
+      bid: counted.bid,
+      unitsConsumed: sales_1d,
       hourlyCloses: past.hourlyCloses.get(item_id) ?? NO_CLOSES,
       external: hasReference ? { sales: past.referenceSales?.get(item_id) ?? 0, ...counted.reference } : undefined,
     })
@@ -71,7 +76,9 @@ export function summarise(itemIds: readonly number[], board: Board, past: Past, 
       ask_24h_micro_usd: past.ask24h.get(item_id) ?? null,
       ask_7d_micro_usd: past.ask7d.get(item_id) ?? null,
       ask_30d_micro_usd: past.ask30d.get(item_id) ?? null,
-      ...{ sales_1d, sales_7d, sales_30d },
+      sales_1d,
+      sales_7d,
+      sales_30d,
       listing_score: scores.listing,
       gap_score: scores.gap,
       volume_score: scores.volume,
@@ -112,7 +119,11 @@ function quoteReaders(board: Board, { asOf, down }: SummaryTerms): Record<Side, 
 }
 
 const NOTHING: Counted = {
-  ...{ ask: null, bid: null, providers: 0, listings: 0, spreads: [] },
+  ask: null,
+  bid: null,
+  providers: 0,
+  listings: 0,
+  spreads: [],
   reference: { listings: 0, ask: null, bid: null },
 }
 

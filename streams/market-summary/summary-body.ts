@@ -1,15 +1,18 @@
 /**
- * The market summary as it is sent: the rows' texts made once, so that reads have nothing to make.
+ * The market summary as it is sent: the rows' texts and the indexes made once, so that reads have nothing to make.
  *
- * Yields to the event loop in between: 40,000 rows take some hundred milliseconds, and other roles
- * share the process. Invariant: rows are in the order of their ranks; `offsets` holds where each item's row ends.
+ * Rows are in the order of their ranks; `offsets` holds where each item's row ends. Amounts are dollar texts with
+ * two decimals, halves up; the sum of scores is rounded once (DECISIONS.md, "Liquidity"). What is not known is null.
+ * Yields to the event loop in between: 40,000 rows take some hundred milliseconds, and other roles share the process.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { constants, crc32, deflateRaw } from 'node:zlib'
-import type { Instant } from '#schemas/values/instant.ts'
-import { byRank, indexBy, type SummarisedItem, shownSummary } from '#schemas/views/item-summary.ts'
-import type { SummaryHead } from '#schemas/views/market-keys.ts'
+import type { ItemSummarised } from '#schemas/events/market-summary.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { formatInstant, type Instant } from '#schemas/values/instant.ts'
+import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
+import type { IndexGroup, MarketIndex, SummaryHead } from './table.ts'
 
 /** A summary in the form of its view. */
 export interface SummaryBody {
@@ -52,8 +55,169 @@ export async function summaryBody(items: readonly SummarisedItem[], asOf: Instan
   const text = Buffer.concat(parts, bytes)
   const deflated = await deflate(text, { level: LEVEL, finishFlush: constants.Z_FULL_FLUSH })
   return {
-    ...{ asOf, rows: ranked.length, deflated, bytes, crc: crc32(text) },
+    asOf,
+    rows: ranked.length,
+    deflated,
+    bytes,
+    crc: crc32(text),
     offsets: Buffer.from(offsets.buffer),
     indexes: { item_type: indexBy('item_type', items), weapon_type: indexBy('weapon_type', items) },
+  }
+}
+
+/** The `summary` of an item. */
+interface ShownSummary {
+  best_ask_usd: string | null
+  best_bid_usd: string | null
+  marketcap: string | null
+  supply: number | null
+  price_diff_24h: string | null
+  price_rate_24h: number | null
+  sales_1d: number
+  liquidity: number | null
+  listing_score: number | null
+  gap_score: number | null
+  volume_score: number | null
+  stability_score: number | null
+  external_score: number | null
+  provider_count: number
+  avg_spread_pct: number | null
+  total_volume_24h: number
+  rank: number
+  price_rate_7d: number | null
+  price_diff_7d: string | null
+  price_rate_30d: number | null
+  price_diff_30d: string | null
+  sales_7d: number
+  sales_30d: number
+  liquidity_last_updated: string
+}
+
+/** What a summary is shown with. */
+interface SummaryPlace {
+  supply: number | null
+  rank: number
+  asOf: Instant
+}
+
+/** Micro-dollars times units as a text in dollars. */
+export const marketcapText = (micro: bigint): string => {
+  const cents = (micro + 5_000n) / 10_000n
+  return `${cents / 100n}.${String(cents % 100n).padStart(2, '0')}`
+}
+
+/** The market capitalisation in micro-dollars; undefined without a price or a supply. */
+const marketcapOf = (figures: ItemSummarised, supply: number | null): bigint | undefined =>
+  figures.best_ask_micro_usd === null || supply === null
+    ? undefined
+    : BigInt(figures.best_ask_micro_usd) * BigInt(supply)
+
+/** Two decimals, halves up. */
+const twoDecimals = (value: number): number => Math.round(value * 100) / 100
+
+/** A price against an earlier one: the difference as a text in dollars, and as a percentage of the earlier. */
+export function changeSince(now: MicroUsd | null, then: MicroUsd | null): { diff: string | null; rate: number | null } {
+  if (now === null || then === null || then === 0) return { diff: null, rate: null }
+  return { diff: toUsdText(now - then), rate: percentOf(now - then, then) }
+}
+
+/**
+ * One amount in percent of another, to two decimals, halves up. Multiplied before it is divided: the product of whole numbers
+ * is exact, so that a half is one, where a fraction times 100 may lie beside it.
+ */
+export const percentOf = (part: MicroUsd, whole: MicroUsd): number => Math.round((part * 10_000) / whole) / 100
+
+const textOf = (micro: MicroUsd | null): string | null => (micro === null ? null : toUsdText(micro))
+const roundedOf = (score: number | null): number | null => (score === null ? null : Math.round(score))
+
+/** The composite liquidity score: the rounded sum of the unrounded parts, within 0 and 100. */
+function liquidityOf(figures: ItemSummarised): number | null {
+  const { listing_score, gap_score, volume_score, stability_score, external_score } = figures
+  if (listing_score === null) return null
+  const parts = [listing_score, gap_score, volume_score, stability_score, external_score]
+  return Math.min(100, Math.max(0, Math.round(parts.reduce<number>((sum, part) => sum + (part ?? 0), 0))))
+}
+
+/** The `summary` of an item. */
+function shownSummary(figures: ItemSummarised, { supply, rank, asOf }: SummaryPlace): ShownSummary {
+  const ask = figures.best_ask_micro_usd
+  const [day, week, month] = [
+    changeSince(ask, figures.ask_24h_micro_usd),
+    changeSince(ask, figures.ask_7d_micro_usd),
+    changeSince(ask, figures.ask_30d_micro_usd),
+  ]
+  const marketcap = marketcapOf(figures, supply)
+  return {
+    best_ask_usd: textOf(ask),
+    best_bid_usd: textOf(figures.best_bid_micro_usd),
+    marketcap: marketcap === undefined ? null : marketcapText(marketcap),
+    supply,
+    price_diff_24h: day.diff,
+    price_rate_24h: day.rate,
+    sales_1d: figures.sales_1d,
+    liquidity: liquidityOf(figures),
+    listing_score: roundedOf(figures.listing_score),
+    gap_score: roundedOf(figures.gap_score),
+    volume_score: roundedOf(figures.volume_score),
+    stability_score: roundedOf(figures.stability_score),
+    external_score: roundedOf(figures.external_score),
+    provider_count: figures.provider_count,
+    avg_spread_pct: figures.avg_spread_pct === null ? null : twoDecimals(figures.avg_spread_pct),
+    total_volume_24h: figures.sales_1d,
+    rank,
+    price_rate_7d: week.rate,
+    price_diff_7d: week.diff,
+    price_rate_30d: month.rate,
+    price_diff_30d: month.diff,
+    sales_7d: figures.sales_7d,
+    sales_30d: figures.sales_30d,
+    liquidity_last_updated: formatInstant(asOf),
+  }
+}
+
+/** An item with its figures and supply. */
+export interface SummarisedItem {
+  item: CatalogItem
+  figures: ItemSummarised
+  supply: number | null
+}
+
+/** Items by marketcap descending, then those without one; ties by item id. */
+function byRank(items: readonly SummarisedItem[]): SummarisedItem[] {
+  const keyed = items.map(one => ({ one, marketcap: marketcapOf(one.figures, one.supply) ?? -1n }))
+  keyed.sort((a, b) =>
+    a.marketcap === b.marketcap ? a.one.item.item_id - b.one.item.item_id : a.marketcap > b.marketcap ? -1 : 1,
+  )
+  return keyed.map(({ one }) => one)
+}
+
+/** Above this spread an item is left out of indexes (DECISIONS.md, "Market items"). */
+const WIDEST_SPREAD = 0.5
+const NO_CATEGORY = 'Other'
+
+/** Whether an item counts in an index: it has ask, bid and supply, and its spread is no wider than half the ask. */
+function isIndexed({ figures, supply }: SummarisedItem): boolean {
+  const { best_ask_micro_usd: ask, best_bid_micro_usd: bid } = figures
+  return ask !== null && bid !== null && supply !== null && (ask - bid) / ask <= WIDEST_SPREAD
+}
+
+/** The index of all items by a category of theirs. */
+function indexBy(category: 'item_type' | 'weapon_type', items: readonly SummarisedItem[]): MarketIndex {
+  const groups = Map.groupBy(items, ({ item }) => item[category] ?? NO_CATEGORY)
+  const counted = [...groups].map(([group, members]) => {
+    const included = members.filter(isIndexed)
+    const marketcap = included.reduce((sum, { figures, supply }) => sum + (marketcapOf(figures, supply) ?? 0n), 0n)
+    const counts = { included_count: included.length, excluded_count: members.length - included.length }
+    return {
+      marketcap,
+      shown: { group, marketcap_usd: marketcapText(marketcap), item_count: members.length, ...counts },
+    }
+  })
+  counted.sort((a, b) =>
+    a.marketcap === b.marketcap ? (a.shown.group < b.shown.group ? -1 : 1) : a.marketcap > b.marketcap ? -1 : 1,
+  )
+  return {
+    total_marketcap_usd: marketcapText(counted.reduce((sum, { marketcap }) => sum + marketcap, 0n)),
+    groups: counted.map(({ shown }): IndexGroup => shown),
   }
 }

@@ -9,10 +9,10 @@
 import { writeGuarded } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { healthKey, healthNextKey, type StoredHealth } from '#schemas/views/provider-health.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import { step } from './step.ts'
+import { decodeHealth, encodeHealth, healthKey, healthNextKey, type StoredHealth } from './table.ts'
 
 /** Opens the sink on a connection that may be shared; `fill` restores a missing view. */
 export async function openHealthSink(
@@ -39,9 +39,9 @@ export async function openHealthSink(
   const health = new Map<string, StoredHealth>()
   if (next !== null) {
     for (const [provider, text] of Object.entries(records[1] as Record<string, string>)) {
-      const stored: StoredHealth = JSON.parse(text)
-      health.set(provider, stored)
-      show(provider, stored)
+      const known = decodeHealth(text)
+      health.set(provider, known)
+      show(provider, known)
     }
   }
   let changed = new Set<string>()
@@ -58,7 +58,7 @@ export async function openHealthSink(
       return OK
     },
     async flush(reached) {
-      const args = [...changed].flatMap(provider => [provider, JSON.stringify(health.get(provider))])
+      const args = [...changed].flatMap(provider => [provider, encodeHealth(health.get(provider) as StoredHealth)])
       const value = String(reached)
       await writeGuarded(redis, {
         guard: nextKey,

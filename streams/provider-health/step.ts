@@ -6,7 +6,7 @@
  * checked. Invariant: the fold of a log is the same, in bytes, however it is cut and however its sides interleave.
  */
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
-import type { SideHealth, StoredHealth } from '#schemas/views/provider-health.ts'
+import type { SideHealth, StoredHealth } from './table.ts'
 
 const UNKNOWN: SideHealth = { completed_at: null, failures: 0, quarantined_reason: null }
 
@@ -21,7 +21,11 @@ export function step(before: StoredHealth | undefined, judged: RefreshJudged): S
     last_completed_at: (ask ?? bid ?? UNKNOWN).completed_at,
     last_checked_at: Math.max(before?.last_checked_at ?? 0, judged.observed_at),
     consecutive_failures: Math.max(ask?.failures ?? 0, bid?.failures ?? 0),
-    ...{ total_offers, unique_items, total_value, total_value_usd, currency },
+    total_offers,
+    unique_items,
+    total_value,
+    total_value_usd,
+    currency,
     quarantined_reason: ask?.quarantined_reason ?? bid?.quarantined_reason ?? null,
     // In one order, whichever side was judged first: what is stored is compared in bytes.
     sides: { ...(ask && { ask }), ...(bid && { bid }) },

@@ -15,12 +15,14 @@ import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { marketLeaseKey } from '#schemas/views/market-keys.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openAnalyst } from '#streams/market-summary/analyst.ts'
 import { Board } from '#streams/market-summary/board.ts'
 import { followMarket } from '#streams/market-summary/follow-market.ts'
+import { openViewWriter } from '#streams/market-summary/sink.ts'
 import { openSummaryLog } from '#streams/market-summary/summary-log.ts'
-import { openViewWriter } from '#streams/market-summary/view-writer.ts'
+import { marketLeaseKey } from '#streams/market-summary/table.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
 import type { TestPlatform } from '#test/harness/use-servers.ts'
 
 const LEASE_MS = 60_000
@@ -42,12 +44,14 @@ export async function summariseAt(
   process.env.TZ = zone
   try {
     const registry = loadProviders()
-    const board = new Board({ ask: registry.askKeys, bid: registry.bidKeys })
-    await followMarket(board, { kafka, redis, prefix, log, signal: stop.signal })
+    const keysOf = { ask: registry.askKeys, bid: registry.bidKeys }
+    const board = new Board(keysOf)
+    const live = openLiveReader(redis, prefix, keysOf)
+    await followMarket(board, { kafka, live, log, signal: stop.signal })
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const analyst = openAnalyst({
-      ...{ board, redis, prefix, clickhouse, registry, catalog },
+      ...{ board, clickhouse, registry, catalog, health: openHealthReader(redis, prefix) },
       ...{ analytics: loadAnalytics(), supply: loadSupply(), views: openViewWriter(redis, lease, prefix) },
       log: await openSummaryLog(kafka, publisher),
     })

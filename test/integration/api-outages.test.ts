@@ -2,9 +2,9 @@
  * What still answers when a server is gone, with which code the rest refuses, and that all of it comes back.
  */
 import { expect } from 'chai'
-import { healthNextKey } from '#schemas/views/provider-health.ts'
 import { start as startApi } from '#services/api/main.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
+import { healthNextKey } from '#streams/provider-health/table.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'

@@ -8,17 +8,17 @@ import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { headKey } from '#schemas/views/live-keys.ts'
+import { readHead } from '#streams/live-view/sink.ts'
+import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
+import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
 import {
+  headKey,
   manifestKey,
   REPLACED_SEGMENT_TTL_MS,
   type SnapshotManifest,
   segmentKey,
   touchedKey,
-} from '#schemas/views/snapshot.ts'
-import { readHead } from '#streams/live-view/sink.ts'
-import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
-import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
+} from '#streams/live-view/table.ts'
 import { hashOf, openSnapshotMarket, QUICK_PACE, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'

@@ -5,16 +5,16 @@ import { expect } from 'chai'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import { openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { arbitrageColumns } from '#schemas/views/arbitrage.ts'
+import { openMarketViews } from '#streams/market-summary/reader.ts'
+import { openViewWriter } from '#streams/market-summary/sink.ts'
 import {
   type ArbitrageHead,
+  arbitrageColumns,
   arbitrageHeadKey,
   CHUNK_BYTES,
   marketLeaseKey,
   REPLACED_TTL_MS,
-} from '#schemas/views/market-keys.ts'
-import { openMarketViews } from '#services/api/queries/market-views.ts'
-import { openViewWriter } from '#streams/market-summary/view-writer.ts'
+} from '#streams/market-summary/table.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 

@@ -10,13 +10,14 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
-import { pinSnapshot } from '#services/api/queries/snapshot.ts'
+
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
 import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { view as candlesView } from '#streams/candles/view.ts'
 import { view as historyView } from '#streams/history/view.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
+import { headKey, itemKey, type LiveHead, listingKey } from '#streams/live-view/table.ts'
 import { finishSwitch, shadowOf } from '#streams/runner/table-switch.ts'
 import type { Findings } from '#streams/runner/verify/findings.ts'
 import { VIEWS } from '#streams/views.ts'
@@ -133,10 +134,10 @@ describe('rebuild and verify', function () {
   })
 
   it('live-view: bulk snapshots are there before, right after and long after the switch', async () => {
-    const place = { redis, prefix: platform.namespace }
     const providers = ['provider_02', 'provider_05']
+    const live = openLiveReader(redis, platform.namespace, { ask: providers, bid: providers })
     const pinned = async () =>
-      (await pinSnapshot(place, 'ask', providers)).segments.map(({ entry }) => entry.lines).join(' ')
+      (await live.pinSnapshot('ask', providers)).segments.map(({ entry }) => entry.lines).join(' ')
     const asks = await countAsks(providers)
     expect(asks).to.not.equal('')
     await eventually(async () => (await pinned()) === asks, 30_000, 'snapshots')

@@ -6,7 +6,7 @@
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
-import type { SideHealth, StoredHealth } from '#schemas/views/provider-health.ts'
+import type { SideHealth, StoredHealth } from '#streams/provider-health/table.ts'
 
 const MINUTE_MS = 60_000
 

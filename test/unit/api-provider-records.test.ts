@@ -4,8 +4,8 @@
 import { expect } from 'chai'
 import { loadProviders, type Provider } from '#infra/config/providers.ts'
 import { providerRecord } from '#schemas/api/providers.ts'
-import type { ProviderHealth } from '#schemas/views/provider-health.ts'
 import { providerRecordOf } from '#services/api/queries/provider-records.ts'
+import type { ProviderHealth } from '#streams/provider-health/table.ts'
 
 const MINUTE = 60_000
 const NOW = Date.UTC(2026, 2, 3)

@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { openMeter } from '#streams/book/meter.ts'
+import { openMeter } from '#streams/book/processor.ts'
 import { at, play, refresh } from '#test/fixtures/book-inputs.ts'
 
 describe('book meter', () => {

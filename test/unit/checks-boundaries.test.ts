@@ -54,6 +54,21 @@ describe('import rules', () => {
       broken: ['streams-know-no-stream streams/sales/b.ts'],
     },
     {
+      name: 'readers of a view',
+      files: {
+        'streams/sales/b.ts': "import '#streams/live-view/reader.ts'",
+        'services/feed/b.ts': "import '#streams/live-view/reader.ts'",
+        'services/api/b.ts': "import '#streams/live-view/reader.ts'",
+        'streams/live-view/reader.ts': '',
+      },
+      broken: [],
+    },
+    {
+      name: 'the api that knows the keys of a view',
+      files: { 'services/api/b.ts': "import '#streams/live-view/table.ts'", 'streams/live-view/table.ts': '' },
+      broken: ['api-knows-write-sides-alone services/api/b.ts'],
+    },
+    {
       name: 'a stream that uses the runner',
       files: { 'streams/sales/b.ts': "import '../runner/run.ts'", 'streams/runner/run.ts': '' },
       broken: [],

@@ -2,9 +2,9 @@
  * The store of decoded rows: what it keeps, what it forgets, and what stays the same object.
  */
 import { expect } from 'chai'
-import { encodeRow, type LiveRow } from '#schemas/views/live-keys.ts'
-import { openRowStore } from '#services/api/queries/live-rows.ts'
-import { SEPARATOR } from '#services/api/queries/live-scripts.ts'
+import { SEPARATOR } from '#streams/live-view/reader-scripts.ts'
+import { openRowStore } from '#streams/live-view/row-store.ts'
+import { encodeRow, type LiveRow } from '#streams/live-view/table.ts'
 
 const row = (price: number): LiveRow => ({
   ...{ price, currency: 'USD', priceMicroUsd: price * 10_000, quantity: 1, url: null, seenAt: 1_772_573_670_000 },

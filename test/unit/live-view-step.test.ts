@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { emptyBatch, foldChange, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
 import {
   decodeRow,
   encodeRow,
@@ -11,9 +12,8 @@ import {
   itemKey,
   type LiveRow,
   listingKey,
-} from '#schemas/views/live-keys.ts'
-import { emptyBatch, foldChange, foldMarker, foldRow, headAfter } from '#streams/live-view/step.ts'
-import { writesOf } from '#streams/live-view/table-writer.ts'
+} from '#streams/live-view/table.ts'
+import { writesOf } from '#streams/live-view/writes.ts'
 import { changeOf } from '#test/fixtures/book-change-sequences.ts'
 
 const PLACE = { partition: 2, generation: 4, prefix: 't.' }

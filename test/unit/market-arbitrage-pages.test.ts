@@ -6,12 +6,13 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
-import { ARBITRAGE_AGE_LIMIT_MS, arbitrageColumns } from '#schemas/views/arbitrage.ts'
 import { openArbitragePages } from '#services/api/arbitrage-pages.ts'
 import { addPairs } from '#services/api/arbitrage-text.ts'
 import { ByteText } from '#services/api/byte-text.ts'
 import { arbitragePage } from '#services/api/queries/arbitrage.ts'
-import type { ArbitrageView } from '#services/api/queries/market-views.ts'
+import { ARBITRAGE_AGE_LIMIT_MS } from '#streams/market-summary/arbitrage-amounts.ts'
+import type { ArbitrageView } from '#streams/market-summary/reader.ts'
+import { arbitrageColumns } from '#streams/market-summary/table.ts'
 
 const PROVIDERS = ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_08', 'provider_13']
 const AS_OF = 1_790_000_000_000

@@ -3,17 +3,15 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { type ArbitrageTerms, computeArbitrage, excludedProviders } from '#streams/market-summary/arbitrage.ts'
 import {
   ARBITRAGE_AGE_LIMIT_MS,
   arbitrageAmounts,
-  arbitrageColumns,
   arbitrageFees,
-  columnBytes,
   freshUntil,
-} from '#schemas/views/arbitrage.ts'
-import { type ArbitrageTerms, computeArbitrage } from '#streams/market-summary/arbitrage.ts'
+} from '#streams/market-summary/arbitrage-amounts.ts'
 import { Board } from '#streams/market-summary/board.ts'
-import { excludedProviders } from '#streams/market-summary/excluded-providers.ts'
+import { arbitrageColumns, columnBytes } from '#streams/market-summary/table.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 21, 34)
 const ASKS = ['a', 'b', 'c']

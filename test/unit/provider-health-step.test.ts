@@ -5,9 +5,9 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadProviders, type Provider } from '#infra/config/providers.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
-import type { StoredHealth } from '#schemas/views/provider-health.ts'
 import { statusOf } from '#services/api/queries/provider-records.ts'
 import { step } from '#streams/provider-health/step.ts'
+import type { StoredHealth } from '#streams/provider-health/table.ts'
 import { modelHealth, modelIsDown } from '#test/oracles/provider-health.ts'
 
 let clock = 1_000

@@ -8,10 +8,9 @@
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#schemas/views/arbitrage.ts'
-import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'
+import type { ArbitrageView, ExcludedQuotes, MarketViews } from '#streams/market-summary/reader.ts'
+import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#streams/market-summary/reader.ts'
 import { ApiError } from '../errors.ts'
-import type { ArbitrageView, MarketViews } from './market-views.ts'
 
 /** Rows of a snapshot, best first, and whether more follow. */
 export interface ArbitragePage {

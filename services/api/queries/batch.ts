@@ -6,8 +6,8 @@
  * price for the same name.
  */
 import type { BatchBody } from '#schemas/api/batch.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
 import { type ListingSource, mergePhases } from './listing.ts'
-import type { LiveEntry } from './live-rows.ts'
 
 /** The answer to a batch, before it is written. */
 export interface Batch {

@@ -8,10 +8,10 @@
 import type { Provider } from '#infra/config/providers.ts'
 import type { ItemProvider } from '#schemas/api/market.ts'
 import { type MicroUsd, toUsdText } from '#schemas/values/money.ts'
-import { changeSince, marketcapText, percentOf } from '#schemas/views/item-summary.ts'
-import { isDown, type ProviderHealth } from '#schemas/views/provider-health.ts'
 import { PAST_WINDOWS_MS, type PastWindow, type ProviderPast } from '#streams/history/reader.ts'
-import type { LiveEntry } from './live-rows.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
+import { changeSince, marketcapText, percentOf } from '#streams/market-summary/reader.ts'
+import { isDown, type ProviderHealth } from '#streams/provider-health/reader.ts'
 
 /** How old a quote may be (DECISIONS.md, "Market items"). */
 const AGE_LIMIT_MS = 86_400_000

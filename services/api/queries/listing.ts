@@ -11,9 +11,9 @@ import type { OffsetPagination } from '#schemas/api/reply-values.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import type { ListingPage, LiveEntry } from '#streams/live-view/reader.ts'
 import { itemNotFound } from '../errors.ts'
-import type { LiveEntry } from './live-rows.ts'
-import type { ListingPage, LiveView } from './live-view.ts'
+import type { LiveView } from './live-view.ts'
 import { nearestName } from './near-names.ts'
 
 /** What a listing is read from. */

@@ -6,7 +6,7 @@
 import type { Provider } from '#infra/config/providers.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'
 import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
-import type { HistoryChartQuery } from '#schemas/api/market.ts'
+import type { HistoryChartQuery } from '#schemas/api/history.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { CandleWindow } from '#streams/candles/reader.ts'

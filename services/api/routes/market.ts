@@ -10,8 +10,9 @@ import { arbitrageQuery, type arbitrageReply } from '#schemas/api/arbitrage.ts'
 import { indexesQuery, type indexesReply, type marketItemReply } from '#schemas/api/market.ts'
 import { integer } from '#schemas/api/query-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { arbitrageFees } from '#schemas/views/arbitrage.ts'
 import { readItemPast } from '#streams/history/reader.ts'
+import type { SummaryView } from '#streams/market-summary/reader.ts'
+import { arbitrageFees } from '#streams/market-summary/reader.ts'
 import { openArbitragePages } from '../arbitrage-pages.ts'
 import { openItemText } from '../arbitrage-text.ts'
 import { chooseCoding } from '../content-coding.ts'
@@ -21,8 +22,6 @@ import { preparedBody } from '../market-body.ts'
 import type { ApiParts } from '../parts.ts'
 import { currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
 import { countingEntries, itemProviders } from '../queries/item-analytics.ts'
-import type { SummaryView } from '../queries/market-views.ts'
-import { readHealth } from '../queries/provider-records.ts'
 import { send, sendPieces } from '../reply.ts'
 import { parse, parseParams, rawQuery } from '../request.ts'
 
@@ -122,7 +121,7 @@ function addItemsRoute(router: Router, allow: Allow, parts: ApiParts): void {
 }
 
 function addItemRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  const { catalog, clickhouse, live, redis, registry, prefix } = parts
+  const { catalog, clickhouse, live, registry } = parts
   const schema = z.object({ item_id: integer({ min: 1 }) })
 
   router.get('/market/items/:item_id', allow('pro', 'quant'), async (request, response) => {
@@ -137,7 +136,7 @@ function addItemRoute(router: Router, allow: Allow, parts: ApiParts): void {
       live.ofItems('ask', [itemId]),
       live.ofItems('bid', [itemId]),
       orUnavailable(readItemPast(clickhouse, itemId, now), 'SERVICE_UNAVAILABLE', DOWN),
-      orUnavailable(readHealth(redis, prefix, registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
+      orUnavailable(parts.health.read(registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
     ])
     const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, health, now)
     const providers = itemProviders(counting(asks), counting(bids), past, now)

@@ -11,24 +11,20 @@ import { orUnavailable } from '../errors.ts'
 import type { Allow } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'
 import { ratesUnavailable } from '../queries/fx-rates.ts'
-import { providerRecordOf, readHealth } from '../queries/provider-records.ts'
+import { providerRecordOf } from '../queries/provider-records.ts'
 import { send } from '../reply.ts'
 import { parse } from '../request.ts'
 
 /** Adds both routes. */
 export function addProviderRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  const { registry, redis, prefix, catalog, fx } = parts
+  const { registry, health: view, catalog, fx } = parts
   const everyone = allow('free', 'starter', 'pro', 'quant')
   const query = providersQuery(registry.askKeys)
 
   router.get('/providers', everyone, async (request, response) => {
     const { provider: only } = parse(query, request)
     const providers = registry.all.filter(({ key }) => only === undefined || key === only)
-    const read = readHealth(
-      redis,
-      prefix,
-      providers.map(({ key }) => key),
-    )
+    const read = view.read(providers.map(({ key }) => key))
     const health = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Provider health is temporarily unavailable.')
     const scope = { now: parts.now(), catalogItems: catalog.items().length }
     const records = providers.map(entry => [entry.display_name, providerRecordOf(entry, health.get(entry.key), scope)])

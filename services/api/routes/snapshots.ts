@@ -10,11 +10,12 @@ import type { StreamQuota, StreamStart } from '#infra/redis/stream-slots.ts'
 import { snapshotQuery } from '#schemas/api/listing.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { type ContentCoding, chooseCoding, isNamed } from '../content-coding.ts'
 import { ApiError } from '../errors.ts'
 import { type Allow, credentialOf } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'
-import { type PinnedSnapshot, pinSnapshot, snapshotUnavailable } from '../queries/snapshot.ts'
+import { snapshotUnavailable } from '../queries/live-view.ts'
 import { localsOf, sendEmpty } from '../reply.ts'
 import { parse } from '../request.ts'
 
@@ -50,7 +51,7 @@ function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
     const { providers } = parse(schema, request)
     const coding = codingOf(request)
     const chosen = providers ? keys.filter(key => providers.includes(key)) : keys
-    const snapshot = await pinSnapshot(parts, side, chosen)
+    const snapshot = await parts.live.pinSnapshot(side, chosen)
     const headers = headersOf(snapshot, coding, parts.now)
     if (isNamed(etagOf(snapshot, coding), known)) return sendEmpty(response, 304, headers)
 

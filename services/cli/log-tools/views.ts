@@ -3,6 +3,7 @@
  *
  * Loads their code on request.
  */
+import { alerts } from '#streams/alert-triggers/view.ts'
 import type { RebuildTask, Verification } from '#streams/runner/view.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
@@ -19,11 +20,8 @@ interface CommandView {
 const ALERTS: CommandView = {
   name: 'alerts',
   aliases: [],
-  rebuild: async task => (await import('./rebuild-alerts.ts')).rebuildAlerts(task),
-  verify: {
-    topics: ['alertRules', 'alertsTriggered', 'book', 'fx'],
-    compare: async task => (await import('./verify-alerts.ts')).verifyAlerts(task),
-  },
+  rebuild: alerts.rebuild,
+  verify: alerts.verifyWith(async (task, use) => (await import('./stored-alerts.ts')).withStoredAlerts(task, use)),
 }
 
 /** Every view that can be rebuilt and verified. */

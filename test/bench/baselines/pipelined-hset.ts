@@ -9,7 +9,7 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { encodeRow, headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
+import { encodeRow, headKey, itemKey, type LiveHead } from '#streams/live-view/table.ts'
 import { answerAsBaseline, type Measured, measured } from '../baseline.ts'
 import { readChanges, type WriteRequest } from './read-changes.ts'
 

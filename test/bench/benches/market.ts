@@ -9,7 +9,10 @@ import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
-import { ARBITRAGE_AGE_LIMIT_MS } from '#schemas/views/arbitrage.ts'
+import { PART_SHAPES, selectCandleParts } from '#streams/candles/part-rows.ts'
+import { selectDayColumns } from '#streams/history/reader.ts'
+import { DAY_SHAPE } from '#streams/history/table.ts'
+import { ARBITRAGE_AGE_LIMIT_MS } from '#streams/market-summary/arbitrage-amounts.ts'
 import {
   type ArbitrageHead,
   arbitrageChunkKey,
@@ -17,10 +20,7 @@ import {
   type SummaryHead,
   summaryChunkKey,
   summaryHeadKey,
-} from '#schemas/views/market-keys.ts'
-import { PART_SHAPES, selectCandleParts } from '#streams/candles/part-rows.ts'
-import { selectDayColumns } from '#streams/history/reader.ts'
-import { DAY_SHAPE } from '#streams/history/table.ts'
+} from '#streams/market-summary/table.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { newKey } from '../api-access.ts'
 import { startBaseline } from '../baseline.ts'

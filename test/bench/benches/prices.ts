@@ -5,7 +5,7 @@
  * the other, so that no answer is of a kept item; and for as many while 5,000 changes a second arrive, of 20 providers
  * that list 250 of these items each. 64 kept connections, both servers in processes of their own.
  */
-import { ITEMS_KEPT } from '#services/api/queries/live-view.ts'
+import { ITEMS_KEPT } from '#streams/live-view/reader.ts'
 import { newKey } from '../api-access.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'

@@ -7,7 +7,7 @@
  */
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { headKey } from '#schemas/views/live-keys.ts'
+import { headKey } from '#streams/live-view/table.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import type { Listing, PublishedRound } from '../market-load.ts'

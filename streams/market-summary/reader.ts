@@ -1,26 +1,37 @@
 /**
  * The views of market analytics, kept in memory in the form in which they are answered from.
  *
- * Reads the Redis keys of streams/market-summary: the heads once a second, the values of a version once; those of
- * arbitrage only while clients ask for it, since they are 14 MB every ten seconds, or more. Invariant: a view
- * changes as a whole, so a request sees one version; after a failed read the version before stays, whose age the
- * routes judge. Why a copy: filtering 200,000 pairs takes a millisecond here, and a second by reading rows from
+ * Heads are read once a second, the values of a version once; those of arbitrage only while clients ask for it, since
+ * they are 14 MB every ten seconds, or more. A view changes as a whole, so a request sees one version; after a
+ * failed read the version before stays, whose age the caller judges. Why a copy: filtering 200,000 pairs takes a millisecond here, and a second by reading rows from
  * Redis.
  */
 import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { type ArbitrageColumns, arbitrageBytes, arbitrageColumns } from '#schemas/views/arbitrage.ts'
 import {
+  type ArbitrageColumns,
   type ArbitrageHead,
+  arbitrageBytes,
   arbitrageChunkKey,
+  arbitrageColumns,
   arbitrageHeadKey,
   type SummaryHead,
   summaryChunkKey,
   summaryHeadKey,
   summaryOffsetsKey,
-} from '#schemas/views/market-keys.ts'
+} from './table.ts'
+
+export {
+  ARBITRAGE_SNAPSHOT_LIMIT_MS,
+  type ArbitrageFees,
+  arbitrageAmounts,
+  arbitrageFees,
+  freshUntil,
+} from './arbitrage-amounts.ts'
+export { changeSince, marketcapText, percentOf } from './summary-body.ts'
+export type { ArbitrageColumns, ExcludedQuotes } from './table.ts'
 
 /** A computed arbitrage snapshot. */
 export interface ArbitrageView {
@@ -141,7 +152,9 @@ async function readSummary(redis: Redis, prefix: string, head: SummaryHead): Pro
     start = end + 1
   }
   return {
-    ...{ head, text, deflated },
+    head,
+    text,
+    deflated,
     rowOf(itemId) {
       const range = rangesOfItems.get(itemId)
       return range && text.toString('utf8', range[0], range[1])

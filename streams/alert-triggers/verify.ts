@@ -1,5 +1,5 @@
 /**
- * Compares the accounts' alerts in Postgres with what the log says of them.
+ * Compares the accounts' alerts, as their service keeps them, with what the log says of them.
  *
  * Three things must agree: each alert and the last rule of its key; each enabled alert and the prices of now, at which its
  * condition must not hold, or it would have fired; each event and a trigger of its version. Rules, prices and rates come
@@ -9,8 +9,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { decodeUnlessPoison, type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
@@ -20,7 +18,34 @@ import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
 
-/** One row of a comparison: what the log holds, and what Postgres holds. */
+/** An alert as its rule is published. */
+export type StoredRule = { id: string } & Pick<
+  AlertRuleChanged,
+  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
+>
+
+/** An event as its trigger was published; numbers are texts. */
+export interface StoredTrigger {
+  id: string
+  alert_id: string
+  alert_version: string
+  triggered_value: string
+  triggered_currency: string | null
+  best_ask_micro_usd: string
+  best_bid_micro_usd: string | null
+  ask_provider: string
+  bid_provider: string | null
+}
+
+/** The tables of alerts, as the service that owns them reads them. */
+export interface StoredAlerts {
+  /** Passes the rules of all accounts. */
+  rules(take: (rule: StoredRule) => void): Promise<void>
+  /** Passes the triggers that all events were recorded of. */
+  triggers(take: (trigger: StoredTrigger) => void): Promise<void>
+}
+
+/** One row of a comparison: what the log holds, and what the tables hold. */
 interface Pair {
   expected: string | undefined
   found: string | undefined
@@ -29,38 +54,29 @@ interface Pair {
 /** Longer than a change takes from Postgres to the log, and a trigger back. */
 const SETTLE_MS = 15_000
 const READ_EVERY_MS = 1_500
-const PAGE_ROWS = 20_000
-/** Below every id. */
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 /** An alert whose condition holds is still enabled. */
 const WAITS = 'waits'
 const FIRED = 'has fired'
 
 /** Compares all alerts and all events whose records the log still holds. */
-export async function verifyAlerts({ config, log, access, report }: VerifyTask): Promise<Findings> {
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'verify', log })
-  try {
-    const until = performance.now() + SETTLE_MS
-    const first = await readPairs(access, database, report)
-    let differing = [...first].filter(([, pair]) => differs(pair))
-    const moved: string[] = []
-    while (differing.length > 0 && performance.now() < until) {
-      report(`looking again at ${differing.length} that differ`)
-      await pause(READ_EVERY_MS)
-      const again = await readPairs(access, database, () => undefined)
-      const isAsBefore = ([row, pair]: [string, Pair]): boolean => {
-        const now = again.get(row)
-        return now !== undefined && now.expected === pair.expected && now.found === pair.found
-      }
-      moved.push(...differing.filter(one => !isAsBefore(one)).map(([row]) => row))
-      differing = differing.filter(isAsBefore)
+export async function verifyAlerts({ access, report }: VerifyTask, stored: StoredAlerts): Promise<Findings> {
+  const until = performance.now() + SETTLE_MS
+  const first = await readPairs(access, stored, report)
+  let differing = [...first].filter(([, pair]) => differs(pair))
+  const moved: string[] = []
+  while (differing.length > 0 && performance.now() < until) {
+    report(`looking again at ${differing.length} that differ`)
+    await pause(READ_EVERY_MS)
+    const again = await readPairs(access, stored, () => undefined)
+    const isAsBefore = ([row, pair]: [string, Pair]): boolean => {
+      const now = again.get(row)
+      return now !== undefined && now.expected === pair.expected && now.found === pair.found
     }
-    for (const row of moved) first.delete(row)
-    return findingsOf(first, moved.length)
-  } finally {
-    await database.close()
+    moved.push(...differing.filter(one => !isAsBefore(one)).map(([row]) => row))
+    differing = differing.filter(isAsBefore)
   }
+  for (const row of moved) first.delete(row)
+  return findingsOf(first, moved.length)
 }
 
 const differs = ({ expected, found }: Pair): boolean => expected !== found
@@ -72,15 +88,19 @@ function findingsOf(rows: ReadonlyMap<string, Pair>, moved: number): Findings {
   return findings
 }
 
-/** All rows as they are now; Postgres is read first, so that the log can be ahead of it but not behind. */
+/** All rows as they are now; the tables are read first, so that the log can be ahead of it but not behind. */
 async function readPairs(
   access: LogAccess,
-  database: Database,
+  stored: StoredAlerts,
   report: (step: string) => void,
 ): Promise<Map<string, Pair>> {
   report('reading the accounts')
-  const alerts = await readAlerts(database)
-  const events = await readEvents(database)
+  const alerts = new Map<string, StoredRule>()
+  await stored.rules(rule => void alerts.set(rule.id, rule))
+  const events = new Map<string, { trigger: string; text: string }>()
+  await stored.triggers(row => {
+    events.set(row.id, { trigger: `${row.alert_id}@${row.alert_version}`, text: textOfTrigger(row) })
+  })
   report('reading the log')
   const rules = await readRules(access)
   const market = { best: await readBest(access), rates: await readRates(access) }
@@ -102,14 +122,14 @@ async function readPairs(
   return rows
 }
 
-const textOfRule = (rule: Rule): string =>
+const textOfRule = (rule: StoredRule | AlertRuleChanged): string =>
   [
     ...[rule.account_id, rule.item_id, rule.kind, rule.threshold_value, rule.threshold_currency],
     ...[rule.is_enabled ? 'enabled' : 'disabled', `version ${rule.version}`],
   ].join(' ')
 
 function isMet(
-  rule: Rule,
+  rule: StoredRule,
   { best, rates }: { best: ReadonlyMap<number, BestPrices>; rates: ReadonlyMap<string, Rate> },
 ): boolean {
   const { kind, item_id, threshold_value, threshold_currency } = rule
@@ -119,60 +139,7 @@ function isMet(
   return decisive !== undefined && threshold !== undefined && holds(kind, threshold, decisive)
 }
 
-/** What an alert is compared by. */
-type Rule = Pick<
-  AlertRuleChanged,
-  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
->
-
-/** Passes all rows of a select in the order of their ids, page by page; `from` is what follows SELECT. */
-async function readRows<T extends { id: string }>(
-  database: Database,
-  from: string,
-  take: (row: T) => void,
-): Promise<void> {
-  for (let after: string | undefined = FIRST_ID; after !== undefined; ) {
-    const rows: T[] = await database.rows<T>(`SELECT ${from} WHERE id > $1 ORDER BY id LIMIT $2`, [after, PAGE_ROWS])
-    for (const row of rows) take(row)
-    after = rows.at(-1)?.id
-  }
-}
-
-async function readAlerts(database: Database): Promise<Map<string, Rule>> {
-  const alerts = new Map<string, Rule>()
-  await readRows<Rule & { id: string }>(
-    database,
-    `id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled, version
-    FROM alerts`,
-    row => void alerts.set(row.id, row),
-  )
-  return alerts
-}
-
-interface EventRow {
-  id: string
-  trigger: string
-  triggered_value: string
-  triggered_currency: string | null
-  best_ask_micro_usd: string
-  best_bid_micro_usd: string | null
-  ask_provider: string
-  bid_provider: string | null
-}
-
-async function readEvents(database: Database): Promise<Map<string, { trigger: string; text: string }>> {
-  const events = new Map<string, { trigger: string; text: string }>()
-  await readRows<EventRow>(
-    database,
-    `id, alert_id || '@' || alert_version AS trigger, triggered_value::text AS triggered_value, triggered_currency,
-      best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd, ask_provider, bid_provider
-    FROM alert_events`,
-    row => void events.set(row.id, { trigger: row.trigger, text: textOfTrigger(row) }),
-  )
-  return events
-}
-
-const textOfTrigger = (trigger: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
+const textOfTrigger = (trigger: StoredTrigger | AlertTriggered): string =>
   [
     ...[trigger.triggered_value, trigger.triggered_currency, trigger.best_ask_micro_usd, trigger.best_bid_micro_usd],
     ...[trigger.ask_provider, trigger.bid_provider],

@@ -1,16 +1,16 @@
 /**
  * Decoded rows of the live view, kept while their text is unchanged.
  *
- * Reads and writes nothing outside this process. A row object lives as long as its text, so whatever is
- * derived from it (services/api/listing-text.ts keeps serialised members on it) is derived once.
- * Invariant: rows of an item are in the order of their providers' keys; the store holds a bounded number
- * of items and evicts the least recently requested one, to within a second.
+ * A row object lives as long as its text, so whatever is derived from it (services/api/listing-text.ts keeps
+ * serialised members on it) is derived once. Rows of an item are in the order of their providers' keys; the store
+ * holds a bounded number of items and evicts the least recently requested one, to within a second.
  */
-import { decodeRow, type LiveRow } from '#schemas/views/live-keys.ts'
-import { SEPARATOR } from './live-scripts.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { SEPARATOR } from './reader-scripts.ts'
+import { decodeRow, type LiveHead, type LiveRow } from './table.ts'
 
 /** A provider's row, with room for what is derived from it. */
-export interface ListedRow {
+export interface CachedRow {
   readonly provider: string
   readonly text: string
   readonly row: LiveRow
@@ -21,16 +21,25 @@ export interface ListedRow {
 /** A provider's live row for an item. */
 export interface LiveEntry {
   itemId: number
-  listed: ListedRow
+  listed: CachedRow
   /** When the provider was last refreshed, in milliseconds. */
   lastUpdatedAt: number
 }
+
+/** A row as an entry of the market that a head describes. */
+export function entryOf(side: Side, itemId: number, listed: CachedRow, head: LiveHead): LiveEntry {
+  return { itemId, listed, lastUpdatedAt: lastUpdatedAt(side, listed, head) }
+}
+
+/** When a row was last known to be listed: its change, or the provider's last refresh. */
+export const lastUpdatedAt = (side: Side, listed: CachedRow, head: LiveHead): number =>
+  Math.max(listed.row.seenAt, head[side][listed.provider] ?? 0)
 
 /** The rows of an item as of a stamp. */
 export interface ItemRows {
   stamp: string
   readonly text: string
-  readonly rows: readonly ListedRow[]
+  readonly rows: readonly CachedRow[]
   /** What was last derived from the rows, and from which head; the caller decides whether it is still valid. */
   made?: { entries: readonly LiveEntry[]; head: unknown }
 }
@@ -46,7 +55,7 @@ export interface RowStore {
 }
 
 /** Wraps a single row. */
-export const listedRow = (provider: string, text: string): ListedRow => ({
+export const cachedRow = (provider: string, text: string): CachedRow => ({
   provider,
   text,
   row: decodeRow(text),
@@ -99,15 +108,15 @@ export function openRowStore(capacity: number, now: () => number = () => perform
   }
 }
 
-function decodeRows(text: string, before: readonly ListedRow[]): ListedRow[] {
+function decodeRows(text: string, before: readonly CachedRow[]): CachedRow[] {
   if (text === '') return []
   const known = new Map(before.map(listed => [listed.provider, listed]))
   const parts = text.split(SEPARATOR)
-  const rows: ListedRow[] = []
+  const rows: CachedRow[] = []
   for (let i = 0; i + 1 < parts.length; i += 2) {
     const [provider, rowText] = [parts[i] as string, parts[i + 1] as string]
     const same = known.get(provider)
-    rows.push(same?.text === rowText ? same : listedRow(provider, rowText))
+    rows.push(same?.text === rowText ? same : cachedRow(provider, rowText))
   }
   return rows.sort((a, b) => (a.provider < b.provider ? -1 : 1))
 }

@@ -11,20 +11,20 @@ import { publishGuarded } from '#infra/redis/guarded-publish.ts'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Lease } from '#infra/redis/lease.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { columnBytes } from '#schemas/views/arbitrage.ts'
+import type { ArbitrageSnapshot } from './arbitrage.ts'
+import type { SummaryBody } from './summary-body.ts'
 import {
   type ArbitrageHead,
   arbitrageChunkKey,
   arbitrageHeadKey,
   CHUNK_BYTES,
+  columnBytes,
   REPLACED_TTL_MS,
   type SummaryHead,
   summaryChunkKey,
   summaryHeadKey,
   summaryOffsetsKey,
-} from '#schemas/views/market-keys.ts'
-import type { ArbitrageSnapshot } from './arbitrage.ts'
-import type { SummaryBody } from './summary-body.ts'
+} from './table.ts'
 
 /** Writes the views of a namespace. */
 export interface MarketViewWriter {
@@ -59,8 +59,12 @@ export function openViewWriter(redis: Redis, lease: Lease, prefix: string): Mark
       const version = randomUUID()
       const chunks = cut(Buffer.from(columnBytes(columns)))
       const head: ArbitrageHead = {
-        ...{ version, as_of: asOf, rows: columns.rows, chunks: chunks.length },
-        ...{ providers: [...providers], excluded },
+        version,
+        as_of: asOf,
+        rows: columns.rows,
+        chunks: chunks.length,
+        providers: [...providers],
+        excluded,
       }
       const values = new Map(chunks.map((chunk, i) => [arbitrageChunkKey(version, i, prefix), chunk]))
       const replaced = keysOf(before?.chunks ?? 0, i => arbitrageChunkKey(before?.version ?? '', i, prefix))
@@ -71,8 +75,11 @@ export function openViewWriter(redis: Redis, lease: Lease, prefix: string): Mark
       const version = randomUUID()
       const chunks = cut(deflated)
       const head: SummaryHead = {
-        ...{ version, as_of: asOf, rows },
-        ...{ body: { bytes, crc, chunks: chunks.length }, indexes },
+        version,
+        as_of: asOf,
+        rows,
+        body: { bytes, crc, chunks: chunks.length },
+        indexes,
       }
       const values = new Map(chunks.map((chunk, i) => [summaryChunkKey(version, i, prefix), chunk]))
       values.set(summaryOffsetsKey(version, prefix), offsets)

@@ -1,13 +1,11 @@
 /**
- * The Redis view of provider health: what each provider's refreshes came to, and its totals.
+ * Provider health in Redis: one hash from provider to {@link StoredHealth}, and the offset that it reflects.
  *
- * One hash, provider → JSON of {@link StoredHealth}, beside the offset that it reflects.
- * Whether a provider is up is decided by the reader, who knows the time and the refresh interval
- * (DECISIONS.md, "Provider health"). Sole writer: streams/provider-health.
+ * Both keys share a hash tag, so that one atomic write may hold them. Sole writer: sink.ts.
  */
-import type { Side } from '../events/book-changed.ts'
-import type { Instant } from '../values/instant.ts'
-import type { Minor } from '../values/money.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import type { Instant } from '#schemas/values/instant.ts'
+import type { Minor } from '#schemas/values/money.ts'
 
 /** What a provider's refreshes came to. */
 export interface ProviderHealth {
@@ -36,23 +34,9 @@ export interface SideHealth {
   quarantined_reason: string | null
 }
 
-/** What is stored of a provider: what readers use, and the sides that it was made of. */
+/** What is stored of a provider: what readers use, and the sides that it is folded from. */
 export interface StoredHealth extends ProviderHealth {
   sides: Partial<Record<Side, SideHealth>>
-}
-
-const INTERVALS_UNTIL_DOWN = 3
-const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
-const FAILURES_UNTIL_DOWN = 3
-
-/**
- * Whether a provider is down at a time: no refresh has completed within three of its intervals (at least 15 minutes),
- * or the last three failed (DECISIONS.md, "Provider health"); one that was never checked is down.
- */
-export function isDown(refreshIntervalMs: number, health: ProviderHealth | undefined, now: Instant): boolean {
-  if (!health || health.last_completed_at === null) return true
-  if (health.consecutive_failures >= FAILURES_UNTIL_DOWN) return true
-  return now - health.last_completed_at > Math.max(INTERVALS_UNTIL_DOWN * refreshIntervalMs, SHORTEST_UNTIL_DOWN_MS)
 }
 
 /** Key of the hash: provider → JSON of {@link StoredHealth}. */
@@ -60,3 +44,9 @@ export const healthKey = (prefix = ''): string => `${prefix}{health}:providers`
 
 /** Key of the next offset of market.refreshes that {@link healthKey} lacks. */
 export const healthNextKey = (prefix = ''): string => `${prefix}{health}:next`
+
+/** The text of a stored record. */
+export const encodeHealth = (health: StoredHealth): string => JSON.stringify(health)
+
+/** Reads what {@link encodeHealth} wrote. */
+export const decodeHealth = (text: string): StoredHealth => JSON.parse(text)

@@ -1,12 +1,14 @@
 /**
- * The Redis writes that bring a batch into one generation of a partition's table.
+ * The Redis writes that bring a batch into one generation of a partition's table, and note what they touch.
  *
- * One write per item and one per listing, whatever the number of rows. Invariant: all keys carry the partition's hash tag.
+ * One write per item and one per listing, whatever the number of rows; all keys carry the partition's hash tag. Each flush
+ * notes its `next` for every provider that it touches, in the same atomic write: a provider whose note is not above a
+ * manifest's `next` is in that manifest as the table shows it.
  */
 import type { KeyWrite } from '#infra/redis/guarded-write.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { itemKey, listingKey } from '#schemas/views/live-keys.ts'
 import type { LiveBatch } from './step.ts'
+import { itemKey, listingKey, touchedField, touchedKey } from './table.ts'
 
 /** One generation of a partition's table in a namespace. */
 export interface TableId {
@@ -49,4 +51,24 @@ export function writesOf({ partition, generation, prefix }: TableId, batch: Live
     }
   }
   return writes
+}
+
+/** Side and provider of all that a batch changes, refresh times included. */
+export function touchedBy(batch: LiveBatch): string[] {
+  const fields = new Set<string>()
+  for (const side of SIDES) {
+    for (const rows of batch[side].items.values()) for (const key of rows.keys()) fields.add(touchedField(side, key))
+    for (const key of batch[side].refreshed.keys()) fields.add(touchedField(side, key))
+  }
+  return [...fields]
+}
+
+/** The write that notes what a flush touches. */
+export function touchedWrites(
+  { partition, prefix }: { partition: number; prefix: string },
+  fields: readonly string[],
+  next: number,
+): KeyWrite[] {
+  if (fields.length === 0) return []
+  return [{ command: 'HSET', key: touchedKey(partition, prefix), args: fields.flatMap(field => [field, String(next)]) }]
 }

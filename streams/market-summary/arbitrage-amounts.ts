@@ -1,28 +1,11 @@
 /**
- * The rows of an arbitrage snapshot as columns of bytes, best net profit first.
+ * The amounts of a pair of an ask and a bid, and how old its legs may be.
  *
- * A row is an ask of one provider and a bid of another for the same item. Columns of fixed width let a reader
- * filter hundreds of thousands of rows in a millisecond without making an object of any. Invariant: encoding and
- * decoding keep every number; numbers are little-endian, as every machine that this runs on has them.
+ * Amounts that are shown are exact: computed in whole numbers and rounded once, halves up.
  */
-import type { Instant } from '../values/instant.ts'
-import type { MicroUsd } from '../values/money.ts'
-
-/** The columns; a row is one index in all of them. */
-export interface ArbitrageColumns {
-  readonly rows: number
-  readonly buyMicroUsd: Float64Array
-  readonly sellMicroUsd: Float64Array
-  readonly itemId: Uint32Array
-  /** Units that both legs have. */
-  readonly quantity: Uint32Array
-  /** Milliseconds from the leg's last update to the snapshot's moment; negative when the update came later. */
-  readonly buyAgeMs: Int32Array
-  readonly sellAgeMs: Int32Array
-  /** Numbers of providers in the head's list. */
-  readonly buyProvider: Uint16Array
-  readonly sellProvider: Uint16Array
-}
+import type { Instant } from '#schemas/values/instant.ts'
+import type { MicroUsd } from '#schemas/values/money.ts'
+import type { ArbitrageColumns } from './table.ts'
 
 /** How old the older leg of a row may be (DECISIONS.md, "Arbitrage"). */
 export const ARBITRAGE_AGE_LIMIT_MS = 60 * 60_000
@@ -32,37 +15,6 @@ export const ARBITRAGE_SNAPSHOT_LIMIT_MS = 30_000
 
 /** Rows of a snapshot; beyond, those with the least net profit are left out. */
 export const ARBITRAGE_ROWS_MAX = 2_000_000
-
-const BYTES_PER_ROW = 8 + 8 + 4 + 4 + 4 + 4 + 2 + 2
-
-/** Bytes of the columns of a number of rows. */
-export const arbitrageBytes = (rows: number): number => rows * BYTES_PER_ROW
-
-/** Columns for a number of rows, in one stretch of memory. */
-export function arbitrageColumns(rows: number, buffer = new ArrayBuffer(arbitrageBytes(rows))): ArbitrageColumns {
-  if (buffer.byteLength !== arbitrageBytes(rows))
-    throw new Error('arbitrage columns are not as long as their head says')
-  let at = 0
-  const next = (bytes: number): number => {
-    const start = at
-    at += rows * bytes
-    return start
-  }
-  return {
-    rows,
-    buyMicroUsd: new Float64Array(buffer, next(8), rows),
-    sellMicroUsd: new Float64Array(buffer, next(8), rows),
-    itemId: new Uint32Array(buffer, next(4), rows),
-    quantity: new Uint32Array(buffer, next(4), rows),
-    buyAgeMs: new Int32Array(buffer, next(4), rows),
-    sellAgeMs: new Int32Array(buffer, next(4), rows),
-    buyProvider: new Uint16Array(buffer, next(2), rows),
-    sellProvider: new Uint16Array(buffer, next(2), rows),
-  }
-}
-
-/** The bytes of columns that {@link arbitrageColumns} made. */
-export const columnBytes = (columns: ArbitrageColumns): ArrayBuffer => columns.buyMicroUsd.buffer as ArrayBuffer
 
 /** Fees of a trade: shares of the price in hundredths of a percent, so that those of any registry are whole numbers. */
 export interface ArbitrageFees {

@@ -1,15 +1,15 @@
 /**
- * The three reads of the live view, each one script that sees one moment of a partition.
+ * The reads of the live view, each one script that sees one moment of a partition.
  *
- * Reads the keys of schemas/views/live-keys.ts, writes nothing. All keys of a call share the partition's
- * hash tag. Invariant: rows, counts and head of one answer reflect the same offset; the stamp
- * (`generation:next`) identifies it, and what the caller already has under that stamp is not sent again.
+ * Rows, counts and head of one answer reflect the same offset; the stamp (`generation:next`) identifies it, and what
+ * the caller already has under that stamp is not sent again. All keys of a call share the partition's hash tag.
  *
  * Why scripts: [HGETALL, GET head] in a pipeline cost the client 42 to 54 us for 41 rows, since each of
  * 82 texts is parsed by itself; joined to one text it is 10 us, and 5 us when the stamp is current. MULTI
  * was slower still (72 us), autopipelining no faster (55 us).
  */
 import type { Redis } from '#infra/redis/redis.ts'
+import type { LiveHead } from './table.ts'
 
 /** Separates the texts that a script joins; no row can hold it. */
 export const SEPARATOR = '\0'
@@ -23,6 +23,8 @@ export interface Stamped {
 
 /** The scripts, bound to a connection. */
 export interface LiveScripts {
+  /** Per item key: provider, row, provider, row... joined, whatever the head. */
+  rows(itemKeys: readonly string[]): Promise<string[]>
   /** Per item key: provider, row, provider, row... joined; null when its stamp is current. */
   items(call: {
     headKey: string
@@ -77,6 +79,11 @@ end
 answer[3] = table.concat(rows, '\\0')
 return answer`
 
+const ROWS = `
+local answer = {}
+for i = 1, #KEYS do answer[i] = table.concat(redis.call('HGETALL', KEYS[i]), '\\0') end
+return answer`
+
 type Run = (keys: number, ...parts: (string | number)[]) => Promise<unknown[]>
 
 /** Binds the scripts to a connection; Redis compiles each at its first call. */
@@ -84,8 +91,10 @@ export function bindLiveScripts(redis: Redis): LiveScripts {
   redis.defineCommand('liveItems', { lua: ITEMS })
   redis.defineCommand('liveCounts', { lua: COUNTS })
   redis.defineCommand('livePage', { lua: PAGE })
-  const run = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run }
+  redis.defineCommand('liveRows', { lua: ROWS })
+  const run = redis as unknown as { liveItems: Run; liveCounts: Run; livePage: Run; liveRows: Run }
   return {
+    rows: async itemKeys => (await run.liveRows(itemKeys.length, ...itemKeys)) as string[],
     async items({ headKey, headStamp, itemKeys, itemStamps }) {
       const answer = await run.liveItems(1 + itemKeys.length, headKey, ...itemKeys, headStamp, ...itemStamps)
       const stamped = stampedOf(answer)
@@ -107,4 +116,33 @@ export function bindLiveScripts(redis: Redis): LiveScripts {
 function stampedOf(answer: unknown[]): Stamped | null {
   const [stamp, head] = answer as [string | null, string | null]
   return stamp === null || stamp === undefined ? null : { stamp, head: head ?? null }
+}
+
+/** A head as of a stamp. */
+export interface Head extends LiveHead {
+  stamp: string
+}
+
+/** What is known of the partitions. */
+export interface KnownHeads {
+  heads: (Head | undefined)[]
+  /** The stamp of each partition, and when the question was sent that it answers; monotonic. */
+  seen: ({ stamp: string; at: number } | undefined)[]
+}
+
+/** The head that an answer reflects: the one in the answer, or the cached one whose stamp is current. */
+export function headOf({ heads }: KnownHeads, partition: number, held: Head | undefined, answer: Stamped): Head {
+  const newest = heads[partition]
+  if (newest?.stamp === answer.stamp) return newest
+  if (answer.head === null) return held as Head
+  const head: Head = { ...(JSON.parse(answer.head) as LiveHead), stamp: answer.stamp }
+  heads[partition] = head
+  return head
+}
+
+/** Forgets a partition that has no view, and throws. */
+export function missing({ heads, seen }: KnownHeads, partition: number): never {
+  heads[partition] = undefined
+  seen[partition] = undefined
+  throw new Error(`partition ${partition} has no live view`)
 }

@@ -1,0 +1,104 @@
+/**
+ * Folds the book's compacted changelog, market.book, for readers that keep rows of their own.
+ *
+ * One pass over all of its partitions, each up to its present end, open transactions included. Rows that nobody wants
+ * are not decoded. The changelog holds the rows of now: where they must be those of a position, the caller applies or
+ * undoes the changes in between.
+ */
+import { type Codec, type Decoded, DecodeError } from '#infra/kafka/codec.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeKnown, decodeLearning } from '#infra/kafka/learning.ts'
+import type { LogRecord, RangeReader } from '#infra/kafka/range-reader.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { appliedAtOf, type BookRowStored } from '#schemas/events/book-state.ts'
+import { topics } from '#schemas/topics.ts'
+import type { Instant } from '#schemas/values/instant.ts'
+import { changelogSide, parseChangelogKey } from './changelog.ts'
+
+/** What takes the records of the changelog; `T` is what an item's rows are folded into. */
+export interface BookFold<T> {
+  /** What takes an item's rows; undefined: they are not wanted. */
+  targetOf(itemId: number): T | undefined
+  /** A row, null where nothing is listed any more; a later one of the same provider and item replaces it. */
+  row(target: T, side: Side, provider: string, itemId: number, stored: BookRowStored | null): void
+  /** When a provider was last refreshed with effect: a quarantined refresh changed no rows. */
+  refreshed?(side: Side, provider: string, appliedAt: Instant): void
+  /** A record is no event of ours; what it throws ends the fold. */
+  unreadable(error: DecodeError): void
+  /** At most {@link PAGE_RECORDS} records have been taken since the last call. */
+  page?(): Promise<void>
+}
+
+const PAGE_RECORDS = 10_000
+
+/** Passes the whole changelog to a fold. */
+export async function foldBook<T>(
+  { kafka, reader }: { kafka: KafkaConnection; reader: RangeReader },
+  fold: BookFold<T>,
+): Promise<void> {
+  const topic = kafka.topicName('book')
+  for (let partition = 0; partition < topics.book.partitions; partition++) {
+    const side = changelogSide(partition)
+    const range = {
+      topic,
+      partition,
+      from: await reader.start(topic, partition),
+      to: await reader.end(topic, partition),
+    }
+    let taken = 0
+    const page = async (): Promise<void> => {
+      taken = 0
+      await fold.page?.()
+    }
+    const onRecord = (record: LogRecord): void | Promise<void> => {
+      const late = take(kafka.codec, side, record, fold)
+      taken += 1
+      if (taken < PAGE_RECORDS) return late
+      return late === undefined ? page() : late.then(page)
+    }
+    await reader.read(range, onRecord, page)
+  }
+}
+
+/** Takes a record at once where its writer's schema is known. */
+function take<T>(codec: Codec, side: Side, { key, value }: LogRecord, fold: BookFold<T>): void | Promise<void> {
+  const about = parseChangelogKey(key?.toString() ?? '')
+  if (about === undefined) return
+  const { kind, provider, itemId } = about
+  if (kind === 'row') {
+    const target = fold.targetOf(itemId)
+    if (target === undefined) return
+    if (value === null) return fold.row(target, side, provider, itemId, null)
+    return decode(codec, value, fold, stored => fold.row(target, side, provider, itemId, stored))
+  }
+  if (kind !== 'refresh' || value === null || !fold.refreshed) return
+  return decode(codec, value, fold, stored => {
+    const appliedAt = appliedAtOf(stored)
+    if (appliedAt !== null) fold.refreshed?.(side, provider, appliedAt)
+  })
+}
+
+function decode<T>(
+  codec: Codec,
+  value: Buffer,
+  fold: BookFold<T>,
+  // biome-ignore lint/suspicious/noExplicitAny: the key determines the shape.
+  pass: (stored: any) => void,
+): void | Promise<void> {
+  let decoded: Decoded | undefined
+  try {
+    decoded = decodeKnown(codec, value)
+  } catch (error) {
+    return refuse(fold, error)
+  }
+  if (decoded !== undefined) return pass(decoded.value)
+  return decodeLearning(codec, value).then(
+    late => pass(late.value),
+    error => refuse(fold, error),
+  )
+}
+
+function refuse<T>(fold: BookFold<T>, error: unknown): void {
+  if (!(error instanceof DecodeError)) throw error
+  fold.unreadable(error)
+}

@@ -1,0 +1,183 @@
+/**
+ * Reads of the live view that go by provider: pages of the broad listing, and whole partitions.
+ *
+ * Listing order: provider key, partition, item id. Counts and rows of a page are of one moment of each partition.
+ */
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { headOf, type KnownHeads, type LiveScripts, missing, SEPARATOR } from './reader-scripts.ts'
+import { cachedRow, entryOf, type LiveEntry } from './row-store.ts'
+import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey } from './table.ts'
+
+/** Part of a listing. */
+export interface ListingPage {
+  entries: readonly LiveEntry[]
+  /** Entries of the whole listing. */
+  total: number
+}
+
+/** What these reads share. */
+export interface ListingState extends KnownHeads {
+  redis: Redis
+  scripts: LiveScripts
+  prefix: string
+  /** All provider keys of a side. */
+  keysOf: Record<Side, readonly string[]>
+  counted: Record<Side, (Counts | undefined)[]>
+}
+
+/** The number of items that each provider lists in a partition, as of a stamp. */
+interface Counts {
+  stamp: string
+  generation: number
+  byProvider: ReadonlyMap<string, number>
+}
+
+/** A range of one provider's items in one partition. */
+interface Segment {
+  partition: number
+  provider: string
+  start: number
+  stop: number
+}
+
+/** Tries for a generation that stays: a rebuild changes it once. */
+export const ATTEMPTS = 4
+/**
+ * Tries for counts and rows of one moment. Partitions are flushed some 20 times a second and a page takes about
+ * 2 ms, so one try in three fails at worst; the last takes the rows as they are, since a page that a busy
+ * market keeps from being exact is of more use than none.
+ */
+const PAGE_ATTEMPTS = 8
+const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
+
+/** Reads a page; rejects when the view is not there. */
+export async function readListingPage(
+  state: ListingState,
+  side: Side,
+  page: { providers: readonly string[]; offset: number; limit: number },
+): Promise<ListingPage> {
+  for (let attempt = 1; attempt <= PAGE_ATTEMPTS; attempt++) {
+    const counts = await Promise.all(PARTITIONS.map(partition => countsOf(state, side, partition)))
+    const { segments, total } = locate(counts, page.providers, page.offset, page.limit)
+    const read = segments.map(segment =>
+      readSegment(state, side, segment, counts[segment.partition] as Counts, attempt === PAGE_ATTEMPTS),
+    )
+    const pages = await Promise.all(read)
+    if (!pages.includes(undefined)) return { entries: pages.flat() as LiveEntry[], total }
+  }
+  throw new Error('the listing moved at every attempt')
+}
+
+async function countsOf(state: ListingState, side: Side, partition: number): Promise<Counts> {
+  const { scripts, prefix, heads, counted } = state
+  const providers = state.keysOf[side]
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const held = heads[partition]
+    const before = counted[side][partition]
+    const answer = await scripts.counts({
+      headKey: headKey(partition, prefix),
+      headStamp: held?.stamp ?? '',
+      listingKeys: providers.map(provider => listingKey(partition, held?.generation ?? 0, side, provider, prefix)),
+      countStamp: before?.stamp ?? '',
+    })
+    if (answer === null) return missing(state, partition)
+    const { generation, stamp } = headOf(state, partition, held, answer)
+    if (generation !== held?.generation) continue
+    if (answer.counts === null) return before as Counts
+    const { counts } = answer
+    const fresh = { stamp, generation, byProvider: new Map(providers.map((key, i) => [key, counts[i] ?? 0])) }
+    counted[side][partition] = fresh
+    return fresh
+  }
+  throw new Error('the generation changed at every attempt')
+}
+
+/** Undefined when the partition has moved on since it was counted, or at least to another generation. */
+async function readSegment(
+  state: ListingState,
+  side: Side,
+  segment: Segment,
+  counts: Counts,
+  mayHaveMoved: boolean,
+): Promise<LiveEntry[] | undefined> {
+  const { scripts, prefix, heads } = state
+  const { partition, provider, start, stop } = segment
+  const held = heads[partition]
+  const answer = await scripts.page({
+    headKey: headKey(partition, prefix),
+    headStamp: held?.stamp ?? '',
+    listingKey: listingKey(partition, counts.generation, side, provider, prefix),
+    start,
+    stop,
+    itemKeyPrefix: itemKey(partition, counts.generation, side, 0, prefix).slice(0, -1),
+    provider,
+  })
+  if (answer === null) return missing(state, partition)
+  const head = headOf(state, partition, held, answer)
+  if (mayHaveMoved ? head.generation !== counts.generation : head.stamp !== counts.stamp) return undefined
+  const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
+  const entries: LiveEntry[] = []
+  for (let i = 0; i + 1 < parts.length; i += 2) {
+    entries.push(entryOf(side, Number(parts[i]), cachedRow(provider, parts[i + 1] as string), head))
+  }
+  return entries
+}
+
+/** The parts of a page: which ranges of which listings, in listing order. */
+function locate(
+  counts: readonly Counts[],
+  providers: readonly string[],
+  offset: number,
+  limit: number,
+): { segments: Segment[]; total: number } {
+  const segments: Segment[] = []
+  const end = offset + limit
+  let at = 0
+  for (const provider of providers) {
+    for (const partition of PARTITIONS) {
+      const count = counts[partition]?.byProvider.get(provider) ?? 0
+      const [start, stop] = [Math.max(offset - at, 0), Math.min(end - at, count) - 1]
+      if (stop >= start) segments.push({ partition, provider, start, stop })
+      at += count
+    }
+  }
+  return { segments, total: at }
+}
+
+const SIDES: readonly Side[] = ['ask', 'bid']
+const ITEMS_PER_CALL = 200
+
+/** Passes all rows of a partition, in the generation that its head names before and after. */
+export async function scanPartition(
+  { redis, scripts, prefix, keysOf }: ListingState,
+  partition: number,
+  take: (side: Side, provider: string, itemId: number, row: LiveRow) => void,
+): Promise<LiveHead | undefined> {
+  const readHead = async (): Promise<LiveHead | undefined> => {
+    const text = await redis.get(headKey(partition, prefix))
+    return text === null ? undefined : JSON.parse(text)
+  }
+  const scanSide = async (side: Side, generation: number): Promise<void> => {
+    const listings = keysOf[side].map(key => listingKey(partition, generation, side, key, prefix))
+    const itemIds = await redis.zunion(listings.length, ...listings)
+    for (let from = 0; from < itemIds.length; from += ITEMS_PER_CALL) {
+      const some = itemIds.slice(from, from + ITEMS_PER_CALL)
+      const texts = await scripts.rows(some.map(id => itemKey(partition, generation, side, Number(id), prefix)))
+      for (const [i, text] of texts.entries()) {
+        const parts = text === '' ? [] : text.split(SEPARATOR)
+        for (let at = 0; at + 1 < parts.length; at += 2) {
+          take(side, parts[at] as string, Number(some[i]), decodeRow(parts[at + 1] as string))
+        }
+      }
+    }
+  }
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const head = await readHead()
+    if (!head) return undefined
+    for (const side of SIDES) await scanSide(side, head.generation)
+    if ((await readHead())?.generation === head.generation) return head
+  }
+  throw new Error(`the live view of partition ${partition} was rebuilt at every attempt to read it`)
+}

@@ -1,0 +1,113 @@
+/**
+ * Pins snapshots: the stored segments that make up all live asks or bids at one moment per partition.
+ *
+ * What is pinned stays readable for minutes after it was replaced. A partition whose manifest is missing, or of a
+ * table that did not lead to the one its head names, makes the whole snapshot unavailable.
+ */
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { constants, inflateRaw } from 'node:zlib'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Side } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { headKey, type LiveHead, manifestKey, type SegmentEntry, type SnapshotManifest, segmentKey } from './table.ts'
+
+/** A segment of a snapshot. */
+export interface PinnedSegment {
+  /** Its key in Redis. */
+  key: string
+  entry: SegmentEntry
+}
+
+/** A snapshot that does not change. Order of lines: provider, partition, item id. */
+export interface PinnedSnapshot {
+  segments: readonly PinnedSegment[]
+  lines: number
+  /** Newest `last_updated` of its lines; undefined when there are none. */
+  updatedAt: number | undefined
+  /** Identifies its content: two snapshots of equal name are equal line by line. */
+  name: string
+}
+
+/** A snapshot, and the position in market.book-changes that it reflects exactly. */
+export interface PositionedSnapshot {
+  segments: readonly (PinnedSegment & { provider: string })[]
+  /** The next offset of every partition. */
+  next: number[]
+}
+
+/** Reads stored snapshots. */
+export interface SnapshotReader {
+  /** Pins what some providers list now; for minutes after a rebuild it may be the snapshot of the table before. */
+  pinSnapshot(side: Side, providers: readonly string[]): Promise<PinnedSnapshot>
+  /** Pins what some providers list in the table that is read now. */
+  pinPositioned(side: Side, providers: readonly string[]): Promise<PositionedSnapshot>
+  /** The lines of a segment. */
+  readSegment(segment: PinnedSegment): Promise<string>
+}
+
+const PARTITIONS = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
+const inflate = promisify(inflateRaw)
+
+/** Opens the reader of a namespace. */
+export function openSnapshotReader(redis: Redis, prefix: string): SnapshotReader {
+  const segmentsOf = (manifests: readonly SnapshotManifest[], side: Side, provider: string): PinnedSegment[] =>
+    manifests.flatMap((manifest, partition) => {
+      const entry = manifest[side][provider]
+      return entry ? [{ key: segmentKey(partition, side, provider, entry.version, prefix), entry }] : []
+    })
+  return {
+    async pinSnapshot(side, providers) {
+      const manifests = await readManifests(redis, prefix, isUsable)
+      const segments = providers.flatMap(provider => segmentsOf(manifests, side, provider))
+      const content = createHash('sha256')
+      let lines = 0
+      let updatedAt: number | undefined
+      for (const { entry } of segments) {
+        content.update(`${entry.version} ${entry.crc} ${entry.blocks.join(' ')}\n`)
+        lines += entry.lines
+        updatedAt = Math.max(updatedAt ?? 0, entry.updated)
+      }
+      return { segments, lines, updatedAt, name: content.digest('base64url') }
+    },
+    async pinPositioned(side, providers) {
+      const manifests = await readManifests(redis, prefix, isOfTable)
+      const segments = providers.flatMap(provider =>
+        segmentsOf(manifests, side, provider).map(segment => ({ ...segment, provider })),
+      )
+      return { segments, next: manifests.map(({ next }) => next) }
+    },
+    async readSegment({ key }) {
+      const stored = await redis.getBuffer(key)
+      if (!stored) throw new Error('a segment of a pinned snapshot is gone')
+      // Segments end with a full flush, not with a final block.
+      return (await inflate(stored, { finishFlush: constants.Z_SYNC_FLUSH })).toString()
+    },
+  }
+}
+
+/** Whether a snapshot is of the table that a head names, or of one that a rebuild has replaced by it. */
+const isUsable = (manifest: SnapshotManifest, { generation, succeeds = generation }: LiveHead): boolean =>
+  manifest.generation >= succeeds && manifest.generation <= generation
+
+/** Whether a snapshot is of the table that a head names. */
+const isOfTable = (manifest: SnapshotManifest, { generation }: LiveHead): boolean => manifest.generation === generation
+
+/** The manifest of each partition; rejects when one has none that may be read. */
+async function readManifests(
+  redis: Redis,
+  prefix: string,
+  mayBeRead: (manifest: SnapshotManifest, head: LiveHead) => boolean,
+): Promise<SnapshotManifest[]> {
+  // While the client reconnects, requests would wait.
+  if (redis.status !== 'ready') throw new Error('Redis does not answer')
+  const texts = await Promise.all(
+    PARTITIONS.map(partition => redis.mget(headKey(partition, prefix), manifestKey(partition, prefix))),
+  )
+  return texts.map(([head, text], partition) => {
+    if (!head || !text) throw new Error(`partition ${partition} has no live view`)
+    const manifest = JSON.parse(text) as SnapshotManifest
+    if (mayBeRead(manifest, JSON.parse(head) as LiveHead)) return manifest
+    throw new Error(`partition ${partition} has a live view without its snapshot`)
+  })
+}

@@ -1,0 +1,137 @@
+/**
+ * The live view in Redis: the keys and rows of its tables, and of the snapshots that are stored of them.
+ *
+ * All keys of one partition share the hash tag `{live:<partition>}`, so they live in one Redis Cluster slot and one
+ * atomic write may hold them all. Rows and listings carry a generation: a rebuild fills a new one beside the old,
+ * and the head names the one to read. A snapshot's segment holds the NDJSON lines of one provider, side and partition as raw
+ * deflate in blocks, each ended by a full flush, so that joined segments are one deflate stream and a block inflates by
+ * itself. Segments never change; a manifest names those of one moment. Sole writers: sink.ts, rebuild.ts, snapshot-store.ts.
+ */
+import type { Side } from '#schemas/events/book-changed.ts'
+
+/** One provider's live row for an item. */
+export interface LiveRow {
+  /** Hundredths of `currency`. */
+  price: number
+  currency: string
+  priceMicroUsd: number
+  quantity: number
+  /** When price or quantity last changed. */
+  seenAt: number
+  url: string | null
+}
+
+/** What a partition's view reflects. Its absence means that the view is not there, not that it is empty. */
+export interface LiveHead {
+  /** The generation whose rows are complete. */
+  generation: number
+  /**
+   * The oldest of the generations before it that each followed a whole one: a snapshot of any since then may be read
+   * until there is a new one.
+   */
+  succeeds?: number
+  /** The next offset of market.book-changes that the rows do not reflect yet. */
+  next: number
+  /** Provider → when it was last refreshed. */
+  ask: Record<string, number>
+  bid: Record<string, number>
+}
+
+/** Key of a partition's head, a JSON text of {@link LiveHead}. */
+export const headKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:head`
+
+/** Key of an item's hash: provider → row. */
+export const itemKey = (partition: number, generation: number, side: Side, itemId: number, prefix = ''): string =>
+  `${prefix}{live:${partition}}:${generation}:${side}:item:${itemId}`
+
+/** Key of a provider's sorted set of item ids (score = id): listing order, counts and paging. */
+export const listingKey = (partition: number, generation: number, side: Side, provider: string, prefix = ''): string =>
+  `${prefix}{live:${partition}}:${generation}:${side}:list:${provider}`
+
+/** Key of the counter that names generations, so that none is used twice. */
+export const generationsKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:generations`
+
+/** Key of the lease of a rebuild: while it is held, rows of generations above the head's belong to that rebuild. */
+export const rebuildKey = (partition: number, prefix = ''): string => `${prefix}rebuild:{live:${partition}}`
+
+/** The generation that a key of a partition belongs to; undefined for the head and the counter. */
+export function generationOf(key: string, partition: number, prefix = ''): number | undefined {
+  const generation = Number(key.slice(`${prefix}{live:${partition}}:`.length).split(':')[0])
+  return Number.isInteger(generation) ? generation : undefined
+}
+
+/** Writes a row as text; most stay below the 64 bytes up to which Redis packs small hashes. */
+export function encodeRow(row: LiveRow): string {
+  const text = `${row.price}|${row.priceMicroUsd}|${row.quantity}|${row.seenAt}|${row.currency}`
+  return row.url === null ? text : `${text}|${row.url}`
+}
+
+/** Reads what {@link encodeRow} wrote; throws on anything else, since only one writer exists. */
+export function decodeRow(text: string): LiveRow {
+  const [price, micro, quantity, seenAt, currency, ...url] = text.split('|')
+  if (currency === undefined) throw new Error(`not a live row: ${text}`)
+  return {
+    price: Number(price),
+    currency,
+    priceMicroUsd: Number(micro),
+    quantity: Number(quantity),
+    seenAt: Number(seenAt),
+    url: url.length > 0 ? url.join('|') : null,
+  }
+}
+
+/** What a manifest holds of one provider's segment. */
+export interface SegmentEntry {
+  /** Part of the segment's key; no two builds of a partition share one. */
+  version: number
+  lines: number
+  /** Of the lines. */
+  crc: number
+  /** Newest `last_updated` among the lines. */
+  updated: number
+  /** Of each block: bytes of its lines, and bytes deflated. */
+  blocks: [bytes: number, deflated: number][]
+}
+
+/** The segments of a partition, by side and provider; one without lines has none. */
+export interface SnapshotManifest {
+  /** Of the live table; a manifest of another generation is not to be read. */
+  generation: number
+  /** The moment that the segments reflect: the head's `next` when the rows were read. */
+  next: number
+  /** A hash of what lines are made of besides rows: another one makes all segments out of date. */
+  form: string
+  ask: Record<string, SegmentEntry>
+  bid: Record<string, SegmentEntry>
+}
+
+/** Key of a partition's manifest, a JSON text of {@link SnapshotManifest}. */
+export const manifestKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:manifest`
+
+/** Key of a segment. */
+export const segmentKey = (partition: number, side: Side, provider: string, version: number, prefix = ''): string =>
+  `${prefix}snapshot:{live:${partition}}:${side}:${provider}:${version}`
+
+/** Key of the counter of versions. */
+export const versionsKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:versions`
+
+/** Key of the hash {@link touchedField} → `next` after the last flush that touched it; written with the flush. */
+export const touchedKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:touched`
+
+/** Names a side and provider in the hash at {@link touchedKey}. */
+export const touchedField = (side: Side, provider: string): string => `${side}:${provider}`
+
+/** Reads what {@link touchedField} wrote. */
+export function readTouchedField(field: string): { side: Side; provider: string } {
+  const colon = field.indexOf(':')
+  return { side: field.slice(0, colon) as Side, provider: field.slice(colon + 1) }
+}
+
+/** How long a replaced segment stays, so that a stream that has pinned it can finish. */
+export const REPLACED_SEGMENT_TTL_MS = 15 * 60_000
+
+/** Bytes of a segment's lines. */
+export const plainBytes = ({ blocks }: SegmentEntry): number => blocks.reduce((sum, [bytes]) => sum + bytes, 0)
+
+/** Bytes of a segment as it is stored. */
+export const storedBytes = ({ blocks }: SegmentEntry): number => blocks.reduce((sum, [, deflated]) => sum + deflated, 0)

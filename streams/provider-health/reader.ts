@@ -1,0 +1,63 @@
+import type { Redis } from '#infra/redis/redis.ts'
+import type { Instant } from '#schemas/values/instant.ts'
+import { decodeHealth, healthKey, healthNextKey, type ProviderHealth } from './table.ts'
+
+export type { ProviderHealth } from './table.ts'
+
+/** Reads provider health. A provider without a judged refresh is absent; a view that is not there rejects. */
+export interface ProviderHealthReader {
+  /** Health of some providers by key; rejects at once while the connection is being made again. */
+  read(providers: readonly string[]): Promise<ReadonlyMap<string, ProviderHealth>>
+  /** Health of all providers by key; waits while the connection is being made again. */
+  readAll(): Promise<ReadonlyMap<string, ProviderHealth>>
+}
+
+/** Opens the reader of a namespace. */
+export function openHealthReader(redis: Redis, prefix: string): ProviderHealthReader {
+  const [hash, nextKey] = [healthKey(prefix), healthNextKey(prefix)]
+  return {
+    async read(providers) {
+      // The client would delay the request until it is connected again.
+      if (redis.status !== 'ready') throw new Error('Redis is not connected')
+      const texts = await stored<(string | null)[]>(
+        redis
+          .multi()
+          .get(nextKey)
+          .hmget(hash, ...providers),
+      )
+      return new Map(
+        providers.flatMap((key, i): [string, ProviderHealth][] => {
+          const text = texts[i]
+          return text ? [[key, decodeHealth(text)]] : []
+        }),
+      )
+    },
+    async readAll() {
+      const texts = await stored<Record<string, string>>(redis.multi().get(nextKey).hgetall(hash))
+      return new Map(Object.entries(texts).map(([key, text]) => [key, decodeHealth(text)]))
+    },
+  }
+}
+
+/** The second answer of a transaction whose first is the position; without one every provider would seem to be down. */
+async function stored<T>(transaction: ReturnType<Redis['multi']>): Promise<T> {
+  const answers = (await transaction.exec()) ?? []
+  for (const [error] of answers) if (error) throw error
+  const [next, found] = answers.map(([, answer]) => answer) as [string | null, T]
+  if (next === null) throw new Error('there is no view of provider health')
+  return found
+}
+
+const INTERVALS_UNTIL_DOWN = 3
+const SHORTEST_UNTIL_DOWN_MS = 15 * 60_000
+const FAILURES_UNTIL_DOWN = 3
+
+/**
+ * Whether a provider is down at a time: no refresh has completed within three of its intervals (at least 15 minutes),
+ * or the last three failed (DECISIONS.md, "Provider health"); one that was never checked is down.
+ */
+export function isDown(refreshIntervalMs: number, health: ProviderHealth | undefined, now: Instant): boolean {
+  if (!health || health.last_completed_at === null) return true
+  if (health.consecutive_failures >= FAILURES_UNTIL_DOWN) return true
+  return now - health.last_completed_at > Math.max(INTERVALS_UNTIL_DOWN * refreshIntervalMs, SHORTEST_UNTIL_DOWN_MS)
+}
