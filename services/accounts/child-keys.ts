@@ -7,6 +7,7 @@
  * limit is the lower of override and tier.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import {
   type Actor,
   type IssuedKey,
@@ -19,7 +20,6 @@ import {
   lockForIssue,
   type StoredKey,
 } from './keys.ts'
-import { Refusal } from './refusal.ts'
 
 /** What a child key may be given; null removes a limit. */
 export interface ChildKeyChanges {

@@ -9,8 +9,8 @@
 import { queueMail } from '#infra/mail/mail-job.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOf, newText } from './one-time-text.ts'
-import { Refusal } from './refusal.ts'
 
 /** How verification mails are made. */
 export interface MailScope {
@@ -43,7 +43,7 @@ export async function sendVerification(
   )
   if (sent && (sent.by_account >= PER_ACCOUNT_AND_HOUR || sent.by_address >= PER_ADDRESS_AND_DAY)) {
     const detail = `At most ${PER_ACCOUNT_AND_HOUR} verification mails go out per account and hour; look into the mailbox first.`
-    throw new Refusal('RATE_LIMIT_EXCEEDED', detail, HOUR_MS / 1000)
+    throw new Refusal('RATE_LIMIT_EXCEEDED', detail, { retryAfterSeconds: HOUR_MS / 1000 })
   }
   const token = newText(PREFIX)
   await query(

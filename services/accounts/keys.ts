@@ -8,7 +8,7 @@
 import type { Credential } from '#infra/postgres/key-directory.ts'
 import { hashOfKey, type KeyKind, newKeyText } from '#infra/postgres/key-text.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { Refusal } from './refusal.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 
 /** Who asks for a change: an accepted root key, or a session. */
 export type Actor = Pick<Credential, 'kind' | 'keyId' | 'accountId'>

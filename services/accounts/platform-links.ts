@@ -7,8 +7,8 @@
  */
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformProvider } from '#infra/sign-in/platform-provider.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOf, newText } from './one-time-text.ts'
-import { Refusal } from './refusal.ts'
 import { SIGN_IN_LIFE_MS } from './sign-ins.ts'
 
 /** What linking works with. */

@@ -11,8 +11,8 @@ import type { Tier } from '#infra/config/tiers.ts'
 import type { KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOf, newText } from './one-time-text.ts'
-import { Refusal } from './refusal.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
 
 /** The tokens of a session; the only copies. */

@@ -10,9 +10,9 @@ import { randomBytes } from 'node:crypto'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import type { Identity, IdentityProvider, SignInChecks } from '#infra/sign-in/identity-provider.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { type MailScope, sendVerification } from './email-addresses.ts'
 import { hashOf, newText } from './one-time-text.ts'
-import { Refusal } from './refusal.ts'
 import type { Sessions, SessionTokens } from './sessions.ts'
 
 /** What a sign-in works with. */

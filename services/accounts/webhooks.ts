@@ -10,6 +10,7 @@ import { randomBytes } from 'node:crypto'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import {
   hasChat,
   WEBHOOKS_MAX,
@@ -17,7 +18,6 @@ import {
   type WebhookPatch,
   type WebhookPlatform,
 } from '#schemas/api/webhooks.ts'
-import { Refusal } from './refusal.ts'
 
 /** A new secret, the only copy of its text, and the destination that signs with it. */
 export interface IssuedSecret {

@@ -7,8 +7,7 @@
 import type { ErrorRequestHandler } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
-import { Refusal } from '#services/accounts/refusal.ts'
-import { CsvRefusal, Refusal as PortfolioRefusal } from '#services/portfolios/refusal.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { localsOf, send } from './reply.ts'
 
 const REPORT_EVERY_MS = 1_000
@@ -97,11 +96,11 @@ function openReporter(log: Log, now: () => number): (failure: ApiError, requestI
 function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof Refusal) {
-    const { code, detail, retryAfterSeconds: seconds } = error
-    return new ApiError(code, detail, seconds === undefined ? {} : { headers: ['Retry-After', String(seconds)] })
-  }
-  if (error instanceof PortfolioRefusal) {
-    return new ApiError(error.code, error.detail, error instanceof CsvRefusal ? { members: error.members } : {})
+    const { code, detail, members, retryAfterSeconds: seconds } = error
+    return new ApiError(code, detail, {
+      members,
+      headers: seconds === undefined ? [] : ['Retry-After', String(seconds)],
+    })
   }
   if ((error as { status?: number } | null)?.status === 400) {
     return new ApiError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })

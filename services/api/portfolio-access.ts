@@ -5,9 +5,9 @@
  * credential, so no route can reach another account's portfolio.
  */
 import type { Request, Response } from 'express'
+import { Refusal } from '#schemas/api/refusal.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
-import { Refusal } from '#services/portfolios/refusal.ts'
 import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
 import type { PortfolioScope, PortfolioStore } from '#services/portfolios/store.ts'
 import { ApiError, itemNotFound } from './errors.ts'

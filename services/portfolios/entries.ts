@@ -6,7 +6,7 @@
  * are never touched by a transaction. An entry without any unit does not exist.
  */
 import type { Query } from '#infra/postgres/pool.ts'
-import { Refusal } from './refusal.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 
 /** Where an entry comes from. */

@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Query } from '#infra/postgres/pool.ts'
-import { Refusal } from './refusal.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 
 /** A key, and the request that it names. */
 export interface IdempotencyKey {

@@ -5,10 +5,11 @@
  * portfolio holds already; a row that does not is reported by its number, and nothing is stored.
  */
 import type { Query } from '#infra/postgres/pool.ts'
+import type { Violation } from '#schemas/api/error.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { followLedger, insertEntries } from './entries.ts'
 import { type DayNets, rowAtFault } from './ledger.ts'
 import { type CsvContent, type CsvFault, FAULTS_MAX } from './read-csv.ts'
-import { CsvRefusal } from './refusal.ts'
 import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 import { describeShortfall, insertTransactions, readDayNets } from './transactions.ts'
 
@@ -24,14 +25,29 @@ export interface CsvResult {
 /** Rows of one statement. */
 const SLICE = 5_000
 
-/** Stores what a file says; throws the {@link CsvRefusal} of one that cannot be stored. */
+/** Stores what a file says; throws the {@link Refusal} of one that cannot be stored. */
 export function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
-  if (content.kind === 'refused') return Promise.reject(new CsvRefusal(content.faults, content.unresolved))
+  if (content.kind === 'refused') return Promise.reject(csvRefusal(content.faults, content.unresolved))
   return writePortfolio(store, scope, async (query, portfolio) => {
     if (content.kind === 'ledger') await storeLedger(query, scope, portfolio, content.rows)
     else await storeSnapshot(query, scope, content.rows)
     return { imported: content.rows.length, skipped: content.skipped, unresolved: [], errors: [] }
   })
+}
+
+/** Refuses a file, with the rows that are at fault; the answer has the members of a successful import too. */
+function csvRefusal(errors: CsvFault[], unresolved: string[]): Refusal {
+  const detail = errors.map(
+    ({ row, message }): Violation => ({
+      type: 'value_error',
+      loc: ['body', 'file', row],
+      msg: `row ${row}: ${message}`,
+      input: null,
+      ctx: { row },
+    }),
+  )
+  const members: CsvResult = { imported: 0, skipped: 0, unresolved, errors }
+  return new Refusal('VALIDATION_ERROR', detail, { members })
 }
 
 type LedgerRows = Extract<CsvContent, { kind: 'ledger' }>['rows']
@@ -51,7 +67,7 @@ async function storeLedger(
     const fault = rowAtFault(stored.get(itemId) as DayNets, movements)
     if (fault) faults.push({ row: fault.row, message: describeShortfall(fault) })
   }
-  if (faults.length > 0) throw new CsvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
+  if (faults.length > 0) throw csvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
   for (let at = 0; at < rows.length; at += SLICE) {
     const slice = rows.slice(at, at + SLICE).map(({ input }) => input)
     await insertTransactions(query, scope, slice)

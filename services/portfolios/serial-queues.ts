@@ -5,7 +5,7 @@
  * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
  * up, and no more than `waitingMax` wait for a key.
  */
-import { Refusal } from './refusal.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 
 /** Queues by key, each of which runs one task at a time. */
 export interface SerialQueues {

@@ -6,8 +6,8 @@
  * unchanged. An account sees and writes its own portfolios alone; others are not found.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { answerOnce, type IdempotencyKey } from './idempotency.ts'
-import { portfolioNotFound, Refusal } from './refusal.ts'
 import type { SerialQueues } from './serial-queues.ts'
 
 /** What the write side works with. */
@@ -69,6 +69,10 @@ const recordOf = ({ id, name, entry_count, created_at, updated_at }: PortfolioRo
   created_at: created_at.toISOString(),
   updated_at: updated_at.toISOString(),
 })
+
+/** The portfolio is missing, or belongs to another account, which is not revealed. */
+const portfolioNotFound = (): Refusal =>
+  new Refusal('PORTFOLIO_NOT_FOUND', 'This account has no portfolio with this id.')
 
 /** Creates an empty portfolio; refused when the account has as many as its tier allows. */
 export function createPortfolio(

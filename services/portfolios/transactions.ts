@@ -6,6 +6,7 @@
  * can leave a day on which more was sold than was held.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import { Refusal } from '#schemas/api/refusal.ts'
 import { type EntrySource, followLedger } from './entries.ts'
 import {
   applyMovement,
@@ -16,7 +17,6 @@ import {
   signedQuantity,
 } from './ledger.ts'
 import type { Trade } from './performance.ts'
-import { Refusal } from './refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 
 /** The members of a transaction, without what the catalog knows of its item. */
