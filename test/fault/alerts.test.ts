@@ -11,7 +11,7 @@ import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.t
 import { databaseName } from '#infra/runtime/config.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { createWebhook } from '#services/accounts/webhooks.ts'
+import { createWebhook } from '#services/alerts/webhooks/commands.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'

@@ -1,8 +1,8 @@
 /**
- * Reads webhook destinations and deliveries out of Postgres.
+ * Reads webhook destinations and deliveries for their account.
  *
- * Writes nothing. Invariant: every statement names the account, so no account reads another's; the signing secret
- * is not selected. Times leave the database as milliseconds and the answer as ISO 8601.
+ * Every statement names the account, so no account reads another's; the signing secret is not selected. Times leave the
+ * database as milliseconds and the answer as ISO 8601.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { type Delivery, type DeliveryDetail, WEBHOOKS_MAX, type WebhookRecord } from '#schemas/api/webhooks.ts'

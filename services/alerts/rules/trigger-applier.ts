@@ -1,21 +1,20 @@
 /**
- * Applies alerts.triggered to the accounts' own tables: one partition of the topic.
+ * Applies alerts.triggered to the tables of alerts: one partition of the topic.
  *
  * Writes alerts, alert_events, outbox, consumer_positions and the jobs of delivery, all in one transaction per batch.
  * A trigger disarms its alert by a conditional update - this version, and enabled - and only what that matched
  * becomes an event with a job. Invariant: an alert fires once per version, whatever is repeated or late; the
  * position advances in the same transaction, from the value that this owner knows, so two owners never both write.
  */
-import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { topics } from '#schemas/topics.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { reasonOf } from './alert-event.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, outboxEntryOf, type StoredAlert } from './alert-rows.ts'
-import { appendToOutbox } from './outbox.ts'
+import { queueFanOut } from '../delivery/jobs.ts'
+import { appendToOutbox, outboxEntryOf } from './outbox.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
 
 /** The group and the consumer under which positions are kept. */
 export const CONSUMER = 'accounts'
@@ -132,4 +131,16 @@ async function record(query: Query, fired: readonly Fired[], now: number): Promi
     ...[all(one => one.trigger.best_bid_micro_usd), all(one => one.trigger.ask_provider)],
     ...[all(one => one.trigger.bid_provider), all(one => reasonOf(one.alert, one.trigger))],
   ])
+}
+
+/** Why an alert fired, in one sentence. */
+export function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {
+  const { triggered_value: value, triggered_currency: currency, ask_provider, bid_provider } = trigger
+  const { kind, thresholdValue, thresholdCurrency } = alert
+  if (kind === 'spread_exceeds') {
+    const between = `between the best ask at ${ask_provider} and the best bid at ${bid_provider}`
+    return `The spread of ${value} % ${between} exceeds ${thresholdValue} %.`
+  }
+  const side = kind === 'price_below' ? 'below' : 'above'
+  return `The best ask of ${value} ${currency} at ${ask_provider} is ${side} ${thresholdValue} ${thresholdCurrency}.`
 }

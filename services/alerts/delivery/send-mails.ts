@@ -12,8 +12,8 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { alertMail } from './alert-mail.ts'
 import { pauseAfter } from './attempt-outcome.ts'
-import { queueAlertMail } from './delivery-jobs.ts'
 import { type AlertEvent, alertTriggered } from './event-body.ts'
+import { queueAlertMail } from './jobs.ts'
 
 /** What sending works with. */
 export interface MailParts {

@@ -10,8 +10,8 @@ import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
-import { ALERT_COLUMNS, type AlertRow, alertOfRow, outboxEntryOf, type StoredAlert } from './alert-rows.ts'
-import { appendToOutbox } from './outbox.ts'
+import { appendToOutbox, outboxEntryOf } from './outbox.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
 
 /** An alert to be created. */
 export interface NewAlert {

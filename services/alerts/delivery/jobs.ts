@@ -1,5 +1,5 @@
 /**
- * The jobs of delivery: their names, keys and queues.
+ * The jobs of alert events and their deliveries: their names, keys and payloads.
  *
  * Adds jobs within the transaction that makes them necessary. Invariant: a destination has at most one job that waits,
  * whatever number of deliveries is due to it, so a dead destination with ten thousand deliveries costs the others
@@ -61,3 +61,17 @@ export const queueAlertMail = (query: Query, deliveryId: string, runAt?: number)
     { delivery_id: deliveryId },
     { runAt, key: MAIL_KEY + deliveryId, maxAttempts: MAX_ATTEMPTS, priority: MAIL_PRIORITY },
   )
+
+/** Makes the deliveries of some alert events: `{event_ids}`, at most {@link EVENTS_PER_JOB}. */
+export const FAN_OUT = 'fan-out-alert-event'
+
+/** With a job for each event, every job that was added scanned all of a burst's jobs once more. */
+const EVENTS_PER_JOB = 100
+
+/** Has the deliveries of any number of events made. */
+export async function queueFanOut(query: Query, eventIds: readonly string[]): Promise<void> {
+  for (let from = 0; from < eventIds.length; from += EVENTS_PER_JOB) {
+    const some = eventIds.slice(from, from + EVENTS_PER_JOB)
+    await addJob(query, FAN_OUT, { event_ids: some }, { key: some[0] })
+  }
+}

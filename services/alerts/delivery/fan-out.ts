@@ -2,16 +2,16 @@
  * Makes the deliveries of alert events: of each one per active destination of its account, and one e-mail.
  *
  * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction with
- * the jobs of mails, and then the jobs of destinations, one by one (why: delivery-jobs.ts). Invariant: an event has at most
+ * the jobs of mails, and then the jobs of destinations, one by one (why: jobs.ts). Invariant: an event has at most
  * one delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant,
  * gets no webhook; an event that cannot be fanned out does not block others.
  */
-import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
+
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
-import { queueAlertMail, queueDestination } from './delivery-jobs.ts'
 import { type AlertEvent, alertTriggered, bodyFor } from './event-body.ts'
+import { queueAlertMail, queueDestination, queueFanOut } from './jobs.ts'
 
 /** A destination as deliveries quote it. */
 export interface DeliveryTarget {

@@ -1,20 +1,20 @@
 /**
  * Serves one destination for a while: attempts what is due to it, a few at a time, and leaves.
  *
- * Reads and writes through delivery-store.ts, posts through infra/outbound. Invariant: a job ends after SLICE_MS and one more
+ * Reads and writes through store.ts, posts through infra/outbound. Invariant: a job ends after SLICE_MS and one more
  * request, so no destination starves, and a process serves a destination by one job at a time; a destination that answers
  * slowly, or not, is passed to the workers of the slow lane and occupies no others. An attempt that a stopping process cuts
  * off is due again at once.
  */
+import { createHmac } from 'node:crypto'
 import type { Outbound, PostResult } from '#infra/outbound/post.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { type AttemptOutcome, judgeAttempt } from './attempt-outcome.ts'
-import { queueDestination } from './delivery-jobs.ts'
-import { type BegunAttempt, beginAttempts, concludeAttempt, isSlow, leaveDestination } from './delivery-store.ts'
 import { isSigned } from './event-body.ts'
 import { safeExcerpt } from './excerpt.ts'
-import { signatureOf } from './signature.ts'
+import { queueDestination } from './jobs.ts'
+import { type BegunAttempt, beginAttempts, concludeAttempt, isSlow, leaveDestination } from './store.ts'
 
 /** What serving works with. */
 export interface ServingParts {
@@ -158,3 +158,10 @@ function excerptOf(
   const secrets = [secret, headers['X-SVC-Signature'] ?? '', pathname + search, ...pathname.split('/'), search]
   return safeExcerpt(result.excerpt, secrets)
 }
+
+/**
+ * Lower-case hex HMAC-SHA256 of `timestamp.body`, keyed by the secret's text as it was shown (DECISIONS.md, "Webhooks"); it
+ * covers the very bytes that are sent. `timestamp` is in Unix seconds.
+ */
+const signatureOf = (secret: string, timestamp: number, body: string): string =>
+  createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')

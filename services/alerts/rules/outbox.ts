@@ -1,12 +1,13 @@
 /**
  * The outbox: what is to be published of a change, written in the transaction of that change.
  *
- * Writes the table outbox. Invariant: a row's id is drawn while its alert's row is locked, so the rows of one alert
- * ascend in the order of its changes; payloads are the members of AlertRuleChanged, as events spell them.
+ * A row's id is drawn while its alert's row is locked, so the rows of one alert ascend in the order of its changes. Payloads
+ * are the members of AlertRuleChanged, as events spell them. outbox-relay.ts deletes what the log holds.
  */
 import type { Query } from '#infra/postgres/pool.ts'
 import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { topics } from '#schemas/topics.ts'
+import type { StoredAlert } from './reader.ts'
 
 /** An alert's new state; null once it is deleted. */
 export interface OutboxEntry {
@@ -28,4 +29,20 @@ export async function appendToOutbox(query: Query, entries: readonly OutboxEntry
     entries.map(({ itemId }) => String(itemId)),
     entries.map(({ changed }) => (changed === null ? null : JSON.stringify(changed))),
   ])
+}
+
+/** What is published of an alert's current state. */
+export function outboxEntryOf(alert: StoredAlert): OutboxEntry {
+  const changed: AlertRuleChanged = {
+    alert_id: alert.id,
+    account_id: alert.accountId,
+    item_id: alert.itemId,
+    kind: alert.kind,
+    threshold_value: alert.thresholdValue,
+    threshold_currency: alert.thresholdCurrency,
+    is_enabled: alert.isEnabled,
+    version: alert.version,
+    changed_at: alert.updatedAt,
+  }
+  return { alertId: alert.id, itemId: alert.itemId, changed }
 }

@@ -1,16 +1,16 @@
 /**
- * The rows of webhook deliveries while they are attempted: what is due, what an attempt was, what became of it.
+ * The rows of deliveries while they are attempted and kept: what is due, what an attempt was, what became of it.
  *
- * Sole writer of webhook_attempts and webhook_health, with requests.ts and fan-out.ts of webhook_deliveries. Invariant:
- * an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only
- * while it is pending; Postgres' clock alone decides what is due. An attempt under way holds its delivery by a lease, the
- * delivery's next time: when its process dies the delivery is due again after that. The outcome of an attempt whose lease
- * had expired counts if it succeeded, and else is only recorded.
+ * Sole writer of webhook_attempts and webhook_health; fan-out.ts and webhooks/commands.ts add and repeat webhook_deliveries.
+ * Invariant: an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only while
+ * it is pending; Postgres' clock alone decides what is due; each pending delivery that is due has a job. An attempt under way
+ * holds its delivery by a lease, the delivery's next time: when its process dies the delivery is due again after that. The
+ * outcome of an attempt whose lease had expired counts if it succeeded, and else is only recorded.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { type AttemptOutcome, INTERRUPTED } from './attempt-outcome.ts'
-import { queueDestination } from './delivery-jobs.ts'
+import { DESTINATION_KEY, MAIL_KEY, queueAlertMail, queueDestination } from './jobs.ts'
 
 /** An attempt that has begun. */
 export interface BegunAttempt {
@@ -176,4 +176,48 @@ export function leaveDestination(
     if (!next?.at) return
     await queueDestination(query, endpointId, { runAt: next.at.getTime(), isSlow: next.slow ?? false })
   })
+}
+
+/** Days that deliveries are kept (the account issue, "Housekeeping"). */
+export const KEPT_DAYS = 90
+const BATCH = 1_000
+const BATCHES_MOST = 1_000
+
+/** Deletes what is older than the given days; returns the number of rows. */
+export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortSignal): Promise<number> {
+  let forgotten = 0
+  for (const table of ['webhook_deliveries', 'email_deliveries'] as const) {
+    for (let round = 0; round < BATCHES_MOST && !signal.aborted; round++) {
+      const gone = await rows(
+        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table}
+          WHERE created_at < now() - $1 * interval '1 day' ORDER BY created_at LIMIT $2) RETURNING id`,
+        [KEPT_DAYS, BATCH],
+      )
+      forgotten += gone.length
+      if (gone.length < BATCH) break
+    }
+  }
+  await rows('DELETE FROM webhook_health h WHERE NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = h.endpoint_id)')
+  return forgotten
+}
+
+const LEFT_DESTINATIONS = `SELECT DISTINCT d.endpoint_id AS id FROM webhook_deliveries d
+  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${DESTINATION_KEY}' || d.endpoint_id AND j.attempts < j.max_attempts
+      AND j.run_at < now() + interval '1 minute')
+  ORDER BY 1 LIMIT ${BATCH}`
+
+const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
+  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${MAIL_KEY}' || d.id AND j.attempts < j.max_attempts
+      AND j.run_at < now() + interval '1 minute')
+  ORDER BY 1 LIMIT ${BATCH}`
+
+/** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; returns their number. */
+export async function pickUpLeft(database: Database): Promise<number> {
+  const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
+  for (const { id } of destinations) await queueDestination(database.rows, id)
+  const mails = await database.rows<{ id: string }>(LEFT_MAILS)
+  for (const { id } of mails) await queueAlertMail(database.rows, id)
+  return destinations.length + mails.length
 }
