@@ -9,8 +9,6 @@ import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
-import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
-import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
@@ -21,6 +19,9 @@ import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
+import { openKeyUse } from '#services/accounts/access/commands.ts'
+import { openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { openSignIn } from '#services/accounts/sign-in/commands.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
 import { openInventoriesAt } from './inventory-access.ts'
@@ -28,7 +29,6 @@ import type { ApiParts } from './parts.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
 import { openMarketViews } from './queries/market-views.ts'
-import { openSignInParts } from './sign-in-parts.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -71,7 +71,7 @@ export const start: StartRole = async context => {
     clickhouse,
     fx,
     database: writes,
-    ...openSignInParts(config, writes, Date.now),
+    ...openSignIn(config, writes, Date.now),
     box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
     refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
     unsubscribeLinks:

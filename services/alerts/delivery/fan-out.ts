@@ -6,7 +6,6 @@
  * one delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant,
  * gets no webhook; an event that cannot be fanned out does not block others.
  */
-
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'

@@ -5,7 +5,6 @@
  * processes may run concurrently. Invariant: workers form lanes that never wait for one another - prompt destinations,
  * slow ones, mails, and the rest - and a lost Postgres or mail server ends nothing but the attempt.
  */
-import { SEND_MAIL } from '#infra/mail/mail-job.ts'
 import { openMailer } from '#infra/mail/mailer.ts'
 import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
@@ -15,6 +14,7 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { SEND_MAIL } from '#services/accounts/reader.ts'
 import { fanOut } from './fan-out.ts'
 import { DELIVER, DELIVER_SLOWLY, FAN_OUT, HOUSEKEEPING, PICK_UP, SEND_ALERT_MAIL } from './jobs.ts'
 import { type MailParts, sendAlertMail, sendQueuedMail } from './send-mails.ts'

@@ -5,11 +5,11 @@
  * address that is verified when it is sent, and ends as succeeded or failed; a transient failure is retried on the schedule of
  * webhooks. A crash between the server's answer and the record sends the same mail, with the same Message-ID, once more.
  */
-import { mailOfJob } from '#infra/mail/mail-job.ts'
 import type { Mailer, MailOutcome } from '#infra/mail/mailer.ts'
 import type { UnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
+import { mailOfJob } from '#services/accounts/reader.ts'
 import { alertMail } from './alert-mail.ts'
 import { pauseAfter } from './attempt-outcome.ts'
 import { type AlertEvent, alertTriggered } from './event-body.ts'

@@ -5,7 +5,6 @@
  * they hold (schemas/views/candle.ts). Invariant: the window lies on bucket edges and within the retention of
  * the interval. A name without phase composes all phases of the finish: their asks count side by side.
  */
-
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'
 import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'

@@ -7,7 +7,7 @@
  */
 import type { RequestHandler, Response, Router } from 'express'
 import { UNSUBSCRIBE_PATH } from '#infra/mail/unsubscribe-link.ts'
-import { setAlertEmails } from '#services/accounts/alert-emails.ts'
+import { setAlertEmails } from '#services/accounts/commands.ts'
 import { ApiError } from '../errors.ts'
 import type { ApiParts } from '../parts.ts'
 import { beginAnswer, localsOf } from '../reply.ts'

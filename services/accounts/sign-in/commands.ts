@@ -1,19 +1,28 @@
 /**
- * A sign-in, from the browser's redirect to the session: the returning identity gets an account.
+ * A sign-in, from the browser's redirect to the session: the returning identity gets an account, or links a platform account.
  *
- * Reads and writes sign_ins, identities and accounts. States: begun -> returned -> exchanged; each step once, within
- * its time, in the browser that began (its cookie). Invariant: each step is claimed by one UPDATE before anything
- * else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to one account. A
- * new account gets a root key whose text is discarded: the first usable one comes by reissue.
+ * Writes sign_ins, identities, platform_links and accounts. States: begun -> returned -> exchanged (that of a platform account
+ * ends with returned); each step once, within its time, in the browser that began (its cookie). Invariant: each step is claimed
+ * by one UPDATE before anything else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to
+ * one account; a platform account's id comes from the platform alone. A new account gets a root key whose text is discarded: the
+ * first usable one comes by reissue.
  */
 import { randomBytes } from 'node:crypto'
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import type { Identity, IdentityProvider, SignInChecks } from '#infra/sign-in/identity-provider.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { openSealedBox, type SealedBox } from '#infra/runtime/sealed-box.ts'
+import {
+  type Identity,
+  type IdentityProvider,
+  openIdentityProvider,
+  type SignInChecks,
+} from '#infra/sign-in/identity-provider.ts'
+import { openPlatformProvider, type PlatformProvider } from '#infra/sign-in/platform-provider.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
-import { type MailScope, sendVerification } from './email-addresses.ts'
-import { hashOf, newText } from './one-time-text.ts'
-import type { Sessions, SessionTokens } from './sessions.ts'
+import { type MailScope, sendVerification } from '../commands.ts'
+import { hashOf, newText } from '../one-time-text.ts'
+import { openSessions, type Sessions, type SessionTokens } from '../sessions/commands.ts'
+import { openSigningKeys } from '../sessions/signing-keys.ts'
 
 /** What a sign-in works with. */
 export interface SignInScope {
@@ -151,4 +160,113 @@ async function createAccount(query: Query, { issuer, subject, email }: Identity,
     [keyId, accountId, randomBytes(32), at],
   )
   return accountId
+}
+
+/** What linking works with. */
+export interface PlatformScope {
+  database: Database
+  platform: PlatformProvider
+}
+
+/** Begins: where the browser goes, and what it carries until it is back. */
+export async function beginPlatformLink(
+  { database, platform }: PlatformScope,
+  accountId: string,
+  now: number,
+): Promise<{ url: string; browser: string; expiresAt: number }> {
+  const [state, browser, expiresAt] = [newText(), newText(), now + SIGN_IN_LIFE_MS]
+  await database.rows(
+    `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, account_id, begun_at, expires_at)
+     VALUES ($1, 'platform', $2, $3, $4, $5, $6)`,
+    [crypto.randomUUID(), hashOf(state), hashOf(browser), accountId, new Date(now), new Date(expiresAt)],
+  )
+  return { url: platform.begin(state), browser, expiresAt }
+}
+
+/** Takes a browser back and links the platform account that it is signed in to. */
+export async function finishPlatformLink(
+  { database, platform }: PlatformScope,
+  back: { query: string; state: string; browser: string },
+  now: number,
+): Promise<{ platformId: string; linkedAt: number }> {
+  const [begun] = await database.rows<{ account_id: string }>(
+    `UPDATE sign_ins SET returned_at = $3 WHERE state_hash = $1 AND browser_hash = $2 AND kind = 'platform'
+     AND returned_at IS NULL AND expires_at > $3 RETURNING account_id`,
+    [hashOf(back.state), hashOf(back.browser), new Date(now)],
+  )
+  if (!begun) {
+    const detail = 'This link was not begun in this browser, was used, or took too long; begin again.'
+    throw new Refusal('SIGN_IN_REFUSED', detail)
+  }
+  const outcome = await platform.finish(back.query, back.state, now)
+  if (outcome.kind === 'unreachable') throw new Refusal('UPSTREAM_ERROR', 'The platform does not answer; begin again.')
+  if (outcome.kind === 'refused') {
+    throw new Refusal('SIGN_IN_REFUSED', `The platform did not confirm the sign-in (${outcome.reason}); begin again.`)
+  }
+  const { platformId } = outcome
+  await database.rows(
+    `INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, $3)
+     ON CONFLICT (account_id) DO UPDATE SET platform_id = EXCLUDED.platform_id, linked_at = EXCLUDED.linked_at`,
+    [begun.account_id, platformId, new Date(now)],
+  )
+  return { platformId, linkedAt: now }
+}
+
+/** Removes the link; refuses when there is none. */
+export async function unlinkPlatform(database: Database, accountId: string): Promise<void> {
+  const gone = await database.rows('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
+  if (gone.length === 0) throw new Refusal('NOT_FOUND', 'No platform account is linked.')
+}
+
+/** Links an account on the game's platform to an account that has none. */
+export async function linkPlatformAccount(database: Database, accountId: string, platformId: string): Promise<void> {
+  await database.rows(
+    'INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING',
+    [accountId, platformId],
+  )
+}
+
+/** What of sign-in is configured; a missing setting disables what needs it and nothing else. */
+export interface SignInParts {
+  /** Undefined: sign-in is not configured. */
+  signIn: SignInScope | undefined
+  /** Undefined: platform links are not configured. */
+  platformSignIn: PlatformScope | undefined
+  /** Undefined: mail is not configured. */
+  mail: MailScope | undefined
+}
+
+/** Opens what sign-in, sessions, verification mails and platform links work with. No connection: providers are called at sign-in. */
+export function openSignIn(
+  config: Pick<PlatformConfig, 'baseUrl' | 'secretKey' | 'signIn' | 'platformSignInUrl' | 'smtpUrl'>,
+  database: Database,
+  now: () => number,
+): SignInParts {
+  const { baseUrl, secretKey, signIn, platformSignInUrl, smtpUrl } = config
+  const box = secretKey === undefined ? undefined : openSealedBox(secretKey)
+  const mail = box && smtpUrl !== undefined ? { box, baseUrl } : undefined
+  const platformSignIn =
+    platformSignInUrl === undefined
+      ? undefined
+      : {
+          database,
+          platform: openPlatformProvider({
+            endpoint: platformSignInUrl,
+            returnTo: `${baseUrl}/v1/account/platform/callback`,
+            realm: baseUrl,
+          }),
+        }
+  if (!box || !signIn) return { mail, platformSignIn, signIn: undefined }
+  const keys = openSigningKeys(database, box)
+  return {
+    mail,
+    platformSignIn,
+    signIn: {
+      database,
+      box,
+      mail,
+      provider: openIdentityProvider({ ...signIn, redirectUri: `${baseUrl}/v1/account/callback` }),
+      sessions: openSessions({ database, keys, issuer: baseUrl, now }),
+    },
+  }
 }

@@ -5,8 +5,8 @@
  * never moves back, whatever the order of processes; noting is a map write and never waits. What a kill
  * takes along is FLUSH_MS of moments at most, and what Postgres cannot take is noted again by the next use.
  */
-import type { Log } from '../runtime/log.ts'
-import type { Database } from './pool.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { Log } from '#infra/runtime/log.ts'
 
 /** Takes note of used keys. */
 export interface KeyUse {

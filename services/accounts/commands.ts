@@ -1,16 +1,18 @@
 /**
- * E-mail addresses of accounts and the one-time links that prove them.
+ * E-mail addresses of accounts, the one-time links that prove them, and whether alerts come by e-mail.
  *
- * Reads and writes email_links and the address of accounts; queues mails in the same transaction. States of a link:
+ * Writes email_links and the address of accounts; queues mails in the same transaction. States of a link:
  * sent -> used | expired. Invariant: an address counts as verified only when its link was opened or when an
- * identity provider says so; an account's verified address stays until another is verified. Mails are bounded per account
- * and per address, since the address is a stranger's until it is proven.
+ * identity provider or the operator says so; an account's verified address stays until another is verified. Mails are bounded
+ * per account and per address, since the address is a stranger's until it is proven.
  */
-import { queueMail } from '#infra/mail/mail-job.ts'
-import type { Query } from '#infra/postgres/pool.ts'
+import type { Mail } from '#infra/mail/mailer.ts'
+import { addJob } from '#infra/postgres/jobs.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOf, newText } from './one-time-text.ts'
+import { SEND_MAIL } from './reader.ts'
 
 /** How verification mails are made. */
 export interface MailScope {
@@ -81,3 +83,34 @@ export async function useLink(query: Query, token: string, now: number): Promise
   ])
   return { email: link.email }
 }
+
+/** Switches alerts by e-mail on or off; false when there is no such account. */
+export async function setAlertEmails(
+  query: Query,
+  accountId: string,
+  { isOn, now }: { isOn: boolean; now: number },
+): Promise<boolean> {
+  const changed = await query(
+    `UPDATE accounts SET alert_emails_off_at = CASE WHEN $2 THEN NULL ELSE coalesce(alert_emails_off_at, $3) END
+      WHERE id = $1 RETURNING id`,
+    [accountId, isOn, new Date(now)],
+  )
+  return changed.length > 0
+}
+
+/** Address of accounts that were made without one; no mail reaches it (RFC 6761, 6.3). */
+export const LOCAL_ADDRESS = 'account@marketlog.localhost'
+
+/** Gives accounts of earlier versions, which have no address, the local one. */
+export async function completeAccount(database: Database, accountId: string): Promise<void> {
+  await database.rows('UPDATE accounts SET email = $2, email_verified_at = now() WHERE id = $1 AND email IS NULL', [
+    accountId,
+    LOCAL_ADDRESS,
+  ])
+}
+
+const MAX_ATTEMPTS = 8
+
+/** Queues a mail within the transaction of `query`. */
+const queueMail = (query: Query, box: SealedBox, mail: Mail): Promise<void> =>
+  addJob(query, SEND_MAIL, { sealed: box.seal(JSON.stringify(mail), SEND_MAIL) }, { maxAttempts: MAX_ATTEMPTS })

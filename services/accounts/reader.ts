@@ -1,9 +1,12 @@
 /**
- * What an account may see of itself.
+ * What an account is, and how its mails are read back from their jobs.
  *
- * Reads accounts and platform_links. Must not return anything of another account.
+ * Reads accounts and platform_links, writes nothing. Payloads of mails are sealed, since a mail may carry a one-time link and
+ * jobs are stored in the database.
  */
+import type { Mail } from '#infra/mail/mailer.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 
 /** An account; times in milliseconds since the epoch. */
 export interface AccountRecord {
@@ -32,7 +35,21 @@ export async function readAccount(database: Database, accountId: string): Promis
   )
   if (!row) throw new Error('the account of an accepted key is gone')
   return {
-    ...{ id: accountId, name: row.name, tier: row.tier, createdAt: row.created_at.getTime() },
-    ...{ email: row.email, isEmailVerified: row.is_verified, platformId: row.platform_id },
+    id: accountId,
+    name: row.name,
+    tier: row.tier,
+    createdAt: row.created_at.getTime(),
+    email: row.email,
+    isEmailVerified: row.is_verified,
+    platformId: row.platform_id,
   }
+}
+
+/** The job that sends a mail of an account. */
+export const SEND_MAIL = 'send-mail'
+
+/** The mail of a job's payload; throws when it was not sealed with this key. */
+export function mailOfJob(payload: unknown, box: SealedBox): Mail {
+  const { sealed } = payload as { sealed: string }
+  return JSON.parse(box.open(sealed, SEND_MAIL)) as Mail
 }

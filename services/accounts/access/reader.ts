@@ -1,18 +1,16 @@
 /**
  * Finds the key of a Bearer credential: the check that every authenticated request passes.
  *
- * Reads accounts and api_keys, writes nothing; shared by the roles that answer clients. Invariant: an
- * answer rests on a query that was sent less than FRESH_MS ago, so a revocation is in force within that
- * time whatever happens to connections; when Postgres is lost, known keys pass for as long and no longer.
- *
- * Cost: known keys are answered from memory without waiting. All keys in use are asked for again by ONE query
- * per REFRESH_MS, and unknown ones join the next query, so the load does not grow with requests or attackers.
- * Left out: LISTEN/NOTIFY. A connection that is cut in silence notifies nobody, so the bound would rest
+ * Reads accounts and api_keys, writes nothing; shared by the roles that answer clients. Invariant: an answer rests on a query
+ * that was sent less than FRESH_MS ago, so a revocation is in force within that time whatever happens to connections; when
+ * Postgres is lost, known keys pass for as long and no longer. Known keys are answered from memory without waiting. All keys
+ * in use are asked for again by ONE query per REFRESH_MS, and unknown ones join the next query, so the load does not grow with
+ * requests or attackers. Left out: LISTEN/NOTIFY. A connection that is cut in silence notifies nobody, so the bound would rest
  * on the same query anyway.
  */
-import type { Tier } from '../config/tiers.ts'
-import { hashOfKey, isKeyText } from './key-text.ts'
-import type { Database } from './pool.ts'
+import { hash } from 'node:crypto'
+import type { Tier } from '#infra/config/tiers.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 
 /** An accepted key, or a session, which acts as its account's active root key. */
 export interface Credential {
@@ -201,3 +199,14 @@ function answerOf(row: KeyRow): KeyAnswer {
     },
   }
 }
+
+/** Root keys manage children; child keys only read data. */
+export type KeyKind = 'root' | 'child'
+
+const KEY_FORM = /^sk_live_(?:root|child)_[A-Za-z0-9_-]{43}$/
+
+/** Whether a text has the form of a key. */
+export const isKeyText = (text: string): boolean => KEY_FORM.test(text)
+
+/** SHA-256 of a key's text, as 64 hexadecimal digits. */
+export const hashOfKey = (text: string): string => hash('sha256', text, 'hex')

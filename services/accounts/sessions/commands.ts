@@ -6,13 +6,12 @@
  * session, since two holders have it (RFC 9700, 4.14.2). A request's token is checked against its session each
  * time, so a revocation is in force at once.
  */
-
 import type { Tier } from '#infra/config/tiers.ts'
-import type { KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
-import { hashOf, newText } from './one-time-text.ts'
+import type { KeyAnswer } from '../access/reader.ts'
+import { hashOf, newText } from '../one-time-text.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
 
 /** The tokens of a session; the only copies. */
