@@ -7,9 +7,13 @@
 import type { Request, Response } from 'express'
 import { Refusal } from '#schemas/api/refusal.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
-import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
-import type { PortfolioScope, PortfolioStore } from '#services/portfolios/store.ts'
+import {
+  type IdempotencyKey,
+  openPortfolioStore,
+  type PortfolioScope,
+  type PortfolioStore,
+  requestHash,
+} from '#services/portfolios/commands.ts'
 import { ApiError, itemNotFound } from './errors.ts'
 import { credentialOf } from './guard.ts'
 import type { ApiParts } from './parts.ts'
@@ -26,7 +30,7 @@ const stores = new WeakMap<ApiParts, PortfolioStore>()
 
 /** The store of the portfolios, one for all routes. */
 export function storeOf(parts: ApiParts): PortfolioStore {
-  const known = stores.get(parts) ?? { database: parts.database, queues: openSerialQueues() }
+  const known = stores.get(parts) ?? openPortfolioStore(parts.database)
   stores.set(parts, known)
   return known
 }

@@ -8,11 +8,18 @@ import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.t
 import { databaseName } from '#infra/runtime/config.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { addEntry, listEntries, listHoldings } from '#services/portfolios/entries.ts'
-import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
+import {
+  createPortfolio,
+  type IdempotencyKey,
+  type PortfolioStore,
+  requestHash,
+} from '#services/portfolios/commands.ts'
+import { addEntry } from '#services/portfolios/entries/commands.ts'
+import { listEntries, listHoldings } from '#services/portfolios/entries/reader.ts'
+import { addTransaction, changeTransaction, removeTransaction } from '#services/portfolios/ledger/commands.ts'
+import { readLedger } from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
 import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
-import { createPortfolio, findPortfolio, type PortfolioStore } from '#services/portfolios/store.ts'
-import { addTransaction, changeTransaction, readLedger, removeTransaction } from '#services/portfolios/transactions.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import {

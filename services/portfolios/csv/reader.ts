@@ -1,16 +1,20 @@
 /**
- * Reads a whole portfolio file: all of its rows, or what is wrong with it, row by row.
+ * Portfolio files: read whole, with what is wrong row by row, and written so that the import accepts them.
  *
- * Works through the file in slices, so that other requests go on meanwhile. Rows are counted as a spreadsheet shows them:
- * the header is row 1, and a cell with line breaks is still one row. Invariant: any fault means that nothing of the file
- * counts; at most FAULTS_MAX faults are listed. The file is UTF-8, with or without a byte-order mark, or UTF-16
- * with one.
+ * Reads in slices, so that other requests go on meanwhile. Rows are counted as a spreadsheet shows them: the header is row 1,
+ * and a cell with line breaks is still one row. Invariant: any fault means that nothing of the file counts; at most FAULTS_MAX
+ * faults are listed. The file is UTF-8, with or without a byte-order mark, or UTF-16 with one. Files are written by RFC 4180,
+ * amounts as hundredths: importing one into an empty portfolio gives the same ledger, or the same holdings, and no cell is a
+ * formula.
  */
 import { Readable } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
-import { type Header, readHeader } from './csv-columns.ts'
-import { type AmountForm, type CsvScope, isBlank, RowFault, readLedgerRow, readSnapshotRow } from './csv-row.ts'
-import type { TransactionInput } from './transactions.ts'
+import { stringify } from 'csv-stringify/sync'
+import type { TransactionInput } from '../ledger/reader.ts'
+import { guardedCell, type Header, readHeader } from './columns.ts'
+import { type AmountForm, type CsvScope, isBlank, RowFault, readLedgerRow, readSnapshotRow } from './row.ts'
+
+export type { CsvScope } from './row.ts'
 
 /** A fault of a file. */
 export interface CsvFault {
@@ -121,3 +125,35 @@ function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): v
     if (error.unresolved !== undefined) reading.unresolved.add(error.unresolved)
   }
 }
+
+/** What the catalog knows of an item. */
+export interface NamedItem {
+  market_hash_name: string
+  phase: string | null
+}
+
+/** First row of a ledger. */
+export const LEDGER_HEADER =
+  'date,type,market_hash_name,phase,quantity,price,currency,fee_amount,fee_percentage,marketplace,note\r\n'
+
+/** First row of a file of holdings. */
+export const SNAPSHOT_HEADER = 'market_hash_name,phase,quantity\r\n'
+
+/** Rows of a ledger. */
+export function writeLedgerRows(rows: readonly (TransactionInput & NamedItem)[]): string {
+  return write(
+    rows.map(row => [
+      ...[row.date, row.type, guardedCell(row.market_hash_name), row.phase ?? '', row.quantity, row.price],
+      ...[row.currency, row.fee_amount ?? '', row.fee_percentage ?? ''],
+      ...[guardedCell(row.marketplace ?? ''), guardedCell(row.note ?? '')],
+    ]),
+  )
+}
+
+/** Rows of holdings. */
+export function writeSnapshotRows(rows: readonly (NamedItem & { quantity: number })[]): string {
+  return write(rows.map(row => [guardedCell(row.market_hash_name), row.phase ?? '', row.quantity]))
+}
+
+const write = (rows: (string | number)[][]): string =>
+  stringify(rows, { record_delimiter: '\r\n', quoted_match: /[\r\n]|^\s|\s$/ })

@@ -1,11 +1,91 @@
 /**
- * What a ledger was worth at the end of each day: holdings by day times the best close of the day.
+ * What holdings are worth: now by the best live ask among providers, and at the end of each day by its best close.
  *
- * Days are numbers of days since 1970. A provider's close is current until its next one, or until the end of the day on
- * which it withdrew the item; a day's price is the least close (in micro-dollars; of equal ones that of the first series)
- * that is current on it, and where none is, the latest one that was. Rules: DECISIONS.md, "Valuation".
- * Invariant: a held item without any earlier price counts as missing, never as worth nothing.
+ * Pure. Rules: DECISIONS.md, "Valuation". Invariant: an item without any price counts as unpriced, never as worth nothing, and
+ * a total is the exact sum of its lines. Days are numbers of days since 1970. A provider's close is current until its next
+ * one, or until the end of the day on which it withdrew the item; a day's price is the least close (in micro-dollars; of equal
+ * ones that of the first series) that is current on it, and where none is, the latest one that was.
  */
+import { type MicroUsd, type Minor, minorDigits, type Rate } from '#schemas/values/money.ts'
+
+/** A live ask or bid. */
+export interface Quote {
+  itemId: number
+  provider: string
+  price: Minor
+  currency: string
+  priceMicroUsd: MicroUsd
+  quantity: number
+}
+
+/** What is to be valued. */
+export interface Holding {
+  itemId: number
+  quantity: number
+}
+
+/** A provider's quote in the currency of the answer. */
+export interface PricedQuote {
+  provider: string
+  amount: bigint
+  quantity: number
+}
+
+/** A holding and its worth. */
+export interface ValuedLine extends Holding {
+  bestAsk: bigint | null
+  bestBid: bigint | null
+  value: bigint | null
+  /** By provider key. */
+  asks: PricedQuote[]
+}
+
+/** Holdings and their worth. */
+export interface Valued {
+  lines: ValuedLine[]
+  total: bigint
+  itemsValued: number
+}
+
+/** The currency of an answer and its rate. */
+export interface InCurrency {
+  code: string
+  rate: Rate
+}
+
+/** Values each holding, in the order given; quotes of an item are in the order of their providers' keys. */
+export function valueHoldings(
+  holdings: readonly Holding[],
+  quotes: { asks: readonly Quote[]; bids: readonly Quote[] },
+  currency: InCurrency,
+): Valued {
+  const asksOf = Map.groupBy(quotes.asks, quote => quote.itemId)
+  const bidsOf = Map.groupBy(quotes.bids, quote => quote.itemId)
+  const lines = holdings.map(({ itemId, quantity }): ValuedLine => {
+    const asks = (asksOf.get(itemId) ?? []).map(quote => priced(quote, currency))
+    const bids = (bidsOf.get(itemId) ?? []).map(quote => priced(quote, currency))
+    const bestAsk = extreme(asks, (one, other) => one < other)
+    const bestBid = extreme(bids, (one, other) => one > other)
+    return { itemId, quantity, bestAsk, bestBid, value: bestAsk === null ? null : bestAsk * BigInt(quantity), asks }
+  })
+  return {
+    lines,
+    total: lines.reduce((sum, { value }) => sum + (value ?? 0n), 0n),
+    itemsValued: lines.filter(({ value }) => value !== null).length,
+  }
+}
+
+/** A quote in its own currency shows the price that its provider sent. */
+function priced({ provider, price, currency, priceMicroUsd, quantity }: Quote, wanted: InCurrency): PricedQuote {
+  const amount = currency === wanted.code ? BigInt(price) : BigInt(minorDigits(priceMicroUsd, wanted.rate))
+  return { provider, amount, quantity }
+}
+
+function extreme(quotes: readonly PricedQuote[], isBetter: (one: bigint, other: bigint) => boolean): bigint | null {
+  let best: bigint | null = null
+  for (const { amount } of quotes) if (best === null || isBetter(amount, best)) best = amount
+  return best
+}
 
 /** A provider's closes of an item, by ascending day. */
 export interface CloseSeries {

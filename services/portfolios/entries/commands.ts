@@ -1,49 +1,21 @@
 /**
  * What a portfolio holds: entries that were added or imported, and what the ledger adds up to.
  *
- * Reads and writes portfolio_entries. Invariant: of the entries of an item at most one carries its ledger quantity, which
+ * Writes portfolio_entries. Invariant: of the entries of an item at most one carries its ledger quantity, which
  * is the sum of the item's transactions as of the last of them; units that were added otherwise are kept apart and
  * are never touched by a transaction. An entry without any unit does not exist.
  */
 import type { Query } from '#infra/postgres/pool.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
-import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
-
-/** Where an entry comes from. */
-export type EntrySource = 'gamestore' | 'manual' | 'csv'
-
-/** An applied sticker. */
-export interface EntrySticker {
-  name: string
-  slot: number
-  wear: number | null
-}
-
-/** An attached charm. */
-export interface EntryCharm {
-  name: string
-  pattern_id: number | null
-}
-
-/** What is known of one asset of the game's platform. */
-export interface AssetDetails {
-  gamestore_assetid: string | null
-  float_value: number | null
-  paint_seed: number | null
-  inspect_link: string | null
-  name_tag: string | null
-  stickers: EntrySticker[] | null
-  charms: EntryCharm[] | null
-}
-
-/** An entry, without what the catalog knows of its item. */
-export interface EntryRecord extends AssetDetails {
-  id: string
-  item_id: number
-  quantity: number
-  source: EntrySource
-  created_at: string
-}
+import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
+import {
+  type AssetDetails,
+  ENTRY_COLUMNS,
+  type EntryRecord,
+  type EntryRow,
+  type EntrySource,
+  entryOf,
+} from './reader.ts'
 
 /** Units to add. */
 export interface NewEntry extends Partial<AssetDetails> {
@@ -52,39 +24,11 @@ export interface NewEntry extends Partial<AssetDetails> {
   source: EntrySource
 }
 
-const COLUMNS = `id, item_id, (added_quantity + ledger_quantity)::float8 AS quantity, source, gamestore_assetid, float_value,
-  paint_seed, inspect_link, name_tag, stickers, charms, created_at`
-
-type EntryRow = Omit<EntryRecord, 'created_at'> & { created_at: Date }
-
-const recordOf = (row: EntryRow): EntryRecord => ({ ...row, created_at: row.created_at.toISOString() })
-
-/** The entries of a portfolio in the order in which they came. */
-export async function listEntries({ database }: PortfolioStore, portfolioId: string): Promise<EntryRecord[]> {
-  const rows = await database.rows<EntryRow>(
-    `SELECT ${COLUMNS} FROM portfolio_entries WHERE portfolio_id = $1 ORDER BY sequence`,
-    [portfolioId],
-  )
-  return rows.map(recordOf)
-}
-
-/** Units of each item that a portfolio holds, by ascending item id. */
-export function listHoldings(
-  { database }: PortfolioStore,
-  portfolioId: string,
-): Promise<{ item_id: number; quantity: number }[]> {
-  return database.rows(
-    `SELECT item_id, sum(added_quantity + ledger_quantity)::float8 AS quantity FROM portfolio_entries
-    WHERE portfolio_id = $1 GROUP BY item_id ORDER BY item_id`,
-    [portfolioId],
-  )
-}
-
 /** Adds units by hand, as an entry of their own. */
 export function addEntry(store: PortfolioStore, scope: PortfolioScope, entry: NewEntry): Promise<EntryRecord> {
   return writePortfolio(store, scope, async query => {
     const [row] = await insertEntries(query, scope, [entry])
-    return recordOf(row as EntryRow)
+    return entryOf(row as EntryRow)
   })
 }
 
@@ -137,7 +81,7 @@ export async function insertEntries(
     SELECT $1, $2, * FROM unnest($3::int[], $4::bigint[], $5::text[], $6::text[], $7::float8[], $8::int[], $9::text[],
       $10::text[], $11::jsonb[], $12::jsonb[])
     ON CONFLICT (portfolio_id, gamestore_assetid) WHERE gamestore_assetid IS NOT NULL DO NOTHING
-    RETURNING ${COLUMNS}`,
+    RETURNING ${ENTRY_COLUMNS}`,
     [
       ...[portfolioId, new Date(now), column('item_id'), column('quantity'), column('source')],
       ...[column('gamestore_assetid'), column('float_value'), column('paint_seed'), column('inspect_link')],

@@ -7,11 +7,12 @@
 import type { Query } from '#infra/postgres/pool.ts'
 import type { Violation } from '#schemas/api/error.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
-import { followLedger, insertEntries } from './entries.ts'
-import { type DayNets, rowAtFault } from './ledger.ts'
-import { type CsvContent, type CsvFault, FAULTS_MAX } from './read-csv.ts'
-import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
-import { describeShortfall, insertTransactions, readDayNets } from './transactions.ts'
+import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
+import { followLedger, insertEntries } from '../entries/commands.ts'
+import { describeShortfall, insertTransactions } from '../ledger/commands.ts'
+import { readDayNets } from '../ledger/reader.ts'
+import { type DayNets, rowAtFault } from '../ledger/rules.ts'
+import { type CsvContent, type CsvFault, FAULTS_MAX } from './reader.ts'
 
 /** What an import did. */
 export interface CsvResult {

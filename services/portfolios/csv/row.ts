@@ -8,8 +8,8 @@
  */
 import { parseInstant } from '#schemas/values/instant.ts'
 import { parsePhase } from '#schemas/values/phase.ts'
-import { type Column, type Header, unguardedCell } from './csv-columns.ts'
-import type { TransactionInput } from './transactions.ts'
+import type { TransactionInput } from '../ledger/reader.ts'
+import { type Column, type Header, unguardedCell } from './columns.ts'
 
 /** What a row is read with. */
 export interface CsvScope {
