@@ -4,22 +4,13 @@
  * Reads platform_links (writer: services/accounts). Invariant: an inventory that was not read whole is an error answer, and
  * each reason has its own.
  */
-import type { PlatformAsset } from '#services/inventory/asset.ts'
-import { openHttpSource } from '#services/inventory/http-source.ts'
-import { type Inventories, openInventories } from '#services/inventory/inventory.ts'
+import type { PlatformAsset } from '#services/inventory/reader.ts'
 import { ApiError } from './errors.ts'
 import type { ApiParts } from './parts.ts'
 import { kept } from './portfolio-access.ts'
 
 /** The assets of an inventory. */
 export type LinkedInventory = readonly PlatformAsset[]
-
-/** Opens the inventories of the platform at an address; none without one. */
-export function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): Inventories | undefined {
-  return baseUrl === undefined
-    ? undefined
-    : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
-}
 
 /** Reads the inventory of the platform account that an account has linked. */
 export async function readLinkedInventory(parts: ApiParts, accountId: string): Promise<LinkedInventory> {

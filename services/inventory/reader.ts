@@ -1,29 +1,15 @@
 /**
- * Inventories of the game's platform, by account id or vanity name.
+ * Inventories of the game's platform, by account id or vanity name, and the catalog items that their assets are.
  *
- * The one interface of the platform; http-source.ts implements it, tests bring their own. Caches answers for a minute.
- * Invariant: an inventory is whole or not given at all; private, unknown and empty are three answers. Concurrent requests for
- * an account are coalesced, and at most AT_ONCE accounts are read at a time. The cache is bounded by its items.
+ * Caches answers for a minute. Invariant: an inventory is whole or not given at all; private, unknown and empty are three
+ * answers. Concurrent requests for an account are coalesced, and at most AT_ONCE accounts are read at a time. The cache is
+ * bounded by its items.
  */
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { PlatformAsset } from './asset.ts'
+import { type InventoryAnswer, type InventorySource, openHttpSource } from './source.ts'
 
-/** The outcome of reading an inventory. */
-export type InventoryAnswer =
-  | { kind: 'found'; assets: readonly PlatformAsset[] }
-  | { kind: 'private' }
-  | { kind: 'unknown' }
-  /** The platform did not answer as it should. */
-  | { kind: 'failed'; reason: string; isBusy: boolean }
-
-/** The platform. */
-export interface InventorySource {
-  /** Reads a whole inventory. */
-  read(accountId: string): Promise<InventoryAnswer>
-  /** The account id of a vanity name. */
-  resolve(
-    vanityName: string,
-  ): Promise<{ kind: 'found'; accountId: string } | Exclude<InventoryAnswer, { kind: 'found' }>>
-}
+export type { PlatformAsset } from './asset.ts'
 
 /** Reads inventories. */
 export interface Inventories {
@@ -125,4 +111,32 @@ function openSlots(): (work: () => Promise<InventoryAnswer>) => Promise<Inventor
       else free += 1
     }
   }
+}
+
+/** What of the catalog is asked. */
+export interface CatalogNames {
+  byId(itemId: number): CatalogItem | undefined
+  /** All items that share a name, the one without a phase first. */
+  idsOfName(marketHashName: string): readonly number[]
+}
+
+/**
+ * The item of an asset, by its exact name; undefined when the catalog has none. Phases share a name, so the finish decides
+ * among them; without a finish the asset is the item as a whole.
+ */
+export function matchAsset(
+  catalog: CatalogNames,
+  { marketHashName, paintIndex }: Pick<PlatformAsset, 'marketHashName' | 'paintIndex'>,
+): CatalogItem | undefined {
+  const items = catalog.idsOfName(marketHashName).flatMap(id => catalog.byId(id) ?? [])
+  const ofFinish =
+    paintIndex === null ? undefined : items.find(item => item.phase !== null && item.paint_index === paintIndex)
+  return ofFinish ?? items[0]
+}
+
+/** Opens the inventories of the platform at an address; none without one. */
+export function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): Inventories | undefined {
+  return baseUrl === undefined
+    ? undefined
+    : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
 }

@@ -1,5 +1,5 @@
 /**
- * The platform's inventories over HTTP.
+ * The game's platform as a source of inventories, over HTTP; tests bring their own.
  *
  * Reads `{base}/inventory/{account}/{app}/{context}` page by page (`more_items`, `last_assetid`) and `{base}/id/{name}` for
  * vanity names. Invariant: no read exceeds TOTAL_LIMIT_MS, no body PAGE_BYTES_MAX, no inventory ITEMS_MAX; a busy platform
@@ -8,7 +8,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from './asset.ts'
-import type { InventoryAnswer, InventorySource } from './inventory.ts'
 
 /** Where the platform is, and how it is asked. */
 export interface HttpSourceOptions {
@@ -149,4 +148,22 @@ async function fetchOnce(
   } catch (error) {
     return failed(`the platform cannot be reached: ${error instanceof Error ? error.message : String(error)}`)
   }
+}
+
+/** The outcome of reading an inventory. */
+export type InventoryAnswer =
+  | { kind: 'found'; assets: readonly PlatformAsset[] }
+  | { kind: 'private' }
+  | { kind: 'unknown' }
+  /** The platform did not answer as it should. */
+  | { kind: 'failed'; reason: string; isBusy: boolean }
+
+/** The platform. */
+export interface InventorySource {
+  /** Reads a whole inventory. */
+  read(accountId: string): Promise<InventoryAnswer>
+  /** The account id of a vanity name. */
+  resolve(
+    vanityName: string,
+  ): Promise<{ kind: 'found'; accountId: string } | Exclude<InventoryAnswer, { kind: 'found' }>>
 }
