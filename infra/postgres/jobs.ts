@@ -96,6 +96,11 @@ export async function addJob(query: Query, task: string, payload: object, option
   }
 }
 
+/** A condition of SQL: no job of a key, itself an expression of SQL, is going to run within a minute. */
+export const withoutJobSoon = (key: string): string => `NOT EXISTS (
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = ${key} AND j.attempts < j.max_attempts
+      AND j.run_at < now() + interval '1 minute')`
+
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
 export async function setUpJobs(url: string, log: Log): Promise<void> {
   await runMigrations({ connectionString: url, logger: openLogger(log) })

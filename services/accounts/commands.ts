@@ -6,6 +6,7 @@
  * identity provider or the operator says so; an account's verified address stays until another is verified. Mails are bounded
  * per account and per address, since the address is a stranger's until it is proven.
  */
+import type { Tier } from '#infra/config/tiers.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
@@ -28,6 +29,28 @@ const PER_ACCOUNT_AND_HOUR = 5
 const PER_ADDRESS_AND_DAY = 5
 const PREFIX = 'verify_'
 
+/** An account that is locked until the transaction ends. */
+export interface LockedAccount {
+  tier: Tier
+  hasEmail: boolean
+  isEmailVerified: boolean
+  /** Alerts by e-mail are on; they come to a verified address alone. */
+  wantsAlertEmails: boolean
+}
+
+/** Locks an account: of two transactions that count or change what belongs to it the second sees what the first did. */
+export async function lockAccount(query: Query, accountId: string): Promise<LockedAccount> {
+  const [account] = await query<{ tier: Tier; has_email: boolean; is_verified: boolean; wants_emails: boolean }>(
+    `SELECT tier, email IS NOT NULL AS has_email, email_verified_at IS NOT NULL AS is_verified,
+       alert_emails_off_at IS NULL AS wants_emails
+     FROM accounts WHERE id = $1 FOR NO KEY UPDATE`,
+    [accountId],
+  )
+  if (!account) throw new Error(`there is no account ${accountId}`)
+  const { tier, has_email: hasEmail, is_verified: isEmailVerified, wants_emails: wantsAlertEmails } = account
+  return { tier, hasEmail, isEmailVerified, wantsAlertEmails }
+}
+
 /** Sends a link to an address within the transaction of `query`; throws a 429 when the account asks too often. */
 export async function sendVerification(
   query: Query,
@@ -35,7 +58,7 @@ export async function sendVerification(
   { accountId, email, now }: { accountId: string; email: string; now: number },
 ): Promise<void> {
   // Two requests of one account run one after the other, so that both are counted.
-  await query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
+  await lockAccount(query, accountId)
   await query('DELETE FROM email_links WHERE expires_at < $1', [new Date(now - KEPT_MS)])
   const [sent] = await query<{ by_account: number; by_address: number }>(
     `SELECT count(*) FILTER (WHERE account_id = $1 AND created_at > $3)::int AS by_account,

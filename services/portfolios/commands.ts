@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
+import { lockAccount } from '#services/accounts/commands.ts'
 import { PORTFOLIO_COLUMNS, type PortfolioRecord, type PortfolioRow, portfolioNotFound, portfolioOf } from './reader.ts'
 import { openSerialQueues, type SerialQueues } from './serial-queues.ts'
 
@@ -58,7 +59,7 @@ export function createPortfolio(
     database.transaction(query =>
       answerOnce(query, scope, async () => {
         // Creates of one account run one at a time, or two of them would both find room for the last portfolio.
-        await query('SELECT id FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
+        await lockAccount(query, accountId)
         const [counted] = await query<{ count: number }>(
           'SELECT count(*)::int AS count FROM portfolios WHERE account_id = $1',
           [accountId],

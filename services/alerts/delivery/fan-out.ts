@@ -1,14 +1,15 @@
 /**
  * Makes the deliveries of alert events: of each one per active destination of its account, and one e-mail.
  *
- * Reads alert_events, accounts and webhooks; adds rows to webhook_deliveries and email_deliveries in one transaction with
- * the jobs of mails, and then the jobs of destinations, one by one (why: jobs.ts). Invariant: an event has at most
- * one delivery per destination and one e-mail, however often this runs; an account that is disabled, or no longer quant,
- * gets no webhook; an event that cannot be fanned out does not block others.
+ * Adds rows to webhook_deliveries and email_deliveries in one transaction with the jobs of mails, and then the jobs of
+ * destinations, one by one (why: jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however
+ * often this runs; an account that is disabled, or no longer quant, gets no webhook; an event that cannot be fanned out does
+ * not block others.
  */
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { type AlertRecipient, readAlertRecipients } from '#services/accounts/reader.ts'
 import { type AlertEvent, alertTriggered, bodyFor } from './event-body.ts'
 import { queueAlertMail, queueDestination, queueFanOut } from './jobs.ts'
 
@@ -21,15 +22,7 @@ export interface DeliveryTarget {
   platform: WebhookPlatform
 }
 
-/** A row of alert_events with what its account receives. */
-interface EventForAccount extends AlertEvent {
-  gets_mail: boolean
-  gets_webhooks: boolean
-}
-
-const EVENT = `SELECT e.*, a.disabled_at IS NULL AND a.tier = 'quant' AS gets_webhooks,
-    a.disabled_at IS NULL AND a.email_verified_at IS NOT NULL AND a.alert_emails_off_at IS NULL AS gets_mail
-  FROM alert_events e JOIN accounts a ON a.id = e.account_id WHERE e.id = $1`
+const EVENTS = 'SELECT * FROM alert_events WHERE id = ANY ($1::uuid[]) ORDER BY array_position($1::uuid[], id)'
 
 const INSERT_DELIVERIES = `INSERT INTO webhook_deliveries (id, account_id, event_id, event_type, event, is_test, endpoint_id,
     endpoint_label, endpoint_url, platform, body, status, next_attempt_at, created_at)
@@ -57,7 +50,12 @@ interface Making {
 export async function fanOut(database: Database, eventIds: readonly string[], making: Making): Promise<void> {
   try {
     await database.transaction(async query => {
-      for (const eventId of eventIds) await addEvent(query, eventId, making)
+      const events = await query<AlertEvent>(EVENTS, [eventIds])
+      const recipients = await readAlertRecipients(
+        query,
+        events.map(event => event.account_id),
+      )
+      for (const event of events) await addEvent(query, event, recipients.get(event.account_id), making)
     })
   } catch (error) {
     if (eventIds.length === 1) throw error
@@ -72,16 +70,20 @@ export async function fanOut(database: Database, eventIds: readonly string[], ma
   }
 }
 
-async function addEvent(query: Query, eventId: string, { newId, now }: Making): Promise<void> {
-  const [event] = await query<EventForAccount>(EVENT, [eventId])
-  if (event?.gets_webhooks) {
+async function addEvent(
+  query: Query,
+  event: AlertEvent,
+  recipient: AlertRecipient | undefined,
+  { newId, now }: Making,
+): Promise<void> {
+  if (recipient?.getsWebhooks) {
     const targets = await query<DeliveryTarget>(
       'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
       [event.account_id],
     )
     await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
   }
-  if (!event?.gets_mail) return
+  if (!recipient || recipient.mailAddress === null) return
   const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
   if (mail) await queueAlertMail(query, mail.id)
 }

@@ -1,7 +1,7 @@
 /**
- * Sends the mails of jobs: those of alert events, which are on record, and those of other services.
+ * Sends the mails of jobs: those of alert events, which are on record, and those of accounts.
  *
- * Sole writer of email_deliveries, with fan-out.ts; reads alert_events and accounts. Invariant: an event's mail is sent to the
+ * Sole writer of email_deliveries, with fan-out.ts; reads alert_events. Invariant: an event's mail is sent to the
  * address that is verified when it is sent, and ends as succeeded or failed; a transient failure is retried on the schedule of
  * webhooks. A crash between the server's answer and the record sends the same mail, with the same Message-ID, once more.
  */
@@ -9,7 +9,7 @@ import type { Mailer, MailOutcome } from '#infra/mail/mailer.ts'
 import type { UnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { mailOfJob } from '#services/accounts/reader.ts'
+import { mailOfJob, readAlertRecipients } from '#services/accounts/reader.ts'
 import { alertMail } from './alert-mail.ts'
 import { pauseAfter } from './attempt-outcome.ts'
 import { type AlertEvent, alertTriggered } from './event-body.ts'
@@ -33,14 +33,12 @@ interface DueMail {
   event_id: string
   account_id: string
   attempt_count: number
-  to: string | null
 }
 
 /** A lease, longer than a send takes: its owner alone sends the mail, and after its death the mail is due again. */
-const DUE = `UPDATE email_deliveries d SET next_attempt_at = now() + interval '40 seconds' FROM accounts a
-  WHERE d.id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now() AND a.id = d.account_id
-  RETURNING d.event_id, d.account_id, d.attempt_count, CASE WHEN a.disabled_at IS NULL
-    AND a.email_verified_at IS NOT NULL AND a.alert_emails_off_at IS NULL THEN a.email END AS to`
+const DUE = `UPDATE email_deliveries d SET next_attempt_at = now() + interval '40 seconds'
+  WHERE d.id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now()
+  RETURNING d.event_id, d.account_id, d.attempt_count`
 
 const CONCLUDE = `UPDATE email_deliveries SET attempt_count = attempt_count + 1, status = $2::text, error = $3,
     next_attempt_at = CASE WHEN $2::text = 'pending' THEN now() + $4 * interval '1 millisecond' END,
@@ -84,8 +82,10 @@ export async function sendQueuedMail({ mailer, box, observe }: MailParts, payloa
   if (outcome.kind === 'failed' && !outcome.isFinal) throw new Error(outcome.error)
 }
 
-async function trySending(parts: MailParts, { event_id, account_id, to }: DueMail): Promise<MailOutcome> {
-  if (to === null) return refused(NO_ADDRESS)
+async function trySending(parts: MailParts, { event_id, account_id }: DueMail): Promise<MailOutcome> {
+  const recipients = await readAlertRecipients(parts.database.rows, [account_id])
+  const to = recipients.get(account_id)?.mailAddress
+  if (to == null) return refused(NO_ADDRESS)
   if (!parts.links) return refused(NO_KEY)
   const [event] = await parts.database.rows<AlertEvent>('SELECT * FROM alert_events WHERE id = $1', [event_id])
   if (!event) return refused(NO_EVENT)

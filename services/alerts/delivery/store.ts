@@ -7,6 +7,7 @@
  * holds its delivery by a lease, the delivery's next time: when its process dies the delivery is due again after that. The
  * outcome of an attempt whose lease had expired counts if it succeeded, and else is only recorded.
  */
+import { withoutJobSoon } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { type AttemptOutcome, INTERRUPTED } from './attempt-outcome.ts'
@@ -202,15 +203,13 @@ export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortS
 }
 
 const LEFT_DESTINATIONS = `SELECT DISTINCT d.endpoint_id AS id FROM webhook_deliveries d
-  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
-    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${DESTINATION_KEY}' || d.endpoint_id AND j.attempts < j.max_attempts
-      AND j.run_at < now() + interval '1 minute')
+  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute'
+    AND ${withoutJobSoon(`'${DESTINATION_KEY}' || d.endpoint_id`)}
   ORDER BY 1 LIMIT ${BATCH}`
 
 const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
-  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute' AND NOT EXISTS (
-    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = '${MAIL_KEY}' || d.id AND j.attempts < j.max_attempts
-      AND j.run_at < now() + interval '1 minute')
+  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute'
+    AND ${withoutJobSoon(`'${MAIL_KEY}' || d.id`)}
   ORDER BY 1 LIMIT ${BATCH}`
 
 /** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; returns their number. */

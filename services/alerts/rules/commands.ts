@@ -10,6 +10,7 @@ import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
+import { type LockedAccount, lockAccount } from '#services/accounts/commands.ts'
 import { appendToOutbox, outboxEntryOf } from './outbox.ts'
 import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
 
@@ -64,7 +65,7 @@ export function createAlerts(
     const account = await lockAccount(query, accountId)
     const enabled = alerts.filter(({ isEnabled }) => isEnabled).length
     if (enabled > 0) {
-      requireChannel(account)
+      await requireChannel(query, accountId, account)
       await requireRoom(query, accountId, { enabled, most })
     }
     const ids = alerts.map(() => newId(now))
@@ -92,7 +93,7 @@ export function changeAlert(
     const before = await lockAlert(query, accountId, alertId)
     const isEnabled = changes.isEnabled ?? before.isEnabled
     if (isEnabled && !before.isEnabled) {
-      requireChannel(account)
+      await requireChannel(query, accountId, account)
       await requireRoom(query, accountId, { enabled: 1, most })
     }
     const currency = before.thresholdCurrency && (changes.thresholdCurrency ?? before.thresholdCurrency)
@@ -113,34 +114,23 @@ export function deleteAlert(database: Database, accountId: string, alertId: stri
   })
 }
 
-interface AccountRow {
-  has_email: boolean
-  is_verified: boolean
-  wants_emails: boolean
-  has_webhook: boolean
-}
-
-/** Locks the account against other changes of its alerts, and returns its channels. */
-async function lockAccount(query: Query, accountId: string): Promise<AccountRow> {
-  const [account] = await query<AccountRow>(
-    `SELECT email IS NOT NULL AS has_email, email_verified_at IS NOT NULL AS is_verified,
-       alert_emails_off_at IS NULL AS wants_emails,
-       tier = 'quant' AND EXISTS (SELECT FROM webhooks w WHERE w.account_id = accounts.id AND w.is_active) AS has_webhook
-     FROM accounts WHERE id = $1 FOR NO KEY UPDATE`,
-    [accountId],
-  )
-  if (!account) throw new Error(`there is no account ${accountId}`)
-  return account
-}
-
 /** What an enabled alert needs: a verified e-mail with alert e-mails on, or an active webhook destination of a quant account. */
-function requireChannel({ has_email, is_verified, wants_emails, has_webhook }: AccountRow): void {
-  if (has_webhook || (is_verified && wants_emails)) return
-  if (has_email && !is_verified) {
+async function requireChannel(query: Query, accountId: string, account: LockedAccount): Promise<void> {
+  const { tier, hasEmail, isEmailVerified, wantsAlertEmails } = account
+  if (isEmailVerified && wantsAlertEmails) return
+  if (tier === 'quant' && (await hasActiveWebhook(query, accountId))) return
+  if (hasEmail && !isEmailVerified) {
     throw new Refusal('EMAIL_NOT_VERIFIED', 'Enabled alerts need a verified e-mail address; see POST /account/email.')
   }
   const detail = 'Enabled alerts need a verified e-mail address with alert e-mails on, or (quant) an active webhook.'
   throw new Refusal('NO_DELIVERY_CHANNEL', detail)
+}
+
+async function hasActiveWebhook(query: Query, accountId: string): Promise<boolean> {
+  const [webhook] = await query<{ id: string }>('SELECT id FROM webhooks WHERE account_id = $1 AND is_active LIMIT 1', [
+    accountId,
+  ])
+  return webhook !== undefined
 }
 
 async function requireRoom(

@@ -6,6 +6,7 @@
  * so it is a text here and never a float.
  */
 import type { Database } from '#infra/postgres/pool.ts'
+import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 
 /** A stored alert; times in milliseconds since the epoch. */
@@ -214,3 +215,55 @@ const deliveryOfRow = (row: DeliveryRow): StoredDelivery => ({
   error: row.error,
   createdAt: row.created_at.getTime(),
 })
+
+/** An alert as its rule is published. */
+export type StoredRule = { id: string } & Pick<
+  AlertRuleChanged,
+  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
+>
+
+/** An event as its trigger was published; numbers are texts. */
+export interface StoredTrigger {
+  id: string
+  alert_id: string
+  alert_version: string
+  triggered_value: string
+  triggered_currency: string | null
+  best_ask_micro_usd: string
+  best_bid_micro_usd: string | null
+  ask_provider: string
+  bid_provider: string | null
+}
+
+const RULES = `SELECT id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled,
+    version
+  FROM alerts`
+
+const TRIGGERS = `SELECT id, alert_id, alert_version::text AS alert_version, triggered_value::text AS triggered_value,
+    triggered_currency, best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd,
+    ask_provider, bid_provider
+  FROM alert_events`
+
+/** Passes the rules of all accounts, by ascending id. */
+export const readAllRules = (database: Database, take: (rule: StoredRule) => void): Promise<void> =>
+  readAll(database, RULES, take)
+
+/** Passes the triggers that all events were recorded of, by ascending id of the event. */
+export const readAllTriggers = (database: Database, take: (trigger: StoredTrigger) => void): Promise<void> =>
+  readAll(database, TRIGGERS, take)
+
+const PAGE_ROWS = 20_000
+/** Below every id. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
+async function readAll<T extends { id: string }>(
+  database: Database,
+  select: string,
+  take: (row: T) => void,
+): Promise<void> {
+  for (let after: string | undefined = FIRST_ID; after !== undefined; ) {
+    const rows: T[] = await database.rows<T>(`${select} WHERE id > $1 ORDER BY id LIMIT $2`, [after, PAGE_ROWS])
+    for (const row of rows) take(row)
+    after = rows.at(-1)?.id
+  }
+}

@@ -20,6 +20,7 @@ import {
   type WebhookPatch,
   type WebhookPlatform,
 } from '#schemas/api/webhooks.ts'
+import { lockAccount } from '#services/accounts/commands.ts'
 import { bodyFor } from '../delivery/event-body.ts'
 import { addDeliveries, type DeliveryTarget } from '../delivery/fan-out.ts'
 import { queueDestination } from '../delivery/jobs.ts'
@@ -59,7 +60,7 @@ export async function createWebhook(
   body: WebhookBody,
   box: SealedBox,
 ): Promise<IssuedSecret> {
-  await query('SELECT 1 FROM accounts WHERE id = $1 FOR NO KEY UPDATE', [accountId])
+  await lockAccount(query, accountId)
   const [count] = await query<{ n: number }>('SELECT count(*)::int AS n FROM webhooks WHERE account_id = $1', [
     accountId,
   ])
