@@ -25,7 +25,7 @@ export type PostResult =
   | { kind: 'interrupted' }
 
 /** A request to be posted. */
-export interface Post {
+interface Post {
   url: string
   headers: Record<string, string>
   body: string

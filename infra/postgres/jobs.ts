@@ -24,7 +24,7 @@ import { type JobOwners, openJobOwners } from './job-owners.ts'
 import type { Query } from './pool.ts'
 
 /** How a job is added. */
-export interface JobOptions {
+interface JobOptions {
   /** Milliseconds since the epoch; at once when left out. */
   runAt?: number
   /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
@@ -47,7 +47,7 @@ export interface JobLane {
 }
 
 /** A task that the clock adds: `match` is a crontab's five columns, UTC. */
-export interface JobClock {
+interface JobClock {
   task: string
   match: string
 }

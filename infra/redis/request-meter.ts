@@ -123,7 +123,9 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     const remaining = Math.max(leftBefore - (countsInMonth ? admitted : 0), 0)
     const waitMs = isMonthUsedUp ? endsAt - at : minuteLeftMs
     const refused: Metered = {
-      ...{ refusedBy: isMonthUsedUp ? 'month' : 'minute', remaining, resetAt },
+      refusedBy: isMonthUsedUp ? 'month' : 'minute',
+      remaining,
+      resetAt,
       retryAfterSeconds: Math.max(Math.ceil(waitMs / 1000), 1),
     }
     return { admitted, leftBefore, refused }

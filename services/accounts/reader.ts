@@ -9,7 +9,7 @@ import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 
 /** An account; times in milliseconds since the epoch. */
-export interface AccountRecord {
+interface AccountRecord {
   id: string
   name: string | null
   tier: string

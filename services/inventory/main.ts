@@ -108,14 +108,24 @@ function page(assets: readonly StoredAsset[], query: URLSearchParams): StandInAn
   const hasMore = from + shown.length < assets.length
   return json({
     assets: shown.map(({ assetid, classid }) => ({
-      ...{ appid: 730, contextid: '2', assetid, classid, instanceid: '0', amount: '1' },
+      appid: 730,
+      contextid: '2',
+      assetid,
+      classid,
+      instanceid: '0',
+      amount: '1',
     })),
     descriptions: shown.map(({ description }) => description),
     asset_properties: shown.map(({ assetid, properties }) => ({
-      ...{ appid: 730, contextid: '2', assetid, asset_properties: properties },
+      appid: 730,
+      contextid: '2',
+      assetid,
+      asset_properties: properties,
     })),
     ...(hasMore && { more_items: 1, last_assetid: shown.at(-1)?.assetid }),
-    ...{ total_inventory_count: assets.length, success: 1, rwgrsn: -2 },
+    total_inventory_count: assets.length,
+    success: 1,
+    rwgrsn: -2,
   })
 }
 
@@ -143,12 +153,19 @@ function makeAsset(item: Described, i: number): StoredAsset {
   const classid = String(4_000_000_000 + i)
   const isMarketable = item.market_hash_name !== '2021 Service Medal'
   return {
-    ...{ assetid: String(31_200_000_000 + i * 17), classid },
+    assetid: String(31_200_000_000 + i * 17),
+    classid,
     description: {
-      ...{ appid: 730, classid, instanceid: '0', currency: 0, icon_url: item.image_url ?? '' },
+      appid: 730,
+      classid,
+      instanceid: '0',
+      currency: 0,
+      icon_url: item.image_url ?? '',
       name: item.market_hash_name.replace(` (${item.wear_name})`, ''),
       market_hash_name: item.market_hash_name,
-      ...{ tradable: i % 5 === 0 ? 0 : 1, marketable: isMarketable ? 1 : 0, commodity: 0 },
+      tradable: i % 5 === 0 ? 0 : 1,
+      marketable: isMarketable ? 1 : 0,
+      commodity: 0,
       descriptions: [{ type: 'html', value: ' ' }, ...html.map(value => ({ type: 'html', value, name: 'applied' }))],
       ...(isPainted && {
         actions: [{ link: 'game://inspect/S%owner_steamid%A%assetid%D8421', name: 'Inspect in Game...' }],

@@ -114,7 +114,7 @@ function openSlots(): (work: () => Promise<InventoryAnswer>) => Promise<Inventor
 }
 
 /** What of the catalog is asked. */
-export interface CatalogNames {
+interface CatalogNames {
   byId(itemId: number): CatalogItem | undefined
   /** All items that share a name, the one without a phase first. */
   idsOfName(marketHashName: string): readonly number[]

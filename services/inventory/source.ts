@@ -10,7 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { assetsOf, type InventoryPage, inventoryPage, type PlatformAsset } from './asset.ts'
 
 /** Where the platform is, and how it is asked. */
-export interface HttpSourceOptions {
+interface HttpSourceOptions {
   /** Root of the platform, without a trailing slash. */
   baseUrl: string
   /** Assets of one page. */

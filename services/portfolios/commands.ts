@@ -21,7 +21,7 @@ export interface PortfolioStore {
 }
 
 /** Who writes, and when. */
-export interface WriteScope {
+interface WriteScope {
   accountId: string
   /** Milliseconds since the epoch. */
   now: number
@@ -43,7 +43,7 @@ export interface LockedPortfolio {
 }
 
 /** Room for any file that the CSV import takes. */
-export const TRANSACTIONS_MAX = 250_000
+const TRANSACTIONS_MAX = 250_000
 
 /** Opens the write side over a database; one for all writers of a process. */
 export const openPortfolioStore = (database: Database): PortfolioStore => ({ database, queues: openSerialQueues() })
@@ -146,7 +146,7 @@ export interface IdempotencyKey {
 }
 
 /** How long a key counts. */
-export const KEPT_MS = 24 * 60 * 60_000
+const KEPT_MS = 24 * 60 * 60_000
 /** Expired keys that one create deletes: more than it adds, so that they never accumulate. */
 const CLEARED = 20
 
@@ -171,7 +171,7 @@ export async function answeredBefore<T>(
 }
 
 /** Runs a create, or answers what it answered before. What it answers must be plain JSON. */
-export async function answerOnce<T>(
+async function answerOnce<T>(
   query: Query,
   scope: { accountId: string; now: number; idempotencyKey?: IdempotencyKey | undefined },
   create: () => Promise<T>,

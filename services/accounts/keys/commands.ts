@@ -16,7 +16,7 @@ import { LOCAL_ADDRESS } from '../commands.ts'
 import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
 
 /** Who asks for a change: an accepted root key, or a session. */
-export type Actor = Pick<Credential, 'kind' | 'keyId' | 'accountId'>
+type Actor = Pick<Credential, 'kind' | 'keyId' | 'accountId'>
 
 /** A key and the only copy of its text. */
 export interface IssuedKey {
@@ -37,7 +37,7 @@ export function reissueRootKey(database: Database, actor: Actor, now: number): P
 }
 
 /** Locks the account for a change of its keys; refuses an actor whose own key was revoked meanwhile. */
-export async function lockActor(query: Query, actor: Actor): Promise<{ rootKeyId: string; isVerified: boolean }> {
+async function lockActor(query: Query, actor: Actor): Promise<{ rootKeyId: string; isVerified: boolean }> {
   const [account] = await query<{ is_verified: boolean }>(
     'SELECT email_verified_at IS NOT NULL AS is_verified FROM accounts WHERE id = $1 FOR NO KEY UPDATE',
     [actor.accountId],
@@ -53,7 +53,7 @@ export async function lockActor(query: Query, actor: Actor): Promise<{ rootKeyId
 }
 
 /** Locks the account for issuing a key, which needs a verified e-mail. */
-export async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKeyId: string }> {
+async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKeyId: string }> {
   const { rootKeyId, isVerified } = await lockActor(query, actor)
   if (isVerified) return { rootKeyId }
   const detail = 'Keys are issued to accounts with a verified e-mail address; see POST /account/email.'
@@ -61,7 +61,7 @@ export async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKe
 }
 
 /** What a new key needs. */
-export interface NewKey {
+interface NewKey {
   accountId: string
   kind: KeyKind
   now: number
@@ -74,7 +74,7 @@ export interface NewKey {
 }
 
 /** Draws a key and stores its hash. */
-export async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> {
+async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> {
   const text = newKeyText(made.kind)
   const id = crypto.randomUUID()
   const [row] = await query<KeyRow>(
@@ -91,7 +91,7 @@ export async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> 
 }
 
 /** What a child key may be given; null removes a limit. */
-export interface ChildKeyChanges {
+interface ChildKeyChanges {
   name?: string
   quotaPerMonthOverride?: number | null
   ratePerMinuteOverride?: number | null
@@ -173,7 +173,7 @@ const revoke = (query: Query, keyId: string, now: number): Promise<unknown> =>
   query('UPDATE api_keys SET revoked_at = $2 WHERE id = $1', [keyId, new Date(now)])
 
 /** A new account and the only copy of its key's text. */
-export interface CreatedAccount {
+interface CreatedAccount {
   account_id: string
   key_id: string
   key: string

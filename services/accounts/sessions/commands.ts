@@ -137,8 +137,15 @@ function answerOf(row: JudgedRow, { accountId, sessionId }: { accountId: string;
   return {
     accepted: true,
     credential: {
-      ...{ kind: 'session', keyId: row.key_id, accountId, tier: row.tier, isRootKey: true, rootKeyId: row.key_id },
-      ...{ quotaPerMonthOverride: row.quota, ratePerMinuteOverride: row.rate, sessionId },
+      kind: 'session',
+      keyId: row.key_id,
+      accountId,
+      tier: row.tier,
+      isRootKey: true,
+      rootKeyId: row.key_id,
+      quotaPerMonthOverride: row.quota,
+      ratePerMinuteOverride: row.rate,
+      sessionId,
     },
   }
 }

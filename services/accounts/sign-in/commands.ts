@@ -35,7 +35,7 @@ export interface SignInScope {
 }
 
 /** A sign-in that came back. */
-export interface Returned {
+interface Returned {
   /** For POST /account/session; the only copy. */
   code: string
   expiresAt: number
@@ -227,7 +227,7 @@ export async function linkPlatformAccount(database: Database, accountId: string,
 }
 
 /** What of sign-in is configured; a missing setting disables what needs it and nothing else. */
-export interface SignInParts {
+interface SignInParts {
   /** Undefined: sign-in is not configured. */
   signIn: SignInScope | undefined
   /** Undefined: platform links are not configured. */

@@ -10,7 +10,7 @@ import type { AlertTriggeredBody } from '#schemas/api/webhooks.ts'
 import { happening, inHtml, itemText, quotes } from './event-body.ts'
 
 /** Where a mail goes and what it links to. */
-export interface MailTarget {
+interface MailTarget {
   to: string
   /** Host of the Message-ID. */
   host: string

@@ -33,9 +33,9 @@ export interface ServingParts {
 }
 
 /** What one request may take (DECISIONS.md, "Webhooks"). */
-export const ATTEMPT_LIMIT_MS = 10_000
+const ATTEMPT_LIMIT_MS = 10_000
 /** Requests to one destination at the same time. */
-export const PER_DESTINATION = 4
+const PER_DESTINATION = 4
 const SLICE_MS = 2_000
 /** An answer that takes longer makes a destination one of the slow ones for a while. */
 const SLOW_ANSWER_MS = 2_000

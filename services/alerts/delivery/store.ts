@@ -29,7 +29,7 @@ export interface BegunAttempt {
 const LEASE_SECONDS = 20
 
 /** The error of cancelled deliveries. */
-export const CANCELLED = 'Cancelled: the destination was removed.'
+const CANCELLED = 'Cancelled: the destination was removed.'
 
 /** One round trip for the most frequent query; a row without a delivery is a destination to which nothing is due. */
 const BEGIN = `WITH destination AS MATERIALIZED (
@@ -180,7 +180,7 @@ export function leaveDestination(
 }
 
 /** Days that deliveries are kept (the account issue, "Housekeeping"). */
-export const KEPT_DAYS = 90
+const KEPT_DAYS = 90
 const BATCH = 1_000
 const BATCHES_MOST = 1_000
 

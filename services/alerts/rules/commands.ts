@@ -27,7 +27,7 @@ export interface NewAlert {
 }
 
 /** What an alert may be given; what is left out stays. */
-export interface AlertChanges {
+interface AlertChanges {
   thresholdValue?: string
   /** Of no effect on spreads. */
   thresholdCurrency?: string

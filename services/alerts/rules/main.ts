@@ -27,7 +27,10 @@ export const start: StartRole = async context => {
   const kafka = connectKafka({ config, role: CONSUMER, log })
   const topic = kafka.topicName('alertsTriggered')
   const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
-    ...{ name: CONSUMER, log, connections: 12, statementLimitMs: STATEMENT_LIMIT_MS },
+    name: CONSUMER,
+    log,
+    connections: 12,
+    statementLimitMs: STATEMENT_LIMIT_MS,
   })
   const reader = await openRangeReader(kafka, [topic])
   const parts = { database, newId: openUuidSource(), now: Date.now }

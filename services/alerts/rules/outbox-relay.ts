@@ -18,7 +18,7 @@ import { topics } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 
 /** What a relay works with. */
-export interface RelayParts {
+interface RelayParts {
   database: Database
   kafka: KafkaConnection
   log: Log

@@ -10,7 +10,7 @@ import { topics } from '#schemas/topics.ts'
 import type { StoredAlert } from './reader.ts'
 
 /** An alert's new state; null once it is deleted. */
-export interface OutboxEntry {
+interface OutboxEntry {
   alertId: string
   itemId: number
   changed: AlertRuleChanged | null

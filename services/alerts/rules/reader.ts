@@ -66,7 +66,7 @@ export const alertOfRow = (row: AlertRow): StoredAlert => ({
 })
 
 /** Which part of a list. */
-export interface ListPage {
+interface ListPage {
   limit: number
   offset: number
 }
@@ -87,7 +87,7 @@ export interface StoredAlertEvent {
 }
 
 /** The state of an event's delivery by one channel. */
-export interface StoredDelivery {
+interface StoredDelivery {
   channel: 'email' | 'webhook'
   status: string
   deliveryId: string
@@ -163,9 +163,16 @@ export async function listAlertEvents(
     rows.map(({ id }) => id),
   )
   const events = rows.map(row => ({
-    ...{ id: row.id, alertId: row.alert_id, itemId: row.item_id, marketHashName: row.market_hash_name },
-    ...{ phase: row.phase, kind: row.kind, triggeredValue: row.triggered_value },
-    ...{ triggeredCurrency: row.triggered_currency, reason: row.reason, createdAt: row.created_at.getTime() },
+    id: row.id,
+    alertId: row.alert_id,
+    itemId: row.item_id,
+    marketHashName: row.market_hash_name,
+    phase: row.phase,
+    kind: row.kind,
+    triggeredValue: row.triggered_value,
+    triggeredCurrency: row.triggered_currency,
+    reason: row.reason,
+    createdAt: row.created_at.getTime(),
     deliveries: deliveries.get(row.id) ?? [],
   }))
   return { events, total: count?.total ?? 0 }

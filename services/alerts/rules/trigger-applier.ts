@@ -20,7 +20,7 @@ import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './re
 export const CONSUMER = 'accounts'
 
 /** What an applier works with. */
-export interface ApplierParts {
+interface ApplierParts {
   database: Database
   newId: UuidSource
   /** Milliseconds since the epoch: the moment of recording, from which events are kept. */
@@ -134,7 +134,7 @@ async function record(query: Query, fired: readonly Fired[], now: number): Promi
 }
 
 /** Why an alert fired, in one sentence. */
-export function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {
+function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {
   const { triggered_value: value, triggered_currency: currency, ask_provider, bid_provider } = trigger
   const { kind, thresholdValue, thresholdCurrency } = alert
   if (kind === 'spread_exceeds') {

@@ -33,7 +33,7 @@ export interface IssuedSecret {
 }
 
 /** Whether a change of a destination resumed its deliveries. */
-export interface ChangedWebhook {
+interface ChangedWebhook {
   isResumed: boolean
 }
 
@@ -146,7 +146,7 @@ const sealed = (box: SealedBox, id: string, secret: string): [sealed: string, la
 export type DeliveryRefusal = 'no destination' | 'no delivery' | 'paused'
 
 /** The item of a test event. */
-export interface TestSubject {
+interface TestSubject {
   item_id: number
   market_hash_name: string
   phase: string | null

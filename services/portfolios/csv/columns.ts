@@ -6,7 +6,7 @@
  */
 
 /** Columns of a ledger file, in the order of an export. */
-export const LEDGER_COLUMNS = [
+const LEDGER_COLUMNS = [
   'date',
   'type',
   'market_hash_name',
@@ -22,13 +22,13 @@ export const LEDGER_COLUMNS = [
 ] as const
 
 /** Columns of a file of holdings. */
-export const SNAPSHOT_COLUMNS = ['market_hash_name', 'item_id', 'phase', 'quantity'] as const
+const SNAPSHOT_COLUMNS = ['market_hash_name', 'item_id', 'phase', 'quantity'] as const
 
 /** A column of either layout. */
 export type Column = (typeof LEDGER_COLUMNS)[number]
 
 /** What a file holds. */
-export type Layout = 'ledger' | 'snapshot'
+type Layout = 'ledger' | 'snapshot'
 
 /** The index of each column. */
 export interface Header {

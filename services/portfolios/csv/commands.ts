@@ -15,7 +15,7 @@ import { type DayNets, rowAtFault } from '../ledger/rules.ts'
 import { type CsvContent, type CsvFault, FAULTS_MAX } from './reader.ts'
 
 /** What an import did. */
-export interface CsvResult {
+interface CsvResult {
   imported: number
   /** Rows without any value. */
   skipped: number

@@ -58,7 +58,8 @@ interface Reading {
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
   const reading: Reading = {
     ...{ header: undefined, row: 0, skipped: 0, faults: [], unresolved: new Set(), amounts: {} },
-    ...{ ledger: [], snapshot: [] },
+    ledger: [],
+    snapshot: [],
   }
   const parser = Readable.from(slicesOf(file), { objectMode: false }).pipe(
     parse({
@@ -127,7 +128,7 @@ function readRow(reading: Reading, cells: readonly string[], scope: CsvScope): v
 }
 
 /** What the catalog knows of an item. */
-export interface NamedItem {
+interface NamedItem {
   market_hash_name: string
   phase: string | null
 }

@@ -29,9 +29,9 @@ export interface AmountForm {
 }
 
 /** The first day that a transaction may have. */
-export const EARLIEST_DAY = '2000-01-01'
+const EARLIEST_DAY = '2000-01-01'
 /** Units of one transaction or entry. */
-export const QUANTITY_MAX = 1_000_000
+const QUANTITY_MAX = 1_000_000
 
 /** What is wrong with a row. */
 export class RowFault extends Error {
@@ -45,7 +45,7 @@ export class RowFault extends Error {
 }
 
 /** The cells of a row by column. */
-export interface Row {
+interface Row {
   number: number
   cells: readonly string[]
   header: Header

@@ -91,7 +91,7 @@ export async function insertEntries(
 }
 
 /** Which items a write of the ledger has touched. */
-export interface LedgerTouch {
+interface LedgerTouch {
   itemIds: readonly number[]
   /** Those that gained units: an item that is not tracked yet becomes so. */
   grown: readonly number[]

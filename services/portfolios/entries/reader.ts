@@ -9,14 +9,14 @@ import type { PortfolioStore } from '../commands.ts'
 export type EntrySource = 'gamestore' | 'manual' | 'csv'
 
 /** An applied sticker. */
-export interface EntrySticker {
+interface EntrySticker {
   name: string
   slot: number
   wear: number | null
 }
 
 /** An attached charm. */
-export interface EntryCharm {
+interface EntryCharm {
   name: string
   pattern_id: number | null
 }

@@ -53,7 +53,7 @@ interface Lot {
 }
 
 /** The fee of a transaction in hundredths of its own currency: the amount, and the percentage of its total. */
-export function feeOf({ price, quantity, feeAmount, feePercentage }: Omit<Trade, 'itemId' | 'type' | 'date'>): bigint {
+function feeOf({ price, quantity, feeAmount, feePercentage }: Omit<Trade, 'itemId' | 'type' | 'date'>): bigint {
   const percent = feePercentage === null ? undefined : parseRate(String(feePercentage))
   const total = BigInt(price) * BigInt(quantity)
   const share = percent ? shareOf(total, percent.numerator, 100n * percent.denominator) : 0n
@@ -162,7 +162,7 @@ export function transactionOf({ sequence: _, created_at, updated_at, ...row }: T
 }
 
 /** The cursor of the ledger. */
-export interface LedgerPosition {
+interface LedgerPosition {
   date: string
   sequence: string
 }

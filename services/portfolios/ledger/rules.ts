@@ -9,7 +9,7 @@
 export type Direction = 'buy' | 'sell'
 
 /** What one transaction does to the holdings of its item. */
-export interface Movement {
+interface Movement {
   type: Direction
   quantity: number
   /** YYYY-MM-DD. */
@@ -45,15 +45,8 @@ export function firstShortfall(nets: DayNets): Shortfall | undefined {
   return undefined
 }
 
-/** Units held after the last day. */
-export function heldAtEnd(nets: DayNets): number {
-  let held = 0
-  for (const net of nets.values()) held += net
-  return held
-}
-
 /** A movement of an imported file, and its row. */
-export interface RowMovement extends Movement {
+interface RowMovement extends Movement {
   row: number
 }
 

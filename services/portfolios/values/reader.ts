@@ -25,7 +25,7 @@ export interface Holding {
 }
 
 /** A provider's quote in the currency of the answer. */
-export interface PricedQuote {
+interface PricedQuote {
   provider: string
   amount: bigint
   quantity: number
@@ -41,14 +41,14 @@ export interface ValuedLine extends Holding {
 }
 
 /** Holdings and their worth. */
-export interface Valued {
+interface Valued {
   lines: ValuedLine[]
   total: bigint
   itemsValued: number
 }
 
 /** The currency of an answer and its rate. */
-export interface InCurrency {
+interface InCurrency {
   code: string
   rate: Rate
 }
