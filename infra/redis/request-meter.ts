@@ -206,12 +206,6 @@ async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]
   return counts.map(count => Number(count ?? 0))
 }
 
-/** The rate-limit headers of an answer, name and value in turn. */
-export const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
-  ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
-  ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
-]
-
 function monthOf(instant: number): Month {
   const date = new Date(instant)
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()]

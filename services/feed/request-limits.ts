@@ -6,8 +6,9 @@
  * X-RateLimit-*, and when requests cannot be counted none is accepted.
  */
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import { rateHeaders } from '#infra/http/rate-headers.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
-import { type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
+import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import type { Credential } from '#services/accounts/access/reader.ts'
 
 /** The outcome of a counted connect. */

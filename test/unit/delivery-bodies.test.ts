@@ -3,9 +3,9 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/webhooks.ts'
+import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { alertMail } from '#services/alerts/delivery/alert-mail.ts'
 import { type AlertEvent, alertTriggered, bodyFor } from '#services/alerts/delivery/event-body.ts'
 import { safeExcerpt } from '#services/alerts/delivery/excerpt.ts'

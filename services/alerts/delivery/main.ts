@@ -6,7 +6,6 @@
  * slow ones, mails, and the rest - and a lost Postgres or mail server ends nothing but the attempt.
  */
 import { openMailer } from '#infra/mail/mailer.ts'
-import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
 import { type JobLane, type JobTask, removeGivenUpJobs, runJobs } from '#infra/postgres/jobs.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
@@ -15,6 +14,7 @@ import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import { SEND_MAIL } from '#services/accounts/reader.ts'
+import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { fanOut } from './fan-out.ts'
 import { DELIVER, DELIVER_SLOWLY, FAN_OUT, HOUSEKEEPING, PICK_UP, SEND_ALERT_MAIL } from './jobs.ts'
 import { type MailParts, sendAlertMail, sendQueuedMail } from './send-mails.ts'

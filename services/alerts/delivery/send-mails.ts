@@ -6,10 +6,10 @@
  * webhooks. A crash between the server's answer and the record sends the same mail, with the same Message-ID, once more.
  */
 import type { Mailer, MailOutcome } from '#infra/mail/mailer.ts'
-import type { UnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { mailOfJob, readAlertRecipients } from '#services/accounts/reader.ts'
+import type { UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { alertMail } from './alert-mail.ts'
 import { pauseAfter } from './attempt-outcome.ts'
 import { type AlertEvent, alertTriggered } from './event-body.ts'
