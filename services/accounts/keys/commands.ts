@@ -9,9 +9,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
-import { type Credential, hashOfKey, type KeyKind } from '../access/reader.ts'
+import { hashOfKey, type KeyKind } from '../access/reader.ts'
 import { LOCAL_ADDRESS } from '../commands.ts'
 import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
 

@@ -7,10 +7,10 @@
  * time, so a revocation is in force at once.
  */
 import type { Tier } from '#infra/config/tiers.ts'
+import type { KeyAnswer } from '#infra/http/credential.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
 import { Refusal } from '#schemas/api/refusal.ts'
-import type { KeyAnswer } from '../access/reader.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
 
