@@ -7,11 +7,11 @@
  * per account and per address, since the address is a stranger's until it is proven.
  */
 import type { Tier } from '#infra/config/tiers.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Mail } from '#infra/mail/mailer.ts'
 import { addJob } from '#infra/postgres/jobs.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOf, newText } from './one-time-text.ts'
 import { SEND_MAIL } from './reader.ts'
 
@@ -68,7 +68,7 @@ export async function sendVerification(
   )
   if (sent && (sent.by_account >= PER_ACCOUNT_AND_HOUR || sent.by_address >= PER_ADDRESS_AND_DAY)) {
     const detail = `At most ${PER_ACCOUNT_AND_HOUR} verification mails go out per account and hour; look into the mailbox first.`
-    throw new Refusal('RATE_LIMIT_EXCEEDED', detail, { retryAfterSeconds: HOUR_MS / 1000 })
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(HOUR_MS / 1000)] })
   }
   const token = newText(PREFIX)
   await query(
@@ -96,7 +96,7 @@ export async function useLink(query: Query, token: string, now: number): Promise
      RETURNING account_id, email`,
     [hashOf(token), new Date(now)],
   )
-  if (!link) throw new Refusal('NOT_FOUND', 'This link was used, has expired, or was never sent; ask for another.')
+  if (!link) throw new HttpError('NOT_FOUND', 'This link was used, has expired, or was never sent; ask for another.')
   await query('UPDATE accounts SET email = $2, email_verified_at = $3 WHERE id = $1', [
     ...[link.account_id, link.email, new Date(now)],
   ])

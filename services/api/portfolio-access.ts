@@ -5,7 +5,7 @@
  * credential, so no route can reach another account's portfolio.
  */
 import type { Request, Response } from 'express'
-import { Refusal } from '#schemas/api/refusal.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import {
   type IdempotencyKey,
@@ -68,7 +68,7 @@ export async function kept<T>(work: Promise<T>): Promise<T> {
   } catch (error) {
     const code = (error as { code?: unknown } | null)?.code
     const isOurs = error instanceof TypeError || (typeof code === 'string' && OUR_MISTAKE.test(code))
-    if (error instanceof ApiError || error instanceof Refusal || isOurs) throw error
+    if (error instanceof HttpError || isOurs) throw error
     throw new ApiError('SERVICE_UNAVAILABLE', 'Portfolios are temporarily unavailable; try again.', { cause: error })
   }
 }

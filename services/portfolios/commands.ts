@@ -8,8 +8,8 @@
  * leaves its key free. A key counts for a day; another request under it is refused.
  */
 import { createHash } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
 import { PORTFOLIO_COLUMNS, type PortfolioRecord, type PortfolioRow, portfolioNotFound, portfolioOf } from './reader.ts'
 import { openSerialQueues, type SerialQueues } from './serial-queues.ts'
@@ -65,7 +65,7 @@ export function createPortfolio(
           [accountId],
         )
         if ((counted?.count ?? 0) >= portfoliosMax) {
-          throw new Refusal(
+          throw new HttpError(
             'PORTFOLIO_LIMIT_REACHED',
             `Your tier allows ${portfoliosMax} portfolios; delete one first.`,
           )
@@ -92,7 +92,7 @@ export async function deletePortfolio(
   if (rows.length === 0) throw portfolioNotFound()
 }
 
-/** Writes into a portfolio. `work` throws a {@link Refusal} for what the rules forbid. */
+/** Writes into a portfolio. `work` throws a {@link HttpError} for what the rules forbid. */
 export function writePortfolio<T>(
   { database, queues }: PortfolioStore,
   scope: PortfolioScope,
@@ -131,10 +131,10 @@ async function endWrite(
   )
   const entries = after?.entry_count ?? 0
   if (entries > entriesMax && entries > before.entry_count) {
-    throw new Refusal('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio of your tier holds ${entriesMax} items at most.`)
+    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio of your tier holds ${entriesMax} items at most.`)
   }
   if (transactionCount > TRANSACTIONS_MAX) {
-    throw new Refusal('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
+    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
   }
 }
 
@@ -206,10 +206,10 @@ async function answerOf(query: Query, accountId: string, { key, hash }: Idempote
     'SELECT request_hash, answer FROM idempotency_keys WHERE account_id = $1 AND key = $2',
     [accountId, key],
   )
-  if (!known) throw new Refusal('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
+  if (!known) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
   if (known.request_hash.equals(hash)) return known.answer
   const msg = 'This key stands for another request already; send a new one'
-  throw new Refusal('VALIDATION_ERROR', [
+  throw new HttpError('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
   ])
 }

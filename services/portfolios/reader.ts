@@ -3,8 +3,8 @@
  *
  * Reads the table portfolios, writes nothing. An account sees its own portfolios alone; others are not found.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 
 /** A portfolio as clients see it. */
 export interface PortfolioRecord {
@@ -39,8 +39,8 @@ export const portfolioOf = ({ id, name, entry_count, created_at, updated_at }: P
 })
 
 /** The portfolio is missing, or belongs to another account, which is not revealed. */
-export const portfolioNotFound = (): Refusal =>
-  new Refusal('PORTFOLIO_NOT_FOUND', 'This account has no portfolio with this id.')
+export const portfolioNotFound = (): HttpError =>
+  new HttpError('PORTFOLIO_NOT_FOUND', 'This account has no portfolio with this id.')
 
 /** The portfolios of an account, oldest first. */
 export async function listPortfolios(

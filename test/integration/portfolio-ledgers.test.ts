@@ -4,9 +4,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
+import { HttpError } from '#infra/http/http-error.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import {
   createPortfolio,
@@ -84,7 +84,7 @@ describe('ledgers', function () {
       else await removeTransaction(store, scope, operation.id)
       return operation.id
     } catch (error) {
-      if (error instanceof Refusal && error.code === 'INSUFFICIENT_HOLDINGS') return undefined
+      if (error instanceof HttpError && error.code === 'INSUFFICIENT_HOLDINGS') return undefined
       throw error
     }
   }

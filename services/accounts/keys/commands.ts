@@ -10,8 +10,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
 import { LOCAL_ADDRESS } from '../commands.ts'
 import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
@@ -48,7 +48,7 @@ async function lockActor(query: Query, actor: Actor): Promise<{ rootKeyId: strin
     [actor.accountId],
   )
   if (!account || !root || (actor.kind === 'key' && root.id !== actor.keyId)) {
-    throw new Refusal('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
+    throw new HttpError('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
   }
   return { rootKeyId: root.id, isVerified: account.is_verified }
 }
@@ -58,7 +58,7 @@ async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKeyId: st
   const { rootKeyId, isVerified } = await lockActor(query, actor)
   if (isVerified) return { rootKeyId }
   const detail = 'Keys are issued to accounts with a verified e-mail address; see POST /account/email.'
-  throw new Refusal('EMAIL_NOT_VERIFIED', detail)
+  throw new HttpError('EMAIL_NOT_VERIFIED', detail)
 }
 
 /** What a new key needs. */
@@ -113,7 +113,7 @@ export function createChildKey(
       [accountId, new Date(now)],
     )
     if ((count?.total ?? 0) >= most) {
-      throw new Refusal('CHILD_KEY_LIMIT_REACHED', `A root key has ${most} child keys at most; delete one first.`)
+      throw new HttpError('CHILD_KEY_LIMIT_REACHED', `A root key has ${most} child keys at most; delete one first.`)
     }
     return insertKey(query, { ...child, accountId, kind: 'child', rootKeyId, now })
   })

@@ -4,8 +4,8 @@
  * Reads api_keys, writes nothing. A key that is not an active child of the asking account is not found, so ids reveal
  * nothing.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import type { KeyKind } from '../access/reader.ts'
 
 /** A key as it is stored; times in milliseconds since the epoch. */
@@ -52,7 +52,8 @@ export const keyOfRow = (row: KeyRow): StoredKey => ({
 })
 
 /** There is no such active key of this account; a key of another account is not revealed. */
-export const keyNotFound = (): Refusal => new Refusal('KEY_NOT_FOUND', 'This account has no active key with this id.')
+export const keyNotFound = (): HttpError =>
+  new HttpError('KEY_NOT_FOUND', 'This account has no active key with this id.')
 
 /** Reads one key. */
 export async function readKey(database: Database, keyId: string): Promise<StoredKey> {

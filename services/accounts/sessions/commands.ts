@@ -8,9 +8,9 @@
  */
 import type { Tier } from '#infra/config/tiers.ts'
 import type { KeyAnswer } from '#infra/http/credential.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
 
@@ -62,8 +62,8 @@ const INVALID: KeyAnswer = {
 }
 const DISABLED: KeyAnswer = { accepted: false, code: 'AUTH_ACCOUNT_DISABLED', detail: 'This account is disabled.' }
 
-const invalidRefresh = (): Refusal =>
-  new Refusal('AUTH_INVALID_SESSION', 'This refresh token is not valid, was used, or has expired; sign in again.')
+const invalidRefresh = (): HttpError =>
+  new HttpError('AUTH_INVALID_SESSION', 'This refresh token is not valid, was used, or has expired; sign in again.')
 
 /** Opens the sessions of a database; `issuer` is the public root of the API. */
 export function openSessions(options: {

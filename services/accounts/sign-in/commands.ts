@@ -8,6 +8,7 @@
  * first usable one comes by reissue.
  */
 import { randomBytes } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { openSealedBox, type SealedBox } from '#infra/runtime/sealed-box.ts'
@@ -18,7 +19,6 @@ import {
   type SignInChecks,
 } from '#infra/sign-in/identity-provider.ts'
 import { openPlatformProvider, type PlatformProvider } from '#infra/sign-in/platform-provider.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { type MailScope, sendVerification } from '../commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import { openSessions, type Sessions, type SessionTokens } from '../sessions/commands.ts'
@@ -50,9 +50,9 @@ const EXCHANGE_LIFE_MS = 2 * 60_000
 
 const sealContextOf = (id: string): string => `sign_ins/${id}`
 
-const refused = (detail: string): Refusal => new Refusal('SIGN_IN_REFUSED', detail)
+const refused = (detail: string): HttpError => new HttpError('SIGN_IN_REFUSED', detail)
 
-const notYours = (): Refusal =>
+const notYours = (): HttpError =>
   refused('This sign-in was not begun in this browser, was used, or took too long; begin again at GET /account/login.')
 
 /** Begins: where the browser goes, and what it carries until it is back. */
@@ -61,7 +61,7 @@ export async function beginSignIn(
   now: number,
 ): Promise<{ url: string; browser: string }> {
   const begun = await provider.begin()
-  if (!begun) throw new Refusal('UPSTREAM_ERROR', 'The identity provider does not answer; try again later.')
+  if (!begun) throw new HttpError('UPSTREAM_ERROR', 'The identity provider does not answer; try again later.')
   const [id, browser] = [crypto.randomUUID(), newText()]
   await database.transaction(async query => {
     await query('DELETE FROM sign_ins WHERE expires_at < $1', [new Date(now - DAY_MS)])
@@ -92,7 +92,7 @@ export async function returnSignIn(
   const checks: SignInChecks = JSON.parse(scope.box.open(begun.sealed_checks, sealContextOf(begun.id)))
   const outcome = await scope.provider.finish(back.query, back.state, checks)
   if (outcome.kind === 'unreachable') {
-    throw new Refusal('UPSTREAM_ERROR', 'The identity provider does not answer; begin again later.')
+    throw new HttpError('UPSTREAM_ERROR', 'The identity provider does not answer; begin again later.')
   }
   if (outcome.kind === 'refused') throw refused(`The sign-in was refused (${outcome.reason}); begin again.`)
   return scope.database.transaction(async query => {
@@ -134,7 +134,7 @@ async function accountOf(query: Query, { mail }: SignInScope, identity: Identity
      WHERE i.issuer = $1 AND i.subject = $2 FOR NO KEY UPDATE OF a`,
     [issuer, subject],
   )
-  if (known?.disabled_at) throw new Refusal('AUTH_ACCOUNT_DISABLED', 'This account is disabled.')
+  if (known?.disabled_at) throw new HttpError('AUTH_ACCOUNT_DISABLED', 'This account is disabled.')
   const accountId = known?.id ?? (await createAccount(query, identity, now))
   if (known?.email_verified_at || email === null) return accountId
   if (isEmailVerified) {
@@ -196,12 +196,13 @@ export async function finishPlatformLink(
   )
   if (!begun) {
     const detail = 'This link was not begun in this browser, was used, or took too long; begin again.'
-    throw new Refusal('SIGN_IN_REFUSED', detail)
+    throw new HttpError('SIGN_IN_REFUSED', detail)
   }
   const outcome = await platform.finish(back.query, back.state, now)
-  if (outcome.kind === 'unreachable') throw new Refusal('UPSTREAM_ERROR', 'The platform does not answer; begin again.')
+  if (outcome.kind === 'unreachable')
+    throw new HttpError('UPSTREAM_ERROR', 'The platform does not answer; begin again.')
   if (outcome.kind === 'refused') {
-    throw new Refusal('SIGN_IN_REFUSED', `The platform did not confirm the sign-in (${outcome.reason}); begin again.`)
+    throw new HttpError('SIGN_IN_REFUSED', `The platform did not confirm the sign-in (${outcome.reason}); begin again.`)
   }
   const { platformId } = outcome
   await database.rows(
@@ -215,7 +216,7 @@ export async function finishPlatformLink(
 /** Removes the link; refuses when there is none. */
 export async function unlinkPlatform(database: Database, accountId: string): Promise<void> {
   const gone = await database.rows('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
-  if (gone.length === 0) throw new Refusal('NOT_FOUND', 'No platform account is linked.')
+  if (gone.length === 0) throw new HttpError('NOT_FOUND', 'No platform account is linked.')
 }
 
 /** Links an account on the game's platform to an account that has none. */

@@ -6,9 +6,9 @@
  * more enabled alerts than its tier allows; an alert is enabled only while the account has a channel; every
  * change raises the version; another account's alert is not found.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { type LockedAccount, lockAccount } from '#services/accounts/commands.ts'
 import { appendToOutbox, outboxEntryOf } from './outbox.ts'
@@ -120,10 +120,10 @@ async function requireChannel(query: Query, accountId: string, account: LockedAc
   if (isEmailVerified && wantsAlertEmails) return
   if (tier === 'quant' && (await hasActiveWebhook(query, accountId))) return
   if (hasEmail && !isEmailVerified) {
-    throw new Refusal('EMAIL_NOT_VERIFIED', 'Enabled alerts need a verified e-mail address; see POST /account/email.')
+    throw new HttpError('EMAIL_NOT_VERIFIED', 'Enabled alerts need a verified e-mail address; see POST /account/email.')
   }
   const detail = 'Enabled alerts need a verified e-mail address with alert e-mails on, or (quant) an active webhook.'
-  throw new Refusal('NO_DELIVERY_CHANNEL', detail)
+  throw new HttpError('NO_DELIVERY_CHANNEL', detail)
 }
 
 async function hasActiveWebhook(query: Query, accountId: string): Promise<boolean> {
@@ -145,7 +145,7 @@ async function requireRoom(
   const total = count?.total ?? 0
   if (total + enabled <= most) return
   const detail = `This tier has ${most} enabled alerts at most; ${total} are enabled. Disable or delete some first.`
-  throw new Refusal('ALERT_LIMIT_REACHED', detail)
+  throw new HttpError('ALERT_LIMIT_REACHED', detail)
 }
 
 async function lockAlert(query: Query, accountId: string, alertId: string): Promise<StoredAlert> {
@@ -153,6 +153,6 @@ async function lockAlert(query: Query, accountId: string, alertId: string): Prom
     `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.account_id = $2 FOR UPDATE`,
     [alertId, accountId],
   )
-  if (!row) throw new Refusal('ALERT_NOT_FOUND', 'This account has no alert with this id.')
+  if (!row) throw new HttpError('ALERT_NOT_FOUND', 'This account has no alert with this id.')
   return alertOfRow(row)
 }

@@ -7,10 +7,10 @@
  * that is repeated keeps its id, so its receiver recognizes the repeat; it is sent to the current URL, with new attempts.
  */
 import { randomBytes } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource, type UuidSource } from '#infra/runtime/uuid-v7.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import {
   ALERT_TRIGGERED,
   type AlertTriggeredBody,
@@ -50,8 +50,8 @@ const newId = openUuidSource()
 const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64url')}`
 
 /** The account has no such destination; one of another account is not revealed. */
-export const webhookNotFound = (): Refusal =>
-  new Refusal('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
+export const webhookNotFound = (): HttpError =>
+  new HttpError('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
 
 /** Creates a destination; refuses the one after the last that is allowed. */
 export async function createWebhook(
@@ -65,7 +65,7 @@ export async function createWebhook(
     accountId,
   ])
   if ((count?.n ?? 0) >= WEBHOOKS_MAX) {
-    throw new Refusal('WEBHOOK_LIMIT_REACHED', `An account has ${WEBHOOKS_MAX} webhooks at most; delete one first.`)
+    throw new HttpError('WEBHOOK_LIMIT_REACHED', `An account has ${WEBHOOKS_MAX} webhooks at most; delete one first.`)
   }
   const [id, secret] = [newId(now), newSecret()]
   await query(

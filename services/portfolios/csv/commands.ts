@@ -4,9 +4,9 @@
  * Writes portfolio_transactions and portfolio_entries. Invariant: rows of a ledger obey its rules together with what the
  * portfolio holds already; a row that does not is reported by its number, and nothing is stored.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
 import type { Violation } from '#schemas/api/error.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
 import { followLedger, insertEntries } from '../entries/commands.ts'
 import { describeShortfall, insertTransactions } from '../ledger/commands.ts'
@@ -26,7 +26,7 @@ interface CsvResult {
 /** Rows of one statement. */
 const SLICE = 5_000
 
-/** Stores what a file says; throws the {@link Refusal} of one that cannot be stored. */
+/** Stores what a file says; throws the {@link HttpError} of one that cannot be stored. */
 export function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
   if (content.kind === 'refused') return Promise.reject(csvRefusal(content.faults, content.unresolved))
   return writePortfolio(store, scope, async (query, portfolio) => {
@@ -37,7 +37,7 @@ export function importCsv(store: PortfolioStore, scope: PortfolioScope, content:
 }
 
 /** Refuses a file, with the rows that are at fault; the answer has the members of a successful import too. */
-function csvRefusal(errors: CsvFault[], unresolved: string[]): Refusal {
+function csvRefusal(errors: CsvFault[], unresolved: string[]): HttpError {
   const detail = errors.map(
     ({ row, message }): Violation => ({
       type: 'value_error',
@@ -48,7 +48,7 @@ function csvRefusal(errors: CsvFault[], unresolved: string[]): Refusal {
     }),
   )
   const members: CsvResult = { imported: 0, skipped: 0, unresolved, errors }
-  return new Refusal('VALIDATION_ERROR', detail, { members })
+  return new HttpError('VALIDATION_ERROR', detail, { members })
 }
 
 type LedgerRows = Extract<CsvContent, { kind: 'ledger' }>['rows']

@@ -5,8 +5,8 @@
  * have been checked on all days (rules.ts) under the lock of the portfolio, so that no order of concurrent writers
  * can leave a day on which more was sold than was held.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
-import { Refusal } from '#schemas/api/refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
 import { followLedger } from '../entries/commands.ts'
 import type { EntrySource } from '../entries/reader.ts'
@@ -122,7 +122,7 @@ async function findTransaction(
     `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 AND id = $2`,
     [portfolioId, transactionId],
   )
-  if (!row) throw new Refusal('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
+  if (!row) throw new HttpError('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
   return row
 }
 
@@ -136,7 +136,7 @@ async function demandHoldings(
   const nets = (await readDayNets(query, portfolioId, [itemId])).get(itemId) as DayNets
   change(nets)
   const shortfall = firstShortfall(nets)
-  if (shortfall) throw new Refusal('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
+  if (shortfall) throw new HttpError('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
 }
 
 /** Describes what is missing. */
