@@ -126,6 +126,16 @@ describe('import rules', () => {
       broken: [],
     },
     {
+      name: 'the composition root that starts a role of a folder of a service, and asks services',
+      files: {
+        'services/cli/b.ts':
+          "await import('#services/alerts/rules/main.ts'); await import('#services/accounts/commands.ts')",
+        'services/alerts/rules/main.ts': '',
+        'services/accounts/commands.ts': '',
+      },
+      broken: [],
+    },
+    {
       name: 'the composition root that reaches into a room',
       files: { 'services/cli/b.ts': "import '#streams/book/step.ts'", 'streams/book/step.ts': '' },
       broken: ['cli-composes services/cli/b.ts'],

@@ -28,7 +28,7 @@ const WRITE = `WITH used AS (
   )
   UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, used.at) FROM used WHERE k.id = used.id`
 
-/** Opens the notebook; it writes every `flushMs`. */
+/** Opens the record of uses, which is written every `flushMs`. */
 export function openKeyUse(database: Database, log: Log, flushMs = FLUSH_MS): KeyUse {
   const noted = new Map<string, number>()
   let writing: Promise<void> | undefined
