@@ -5,35 +5,15 @@
  * ApiError is a bug or a lost dependency, is logged with the request's id and does not reveal its cause to the client.
  */
 import type { ErrorRequestHandler } from 'express'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
-import { Refusal } from '#services/accounts/refusal.ts'
-import { CsvRefusal, Refusal as PortfolioRefusal } from '#services/portfolios/refusal.ts'
+import { ERROR_STATUS, type ErrorCode, type ErrorReply } from '#schemas/api/error.ts'
 import { localsOf, send } from './reply.ts'
 
 const REPORT_EVERY_MS = 1_000
 
-/** An answer that is not the one that was asked for. */
-export class ApiError extends Error {
-  readonly code: ErrorCode
-  readonly detail: string | Violation[]
-  /** Further headers, names and values alternating. */
-  readonly headers: readonly string[]
-  /** What the body holds beside code and detail. */
-  readonly members: object
-
-  constructor(
-    code: ErrorCode,
-    detail: string | Violation[],
-    options: { headers?: string[]; members?: object; cause?: unknown } = {},
-  ) {
-    super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
-    this.code = code
-    this.detail = detail
-    this.headers = options.headers ?? []
-    this.members = options.members ?? {}
-  }
-}
+/** An answer of the API that is not the one that was asked for. */
+export class ApiError extends HttpError {}
 
 /** The item that a request names is not in the catalog; `nearest` is the name that may have been meant. */
 export function itemNotFound(nearest?: string): ApiError {
@@ -94,15 +74,8 @@ function openReporter(log: Log, now: () => number): (failure: ApiError, requestI
 }
 
 /** Express marks what it refuses itself (a path parameter that cannot be decoded) with a status. */
-function asApiError(error: unknown): ApiError {
-  if (error instanceof ApiError) return error
-  if (error instanceof Refusal) {
-    const { code, detail, retryAfterSeconds: seconds } = error
-    return new ApiError(code, detail, seconds === undefined ? {} : { headers: ['Retry-After', String(seconds)] })
-  }
-  if (error instanceof PortfolioRefusal) {
-    return new ApiError(error.code, error.detail, error instanceof CsvRefusal ? { members: error.members } : {})
-  }
+function asApiError(error: unknown): HttpError {
+  if (error instanceof HttpError) return error
   if ((error as { status?: number } | null)?.status === 400) {
     return new ApiError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })
   }

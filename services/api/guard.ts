@@ -8,12 +8,14 @@
  */
 import type { Request, RequestHandler, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
-import type { Credential, KeyAnswer, KeyDirectory } from '#infra/postgres/key-directory.ts'
-import type { KeyUse } from '#infra/postgres/key-use.ts'
+import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
+import { rateHeaders } from '#infra/http/rate-headers.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
-import { type Metered, type RequestLimits, type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
+import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
-import type { Sessions } from '#services/accounts/sessions.ts'
+import type { KeyUse } from '#services/accounts/access/commands.ts'
+import type { KeyDirectory } from '#services/accounts/access/reader.ts'
+import type { Sessions } from '#services/accounts/sessions/commands.ts'
 import { ApiError } from './errors.ts'
 import { localsOf } from './reply.ts'
 

@@ -1,12 +1,6 @@
-/**
- * Inventories of the platform as answers of the API.
- *
- * Reads platform_links (writer: services/accounts). Invariant: an inventory that was not read whole is an error answer, and
- * each reason has its own.
- */
-import type { PlatformAsset } from '#services/inventory/asset.ts'
-import { openHttpSource } from '#services/inventory/http-source.ts'
-import { type Inventories, openInventories } from '#services/inventory/inventory.ts'
+/** Inventories of the platform as answers of the API: one that was not read whole is an error, and each reason has its own. */
+import { readPlatformId } from '#services/accounts/reader.ts'
+import type { PlatformAsset } from '#services/inventory/reader.ts'
 import { ApiError } from './errors.ts'
 import type { ApiParts } from './parts.ts'
 import { kept } from './portfolio-access.ts'
@@ -14,21 +8,10 @@ import { kept } from './portfolio-access.ts'
 /** The assets of an inventory. */
 export type LinkedInventory = readonly PlatformAsset[]
 
-/** Opens the inventories of the platform at an address; none without one. */
-export function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): Inventories | undefined {
-  return baseUrl === undefined
-    ? undefined
-    : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
-}
-
 /** Reads the inventory of the platform account that an account has linked. */
 export async function readLinkedInventory(parts: ApiParts, accountId: string): Promise<LinkedInventory> {
-  const [link] = await kept(
-    parts.database.rows<{ platform_id: string }>('SELECT platform_id FROM platform_links WHERE account_id = $1', [
-      accountId,
-    ]),
-  )
-  if (link) return readInventory(parts, link.platform_id)
+  const platformId = await kept(readPlatformId(parts.database.rows, accountId))
+  if (platformId !== undefined) return readInventory(parts, platformId)
   throw new ApiError('PLATFORM_ACCOUNT_NOT_LINKED', 'Link an account of the platform to this account first.')
 }
 

@@ -7,10 +7,7 @@
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
-import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
-import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
-import { openKeyUse } from '#infra/postgres/key-use.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
@@ -20,17 +17,20 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { openKeyUse } from '#services/accounts/access/commands.ts'
+import { openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { openSignIn } from '#services/accounts/sign-in/commands.ts'
+import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
+import { openInventoriesAt } from '#services/inventory/reader.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
 import { makeApp } from './app.ts'
 import { openCursors } from './cursors.ts'
-import { openInventoriesAt } from './inventory-access.ts'
 import type { ApiParts } from './parts.ts'
 import { fxRatesOf } from './queries/fx-rates.ts'
 import { openLiveView } from './queries/live-view.ts'
-import { openSignInParts } from './sign-in-parts.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -74,7 +74,7 @@ export const start: StartRole = async context => {
     clickhouse,
     fx,
     database: writes,
-    ...openSignInParts(config, writes, Date.now),
+    ...openSignIn(config, writes, Date.now),
     box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
     refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
     unsubscribeLinks:

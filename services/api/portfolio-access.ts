@@ -5,11 +5,15 @@
  * credential, so no route can reach another account's portfolio.
  */
 import type { Request, Response } from 'express'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
-import { Refusal } from '#services/portfolios/refusal.ts'
-import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
-import type { PortfolioScope, PortfolioStore } from '#services/portfolios/store.ts'
+import {
+  type IdempotencyKey,
+  openPortfolioStore,
+  type PortfolioScope,
+  type PortfolioStore,
+  requestHash,
+} from '#services/portfolios/commands.ts'
 import { ApiError, itemNotFound } from './errors.ts'
 import { credentialOf } from './guard.ts'
 import type { ApiParts } from './parts.ts'
@@ -26,7 +30,7 @@ const stores = new WeakMap<ApiParts, PortfolioStore>()
 
 /** The store of the portfolios, one for all routes. */
 export function storeOf(parts: ApiParts): PortfolioStore {
-  const known = stores.get(parts) ?? { database: parts.database, queues: openSerialQueues() }
+  const known = stores.get(parts) ?? openPortfolioStore(parts.database)
   stores.set(parts, known)
   return known
 }
@@ -64,7 +68,7 @@ export async function kept<T>(work: Promise<T>): Promise<T> {
   } catch (error) {
     const code = (error as { code?: unknown } | null)?.code
     const isOurs = error instanceof TypeError || (typeof code === 'string' && OUR_MISTAKE.test(code))
-    if (error instanceof ApiError || error instanceof Refusal || isOurs) throw error
+    if (error instanceof HttpError || isOurs) throw error
     throw new ApiError('SERVICE_UNAVAILABLE', 'Portfolios are temporarily unavailable; try again.', { cause: error })
   }
 }

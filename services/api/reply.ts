@@ -6,7 +6,7 @@
  * and hashing 14 kB took a third of the time of a whole GET /prices (45 to 67 us in bare Express, 32 so).
  */
 import type { Response } from 'express'
-import type { Credential } from '#infra/postgres/key-directory.ts'
+import type { Credential } from '#infra/http/credential.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 

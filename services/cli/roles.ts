@@ -25,8 +25,8 @@ interface Role {
 }
 
 const BEFORE_VIEWS = {
-  delivery: { process: 'history', load: () => import('#services/delivery/main.ts') },
-  accounts: { process: 'api', load: () => import('#services/accounts/main.ts'), isTransactional: true },
+  delivery: { process: 'history', load: () => import('#services/alerts/delivery/main.ts') },
+  accounts: { process: 'api', load: () => import('#services/alerts/rules/main.ts'), isTransactional: true },
 } satisfies Record<string, Role>
 
 const AFTER_VIEWS = {

@@ -6,11 +6,11 @@
  * is not counted.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { bearerOf, type Credential, type KeyAnswer, type KeyDirectory } from '#infra/postgres/key-directory.ts'
-import { hashOfKey } from '#infra/postgres/key-text.ts'
+import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import type { IssuedToken, OneTimeTokens } from '#infra/redis/one-time-tokens.ts'
 import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/access/reader.ts'
 import { Refusal, tooMany, unavailable } from './refusal.ts'
 import type { FeedLimits } from './request-limits.ts'
 

@@ -6,9 +6,10 @@
  * X-RateLimit-*, and when requests cannot be counted none is accepted.
  */
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
-import type { Credential } from '#infra/postgres/key-directory.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { rateHeaders } from '#infra/http/rate-headers.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
-import { type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
+import type { RequestMeter } from '#infra/redis/request-meter.ts'
 
 /** The outcome of a counted connect. */
 export interface CountedConnect {

@@ -12,7 +12,7 @@ import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
 

@@ -14,7 +14,7 @@ import {
   type DailyValues,
   type DayMovement,
   noValues,
-} from '#services/portfolios/daily-values.ts'
+} from '#services/portfolios/values/reader.ts'
 import { type CloseScope, countCloses, readCloses } from '#streams/history/reader.ts'
 import { readRates } from './fx-rates.ts'
 

@@ -6,7 +6,6 @@
  */
 import type { Response, Router } from 'express'
 import { requestLimits } from '#infra/config/tiers.ts'
-import { keyPrefix } from '#infra/postgres/key-text.ts'
 import {
   childKeyBody,
   childKeyParams,
@@ -19,12 +18,13 @@ import { formatInstant } from '#schemas/values/instant.ts'
 import {
   changeChildKey,
   createChildKey,
-  listChildKeys,
-  readChildKey,
+  type IssuedKey,
+  keyPrefix,
   reissueChildKey,
+  reissueRootKey,
   revokeChildKey,
-} from '#services/accounts/child-keys.ts'
-import { type IssuedKey, readKey, reissueRootKey, type StoredKey } from '#services/accounts/keys.ts'
+} from '#services/accounts/keys/commands.ts'
+import { listChildKeys, readChildKey, readKey, type StoredKey } from '#services/accounts/keys/reader.ts'
 import { parseBody, readBody } from '../body.ts'
 import { orUnavailable } from '../errors.ts'
 import { credentialOf, type Guard } from '../guard.ts'

@@ -20,9 +20,14 @@ import {
 } from '#schemas/api/alerts.ts'
 import { parseThreshold } from '#schemas/values/alert.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { listAlertEvents, listAlerts, type StoredAlertEvent } from '#services/accounts/alert-lists.ts'
-import type { StoredAlert } from '#services/accounts/alert-rows.ts'
-import { type AlertTerms, changeAlert, createAlerts, deleteAlert, type NewAlert } from '#services/accounts/alerts.ts'
+import {
+  type AlertTerms,
+  changeAlert,
+  createAlerts,
+  deleteAlert,
+  type NewAlert,
+} from '#services/alerts/rules/commands.ts'
+import { listAlertEvents, listAlerts, type StoredAlert, type StoredAlertEvent } from '#services/alerts/rules/reader.ts'
 import { parseBody, readBody } from '../body.ts'
 import { itemNotFound } from '../errors.ts'
 import { credentialOf, type Guard } from '../guard.ts'

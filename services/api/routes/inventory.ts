@@ -6,7 +6,7 @@
 import type { Router } from 'express'
 import type { z } from 'zod'
 import { type inventoryReply, lookupQuery } from '#schemas/api/inventory.ts'
-import { matchAsset } from '#services/inventory/match.ts'
+import { matchAsset } from '#services/inventory/reader.ts'
 import { credentialOf, type Guard } from '../guard.ts'
 import { type LinkedInventory, readInventory, readLinkedInventory } from '../inventory-access.ts'
 import type { ApiParts } from '../parts.ts'

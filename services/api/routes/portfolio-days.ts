@@ -9,11 +9,15 @@ import type { z } from 'zod'
 import { dailyQuery, type dailyReply, type performanceReply, valueQuery } from '#schemas/api/portfolio-values.ts'
 import { portfolioParams } from '#schemas/api/portfolios.ts'
 import { formatDay, formatInstant, parseInstant } from '#schemas/values/instant.ts'
-import type { DailyValues } from '#services/portfolios/daily-values.ts'
-import { type ItemPerformance, performanceOf, type RateOn } from '#services/portfolios/performance.ts'
-import { findPortfolio } from '#services/portfolios/store.ts'
-import { readDayMovements, readTrades } from '#services/portfolios/transactions.ts'
-import { valueHoldings } from '#services/portfolios/valuation.ts'
+import {
+  type ItemPerformance,
+  performanceOf,
+  type RateOn,
+  readDayMovements,
+  readTrades,
+} from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
+import { type DailyValues, valueHoldings } from '#services/portfolios/values/reader.ts'
 import { ApiError, orUnavailable } from '../errors.ts'
 import { credentialOf, type Guard } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'

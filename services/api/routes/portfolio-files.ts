@@ -6,14 +6,20 @@
  */
 import type { Router } from 'express'
 import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'
-import { matchAsset } from '#services/inventory/match.ts'
-import type { CsvScope } from '#services/portfolios/csv-row.ts'
-import { type InventoryImport, importAssets, listEntries, type NewEntry } from '#services/portfolios/entries.ts'
-import { answeredBefore } from '#services/portfolios/idempotency.ts'
-import { importCsv } from '#services/portfolios/import-csv.ts'
-import { readCsv } from '#services/portfolios/read-csv.ts'
-import { findPortfolio } from '#services/portfolios/store.ts'
-import { LEDGER_HEADER, SNAPSHOT_HEADER, writeLedgerRows, writeSnapshotRows } from '#services/portfolios/write-csv.ts'
+import { matchAsset } from '#services/inventory/reader.ts'
+import { answeredBefore } from '#services/portfolios/commands.ts'
+import { importCsv } from '#services/portfolios/csv/commands.ts'
+import type { CsvScope } from '#services/portfolios/csv/reader.ts'
+import {
+  LEDGER_HEADER,
+  readCsv,
+  SNAPSHOT_HEADER,
+  writeLedgerRows,
+  writeSnapshotRows,
+} from '#services/portfolios/csv/reader.ts'
+import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
+import { listEntries } from '#services/portfolios/entries/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
 import { parseBody, readBody } from '../body.ts'
 import { withUpload } from '../csv-upload.ts'
 import { credentialOf, type Guard } from '../guard.ts'

@@ -13,16 +13,17 @@ import {
   type transactionReply,
 } from '#schemas/api/transactions.ts'
 import { formatDay } from '#schemas/values/instant.ts'
-import { addEntry, type EntryRecord, listEntries, removeEntry } from '#services/portfolios/entries.ts'
-import { createPortfolio, deletePortfolio, findPortfolio, listPortfolios } from '#services/portfolios/store.ts'
+import { createPortfolio, deletePortfolio } from '#services/portfolios/commands.ts'
+import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'
+import { type EntryRecord, listEntries } from '#services/portfolios/entries/reader.ts'
 import {
   addTransaction,
   changeTransaction,
-  readLedger,
   removeTransaction,
   type TransactionPatch,
-  type TransactionRecord,
-} from '#services/portfolios/transactions.ts'
+} from '#services/portfolios/ledger/commands.ts'
+import { readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio, listPortfolios } from '#services/portfolios/reader.ts'
 import { parseBody, readBody } from '../body.ts'
 import { credentialOf, type Guard } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'

@@ -8,11 +8,18 @@
 import type { Request, Response, Router } from 'express'
 import { callbackQuery, emailBody, refreshBody, sessionBody, verifyQuery } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { readAccount } from '#services/accounts/account-record.ts'
-import { sendVerification, useLink } from '#services/accounts/email-addresses.ts'
-import { beginPlatformLink, finishPlatformLink, unlinkPlatform } from '#services/accounts/platform-links.ts'
-import type { SessionTokens } from '#services/accounts/sessions.ts'
-import { beginSignIn, exchangeSignIn, returnSignIn, SIGN_IN_LIFE_MS } from '#services/accounts/sign-ins.ts'
+import { sendVerification, useLink } from '#services/accounts/commands.ts'
+import { readAccount } from '#services/accounts/reader.ts'
+import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
+import {
+  beginPlatformLink,
+  beginSignIn,
+  exchangeSignIn,
+  finishPlatformLink,
+  returnSignIn,
+  SIGN_IN_LIFE_MS,
+  unlinkPlatform,
+} from '#services/accounts/sign-in/commands.ts'
 import { parseBody, readBody } from '../body.ts'
 import { ApiError } from '../errors.ts'
 import { credentialOf, type Guard } from '../guard.ts'

@@ -6,8 +6,8 @@
  * may be repeated. The page loads nothing.
  */
 import type { RequestHandler, Response, Router } from 'express'
-import { UNSUBSCRIBE_PATH } from '#infra/mail/unsubscribe-link.ts'
-import { setAlertEmails } from '#services/accounts/alert-emails.ts'
+import { setAlertEmails } from '#services/accounts/commands.ts'
+import { UNSUBSCRIBE_PATH } from '#services/accounts/unsubscribe/reader.ts'
 import { ApiError } from '../errors.ts'
 import type { ApiParts } from '../parts.ts'
 import { beginAnswer, localsOf } from '../reply.ts'

@@ -19,24 +19,22 @@ import {
 import {
   changeWebhook,
   createWebhook,
-  type IssuedSecret,
-  removeWebhook,
-  rotateWebhookSecret,
-  type WebhookActor,
-  webhookNotFound,
-} from '#services/accounts/webhooks.ts'
-import {
   type DeliveryRefusal,
   forgetDestination,
+  type IssuedSecret,
+  removeWebhook,
   requestRedelivery,
   requestTest,
   resumeDestination,
-} from '#services/delivery/requests.ts'
+  rotateWebhookSecret,
+  type WebhookActor,
+  webhookNotFound,
+} from '#services/alerts/webhooks/commands.ts'
+import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
 import { parseBody, readBody } from '../body.ts'
 import { ApiError } from '../errors.ts'
 import { credentialOf, type Guard } from '../guard.ts'
 import type { ApiParts } from '../parts.ts'
-import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '../queries/deliveries.ts'
 import { send } from '../reply.ts'
 import { parse, parseParams } from '../request.ts'
 
