@@ -10,8 +10,8 @@
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Rebuilder } from './rebuild.ts'
-import { type OwnedHead, readHead, writeHead } from './sink.ts'
-import { generationOf, generationsKey, headKey, type LiveHead, rebuildKey } from './table.ts'
+import { readHead, writeHead } from './sink.ts'
+import { generationOf, generationsKey, headKey, type LiveHead, type OwnedHead, rebuildKey } from './table.ts'
 import type { TableId } from './writes.ts'
 
 /** What opening takes. */
