@@ -7,8 +7,7 @@
  */
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Instant } from '#schemas/values/instant.ts'
-import type { ArbitrageView } from '#streams/market-summary/reader.ts'
-import { freshUntil } from '#streams/market-summary/reader.ts'
+import { type ArbitrageView, freshUntil } from '#streams/market-summary/reader.ts'
 import { addPairs, type PairSources } from './arbitrage-text.ts'
 import { ByteText } from './byte-text.ts'
 import { arbitragePage } from './queries/arbitrage.ts'

@@ -7,8 +7,7 @@
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'
-import type { ArbitrageView } from '#streams/market-summary/reader.ts'
-import { type ArbitrageFees, arbitrageAmounts } from '#streams/market-summary/reader.ts'
+import { type ArbitrageFees, type ArbitrageView, arbitrageAmounts } from '#streams/market-summary/reader.ts'
 import { type ByteText, utf8AsLatin1 } from './byte-text.ts'
 
 /** The members that name an item, without braces; undefined for an id that the catalog does not know. */

@@ -29,7 +29,7 @@ export interface LiveState {
 }
 
 /** What states are made of. */
-export interface LiveStateOptions {
+interface LiveStateOptions {
   live: Pick<LiveReader, 'pinItems' | 'pinPositioned' | 'readSegment'>
   items(): readonly CatalogItem[]
   itemOf(itemId: number): CatalogItem | undefined

@@ -64,7 +64,7 @@ export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) 
 }
 
 /** A table as it will be in force; undefined when one of its rates is invalid. */
-export function tableOf({ as_of, rates }: FxRatesPublished): RateTable | undefined {
+function tableOf({ as_of, rates }: FxRatesPublished): RateTable | undefined {
   const parsed = Object.entries(rates).map(([code, text]) => [code, parseRate(text)] as const)
   const usable = parsed.flatMap(([code, rate]) => (rate ? [[code, rate] as const] : []))
   if (usable.length < parsed.length || rates.USD !== '1') return undefined

@@ -21,7 +21,7 @@ import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { ItemBook } from './item-book.ts'
 
 /** The position of a restored partition. */
-export interface Restored {
+interface Restored {
   /** The first change that the rows do not reflect. */
   next: number
   /** The end of the changes when the rows were restored. */
@@ -29,7 +29,7 @@ export interface Restored {
 }
 
 /** A partition to be restored. */
-export interface Restoring {
+interface Restoring {
   partition: number
   book: ItemBook
   /** Called when `end` is fixed: whether any rule was enabled before it. If none was, no change before it matters. */

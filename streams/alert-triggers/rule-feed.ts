@@ -16,7 +16,7 @@ import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 
 /** Receives a rule's new state, undefined for a deleted one, and its append time. */
-export type OnRule = (alertId: string, changed: AlertRuleChanged | undefined, appendedAt: number) => void
+type OnRule = (alertId: string, changed: AlertRuleChanged | undefined, appendedAt: number) => void
 
 /** The rules of some partitions. */
 export interface RuleFeed {

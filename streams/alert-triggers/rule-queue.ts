@@ -12,7 +12,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { isPassing } from '#infra/kafka/range-reader.ts'
-import type { Rule } from './rule-group.ts'
+import type { Rule } from './rule-index.ts'
 
 /** The end of the changes. */
 export interface ChangesEnd {
@@ -23,7 +23,7 @@ export interface ChangesEnd {
 }
 
 /** What a queue works with. */
-export interface RuleQueueOptions {
+interface RuleQueueOptions {
   partition: number
   changes: ChangesEnd
   /** The next change to be applied. */
@@ -36,7 +36,7 @@ export interface RuleQueueOptions {
 }
 
 /** The rules of a partition that wait. */
-export interface RuleQueue {
+interface RuleQueue {
   /** A rule has come; `since` is when it was enabled. */
   add(rule: Rule, since: number): void
   /** Rules are evaluated from now on; before, the position is not known. */

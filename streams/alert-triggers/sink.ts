@@ -26,7 +26,7 @@ import {
 } from './step.ts'
 
 /** What the partitions of a process share. */
-export interface TriggerParts {
+interface TriggerParts {
   codec: Codec
   publisher: Publisher
   restorer: Restorer
@@ -48,7 +48,9 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
   const triggers = openTriggerPublisher(parts)
   let position = 0
   const queue = openRuleQueue({
-    ...{ partition, changes: parts.changes, fail },
+    partition,
+    changes: parts.changes,
+    fail,
     position: () => position,
     consider(rule) {
       const trigger = considerRule(state, rule)
@@ -62,7 +64,8 @@ export async function openTriggerSink(parts: TriggerParts, partition: number): P
     if (rule) queue.add(rule, Math.min(rule.changedAt, appendedAt))
   })
   const restored = await parts.restorer.restore({
-    ...{ partition, book: state.book },
+    partition,
+    book: state.book,
     async isWatched() {
       await parts.rules.upToDate(partition)
       return queue.size() > 0

@@ -10,8 +10,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type AlertKind, decisiveNumber, holds, spreadText } from '#schemas/values/alert.ts'
 import { type Rate, toDecimal } from '#schemas/values/money.ts'
 import { type Best, type ItemBook, openItemBook } from './item-book.ts'
-import type { Rule } from './rule-group.ts'
-import { openRuleIndex, type RuleIndex } from './rule-index.ts'
+import { openRuleIndex, type Rule, type RuleIndex } from './rule-index.ts'
 
 /** Units of a currency per US dollar, by code; USD is there always. */
 export type Rates = ReadonlyMap<string, Rate>

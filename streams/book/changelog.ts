@@ -28,7 +28,7 @@ export const changelogPartition = (topic: TopicKey, partition: number): number =
 export const changelogSide = (partition: number): Side => (partition < PROVIDER_PARTITIONS ? 'ask' : 'bid')
 
 /** What a record of the changelog is about. */
-export interface ChangelogKey {
+interface ChangelogKey {
   kind: 'row' | 'refresh' | 'withdrawn'
   provider: string
   /** Of no meaning where the record is about a refresh. */

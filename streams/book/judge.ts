@@ -23,7 +23,7 @@ export interface Comparison {
 }
 
 /** The verdict, with its reason where it is not `applied`. */
-export interface Judgement {
+interface Judgement {
   verdict: Verdict
   reason: string | null
   comparison: Comparison

@@ -83,7 +83,7 @@ function emitChange(codec: Codec, changelog: number, change: Effects['changes'][
 }
 
 /** Takes note of a verdict. */
-export type NoteVerdict = (judged: RefreshJudged) => void
+type NoteVerdict = (judged: RefreshJudged) => void
 
 /**
  * Opens the meter of a process: a counter per provider, side and verdict, and a log line for each refresh that was not

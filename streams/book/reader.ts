@@ -16,7 +16,7 @@ import type { Instant } from '#schemas/values/instant.ts'
 import { changelogSide, parseChangelogKey } from './changelog.ts'
 
 /** What takes the records of the changelog; `T` is what an item's rows are folded into. */
-export interface BookFold<T> {
+interface BookFold<T> {
   /** What takes an item's rows; undefined: they are not wanted. */
   targetOf(itemId: number): T | undefined
   /** A row, null where nothing is listed any more; a later one of the same provider and item replaces it. */

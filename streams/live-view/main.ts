@@ -29,7 +29,10 @@ export const start: StartRole = async context => {
   const redis = await openRedis(config.servers.redis, { name: `${prefix}live-view`, log })
   const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
   const snapshots = openSnapshotBuilder({
-    ...{ redis, log, metrics: context.metrics, baseUrl: config.baseUrl },
+    redis,
+    log,
+    metrics: context.metrics,
+    baseUrl: config.baseUrl,
     registry: config.providersFile ? loadProviders(config.providersFile) : loadProviders(),
     catalog: context.catalog(),
   })

@@ -10,12 +10,12 @@
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Rebuilder } from './rebuild.ts'
-import { type OwnedHead, readHead, writeHead } from './sink.ts'
-import { generationOf, generationsKey, headKey, type LiveHead, rebuildKey } from './table.ts'
+import { readHead, writeHead } from './sink.ts'
+import { generationOf, generationsKey, headKey, type LiveHead, type OwnedHead, rebuildKey } from './table.ts'
 import type { TableId } from './writes.ts'
 
 /** What opening takes. */
-export interface TableSources {
+interface TableSources {
   redis: Redis
   rebuilder: Pick<Rebuilder, 'rebuild'>
   /** Whether the log still holds all that a table lacks from `next` on. */
@@ -23,7 +23,7 @@ export interface TableSources {
 }
 
 /** An open table. */
-export interface OpenedTable extends OwnedHead {
+interface OpenedTable extends OwnedHead {
   /** False when it was rebuilt. */
   isUsable: boolean
   /** Keys that had no reader any more. */
@@ -73,7 +73,7 @@ export async function deleteLeftovers(
 }
 
 /** Deletes the rows of a generation that its builder could not switch to, unless a head names it all the same. */
-export async function deleteGeneration(
+async function deleteGeneration(
   redis: Redis,
   { partition, prefix }: Omit<TableId, 'generation'>,
   generation: number,

@@ -15,7 +15,7 @@ import type { LiveHead } from './table.ts'
 export const SEPARATOR = '\0'
 
 /** What every script answers first. Null: the partition has no view. */
-export interface Stamped {
+interface Stamped {
   stamp: string
   /** The head's text; null when the caller's stamp is current. */
   head: string | null

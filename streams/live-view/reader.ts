@@ -16,12 +16,12 @@ import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
 import { headKey, itemKey, type LiveHead, type LiveRow } from './table.ts'
 
 export type { ListingPage } from './reader-listing.ts'
-export type { CachedRow, LiveEntry } from './row-store.ts'
+export type { LiveEntry } from './row-store.ts'
 export type { PinnedSegment, PinnedSnapshot } from './snapshot-reader.ts'
 export { plainBytes, storedBytes } from './table.ts'
 
 /** Rows that do not change, and the position in market.book-changes that they reflect exactly. */
-export interface PinnedItems {
+interface PinnedItems {
   entries: readonly LiveEntry[]
   /** The next offset of every partition. */
   next: number[]

@@ -21,7 +21,7 @@ import { readHead } from './sink.ts'
 import { headKey, type LiveHead, rebuildKey } from './table.ts'
 
 /** A partition that was switched. */
-export interface SwitchedPartition {
+interface SwitchedPartition {
   partition: number
   generation: number
   next: number

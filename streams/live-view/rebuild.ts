@@ -32,7 +32,7 @@ export interface Rebuilder {
 }
 
 /** What a rebuilder works with. */
-export interface RebuilderOptions {
+interface RebuilderOptions {
   kafka: KafkaConnection
   reader: RangeReader
   redis: Redis

@@ -17,7 +17,7 @@ import { decodeRow, itemKey, type LiveRow, listingKey, readTouchedField, type Se
 import type { TableId } from './writes.ts'
 
 /** A segment that has no version yet. */
-export interface MadeSegment {
+interface MadeSegment {
   entry: Omit<SegmentEntry, 'version'>
   /** What is stored. */
   bytes: Buffer
@@ -26,7 +26,7 @@ export interface MadeSegment {
 }
 
 /** What lines are made of besides rows. */
-export interface SegmentSource<P> {
+interface SegmentSource<P> {
   text: EntryText<P>
   provider: string
   /** When the provider was last refreshed. */

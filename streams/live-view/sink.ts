@@ -14,15 +14,8 @@ import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
 import type { PartitionSnapshots } from './snapshot-builder.ts'
 import { emptyBatch, foldChange, foldMarker, headAfter } from './step.ts'
-import { headKey, type LiveHead } from './table.ts'
+import { headKey, type LiveHead, type OwnedHead } from './table.ts'
 import { touchedBy, touchedWrites, writesOf } from './writes.ts'
-
-/** A partition's head as its owner last saw it. */
-export interface OwnedHead {
-  head: LiveHead
-  /** Its exact text in Redis. */
-  text: string
-}
 
 /** Reads a partition's head; undefined when there is none. */
 export async function readHead(

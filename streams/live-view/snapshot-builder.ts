@@ -18,10 +18,8 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment, type RowPage, readRowPages } from './segment.ts'
 import { openSerialQueue, type SerialQueue } from './serial-queue.ts'
-import type { OwnedHead } from './sink.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
-import type { LiveHead } from './table.ts'
-import { readTouchedField, type SnapshotManifest, touchedField } from './table.ts'
+import { type LiveHead, type OwnedHead, readTouchedField, type SnapshotManifest, touchedField } from './table.ts'
 
 /** The snapshots of one partition, fed by the partition's sink. */
 export interface PartitionSnapshots {

@@ -30,7 +30,7 @@ export interface PinnedSnapshot {
 }
 
 /** A snapshot, and the position in market.book-changes that it reflects exactly. */
-export interface PositionedSnapshot {
+interface PositionedSnapshot {
   segments: readonly (PinnedSegment & { provider: string })[]
   /** The next offset of every partition. */
   next: number[]

@@ -10,7 +10,7 @@ import type { Instant } from '#schemas/values/instant.ts'
 import { encodeRow, type LiveHead } from './table.ts'
 
 /** What one side of a partition must write. */
-export interface SideBatch {
+interface SideBatch {
   /** Item → provider → row text; null takes the row out. */
   items: Map<number, Map<string, string | null>>
   /** Provider → item → whether it is listed from now on. */

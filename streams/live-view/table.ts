@@ -37,6 +37,13 @@ export interface LiveHead {
   bid: Record<string, number>
 }
 
+/** A partition's head as its owner last saw it. */
+export interface OwnedHead {
+  head: LiveHead
+  /** Its exact text in Redis. */
+  text: string
+}
+
 /** Key of a partition's head, a JSON text of {@link LiveHead}. */
 export const headKey = (partition: number, prefix = ''): string => `${prefix}{live:${partition}}:head`
 

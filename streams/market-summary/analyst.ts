@@ -27,7 +27,7 @@ import { type SummarisedItem, summaryBody } from './summary-body.ts'
 import type { SummaryLog } from './summary-log.ts'
 
 /** What the analyst works with. */
-export interface AnalystParts {
+interface AnalystParts {
   board: Board
   health: ProviderHealthReader
   clickhouse: ClickhouseReader
@@ -130,7 +130,10 @@ async function readPast(
   }
   return {
     ask24h: await readAsksAt(clickhouse, board, day),
-    ...{ ask7d: hourly.ask7d, ask30d: hourly.ask30d, units, hourlyCloses: hourly.hourlyCloses },
+    ask7d: hourly.ask7d,
+    ask30d: hourly.ask30d,
+    units,
+    hourlyCloses: hourly.hourlyCloses,
     referenceSales: await countRecentSales(clickhouse, analytics.liquidity.sales_reference, asOf),
   }
 }

@@ -45,7 +45,7 @@ export const netProfit = (buy: MicroUsd, sell: MicroUsd, buyFee: number, sellFee
   sell * (PER_UNIT - sellFee) - buy * (PER_UNIT + buyFee)
 
 /** The amounts of a row as an answer shows them: exact, halves up. */
-export interface ArbitrageAmounts {
+interface ArbitrageAmounts {
   estimatedFeesCents: number
   netProfitCents: number
   grossSpreadPct: number

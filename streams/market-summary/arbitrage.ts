@@ -237,7 +237,7 @@ function excludedOf(walk: Walk, { excluded }: ArbitrageTerms): Record<string, Ex
 export type Exclusion = 'down' | 'quarantined'
 
 /** A provider and how often it is polled. */
-export interface PolledProvider {
+interface PolledProvider {
   key: string
   refresh_interval_ms: number
 }

@@ -25,7 +25,7 @@ export interface BoardSide {
 }
 
 /** A quote as the board keeps it. */
-export interface BoardQuote {
+interface BoardQuote {
   microUsd: MicroUsd
   quantity: number
   seenAt: Instant

@@ -23,7 +23,7 @@ import type { Board } from './board.ts'
 const SEED_AGAIN_MS = 1_000
 
 /** What following needs. */
-export interface MarketFollowing {
+interface MarketFollowing {
   kafka: KafkaConnection
   live: Pick<LiveReader, 'scan'>
   log: Log

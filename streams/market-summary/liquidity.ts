@@ -30,7 +30,7 @@ export interface ExternalFacts {
 }
 
 /** Unrounded scores; null where the data is missing. */
-export interface LiquidityScores {
+interface LiquidityScores {
   listing: number | null
   gap: number | null
   volume: number | null

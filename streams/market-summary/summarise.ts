@@ -27,7 +27,7 @@ export interface Past {
 }
 
 /** What a summary is made by. */
-export interface SummaryTerms {
+interface SummaryTerms {
   asOf: Instant
   /** Providers whose quotes do not count. */
   down: ReadonlySet<string>
@@ -36,7 +36,7 @@ export interface SummaryTerms {
 }
 
 /** How old a quote may be (DECISIONS.md, "Market items"). */
-export const SUMMARY_AGE_LIMIT_MS = 24 * 3_600_000
+const SUMMARY_AGE_LIMIT_MS = 24 * 3_600_000
 
 /** The quotes of an item that count. */
 interface Counted {

@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { Rule } from '#streams/alert-triggers/rule-group.ts'
+import type { Rule } from '#streams/alert-triggers/rule-index.ts'
 import { openRuleQueue } from '#streams/alert-triggers/rule-queue.ts'
 import { eventually } from '#test/harness/eventually.ts'
 

@@ -8,8 +8,14 @@
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import type { ArbitrageView, ExcludedQuotes, MarketViews } from '#streams/market-summary/reader.ts'
-import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#streams/market-summary/reader.ts'
+import {
+  ARBITRAGE_SNAPSHOT_LIMIT_MS,
+  type ArbitrageColumns,
+  type ArbitrageView,
+  type ExcludedQuotes,
+  freshUntil,
+  type MarketViews,
+} from '#streams/market-summary/reader.ts'
 import { ApiError } from '../errors.ts'
 
 /** Rows of a snapshot, best first, and whether more follow. */
