@@ -9,10 +9,10 @@
  */
 import { createHash } from 'node:crypto'
 import { marketplaceUrl, type Provider, type ProviderRegistry } from '#infra/config/providers.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { LiveHead } from '#schemas/views/live-keys.ts'

@@ -7,10 +7,9 @@
  */
 import { type Batcher, openBatcher } from '#infra/clickhouse/batcher.ts'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import type { CatalogReader, RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import type { Table } from '#schemas/views/clickhouse/table.ts'
 import { type PartitionSink, runSink } from './sink-runner.ts'

@@ -4,9 +4,9 @@
 import { inflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { headKey } from '#schemas/views/live-keys.ts'
 import {

@@ -5,13 +5,14 @@
  * a time, by a lease in Redis. Alerts keep no view but the role's own state: rebuild-alerts.ts.
  */
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { holdWithin, openLease } from '#infra/redis/lease.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { rebuildLiveView } from '#streams/live-view/rebuild-view.ts'
 import { rebuildTables } from '#streams/runner/table-rebuild.ts'
 import { CommandFailure, exitCodes, messageOf } from '../command-failure.ts'
