@@ -5,7 +5,7 @@
  * with the variable to set; nothing falls back to a guess except where a default is documented in
  * the README's configuration table.
  */
-import type { ServerAddresses } from '#infra/stack/servers.ts'
+import type { ServerAddresses } from '#infra/stack/running-servers.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { readSecret } from './secret.ts'

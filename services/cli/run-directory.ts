@@ -11,7 +11,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { readJson, replaceFile } from '#infra/stack/processes.ts'
-import type { ServerAddresses } from '#infra/stack/servers.ts'
+import type { ServerAddresses } from '#infra/stack/running-servers.ts'
 
 /** The tiers of which a platform holds one ready key each. */
 export const TIERS = ['free', 'starter', 'pro', 'quant'] as const

@@ -5,7 +5,7 @@
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
 import { hasSecret } from '#infra/runtime/secret.ts'
-import type { KafkaAccess, ServerAddresses } from '#infra/stack/servers.ts'
+import type { KafkaAccess, ServerAddresses } from '#infra/stack/running-servers.ts'
 
 /** Environment variables by name. */
 export type Environment = Record<string, string | undefined>

@@ -15,7 +15,7 @@ import { openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import type { ServerAddresses, ServerName } from '#infra/stack/servers.ts'
+import type { ServerAddresses, ServerName } from '#infra/stack/running-servers.ts'
 
 /** The word. */
 export const SAMPLE = 'kept'

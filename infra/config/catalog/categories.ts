@@ -4,12 +4,12 @@
  * Reads and writes nothing. The words are those of schemas/values/catalog-item.ts. An entry of the source is classified
  * by its kind; a name alone by its words, with null where they do not decide.
  */
-import type { Draft } from './expand.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { splitBase } from './market-name.ts'
 import type { SourceItem } from './source.ts'
 
 /** Class, family and kind of weapon. */
-export type Categories = Pick<Draft, 'item_type' | 'item_subtype' | 'weapon_type'>
+export type Categories = Pick<CatalogItem, 'item_type' | 'item_subtype' | 'weapon_type'>
 
 /** The family of each kind of weapon. */
 const WEAPON_FAMILIES: Readonly<Record<string, string>> = {

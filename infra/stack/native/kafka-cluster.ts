@@ -10,13 +10,13 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { replaceFile } from '../processes.ts'
-import type { ClusterOptions, KafkaAccess } from '../servers.ts'
+import type { ClusterOptions, KafkaAccess } from '../running-servers.ts'
 import { provideCertificates } from './certificates.ts'
 import { type BrokerProperties, prepareBroker, replication } from './kafka.ts'
 import type { NativeContext, PrepareServer } from './native-server.ts'
 
 /** Brokers of a cluster. */
-export const CLUSTER_SIZE = 3
+const CLUSTER_SIZE = 3
 const MIN_IN_SYNC = 2
 /** Who may do anything. */
 const ADMINISTRATOR = 'marketlog'
@@ -128,3 +128,11 @@ const scramUsers = (users: Record<string, string>): string[] =>
   Object.entries(users).flatMap(([name, password]) =>
     MECHANISMS.flatMap(mechanism => ['--add-scram', `${mechanism}=[name=${name},password=${password}]`]),
   )
+
+/** How many brokers are to be started: one unless CLUSTER names more. */
+export function brokerCount(environment: Record<string, string | undefined>): number {
+  const wanted = environment.CLUSTER || '1'
+  if (wanted !== '1' && wanted !== String(CLUSTER_SIZE))
+    throw new Error(`CLUSTER must be 1 or ${CLUSTER_SIZE}, not ${wanted}`)
+  return Number(wanted)
+}

@@ -4,8 +4,8 @@
  */
 import type { LaunchOrder } from '../keeper.ts'
 import type { PortBook } from '../ports.ts'
+import type { ServerAddresses } from '../running-servers.ts'
 import type { SecretBook } from '../secrets.ts'
-import type { ServerAddresses } from '../servers.ts'
 
 /** What installing packages and fetching artifacts needs. */
 export interface ToolContext {
