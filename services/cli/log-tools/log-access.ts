@@ -14,6 +14,9 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { CommandFailure, exitCodes } from '../command-failure.ts'
 
+/** Gives a command its settings. */
+export type Connect = () => { config: PlatformConfig; log: Log }
+
 /** An opened way to the log. */
 export interface LogAccess {
   readonly kafka: KafkaConnection

@@ -5,7 +5,7 @@
  */
 import type { Command } from 'commander'
 import { listenForStop } from '../stop-signals.ts'
-import type { Connect } from './commands.ts'
+import type { Connect } from './log-access.ts'
 import { endWithReader } from './output.ts'
 import { viewOf } from './views.ts'
 
