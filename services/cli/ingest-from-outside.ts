@@ -7,15 +7,11 @@
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
-import type { Codec } from '#infra/kafka/codec.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { openMetrics } from '#infra/runtime/metrics.ts'
-import { publishRatesOnce } from '#services/ingest/fx/publish-rates.ts'
-import { rateSources } from '#services/ingest/fx/source.ts'
-import { FeedIsRun, ingestRecorded } from '#services/ingest/ingest-recorded.ts'
+import { FeedIsRun, ingestRecorded, publishConfiguredRates } from '#services/ingest/commands.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { openProgress } from './progress.ts'
 import { listenForStop } from './stop-signals.ts'
@@ -27,7 +23,7 @@ export async function publishCurrentRates(config: PlatformConfig, log: Log, sign
   const kafka = connectKafka({ config, role: 'rates', log })
   const publisher = await openPublisher(kafka, WRITER)
   try {
-    await ratesOf(config, log, signal, { codec: kafka.codec, publisher })
+    await publishConfiguredRates(config, log, signal, { codec: kafka.codec, publisher })
   } finally {
     await publisher.close()
   }
@@ -48,7 +44,7 @@ export async function ingestFolder(
   const report = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
   try {
     progress.step('publishing')
-    const rates = await ratesOf(config, log, stop.signal, { codec: kafka.codec, publisher })
+    const rates = await publishConfiguredRates(config, log, stop.signal, { codec: kafka.codec, publisher })
     const totals = await ingestRecorded({ kafka, providers, ...folder, rates, report, signal: stop.signal })
     progress.note(
       `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
@@ -83,12 +79,3 @@ function refuseFolder(
     throw new CommandFailure(`${dir} is no folder with *.json.gz files`, exitCodes.badInput)
   }
 }
-
-/** The current rates, after they have been published. */
-const ratesOf = (
-  config: PlatformConfig,
-  log: Log,
-  signal: AbortSignal,
-  destination: { codec: Codec; publisher: Publisher },
-): ReturnType<typeof publishRatesOnce> =>
-  publishRatesOnce({ ...destination, ...rateSources(config.fxUrl), log, metrics: openMetrics(), signal })

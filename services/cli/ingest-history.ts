@@ -5,15 +5,12 @@
  * again changes no view.
  */
 import { existsSync } from 'node:fs'
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { packagedRates } from '#services/ingest/fx/source.ts'
-import { type HistoryProgress, type HistoryTotals, ingestHistory } from '#services/ingest/history/publish.ts'
-import { UnusableHistory } from '#services/ingest/history/read.ts'
+import { type HistoryProgress, type HistoryTotals, ingestHistory, UnusableHistory } from '#services/ingest/commands.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { openProgress } from './progress.ts'
 import { listenForStop } from './stop-signals.ts'
@@ -37,9 +34,8 @@ export async function ingestHistoryFile(
   const kafka = connectKafka({ config, role: 'ingest-history', log })
   const publisher = await openPublisher(kafka, 'ingest')
   try {
-    const rates = await packagedRates(loadCurrencies())(stop.signal)
     const totals = await ingestHistory({
-      ...{ kafka, publisher, file, rates, signal: stop.signal },
+      ...{ kafka, publisher, file, signal: stop.signal },
       providerOf: currency => provider ?? providerOfCurrency(providers, currency),
       onProgress: at => progress.step(textOf(at)),
     })

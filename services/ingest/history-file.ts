@@ -13,7 +13,7 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parse } from 'csv-parse'
 import { parseInstant } from '#schemas/values/instant.ts'
-import { minorUnits } from '../minor-units.ts'
+import { minorUnits } from './minor-units.ts'
 
 /** One close of a name. */
 export interface Close {
