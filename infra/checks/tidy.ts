@@ -12,6 +12,7 @@ import { findDeadFiles } from './dead-files.ts'
 import type { Finding } from './finding.ts'
 import { longFunctions } from './function-length.ts'
 import { findSharedOracles } from './oracles.ts'
+import { findImpure } from './purity.ts'
 import { isSource, listFiles, ROOMS, type SourceFile, topLevel } from './source-tree.ts'
 
 const FILE_LINES = 400
@@ -73,10 +74,6 @@ const PRIVATE_WORDS: readonly LineRule[] = [
 /** Texts that are compared byte for byte with what is in registries and databases. */
 const PINNED = /^schemas\/events\/retry-asked\.ts$|schemas\.lock\.json$|\/migrations\//
 
-/** Rooms that must give the same answer on every replay: no clock, chance or environment. */
-const PURE = /^schemas\/|^streams\/[^/]+\/step\.ts$/
-const IMPURE = /\b(Date\.now\(|new Date\(\)|performance\.now|Math\.random|process\.|fetch\(|setTimeout|setInterval)/
-
 /** Every untidiness of a tree. */
 export function checkTidiness(root: string): Finding[] {
   const paths = listFiles(root)
@@ -92,14 +89,10 @@ export function checkTidiness(root: string): Finding[] {
     ...judged.filter(({ path }) => !PINNED.test(path)).flatMap(checkWords),
     ...judged
       .filter(({ path }) => isSource(path))
-      .flatMap(source => [
-        ...checkHeader(source),
-        ...checkLength(source),
-        ...checkFunctions(source),
-        ...checkPurity(source),
-      ]),
+      .flatMap(source => [...checkHeader(source), ...checkLength(source), ...checkFunctions(source)]),
     ...findDeadFiles(root, sources),
     ...findSharedOracles(sources),
+    ...findImpure(sources),
     ...findLostCitations(texts),
   ]
 }
@@ -154,14 +147,4 @@ function checkFunctions({ path, text }: SourceFile): Finding[] {
     rule: 'function-length',
     detail: `${name} has ${lines} lines, at most ${FUNCTION_LINES}`,
   }))
-}
-
-function checkPurity({ path, text }: SourceFile): Finding[] {
-  if (!PURE.test(path)) return []
-  return text.split('\n').flatMap((line, at) => {
-    const found = line.trimStart().startsWith('*') ? null : IMPURE.exec(line)
-    if (!found) return []
-    const detail = `${found[1]} in a pure file: time, chance and settings arrive as arguments`
-    return [{ file: path, line: at + 1, rule: 'pure', detail }]
-  })
 }

@@ -16,7 +16,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
 import { decodeRow, headKey, itemKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { manifestKey, type SnapshotManifest, segmentKey } from '#schemas/views/snapshot.ts'
-import { changedFrame, itemText } from './frames.ts'
+import { changedFrame, type ItemText } from './frames.ts'
 import { EVENT_ITEMS_MAX, type Subscription } from './hub.ts'
 import type { LogPosition } from './log-position.ts'
 
@@ -40,6 +40,7 @@ export interface LiveStateOptions {
   prefix: string
   items(): readonly CatalogItem[]
   itemOf(itemId: number): CatalogItem | undefined
+  itemText: ItemText
 }
 
 /** Tries for a generation that stays: a rebuild changes it once. */
@@ -67,7 +68,7 @@ export function openLiveState(options: LiveStateOptions): LiveState {
 
 /** The rows of a provider and when it was last refreshed, as events. */
 function* eventsOf(
-  { itemOf }: LiveStateOptions,
+  { itemOf, itemText }: LiveStateOptions,
   listing: { side: Side; provider: string; seenAt: number; rows: readonly StateRow[] },
 ): Generator<{ frame: Buffer; items: number }, void, void> {
   const texts = listing.rows.flatMap(({ itemId, price, quantity }) => {

@@ -25,6 +25,7 @@ import { openConcurrencyLimit } from './concurrency-limit.ts'
 import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
 import { FEED_NAMES, openFeedMetrics } from './feed-metrics.ts'
+import { openItemText } from './frames.ts'
 import { openGateway } from './gateway.ts'
 import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
@@ -60,8 +61,9 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const redis = await openRedis(config.servers.redis, { name: 'feed', log })
   const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
+  const items = { itemOf: catalog.byId, itemText: openItemText() }
   const gateway = openGateway({
-    itemOf: catalog.byId,
+    ...items,
     scopeOf,
     mayListen: ({ tier }) => tiers[tier].feed_connections > 0,
     metrics,
@@ -70,7 +72,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const kafka = connectKafka({ config, role: 'feed', log })
   const reader = await openChangeReader({ kafka, deliver: gateway.deliver, metrics, fail: context.fail })
   const history = openLogHistory(kafka, metrics)
-  const catchUps = openCatchUps({ live: reader, history, itemOf: catalog.byId, metrics })
+  const catchUps = openCatchUps({ live: reader, history, ...items, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
     access: { ...accessBy({ redis, config, tiers, log }), keys, leases, noteUse: id => keyUse.note(id, Date.now()) },
@@ -78,9 +80,9 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     starts: {
       ...{ live: reader, history, catchUps, scopeOf },
       concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
-      state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, itemOf: catalog.byId }),
+      state: openLiveState({ redis, prefix: config.namespace, items: catalog.items, ...items }),
     },
-    replays: { history, itemOf: catalog.byId, concurrency: openConcurrencyLimit(limits.replays) },
+    replays: { history, ...items, concurrency: openConcurrencyLimit(limits.replays) },
     providerKeys: registry.askKeys,
     providersOf: { ask: registry.askKeys, bid: registry.bidKeys },
     unavailable,
