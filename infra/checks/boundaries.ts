@@ -32,17 +32,11 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['testcontainers'], rooms: ['test/harness'] },
 ]
 
-/** What the composition root may load of the rooms that it starts, besides their main.ts. */
-const ENTRY_MODULES = [
-  'services/accounts/create-key.ts',
-  'services/ingest/history/publish.ts',
-  'services/ingest/history/read.ts',
-  'services/ingest/ingest-recorded.ts',
-  'streams/live-view/rebuild-view.ts',
-  'streams/runner/table-rebuild.ts',
-  'streams/runner/table-view.ts',
-  'services/ingest/fx/publish-rates.ts',
-  'services/ingest/fx/source.ts',
+/** Entry points of processes: the command line, the servers of development, and the process of the ClickHouse engine. */
+const READERS_OF_ENVIRONMENT = [
+  'services/cli/command-line.ts',
+  'infra/stack/main.ts',
+  'infra/stack/clickhouse-engine.ts',
 ]
 
 const rule = (
@@ -100,11 +94,14 @@ const RULES: IRegularForbiddenRuleType[] = [
   ),
   rule(
     'cli-composes',
-    'services/cli starts rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
+    'services/cli starts rooms by their main.ts, uses services by their commands.ts and reader.ts and views by streams/views.ts and their view.ts, and knows nothing else of them',
     { path: '^services/cli/' },
     {
       path: '^(services|streams|test)/',
-      pathNot: ['^services/cli/', '^(services|streams)/[^/]+/main\\.ts$', ...ENTRY_MODULES.map(literal)],
+      pathNot: [
+        ...['^services/cli/', '^(services|streams)/[^/]+/main\\.ts$', '^services/[^/]+/(commands|reader)\\.ts$'],
+        ...[literal('streams/views.ts'), '^streams/[^/]+/view\\.ts$'],
+      ],
     },
   ),
   rule(
@@ -113,11 +110,17 @@ const RULES: IRegularForbiddenRuleType[] = [
     { pathNot: '^(infra/checks|test)/' },
     { path: '^infra/checks/' },
   ),
+  rule('no-circle-of-files', 'put what they share into one file below them', {}, { circular: true }),
+  {
+    // A folder is all that is below it, so one that imports from the folder around it closes no circle.
+    ...rule('no-circle-of-folders', 'folders that import each other are one room', {}, { circular: true }),
+    scope: 'folder',
+  },
   rule(
-    'no-cycles-between-rooms',
-    'rooms that import each other in a circle are one room',
-    { path: '^([^/]+/[^/]+)/' },
-    { circular: true, pathNot: '^$1/' },
+    'environment-is-handed-down',
+    'the environment is read once, by the entry point of a process, and handed down as values',
+    { pathNot: ['^test/', ...READERS_OF_ENVIRONMENT.map(literal)] },
+    { path: literal('infra/runtime/environment.ts') },
   ),
   rule(
     'resolves',
@@ -128,7 +131,10 @@ const RULES: IRegularForbiddenRuleType[] = [
   rule(
     'no-development-dependency',
     'code that runs in production imports a development dependency',
-    { path: '^(schemas|infra|streams|services)/', pathNot: ['^infra/checks/', '^infra/config/.*build[^/]*$'] },
+    {
+      path: '^(schemas|infra|streams|services)/',
+      pathNot: ['^infra/checks/', '^infra/config/.*build[^/]*$', literal('infra/config/catalog/source.ts')],
+    },
     { dependencyTypes: ['npm-dev'] },
   ),
   rule(
@@ -163,7 +169,6 @@ export async function checkBoundaries(root: string): Promise<Finding[]> {
       validate: true,
       ruleSet: { forbidden: RULES },
       doNotFollow: { path: 'node_modules' },
-      exclude: { path: '^infra/config/catalog/' },
     },
     { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
   )
