@@ -71,6 +71,14 @@ const PRIVATE_WORDS: readonly LineRule[] = [
   { pattern: /[y]ardstick/i, instead: 'baseline' },
 ].map(({ pattern, instead }) => ({ rule: 'private-word', pattern, detail: `no word of the field: ${instead}` }))
 
+/** Where alone the environment of the process is read; tests are processes of their own. */
+const ENVIRONMENT: LineRule = {
+  rule: 'environment',
+  pattern: /\bprocess\.[e]nv\b/,
+  detail: 'infra/runtime/environment.ts reads it, an entry point asks for it, all else is given values',
+}
+const MAY_READ_ENVIRONMENT = /^test\/|^infra\/runtime\/environment\.ts$/
+
 /** Texts that are compared byte for byte with what is in registries and databases. */
 const PINNED = /^schemas\/events\/retry-asked\.ts$|schemas\.lock\.json$|\/migrations\//
 
@@ -89,7 +97,12 @@ export function checkTidiness(root: string): Finding[] {
     ...judged.filter(({ path }) => !PINNED.test(path)).flatMap(checkWords),
     ...judged
       .filter(({ path }) => isSource(path))
-      .flatMap(source => [...checkHeader(source), ...checkLength(source), ...checkFunctions(source)]),
+      .flatMap(source => [
+        ...checkHeader(source),
+        ...checkLength(source),
+        ...checkFunctions(source),
+        ...checkEnvironment(source),
+      ]),
     ...findDeadFiles(root, sources),
     ...findSharedOracles(sources),
     ...findImpure(sources),
@@ -116,6 +129,9 @@ const checkLeftovers = (file: SourceFile): Finding[] => findLines(LEFTOVERS, fil
 
 /** The name of a file is judged as a line before its first. */
 const checkWords = (file: SourceFile): Finding[] => findLines(PRIVATE_WORDS, file, `${file.path}\n${file.text}`, 0)
+
+const checkEnvironment = (file: SourceFile): Finding[] =>
+  MAY_READ_ENVIRONMENT.test(file.path) ? [] : findLines([ENVIRONMENT], file, file.text)
 
 function findLines(rules: readonly LineRule[], { path }: SourceFile, text: string, first = 1): Finding[] {
   const lines = text.split('\n')

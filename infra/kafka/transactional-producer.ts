@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { BrokerHealth } from './broker-health.ts'
-import { CompressionTypes } from './client/kafkajs.ts'
+import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
@@ -65,6 +65,7 @@ export async function openTransactionalProducer(
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
+    createPartitioner,
     transactionalId: `${kafka.namespace}${options.transactionalId}`,
     transactionTimeout: options.timeoutMs ?? TRANSACTION_TIMEOUT_MS,
   })

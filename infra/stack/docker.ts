@@ -10,6 +10,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { runTool } from './one-shot.ts'
 import { openPortBook } from './ports.ts'
 import { readJson, replaceFile } from './processes.ts'
@@ -22,7 +23,7 @@ import {
   schemaRegistryAnswers,
   waitUntilReady,
 } from './readiness.ts'
-import type { ProcessName, ProvideOptions, ServerAddresses, ServerName, StartedServers } from './running-servers.ts'
+import type { ProcessName, ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
 import { openSecretBook } from './secrets.ts'
 
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))

@@ -7,6 +7,7 @@
  */
 import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { cacheDirectory } from './downloads.ts'
 import { type Keeper, startKeeper } from './keeper-client.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
@@ -18,7 +19,7 @@ import { prepareRedis } from './native/redis.ts'
 import { prepareSchemaRegistry } from './native/schema-registry.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { waitUntilReady } from './readiness.ts'
-import type { ProcessName, ProvideOptions, ServerAddresses, ServerName, StartedServers } from './running-servers.ts'
+import type { ProcessName, ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
 import { openSecretBook } from './secrets.ts'
 
 const PREPARE: Record<ServerName, PrepareServer> = {

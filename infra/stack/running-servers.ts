@@ -1,17 +1,10 @@
+import type { ServerAddresses } from '#infra/runtime/config.ts'
+
 /** The five servers. */
 export type ServerName = 'kafka' | 'schemaRegistry' | 'redis' | 'clickhouse' | 'postgres'
 
 /** A process that is run natively: a server, or one of several brokers. */
 export type ProcessName = ServerName | `kafka-${number}`
-
-/** How clients prove themselves to brokers that ask for it. */
-export interface KafkaAccess {
-  /** File of the authority that the brokers' certificates are signed by. */
-  ca: string
-  sasl: 'scram-sha-512'
-  user: string
-  passwordFile: string
-}
 
 /** What a cluster of several brokers may be given; each is left out in daily use. */
 export interface ClusterOptions {
@@ -19,18 +12,6 @@ export interface ClusterOptions {
   advertisedPorts?: readonly number[]
   /** Users beside the administrator, with their passwords. */
   users?: Record<string, string>
-}
-
-/** Where the servers answer: kafka as host:port, the others as URLs including credentials. */
-export interface ServerAddresses {
-  kafka: string[]
-  /** Of brokers that ask for it. */
-  kafkaAccess?: KafkaAccess
-  schemaRegistry: string
-  redis: string
-  clickhouse: string
-  clickhouseReadOnly: string
-  postgres: string
 }
 
 /** The provided servers and how to stop those that were started for it. */

@@ -7,18 +7,13 @@
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { removeProject, startDocker, stopProject } from './docker.ts'
 import { brokerCount } from './native/kafka-cluster.ts'
 import { postgresHomeElsewhere } from './native/postgres.ts'
 import { startNative } from './native-start.ts'
 import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
-import {
-  type ProcessName,
-  type ProvideOptions,
-  type RunningServers,
-  SERVER_NAMES,
-  type ServerAddresses,
-} from './running-servers.ts'
+import { type ProcessName, type ProvideOptions, type RunningServers, SERVER_NAMES } from './running-servers.ts'
 
 /** Provides all five servers, each by address, Docker or natively, or throws and leaves nothing running. */
 export async function provideServers(options: ProvideOptions): Promise<RunningServers> {

@@ -6,6 +6,7 @@
  */
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
+import { readEnvironment } from '#infra/runtime/environment.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
 import { addCompletion } from './completion.ts'
@@ -13,10 +14,10 @@ import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
-import { type Environment, settleEnvironment } from './settle-environment.ts'
+import { settleEnvironment } from './settle-environment.ts'
 import { versionText } from './version.ts'
 
-const environment: Environment = process.env
+const environment = readEnvironment()
 const directory = runDirectory(environment)
 
 /** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */

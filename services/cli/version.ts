@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Environment } from './settle-environment.ts'
+import type { Environment } from '#infra/runtime/secret.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 

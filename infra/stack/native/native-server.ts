@@ -2,9 +2,10 @@
  * What every natively run server offers and what it is given: the contract between the start loop and the
  * files beside this one.
  */
+
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { LaunchOrder } from '../keeper.ts'
 import type { PortBook } from '../ports.ts'
-import type { ServerAddresses } from '../running-servers.ts'
 import type { SecretBook } from '../secrets.ts'
 
 /** What installing packages and fetching artifacts needs. */
