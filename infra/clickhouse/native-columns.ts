@@ -11,13 +11,13 @@
  * What a column holds: `number` is any integer, Float64, Bool, a Date as days or a DateTime as seconds, `text` is String or
  * LowCardinality(String), `map` is a Map of numbers, and members make a Tuple.
  */
-export type ColumnKind = 'number' | 'text' | 'map' | { readonly [Member in string]: ColumnKind }
+type ColumnKind = 'number' | 'text' | 'map' | { readonly [Member in string]: ColumnKind }
 
 /** The columns of a query in the order in which it selects them, by name. */
 export type ColumnShape = Readonly<Record<string, ColumnKind>>
 
 /** Maps of each row, those of all rows one behind the other. */
-export interface MapColumn {
+interface MapColumn {
   /** Where each row's entries end; they begin where the row's before end. */
   ends: Float64Array
   keys: Float64Array

@@ -12,7 +12,7 @@ import type { JsonText } from '../runtime/json-text.ts'
 export class NotPlain extends Error {}
 
 /** Bytes and the offset of the next read. */
-export interface AvroCursor {
+interface AvroCursor {
   bytes: Buffer
   at: number
 }

@@ -114,19 +114,6 @@ async function changesOf(
   return changes
 }
 
-/** Deletes every topic of a namespace; for tests, which own theirs. Refuses the production namespace. */
-export async function deleteTopics(kafka: KafkaConnection): Promise<void> {
-  if (kafka.namespace === '') throw new Error('the topics of the production namespace are not deleted')
-  const admin = kafka.newClient('admin').admin()
-  await admin.connect()
-  try {
-    const own = (await admin.listTopics()).filter(topic => topic.startsWith(kafka.namespace))
-    if (own.length > 0) await admin.deleteTopics({ topics: own })
-  } finally {
-    await admin.disconnect()
-  }
-}
-
 const LEADER_LIMIT_MS = 30_000
 const LEADER_POLL_MS = 50
 

@@ -12,7 +12,7 @@ import { createTopics } from './topic-admin.ts'
 import type { ScannedRecord } from './topic-scan.ts'
 
 /** A topic that takes copies. */
-export interface TopicCopy {
+interface TopicCopy {
   send(records: readonly ScannedRecord[]): Promise<void>
   close(): Promise<void>
 }

@@ -14,7 +14,7 @@ import type { KafkaConnection } from './connection.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
 /** The committed offset of a group after a transaction. */
-export interface ConsumedUpTo {
+interface ConsumedUpTo {
   group: string
   topic: TopicKey
   partition: number
@@ -43,7 +43,7 @@ const RECORDS_PER_SEND = 20_000
 const END_KEY = 'end'
 
 /** How a producer is opened. */
-export interface TransactionalOptions {
+interface TransactionalOptions {
   transactionalId: string
   writers: readonly string[]
   /** How long a transaction may hold readers back when its producer is gone; a minute by default. */

@@ -21,7 +21,7 @@ export interface ValuePiece {
 }
 
 /** What is read, and until when. */
-export interface ValueRequest {
+interface ValueRequest {
   /** `redis://` or `rediss://`, as openRedis takes it. */
   url: string
   keys: readonly string[]

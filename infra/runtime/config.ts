@@ -10,7 +10,7 @@ import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
 
 /** An OpenID provider, and what it knows this platform by. */
-export interface SignInConfig {
+interface SignInConfig {
   /** URL of the issuer or of its discovery document. */
   discoveryUrl: string
   clientId: string

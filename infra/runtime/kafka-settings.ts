@@ -17,7 +17,7 @@ export interface TlsFiles {
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 
 /** How a client proves itself to brokers. */
-export interface SaslSettings {
+interface SaslSettings {
   mechanism: (typeof MECHANISMS)[number]
   user: string
   password: Secret

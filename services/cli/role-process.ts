@@ -20,7 +20,7 @@ import type { RoleGroup } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 
 /** What the child reports to its supervisor. */
-export interface ChildReport {
+interface ChildReport {
   port: number
 }
 

@@ -19,7 +19,7 @@ export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
 export type Tier = (typeof TIERS)[number]
 
 /** Where a service answers its health checks and metrics. */
-export interface ServiceEntry {
+interface ServiceEntry {
   /** The process that runs it. */
   process: string
   pid: number

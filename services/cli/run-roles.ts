@@ -122,7 +122,7 @@ function sharedCatalog(
 }
 
 /** Resolves when the signal aborts. */
-export function aborted(signal: AbortSignal): Promise<void> {
+function aborted(signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     if (signal.aborted) return resolve()
     // A pending promise alone would not keep the process alive.

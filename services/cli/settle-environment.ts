@@ -9,7 +9,7 @@ import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 
 /** What the run directory adds. */
-export interface LocalKnowledge {
+interface LocalKnowledge {
   servers: ServerAddresses | undefined
   stateDir: string
   cursorKey: string | undefined

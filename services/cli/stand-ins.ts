@@ -20,7 +20,7 @@ const GRACE_MS = 5_000
 const NAMES = ['MARKETLOG_OIDC_URL', 'MARKETLOG_SMTP_URL', 'MARKETLOG_PLATFORM_OPENID_URL']
 
 /** Stand-ins that run. */
-export interface StandIns {
+interface StandIns {
   /** The environment with their addresses where it named none. */
   environment: Environment
   stop(): Promise<void>

@@ -51,7 +51,7 @@ export interface LivePlatform {
 }
 
 /** What the supervisor works with. */
-export interface SuperviseOptions {
+interface SuperviseOptions {
   environment: Environment
   directory: RunDirectory
   report: (report: Report) => void
@@ -224,7 +224,7 @@ const baseUrlOf = (environment: Environment): string =>
   environment.BASE_URL || `http://127.0.0.1:${environment.PORT ?? ''}`
 
 /** Where a process on this machine answers. */
-export function originOf(config: PlatformConfig, port: number): string {
+function originOf(config: PlatformConfig, port: number): string {
   const host = ['0.0.0.0', '::', ''].includes(config.host) ? '127.0.0.1' : config.host
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

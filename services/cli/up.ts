@@ -24,7 +24,7 @@ type UpMessage = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'fa
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 /** The platform that runs already, if it is live on the market that is wanted; throws when another one runs. */
-export function alreadyRunning(directory: RunDirectory, environment: Environment): PlatformFile | undefined {
+function alreadyRunning(directory: RunDirectory, environment: Environment): PlatformFile | undefined {
   const pid = runningSupervisor(directory)?.pid
   if (pid === undefined) return undefined
   const platform = readPlatform(directory)

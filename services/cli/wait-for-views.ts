@@ -17,7 +17,7 @@ import { describeLag, type PartitionLag } from './group-lag.ts'
 import { type ReadingGroup, readingGroups } from './reading-groups.ts'
 
 /** A wait's limits and listener. */
-export interface WaitOptions {
+interface WaitOptions {
   signal: AbortSignal
   onProgress?: (text: string) => void
   /** Groups that are not waited for. */
@@ -33,7 +33,7 @@ export interface LagReader {
 }
 
 /** End offset of each partition, by topic. */
-export type Ends = Map<TopicKey, number[]>
+type Ends = Map<TopicKey, number[]>
 
 const POLL_MS = 150
 /** Up to this distance a fetch finds out whether only transaction markers are left. */

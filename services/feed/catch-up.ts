@@ -22,7 +22,7 @@ import { type GroupDelivery, openReadingGroup, type ReadingGroup } from './readi
 import { isOutOfRange } from './shared-reader.ts'
 
 /** A stream that is to be brought to the live stream. */
-export interface Latecomer {
+interface Latecomer {
   stream: Pick<EventStream, 'send' | 'waiting' | 'drained'>
   subscription: Subscription
   /** Adds it to the live stream, whose events are buffered for it. */

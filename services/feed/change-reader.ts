@@ -20,7 +20,7 @@ import {
 } from './refresh-assembler.ts'
 
 /** What the reader needs. */
-export interface ChangeReaderOptions {
+interface ChangeReaderOptions {
   kafka: KafkaConnection
   deliver(batch: AssembledBatch): Promise<void>
   metrics: FeedMetrics

@@ -35,7 +35,7 @@ export function changedFrame(side: Side, provider: string, seenAt: number, items
 }
 
 /** What `items[]` holds of a row. */
-export interface FeedRow {
+interface FeedRow {
   /** Hundredths of a US dollar; null when it is removed. */
   price: number | null
   quantity: number

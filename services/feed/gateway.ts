@@ -29,7 +29,7 @@ import type { AssembledBatch } from './refresh-assembler.ts'
 import type { Begin } from './stream-start.ts'
 
 /** A request that has passed every check. */
-export interface AdmittedRequest {
+interface AdmittedRequest {
   feed: FeedRequest
   /** What `ready` lists. */
   providers: readonly string[]
@@ -71,7 +71,7 @@ export interface Gateway {
 }
 
 /** A batch, with the positions that it leads to where a subscriber resumes. */
-export type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
+type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
 
 /** What is kept of a stream and of its request. */
 interface Subscriber extends Subscription {

@@ -35,7 +35,7 @@ export interface LiveState {
 }
 
 /** Where the view is stored. */
-export interface LiveStateOptions {
+interface LiveStateOptions {
   redis: Redis
   prefix: string
   items(): readonly CatalogItem[]

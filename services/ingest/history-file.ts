@@ -26,7 +26,7 @@ export interface Close {
 }
 
 /** Why a row is left out. */
-export type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_invalid' | 'listings_invalid'
+type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_invalid' | 'listings_invalid'
 
 /** What a file holds. */
 export interface HistoryFile {

@@ -17,7 +17,7 @@ import { type Acquire, openRefreshPublisher } from './refresh-publisher.ts'
 import { type FeedContext, recover, runFeed } from './run-feed.ts'
 
 /** The feeds of this process. */
-export interface OwnedFeeds {
+interface OwnedFeeds {
   /** Opens and cuts feeds, so that exactly these run here. */
   assign(names: ReadonlySet<string>): void
   /** What is under way before all of them are live; undefined when they are. */
@@ -27,7 +27,7 @@ export interface OwnedFeeds {
 }
 
 /** What the feeds of a process work with. */
-export interface OwnedFeedsOptions extends Pick<FeedContext, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
+interface OwnedFeedsOptions extends Pick<FeedContext, 'positions' | 'meter' | 'clock' | 'stopping' | 'cut'> {
   feeds: readonly OpenFeed[]
   rates: KeptRates
   history: { days: number; refreshes_per_day: number }

@@ -23,7 +23,7 @@ export interface ProgressWatch {
 }
 
 /** What a watch works with. */
-export interface WatchOptions {
+interface WatchOptions {
   kafka: KafkaConnection
   group: string
   topics: readonly TopicKey[]

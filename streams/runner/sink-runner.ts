@@ -43,7 +43,7 @@ export interface PartitionSink {
 }
 
 /** What makes a sink. */
-export interface SinkSpec {
+interface SinkSpec {
   group: string
   topics: readonly TopicKey[]
   /** The view merges by log offset, so a dead letter may be taken at any later time (openRetrySink). */

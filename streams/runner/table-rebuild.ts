@@ -17,7 +17,7 @@ import { finishSwitch, shadowOf, shadowsOf, switchTables } from './table-switch.
 import type { TableView, ViewTable } from './table-view.ts'
 
 /** The result of a rebuild. */
-export interface Rebuilt {
+interface Rebuilt {
   records: number
   /** Records that came while it was built, and were read after the switch. */
   after: number

@@ -56,7 +56,7 @@ export function expandSource(source: readonly SourceItem[], seen: Iterable<strin
 }
 
 /** The name under which the market knows an entry, without star, quality and wear. */
-export function marketBase(item: SourceItem): string {
+function marketBase(item: SourceItem): string {
   const name = item.name.replace(KINDS_IN_NAME, '').replaceAll('/', '-')
   return item.kind === 'graffiti' ? `Sealed ${name}` : name
 }

@@ -10,7 +10,7 @@ import type { Draft, Expansion } from './expand.ts'
 import { graffitiColour, graphicFinish, readName, splitBase } from './market-name.ts'
 
 /** Drafts an item from its name alone. */
-export type DraftFromName = (name: string) => Draft
+type DraftFromName = (name: string) => Draft
 
 /** Prepares drafting from names, with what an expansion of the source knows of weapons and families. */
 export function draftFromNames(known: Expansion): DraftFromName {

@@ -12,7 +12,7 @@ import { installPackages } from '../system-packages.ts'
 import type { NativeContext } from './native-server.ts'
 
 /** Files of one authority. */
-export interface Certificates {
+interface Certificates {
   /** Certificate of the authority. */
   ca: string
   /** Key and certificate of loopback in one file, as Kafka's PEM key store wants it. */

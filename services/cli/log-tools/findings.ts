@@ -6,10 +6,10 @@
  */
 
 /** How a row of a view differs from the log. */
-export type DifferenceKind = 'missing' | 'unexpected' | 'different'
+type DifferenceKind = 'missing' | 'unexpected' | 'different'
 
 /** One difference. */
-export interface Difference {
+interface Difference {
   kind: DifferenceKind
   /** Table and key. */
   row: string

@@ -16,7 +16,7 @@ import type { TopicDefinition } from '#schemas/topics.ts'
 import { showRecord } from './shown-record.ts'
 
 /** The lines of some records, each with its line end. */
-export type RecordText = (records: readonly ScannedRecord[]) => Promise<Buffer<ArrayBuffer>>
+type RecordText = (records: readonly ScannedRecord[]) => Promise<Buffer<ArrayBuffer>>
 
 const FIRST_CAPACITY = 64 * 1024
 const piece = (text: string): Buffer => Buffer.from(text)
