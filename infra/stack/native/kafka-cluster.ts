@@ -155,7 +155,7 @@ const CURVE = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
  * The certificates of a folder: an authority of their own and one for loopback, signed by it. Makes them when it has none: the
  * mark of a finished set is written last. The authority's key stays beside them, so that a client certificate can be made later.
  */
-export async function provideCertificates(context: NativeContext, folder: string): Promise<Certificates> {
+async function provideCertificates(context: NativeContext, folder: string): Promise<Certificates> {
   const files = { ca: join(folder, 'ca.pem'), keyStore: join(folder, 'broker.pem') }
   const mark = join(folder, 'made')
   if (existsSync(mark)) return files

@@ -125,8 +125,7 @@ const toolFamily = (base: string): string | null => TOOL_FAMILIES.find(([form]) 
 
 const keyFamily = (base: string): string => (/(Capsule|Capsule \d+) Key$/.test(base) ? 'Capsule Key' : 'Case Key')
 
-const CRATE =
-  /\b(Case|Case \d+|Capsule|Package|Box \d*|Box|Pack|Terminal|Collection|\((Holo-)?Foil\))$|^#CSGO_crate_/
+const CRATE = /\b(Case|Case \d+|Capsule|Package|Box \d*|Box|Pack|Terminal|Collection|\((Holo-)?Foil\))$|^#CSGO_crate_/
 
 /** The categories that the words of a base give; null where they give none. */
 export function categoriesFromWords(base: string, isStar: boolean): Categories {

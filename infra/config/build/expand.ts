@@ -9,7 +9,7 @@
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { PHASES, type Phase } from '#schemas/values/phase.ts'
-import { categoriesOf, HIGHLIGHT_FAMILY } from './categories.ts'
+import { categoriesOf, HIGHLIGHT_FAMILY } from '../build/categories.ts'
 import { graffitiColour, graphicFinish, type MarketName, readName, splitBase, WEARS, writeName } from './market-name.ts'
 import type { SourceItem, Yield } from './source.ts'
 import { paintTechnique, rarityName } from './vocabulary.ts'
