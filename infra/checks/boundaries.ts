@@ -41,13 +41,11 @@ const COMMANDS_AND_READERS = [
 /** What starts a role; a service may start one in each folder. */
 const MAINS = ['^(services|streams)/[^/]+/main\\.ts$', '^services/[^/]+/[^/]+/main\\.ts$']
 
-/** What the composition root may load of the rooms that it starts, besides their main.ts. */
-const ENTRY_MODULES = [
-  'services/ingest/history/publish.ts',
-  'services/ingest/history/read.ts',
-  'services/ingest/ingest-recorded.ts',
-  'services/ingest/fx/publish-rates.ts',
-  'services/ingest/fx/source.ts',
+/** Entry points of processes: the command line, the servers of development, and the process of the ClickHouse engine. */
+const READERS_OF_ENVIRONMENT = [
+  'services/cli/command-line.ts',
+  'infra/stack/main.ts',
+  'infra/stack/clickhouse-engine.ts',
 ]
 
 /** The one file of a view that others may load: what they may ask of it. */
@@ -108,17 +106,11 @@ const RULES: IRegularForbiddenRuleType[] = [
   ),
   rule(
     'cli-composes',
-    'services/cli starts roles by their main.ts, and knows of views their view.ts and of services their commands.ts, reader.ts and the entry modules that infra/checks names',
+    'services/cli starts roles by their main.ts, and knows of views their view.ts and of services their commands.ts and reader.ts',
     { path: '^services/cli/' },
     {
       path: '^(services|streams|test)/',
-      pathNot: [
-        '^services/cli/',
-        '^streams/(views\\.ts$|runner/|[^/]+/view\\.ts$)',
-        ...MAINS,
-        ...COMMANDS_AND_READERS,
-        ...ENTRY_MODULES.map(literal),
-      ],
+      pathNot: ['^services/cli/', '^streams/(views\\.ts$|runner/|[^/]+/view\\.ts$)', ...MAINS, ...COMMANDS_AND_READERS],
     },
   ),
   rule(
@@ -127,11 +119,17 @@ const RULES: IRegularForbiddenRuleType[] = [
     { pathNot: '^(infra/checks|test)/' },
     { path: '^infra/checks/' },
   ),
+  rule('no-circle-of-files', 'put what they share into one file below them', {}, { circular: true }),
+  {
+    // A folder is all that is below it, so one that imports from the folder around it closes no circle.
+    ...rule('no-circle-of-folders', 'folders that import each other are one room', {}, { circular: true }),
+    scope: 'folder',
+  },
   rule(
-    'no-cycles-between-rooms',
-    'rooms that import each other in a circle are one room',
-    { path: '^([^/]+/[^/]+)/' },
-    { circular: true, pathNot: '^$1/' },
+    'environment-is-handed-down',
+    'the environment is read once, by the entry point of a process, and handed down as values',
+    { pathNot: ['^test/', ...READERS_OF_ENVIRONMENT.map(literal)] },
+    { path: literal('infra/runtime/environment.ts') },
   ),
   rule(
     'resolves',
@@ -142,7 +140,10 @@ const RULES: IRegularForbiddenRuleType[] = [
   rule(
     'no-development-dependency',
     'code that runs in production imports a development dependency',
-    { path: '^(schemas|infra|streams|services)/', pathNot: ['^infra/checks/', '^infra/config/.*build[^/]*$'] },
+    {
+      path: '^(schemas|infra|streams|services)/',
+      pathNot: ['^infra/checks/', '^infra/config/build/'],
+    },
     { dependencyTypes: ['npm-dev'] },
   ),
   rule(
@@ -177,7 +178,6 @@ export async function checkBoundaries(root: string): Promise<Finding[]> {
       validate: true,
       ruleSet: { forbidden: RULES },
       doNotFollow: { path: 'node_modules' },
-      exclude: { path: '^infra/config/catalog/' },
     },
     { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
   )

@@ -12,7 +12,7 @@ import { subjectOf } from '#schemas/events/event.ts'
 import type { Finding } from './finding.ts'
 
 /** A released schema. */
-export interface LockedSchema {
+interface LockedSchema {
   version: number
   avro: unknown
 }

@@ -7,7 +7,7 @@
 import { parseSync } from '@swc/core'
 
 /** A function that is longer than allowed. */
-export interface LongFunction {
+interface LongFunction {
   name: string
   line: number
   lines: number

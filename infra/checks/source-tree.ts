@@ -4,7 +4,7 @@
  * Reads a directory tree, writes nothing. Invariant: what a clone would not hold (dependencies, run
  * data, git's own folder) is left out; paths come relative to the root with forward slashes.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** Folders that no clone holds, or that are not ours. */
@@ -40,10 +40,3 @@ export function listFiles(root: string): string[] {
 
 /** Whether a path holds code of ours. */
 export const isSource = (path: string): boolean => /\.(ts|js|mjs|cjs)$/.test(path)
-
-/** The code of the rooms. */
-export function readSources(root: string): SourceFile[] {
-  return listFiles(root)
-    .filter(isSource)
-    .map(path => ({ path, text: readFileSync(join(root, path), 'utf8') }))
-}

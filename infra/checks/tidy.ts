@@ -12,6 +12,7 @@ import { findDeadFiles } from './dead-files.ts'
 import type { Finding } from './finding.ts'
 import { longFunctions } from './function-length.ts'
 import { findSharedOracles } from './oracles.ts'
+import { findImpure } from './purity.ts'
 import { isSource, listFiles, ROOMS, type SourceFile, topLevel } from './source-tree.ts'
 import { findSharedTables } from './table-owners.ts'
 
@@ -71,12 +72,16 @@ const PRIVATE_WORDS: readonly LineRule[] = [
   { pattern: /[y]ardstick/i, instead: 'baseline' },
 ].map(({ pattern, instead }) => ({ rule: 'private-word', pattern, detail: `no word of the field: ${instead}` }))
 
+/** Where alone the environment of the process is read; tests are processes of their own. */
+const ENVIRONMENT: LineRule = {
+  rule: 'environment',
+  pattern: /\bprocess\.[e]nv\b/,
+  detail: 'infra/runtime/environment.ts reads it, an entry point asks for it, all else is given values',
+}
+const MAY_READ_ENVIRONMENT = /^test\/|^infra\/runtime\/environment\.ts$/
+
 /** Texts that are compared byte for byte with what is in registries and databases. */
 const PINNED = /^schemas\/events\/retry-asked\.ts$|schemas\.lock\.json$|\/migrations\//
-
-/** Rooms that must give the same answer on every replay: no clock, chance or environment. */
-const PURE = /^schemas\/|^streams\/[^/]+\/step\.ts$/
-const IMPURE = /\b(Date\.now\(|new Date\(\)|performance\.now|Math\.random|process\.|fetch\(|setTimeout|setInterval)/
 
 /** Every untidiness of a tree. */
 export function checkTidiness(root: string): Finding[] {
@@ -97,10 +102,11 @@ export function checkTidiness(root: string): Finding[] {
         ...checkHeader(source),
         ...checkLength(source),
         ...checkFunctions(source),
-        ...checkPurity(source),
+        ...checkEnvironment(source),
       ]),
     ...findDeadFiles(root, sources),
     ...findSharedOracles(sources),
+    ...findImpure(sources),
     ...findLostCitations(texts),
     ...findLostReferences(texts, [...paths, ...topLevel(root)]),
     ...findSharedTables(texts),
@@ -126,6 +132,9 @@ const checkLeftovers = (file: SourceFile): Finding[] => findLines(LEFTOVERS, fil
 
 /** The name of a file is judged as a line before its first. */
 const checkWords = (file: SourceFile): Finding[] => findLines(PRIVATE_WORDS, file, `${file.path}\n${file.text}`, 0)
+
+const checkEnvironment = (file: SourceFile): Finding[] =>
+  MAY_READ_ENVIRONMENT.test(file.path) ? [] : findLines([ENVIRONMENT], file, file.text)
 
 function findLines(rules: readonly LineRule[], { path }: SourceFile, text: string, first = 1): Finding[] {
   const lines = text.split('\n')
@@ -157,14 +166,4 @@ function checkFunctions({ path, text }: SourceFile): Finding[] {
     rule: 'function-length',
     detail: `${name} has ${lines} lines, at most ${FUNCTION_LINES}`,
   }))
-}
-
-function checkPurity({ path, text }: SourceFile): Finding[] {
-  if (!PURE.test(path)) return []
-  return text.split('\n').flatMap((line, at) => {
-    const found = line.trimStart().startsWith('*') ? null : IMPURE.exec(line)
-    if (!found) return []
-    const detail = `${found[1]} in a pure file: time, chance and settings arrive as arguments`
-    return [{ file: path, line: at + 1, rule: 'pure', detail }]
-  })
 }

@@ -25,7 +25,7 @@ export interface Batcher {
 }
 
 /** What a batcher needs beside its writer. */
-export interface BatcherOptions {
+interface BatcherOptions {
   log: Log
   metrics: Metrics
   /** How long the first row waits at most; a second when left out. */

@@ -36,7 +36,7 @@ export interface ClickhouseWriter extends ClickhouseReader {
 }
 
 /** How a client behaves. */
-export interface ClickhouseOptions {
+interface ClickhouseOptions {
   database: string
   /** Shown in the server's query log. */
   name: string

@@ -12,8 +12,3 @@ export async function setUpClickhouse(writer: ClickhouseWriter, tables: readonly
   await writer.command(`CREATE DATABASE IF NOT EXISTS ${writer.database}`)
   for (const table of tables) await writer.command(createTable(writer.database, table))
 }
-
-/** Drops the writer's database with everything in it. */
-export async function dropClickhouse(writer: ClickhouseWriter): Promise<void> {
-  await writer.command(`DROP DATABASE IF EXISTS ${writer.database} SYNC`)
-}

@@ -3,7 +3,7 @@
  *
  * Reads infra/config/supply/estimates.json.gz, writes nothing. Invariant: an item without an estimate has none here
  * and is left out, and counted, where supply matters. How the file was made:
- * infra/config/supply/build.ts.
+ * infra/config/build/supply.ts.
  */
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'

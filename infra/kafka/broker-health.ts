@@ -19,7 +19,7 @@ export interface BrokerHealth {
 }
 
 /** How a client's brokers are watched. */
-export interface BrokerHealthOptions {
+interface BrokerHealthOptions {
   /** Who waits: `the group book`. */
   who: string
   brokers: readonly string[]

@@ -4,24 +4,11 @@
  * Read once per process and shared by its roles. Invariant: lookups answer from whole versions of a
  * single item; an item never disappears, since ids are never reused.
  */
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { KafkaConnection } from './connection.ts'
 import { follow } from './follower.ts'
 import { decodeKnown, decodeLearning } from './learning.ts'
-
-/** The catalog in memory. */
-export interface CatalogReader {
-  /** All items by ascending id; a new array after a change. */
-  items(): readonly CatalogItem[]
-  byId(itemId: number): CatalogItem | undefined
-  /** The item of a name and phase; a null phase is the phaseless entry. */
-  idOf(marketHashName: string, phase: string | null): number | undefined
-  /** All items that share a name, the phaseless entry first. */
-  idsOfName(marketHashName: string): readonly number[]
-  /** The published version; changes when items do. */
-  version(): string
-  close(): Promise<void>
-}
 
 /** Reads the catalog to its end and follows it; calls `onLost` when it no longer can. Rejects when the log holds none. */
 export async function openCatalogReader(

@@ -39,7 +39,7 @@ export interface Codec {
 }
 
 /** An event whose bytes are converted to JSON without decoding. */
-export interface PlainEvent {
+interface PlainEvent {
   event: string
   /** Writes the value; throws {@link NotPlain} when these bytes need decoding all the same. */
   write(buffer: Buffer, to: JsonText): void

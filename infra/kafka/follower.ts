@@ -23,7 +23,7 @@ export interface FollowedRecord {
 }
 
 /** How a topic is followed. */
-export interface FollowOptions {
+interface FollowOptions {
   from: 'start' | 'end' | ((partition: number) => number)
   onRecords(records: FollowedRecord[]): void | Promise<void>
   signal: AbortSignal
@@ -32,7 +32,7 @@ export interface FollowOptions {
 }
 
 /** A topic being followed. */
-export interface Following {
+interface Following {
   /** By partition: where reading began. */
   readonly from: readonly number[]
   /** Resolves when all that was in the log at the beginning has been delivered. */

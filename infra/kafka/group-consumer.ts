@@ -15,7 +15,7 @@ import { openJointCommits } from './joint-commits.ts'
 import { openMembership } from './membership.ts'
 
 /** One message as it came. */
-export interface BatchMessage {
+interface BatchMessage {
   offset: number
   key: Buffer | null
   value: Buffer | null
@@ -60,14 +60,14 @@ export interface GroupHandler {
 }
 
 /** A joined group. */
-export interface GroupMember {
+interface GroupMember {
   /** Why nothing comes, when brokers are away. */
   trouble(): string | undefined
   leave(): Promise<void>
 }
 
 /** How a group is joined. */
-export interface GroupOptions {
+interface GroupOptions {
   group: string
   topics: readonly TopicKey[]
   /** Bytes that one fetch may return for a partition. */

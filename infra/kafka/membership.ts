@@ -21,7 +21,7 @@ import type { KafkaConnection } from './connection.ts'
 import { openRangeReader } from './range-reader.ts'
 
 /** A process's membership of a group, from before it joins until it has left. */
-export interface Membership {
+interface Membership {
   /** Keeps the id of the member that has joined. */
   remember(memberId: string): void
   /** Deletes the record of a member that has left its group. */

@@ -16,7 +16,7 @@ import { openMembership } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
 
 /** Something that one process at a time runs: the owner of the partition that it writes. */
-export interface OwnedWork {
+interface OwnedWork {
   name: string
   topic: TopicKey
   partition: number
@@ -32,7 +32,7 @@ export interface Ownership {
 }
 
 /** How a group of writers is joined. */
-export interface OwnershipOptions {
+interface OwnershipOptions {
   group: string
   /** All that this process could run; the other members can run the same. */
   work: readonly OwnedWork[]

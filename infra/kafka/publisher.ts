@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Message } from 'kafkajs'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { openBrokerHealth } from './broker-health.ts'
-import { CompressionTypes } from './client/kafkajs.ts'
+import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import { BROKER_RETRY_POLICY, type KafkaConnection } from './connection.ts'
 
 /** A record to publish; without a partition its key decides. A null value is a tombstone. */
@@ -43,6 +43,7 @@ export async function openPublisher(kafka: KafkaConnection, writer: string): Pro
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
+    createPartitioner,
   })
   producer.on(producer.events.REQUEST, brokerHealth.answered)
   await producer.connect()

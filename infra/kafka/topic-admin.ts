@@ -8,9 +8,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Admin, ITopicConfig } from 'kafkajs'
 import { allTopics, type TopicDefinition } from '#schemas/topics.ts'
+import { openCluster } from './client/cluster.ts'
 import { ConfigResourceTypes } from './client/kafkajs.ts'
+import { Decoder, Encoder, type WireDecoder, type WireEncoder } from './client/wire.ts'
 import type { KafkaConnection } from './connection.ts'
-import { setTopicSettings, type TopicSettings } from './incremental-configs.ts'
 import { UnfitCluster } from './refusal.ts'
 
 /** A transaction of `book` holds a whole refresh; its changelog part goes to one partition in one batch. */
@@ -114,19 +115,6 @@ async function changesOf(
   return changes
 }
 
-/** Deletes every topic of a namespace; for tests, which own theirs. Refuses the production namespace. */
-export async function deleteTopics(kafka: KafkaConnection): Promise<void> {
-  if (kafka.namespace === '') throw new Error('the topics of the production namespace are not deleted')
-  const admin = kafka.newClient('admin').admin()
-  await admin.connect()
-  try {
-    const own = (await admin.listTopics()).filter(topic => topic.startsWith(kafka.namespace))
-    if (own.length > 0) await admin.deleteTopics({ topics: own })
-  } finally {
-    await admin.disconnect()
-  }
-}
-
 const LEADER_LIMIT_MS = 30_000
 const LEADER_POLL_MS = 50
 
@@ -190,4 +178,73 @@ function settingsOf(topic: TopicDefinition): TopicSettings {
     settings['retention.bytes'] = String(topic.retention.bytesPerPartition)
   }
   return settings
+}
+
+/** Settings of a topic by name. */
+export type TopicSettings = Record<string, string>
+
+const INCREMENTAL_ALTER_CONFIGS = 44
+const TOPIC_RESOURCE = 2
+const SET_OPERATION = 0
+
+interface RefusedChange {
+  code: number
+  message: string
+  name: string
+}
+
+/**
+ * Sets the named settings of topics and leaves their others alone; throws what the brokers refuse.
+ *
+ * The pinned client knows only the request that replaces a topic's whole configuration, and with it what an operator has set.
+ */
+export async function setTopicSettings(
+  kafka: KafkaConnection,
+  changes: ReadonlyMap<string, TopicSettings>,
+): Promise<void> {
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-settings` })
+  await cluster.connect()
+  try {
+    await cluster.refreshMetadata()
+    // Any broker would do: it hands the request on to the controller.
+    const { connectionPool } = await cluster.findControllerBroker()
+    const refused = await connectionPool.send<RefusedChange[]>({
+      request: {
+        apiKey: INCREMENTAL_ALTER_CONFIGS,
+        apiVersion: 0,
+        apiName: 'IncrementalAlterConfigs',
+        encode: async () => encodeChanges(changes),
+      },
+      response: { decode: async (bytes: Buffer) => decodeRefused(new Decoder(bytes)), parse: decoded => decoded },
+    })
+    if (refused.length > 0) throw new Error(refused.map(({ name, message }) => `${name}: ${message}`).join('; '))
+  } finally {
+    await cluster.disconnect()
+  }
+}
+
+function encodeChanges(changes: ReadonlyMap<string, TopicSettings>): WireEncoder {
+  const resources = [...changes].map(([topic, settings]) =>
+    new Encoder()
+      .writeInt8(TOPIC_RESOURCE)
+      .writeString(topic)
+      .writeArray(
+        Object.entries(settings).map(([name, value]) =>
+          new Encoder().writeString(name).writeInt8(SET_OPERATION).writeString(value),
+        ),
+      ),
+  )
+  return new Encoder().writeArray(resources).writeBoolean(false)
+}
+
+function decodeRefused(decoder: WireDecoder): RefusedChange[] {
+  decoder.readInt32() // throttle time
+  return decoder
+    .readArray(one => {
+      const code = one.readInt16()
+      const message = one.readString()
+      one.readInt8() // resource type
+      return { code, message, name: one.readString() }
+    })
+    .filter(({ code }) => code !== 0)
 }

@@ -6,13 +6,13 @@
  * hold the records.
  */
 import { allTopics } from '#schemas/topics.ts'
-import { CompressionTypes } from './client/kafkajs.ts'
+import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { createTopics } from './topic-admin.ts'
 import type { ScannedRecord } from './topic-scan.ts'
 
 /** A topic that takes copies. */
-export interface TopicCopy {
+interface TopicCopy {
   send(records: readonly ScannedRecord[]): Promise<void>
   close(): Promise<void>
 }
@@ -28,6 +28,7 @@ export async function openTopicCopy(kafka: KafkaConnection, name: string, partit
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
+    createPartitioner,
     retry: { retries: 20, initialRetryTime: 100, maxRetryTime: 5_000 },
   })
   await producer.connect()

@@ -9,12 +9,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { BrokerHealth } from './broker-health.ts'
-import { CompressionTypes } from './client/kafkajs.ts'
+import { CompressionTypes, createPartitioner } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'
 import { groupByTopic, type Outgoing } from './publisher.ts'
 
 /** The committed offset of a group after a transaction. */
-export interface ConsumedUpTo {
+interface ConsumedUpTo {
   group: string
   topic: TopicKey
   partition: number
@@ -43,7 +43,7 @@ const RECORDS_PER_SEND = 20_000
 const END_KEY = 'end'
 
 /** How a producer is opened. */
-export interface TransactionalOptions {
+interface TransactionalOptions {
   transactionalId: string
   writers: readonly string[]
   /** How long a transaction may hold readers back when its producer is gone; a minute by default. */
@@ -65,6 +65,7 @@ export async function openTransactionalProducer(
     idempotent: true,
     maxInFlightRequests: 1,
     allowAutoTopicCreation: false,
+    createPartitioner,
     transactionalId: `${kafka.namespace}${options.transactionalId}`,
     transactionTimeout: options.timeoutMs ?? TRANSACTION_TIMEOUT_MS,
   })

@@ -18,7 +18,7 @@ export interface Column {
 }
 
 /** A file that takes rows. */
-export interface RecordFile {
+interface RecordFile {
   /** A row in the order of the columns; long integers as bigint, times as Date, bytes as Uint8Array. */
   append(row: readonly unknown[]): Promise<void>
   /** Completes the file; it has its name from then on. */
@@ -28,7 +28,7 @@ export interface RecordFile {
 }
 
 /** Rows of a group when nothing else is asked for. */
-export const ROWS_PER_GROUP = 20_000
+const ROWS_PER_GROUP = 20_000
 
 /** Opens a file. */
 export function openRecordFile(path: string, columns: readonly Column[], rowsPerGroup = ROWS_PER_GROUP): RecordFile {

@@ -41,13 +41,6 @@ export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINI
   return ran.map(({ name }) => name)
 }
 
-/** Drops a database and ends its connections; for tests, which have databases of their own. */
-export async function dropDatabase(databaseUrl: string): Promise<void> {
-  const name = nameOf(databaseUrl)
-  if (!name.includes('_')) throw new Error(`${name} is not the database of a namespace and is not dropped`)
-  await onServer(databaseUrl, client => client.query(`DROP DATABASE IF EXISTS ${quoted(name)} WITH (FORCE)`))
-}
-
 async function createWhenMissing(databaseUrl: string): Promise<void> {
   if (await exists(databaseUrl)) return
   const statement = `CREATE DATABASE ${quoted(nameOf(databaseUrl))}`

@@ -8,7 +8,7 @@
 import type { Redis } from './redis.ts'
 
 /** A publication on a condition. */
-export interface GuardedPublication {
+interface GuardedPublication {
   /** Keys and what they must hold (null: absent). */
   guards: readonly { key: string; expected: string | null }[]
   key: string

@@ -18,7 +18,7 @@ export interface KeyWrite {
 }
 
 /** A write on a condition. */
-export interface GuardedWrite {
+interface GuardedWrite {
   guard: string
   /** What the guard must hold; null: it must be absent. */
   expected: string | null

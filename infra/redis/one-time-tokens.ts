@@ -23,7 +23,7 @@ export interface OneTimeTokens {
 }
 
 /** Where, for how long, and by which clock. */
-export interface OneTimeTokenOptions {
+interface OneTimeTokenOptions {
   /** Of all keys. */
   prefix: string
   /** What the tokens open; part of their keys, so that no other kind is accepted. */

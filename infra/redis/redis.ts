@@ -12,7 +12,7 @@ import type { Log } from '../runtime/log.ts'
 export type { Redis }
 
 /** How a connection behaves. */
-export interface RedisOptions {
+interface RedisOptions {
   /** Shown in CLIENT LIST. */
   name: string
   log: Log

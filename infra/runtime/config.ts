@@ -5,17 +5,37 @@
  * with the variable to set; nothing falls back to a guess except where a default is documented in
  * infra/README.md, "Configuration".
  */
-import type { ServerAddresses } from '#infra/stack/servers.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
-import { readSecret } from './secret.ts'
+import { type Environment, readSecret } from './secret.ts'
 
 /** An OpenID provider, and what it knows this platform by. */
-export interface SignInConfig {
+interface SignInConfig {
   /** URL of the issuer or of its discovery document. */
   discoveryUrl: string
   clientId: string
   clientSecret: string | undefined
+}
+
+/** How clients prove themselves to brokers that ask for it. */
+export interface KafkaAccess {
+  /** File of the authority that the brokers' certificates are signed by. */
+  ca: string
+  sasl: 'scram-sha-512'
+  user: string
+  passwordFile: string
+}
+
+/** Where the servers answer: kafka as host:port, the others as URLs including credentials. */
+export interface ServerAddresses {
+  kafka: string[]
+  /** Of brokers that ask for it. */
+  kafkaAccess?: KafkaAccess
+  schemaRegistry: string
+  redis: string
+  clickhouse: string
+  clickhouseReadOnly: string
+  postgres: string
 }
 
 /** All settings of one process. */
@@ -59,9 +79,9 @@ export interface PlatformConfig {
   webhookAllow: readonly string[]
   /** Name servers asked for the hosts of webhooks; empty: those of the system. */
   webhookDns: readonly string[]
+  /** All variables, for the addresses and secrets that a market file names. */
+  variables: Readonly<Environment>
 }
-
-type Environment = Record<string, string | undefined>
 
 /** Reads the settings; throws an Error that names every variable at fault. */
 export function readConfig(env: Environment): PlatformConfig {
@@ -117,6 +137,7 @@ export function readConfig(env: Environment): PlatformConfig {
     mailFrom: env.MARKETLOG_MAIL_FROM || 'marketlog <marketlog@localhost>',
     webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),
     webhookDns: listed(env.MARKETLOG_WEBHOOK_DNS),
+    variables: env,
   }
   if (faults.length > 0) {
     throw new Error(

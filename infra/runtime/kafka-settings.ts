@@ -5,7 +5,7 @@
  * when a connection is opened, so that new files are in force without a restart.
  */
 import { existsSync } from 'node:fs'
-import { hasSecret, readSecret, type Secret } from './secret.ts'
+import { type Environment, hasSecret, readSecret, type Secret } from './secret.ts'
 
 /** PEM files; without an authority those of the system are trusted. */
 export interface TlsFiles {
@@ -17,7 +17,7 @@ export interface TlsFiles {
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 
 /** How a client proves itself to brokers. */
-export interface SaslSettings {
+interface SaslSettings {
   mechanism: (typeof MECHANISMS)[number]
   user: string
   password: Secret
@@ -39,8 +39,6 @@ export interface RegistrySettings {
   basic: { user: string; password: Secret } | undefined
   token: Secret | undefined
 }
-
-type Environment = Record<string, string | undefined>
 
 /** Reads the settings of Kafka; faults name the variable. */
 export function readKafkaSettings(env: Environment, faults: string[]): KafkaSettings {

@@ -10,7 +10,7 @@ import { destination, type Logger, pino, stdSerializers, symbols } from 'pino'
 export type Log = Logger
 
 /** A log for very many lines. */
-export interface LineLog {
+interface LineLog {
   readonly log: Log
   /** Writes what waits. */
   close(): void

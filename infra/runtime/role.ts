@@ -5,11 +5,25 @@
  * A role opens its own clients and closes them in `stop`, in reverse order. Invariant: a role that
  * loses a dependency for good, or meets a bug, calls `fail`; it never goes on half alive.
  */
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { PlatformConfig } from './config.ts'
 import type { HttpHost } from './http-host.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
+
+/** The catalog of this process, in memory; infra/kafka/catalog-reader.ts opens it. */
+export interface CatalogReader {
+  /** All items by ascending id; a new array after a change. */
+  items(): readonly CatalogItem[]
+  byId(itemId: number): CatalogItem | undefined
+  /** The item of a name and phase; a null phase is the phaseless entry. */
+  idOf(marketHashName: string, phase: string | null): number | undefined
+  /** All items that share a name, the phaseless entry first. */
+  idsOfName(marketHashName: string): readonly number[]
+  /** The published version; changes when items do. */
+  version(): string
+  close(): Promise<void>
+}
 
 /** What the process lends to its roles. */
 export interface RoleContext {

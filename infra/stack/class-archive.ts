@@ -12,7 +12,7 @@ import type { JavaRuntime } from './java.ts'
 const STALE_AFTER_MS = 24 * 3_600_000
 
 /** Flags of one start and what to do with the archive that this start may write at its end. */
-export interface ClassArchive {
+interface ClassArchive {
   flags: string[]
   afterStop: (how: string | undefined) => void
 }

@@ -9,8 +9,10 @@ import { randomUUID } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { DataType, define, isNullPointer, load, open } from 'ffi-rs'
+import { readEnvironment } from '#infra/runtime/environment.ts'
 
 const [data, port, config] = process.argv.slice(2)
+const { CLICKHOUSE_ENGINE_USER = '', CLICKHOUSE_ENGINE_PASSWORD = '' } = readEnvironment()
 const library = join(
   dirname(
     createRequire(import.meta.url).resolve(
@@ -45,8 +47,8 @@ async function stop(): Promise<void> {
       method: 'POST',
       body: `KILL QUERY WHERE position(query, '${mark}') > 0 AND position(query, 'KILL') = 0 ASYNC`,
       headers: {
-        'X-ClickHouse-User': process.env.CLICKHOUSE_ENGINE_USER ?? '',
-        'X-ClickHouse-Key': process.env.CLICKHOUSE_ENGINE_PASSWORD ?? '',
+        'X-ClickHouse-User': CLICKHOUSE_ENGINE_USER,
+        'X-ClickHouse-Key': CLICKHOUSE_ENGINE_PASSWORD,
         connection: 'close',
       },
       signal: AbortSignal.timeout(5_000),

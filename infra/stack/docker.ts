@@ -10,7 +10,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { StartedServers } from './native-start.ts'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { runTool } from './one-shot.ts'
 import { openPortBook } from './ports.ts'
 import { readJson, replaceFile } from './processes.ts'
@@ -23,8 +23,8 @@ import {
   schemaRegistryAnswers,
   waitUntilReady,
 } from './readiness.ts'
+import type { ProcessName, ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
 import { openSecretBook } from './secrets.ts'
-import type { ProcessName, ProvideOptions, ServerAddresses, ServerName } from './servers.ts'
 
 const COMPOSE_FILE = fileURLToPath(new URL('../compose.yaml', import.meta.url))
 const ENGINE_LIMIT_MS = 2_000

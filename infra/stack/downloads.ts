@@ -14,7 +14,7 @@ import { pipeline } from 'node:stream/promises'
 import pins from './pins.json' with { type: 'json' }
 
 /** A pinned artifact of pins.json. */
-export type ArtifactName = keyof typeof pins
+type ArtifactName = keyof typeof pins
 
 const STALE_AFTER_MS = 6 * 3_600_000
 
@@ -90,7 +90,7 @@ async function fetchArtifact(
 }
 
 /** Throws unless the directory holds exactly the pinned files with the pinned SHA-512. */
-export async function verify(name: string, directory: string, pinned: Record<string, string>): Promise<void> {
+async function verify(name: string, directory: string, pinned: Record<string, string>): Promise<void> {
   const found = readdirSync(directory).sort()
   const expected = Object.keys(pinned).sort()
   const missing = expected.filter(file => !found.includes(file))

@@ -7,6 +7,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { readEnvironment } from '#infra/runtime/environment.ts'
 import { replaceFile } from './processes.ts'
 import { provideServers, removeServerData, stopLeftovers } from './servers.ts'
 
@@ -23,7 +24,7 @@ async function up(dataDir: string): Promise<void> {
   mkdirSync(dataDir, { recursive: true })
   rmSync(file, { force: true })
   const startedAt = performance.now()
-  const servers = await provideServers({ dataDir, environment: process.env, say, signal: end.signal })
+  const servers = await provideServers({ dataDir, environment: readEnvironment(), say, signal: end.signal })
   const { addresses, provided, pids } = servers
   replaceFile(file, `${JSON.stringify({ ...addresses, provided, pids }, null, 2)}\n`, 0o600)
   say(`all servers answer after ${((performance.now() - startedAt) / 1000).toFixed(1)} s; addresses are in ${file}`)

@@ -7,29 +7,20 @@
  */
 import { existsSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { cacheDirectory } from './downloads.ts'
 import { type Keeper, startKeeper } from './keeper-client.ts'
 import { prepareClickhouse } from './native/clickhouse.ts'
 import { prepareKafka } from './native/kafka.ts'
-import { planCluster } from './native/kafka-cluster.ts'
+import { brokerCount, planCluster } from './native/kafka-cluster.ts'
 import type { NativeContext, PreparedServer, PrepareServer } from './native/native-server.ts'
 import { preparePostgres } from './native/postgres.ts'
 import { prepareRedis } from './native/redis.ts'
 import { prepareSchemaRegistry } from './native/schema-registry.ts'
 import { openPortBook, type PortBook } from './ports.ts'
 import { waitUntilReady } from './readiness.ts'
+import type { ProcessName, ProvideOptions, ServerName, StartedServers } from './running-servers.ts'
 import { openSecretBook } from './secrets.ts'
-import { brokerCount, type ProcessName, type ProvideOptions, type ServerAddresses, type ServerName } from './servers.ts'
-
-/** Servers that were started, where they answer, and how to stop them. */
-export interface StartedServers {
-  addresses: Partial<ServerAddresses>
-  /** Those of now. */
-  pids: Partial<Record<ProcessName, number>>
-  /** Starts a server again that has ended by itself; rejects when it does not answer where it did. */
-  restart(name: ProcessName): Promise<void>
-  stop(): Promise<void>
-}
 
 const PREPARE: Record<ServerName, PrepareServer> = {
   kafka: prepareKafka,

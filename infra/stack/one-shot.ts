@@ -8,7 +8,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 
 /** A tool's run: complete command, limits and where its output goes. */
-export interface OneShot {
+interface OneShot {
   command: string
   args: string[]
   /** Default: this process's own. */

@@ -15,7 +15,7 @@ const POLL_MS = 50
 const API_VERSIONS_REQUEST = Buffer.from([0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff])
 
 /** A wait for a server: its question, its limit, and what ends it early. */
-export interface ReadyWait {
+interface ReadyWait {
   isReady: () => Promise<boolean>
   limitMs: number
   say: (line: string) => void

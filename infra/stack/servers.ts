@@ -7,69 +7,13 @@
  */
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { removeProject, startDocker, stopProject } from './docker.ts'
-import { CLUSTER_SIZE } from './native/kafka-cluster.ts'
+import { brokerCount } from './native/kafka-cluster.ts'
 import { postgresHomeElsewhere } from './native/postgres.ts'
 import { startNative } from './native-start.ts'
 import { endNotedProcesses, ownedByOther, takeOwnership } from './owner.ts'
-
-/** The five servers. */
-export type ServerName = 'kafka' | 'schemaRegistry' | 'redis' | 'clickhouse' | 'postgres'
-
-/** A process that is run natively: a server, or one of several brokers. */
-export type ProcessName = ServerName | `kafka-${number}`
-
-/** How clients prove themselves to brokers that ask for it. */
-export interface KafkaAccess {
-  /** File of the authority that the brokers' certificates are signed by. */
-  ca: string
-  sasl: 'scram-sha-512'
-  user: string
-  passwordFile: string
-}
-
-/** What a cluster of several brokers may be given; each is left out in daily use. */
-export interface ClusterOptions {
-  /** Ports that brokers advertise to clients where a proxy is between, by broker. */
-  advertisedPorts?: readonly number[]
-  /** Users beside the administrator, with their passwords. */
-  users?: Record<string, string>
-}
-
-/** Where the servers answer: kafka as host:port, the others as URLs including credentials. */
-export interface ServerAddresses {
-  kafka: string[]
-  /** Of brokers that ask for it. */
-  kafkaAccess?: KafkaAccess
-  schemaRegistry: string
-  redis: string
-  clickhouse: string
-  clickhouseReadOnly: string
-  postgres: string
-}
-
-/** The provided servers and how to stop those that were started for it. */
-export interface RunningServers {
-  addresses: ServerAddresses
-  provided: Record<ServerName, 'address' | 'docker' | 'native'>
-  /** Processes of those that run natively, as of now. */
-  readonly pids: Partial<Record<ProcessName, number>>
-  /** Starts a native server again that has ended by itself; rejects when it does not answer where it did. */
-  restart(name: ProcessName): Promise<void>
-  stop(): Promise<void>
-}
-
-/** What providing servers needs to know. */
-export interface ProvideOptions {
-  dataDir: string
-  environment: Record<string, string | undefined>
-  say: (line: string) => void
-  signal?: AbortSignal
-  cluster?: ClusterOptions
-}
-
-/** All servers, in the order in which they are started. */
-export const SERVER_NAMES: readonly ServerName[] = ['kafka', 'schemaRegistry', 'redis', 'clickhouse', 'postgres']
+import { type ProcessName, type ProvideOptions, type RunningServers, SERVER_NAMES } from './running-servers.ts'
 
 /** Provides all five servers, each by address, Docker or natively, or throws and leaves nothing running. */
 export async function provideServers(options: ProvideOptions): Promise<RunningServers> {
@@ -136,14 +80,6 @@ export async function removeServerData(dataDir: string): Promise<void> {
 async function endEverythingNoted(dataDir: string): Promise<string[]> {
   const processes = await endNotedProcesses(dataDir)
   return (await stopProject(dataDir)) ? [...processes, 'docker'] : processes
-}
-
-/** How many brokers are to be started: one unless CLUSTER names more. */
-export function brokerCount(environment: Record<string, string | undefined>): number {
-  const wanted = environment.CLUSTER || '1'
-  if (wanted !== '1' && wanted !== String(CLUSTER_SIZE))
-    throw new Error(`CLUSTER must be 1 or ${CLUSTER_SIZE}, not ${wanted}`)
-  return Number(wanted)
 }
 
 /** Addresses that the environment names. */

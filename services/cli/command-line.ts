@@ -4,19 +4,26 @@
  * Standard output carries results, standard error progress and logs. Invariant: a failure that the user can do
  * something about is one line and a meaningful exit code; anything else is a bug and shows its stack.
  */
+
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
+import { readEnvironment } from '#infra/runtime/environment.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-failure.ts'
 import { addCompletion } from './completion.ts'
 import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
 import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
-import { type Environment, settleEnvironment } from './settle-environment.ts'
-import { versionText } from './version.ts'
+import { settleEnvironment } from './settle-environment.ts'
 
-const environment: Environment = process.env
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const environment = readEnvironment()
 const directory = runDirectory(environment)
 
 /** Settings of a command that works on running servers; loading a command's own code waits until it is asked for. */
@@ -146,7 +153,7 @@ ingest
   .addOption(new Option('--side <side>', 'what the prices are').choices(['ask', 'bid']).default('ask'))
   .action(async (options: { provider: string; dir: string; side: 'ask' | 'bid' }) => {
     const { config, log } = connect()
-    const { ingestFolder } = await import('./ingest-from-outside.ts')
+    const { ingestFolder } = await import('./ingest.ts')
     await ingestFolder(config, log, options)
   })
 
@@ -160,7 +167,7 @@ ingest
   .option('--provider <key>', 'whose closes they are; the first provider with prices in that currency when left out')
   .action(async (options: { file: string; provider?: string }) => {
     const { config, log } = connect()
-    const { ingestHistoryFile } = await import('./ingest-history.ts')
+    const { ingestHistoryFile } = await import('./ingest.ts')
     await ingestHistoryFile(config, log, options)
   })
 
@@ -251,5 +258,23 @@ try {
     const complaint = (await refused(error)) ?? unanswered(error)
     console.error(complaint === undefined ? error : `marketlog: ${complaint}`)
     process.exitCode = complaint === undefined ? exitCodes.bug : exitCodes.serverUnavailable
+  }
+}
+
+/** `1.0.0 (ca63e61)`, or `1.0.0` where nothing was checked out. */
+function versionText(environment: Environment): string {
+  const { version } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as { version: string }
+  const commit = checkedOutCommit(environment)
+  return commit === undefined ? version : `${version} (${commit})`
+}
+
+/** Asks git; undefined without git or a repository of our own: one around the folder is another project's. */
+function checkedOutCommit({ PATH, HOME }: Environment): string | undefined {
+  const env = { PATH, HOME, GIT_CEILING_DIRECTORIES: dirname(ROOT.slice(0, -1)) }
+  try {
+    const args = ['-C', ROOT, 'rev-parse', '--short', 'HEAD']
+    return execFileSync('git', args, { env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  } catch {
+    return undefined
   }
 }

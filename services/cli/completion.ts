@@ -7,7 +7,7 @@
 import { Argument, type Command, type Option } from 'commander'
 
 /** Values of arguments and options, by `topic` as in `<topic>` or by `--provider`. */
-export type KnownValues = Readonly<Record<string, () => readonly string[]>>
+type KnownValues = Readonly<Record<string, () => readonly string[]>>
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const
 

@@ -1,9 +1,8 @@
 /**
- * Shows what a command does, on standard error: one updating line on a terminal, plain lines in a pipe.
+ * Own progress: cli-progress repeats its last line in a pipe, prints no note above its line and loses the cursor when it scrolls.
  *
- * A step that takes longer than two seconds is shown, and on a pipe a short step prints nothing, so that logs
- * stay readable. The package cli-progress was tried first: it repeats its last line in a pipe, cannot
- * print a note above its line and restores the cursor to a position that scrolling has moved.
+ * On standard error: one updating line on a terminal, plain lines in a pipe. A step that takes longer than two seconds is
+ * shown, and on a pipe a short step prints nothing, so that logs stay readable.
  */
 
 /** Where progress is written: a stream that may be a terminal. */

@@ -13,14 +13,14 @@ import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, stat
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import type { RoleGroup } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
-import type { Environment } from './settle-environment.ts'
 
 /** What the child reports to its supervisor. */
-export interface ChildReport {
+interface ChildReport {
   port: number
 }
 

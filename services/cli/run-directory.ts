@@ -9,9 +9,9 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { readJson, replaceFile } from '#infra/stack/processes.ts'
-import type { ServerAddresses } from '#infra/stack/servers.ts'
 
 /** The tiers of which a platform holds one ready key each. */
 export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
@@ -19,7 +19,7 @@ export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
 export type Tier = (typeof TIERS)[number]
 
 /** Where a service answers its health checks and metrics. */
-export interface ServiceEntry {
+interface ServiceEntry {
   /** The process that runs it. */
   process: string
   pid: number

@@ -6,7 +6,7 @@
  * starts the process again. A stop ends new requests first, then the roles in reverse order of their start, all within one limit.
  */
 import { flushCompileCache } from 'node:module'
-import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -14,7 +14,7 @@ import { collectGarbage, countBuffersWithHeap, keepHeapSmall } from '#infra/runt
 import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
+import type { CatalogReader, RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { exitCodes } from './command-failure.ts'
 import { HOLDING_ROLES, loadRole, type RoleName } from './roles.ts'
 
@@ -122,7 +122,7 @@ function sharedCatalog(
 }
 
 /** Resolves when the signal aborts. */
-export function aborted(signal: AbortSignal): Promise<void> {
+function aborted(signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     if (signal.aborted) return resolve()
     // A pending promise alone would not keep the process alive.

@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { identify } from '#infra/stack/processes.ts'
-import type { ProcessName, RunningServers } from '#infra/stack/servers.ts'
+import type { ProcessName, RunningServers } from '#infra/stack/running-servers.ts'
 
 /** What a watch works with. */
 export interface ServerWatchOptions {

@@ -8,16 +8,20 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
+import { catalogRevision, catalogVersion, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { decodeLearning } from '#infra/kafka/learning.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { TABLES } from '#streams/views.ts'
-import { publishCatalog } from './publish-catalog.ts'
 
 /** Any number, the same in all versions of the platform. */
 const LOCK = 7_236_414
@@ -94,4 +98,57 @@ async function withAdvisoryLock(database: Database, work: () => Promise<void>): 
       clearInterval(keep)
     }
   })
+}
+
+const CATALOG_WRITER = 'setup'
+const CATALOG_PARTITION = 0
+const ITEMS_PER_SEND = 2_000
+
+/**
+ * Publishes the built catalog where the log holds an older one; returns the number of items published, else 0.
+ *
+ * The version record is written last, so the log's last record names the version exactly when all of its items precede it; a
+ * publication that was cut off is repeated from its beginning.
+ */
+export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
+  const version = catalogVersion()
+  const published = await publishedVersion(kafka)
+  if (published === version || revisionOf(published ?? '') > catalogRevision()) return 0
+  const items = loadCatalog()
+  const publisher = await openPublisher(kafka, CATALOG_WRITER)
+  try {
+    for (let from = 0; from < items.length; from += ITEMS_PER_SEND) {
+      await publisher.send(
+        items.slice(from, from + ITEMS_PER_SEND).map(item => ({
+          topic: 'catalog' as const,
+          key: String(item.item_id),
+          partition: CATALOG_PARTITION,
+          value: kafka.codec.encode(catalogItemPublished, { ...item, supply: item.supply ?? null } as never),
+        })),
+      )
+    }
+    const value = kafka.codec.encode(catalogVersionPublished, { version, items: items.length })
+    await publisher.send([{ topic: 'catalog', key: 'version', value, partition: CATALOG_PARTITION }])
+  } finally {
+    await publisher.close()
+  }
+  return items.length
+}
+
+/** The version that the log's last record names; undefined when it is an item or there is none. */
+async function publishedVersion(kafka: KafkaConnection): Promise<string | undefined> {
+  const topic = kafka.topicName('catalog')
+  const reader = await openRangeReader(kafka, [topic])
+  try {
+    const to = await reader.end(topic, CATALOG_PARTITION)
+    let last: Buffer | null = null
+    await reader.read({ topic, partition: CATALOG_PARTITION, from: to - 1, to }, record => {
+      last = record.value
+    })
+    if (last === null) return undefined
+    const { event, value } = await decodeLearning(kafka.codec, last)
+    return event === catalogVersionPublished.name ? value.version : undefined
+  } finally {
+    await reader.close()
+  }
 }

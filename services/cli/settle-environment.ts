@@ -4,14 +4,12 @@
  * Reads and writes nothing. Invariant: a variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
-import { hasSecret } from '#infra/runtime/secret.ts'
-import type { KafkaAccess, ServerAddresses } from '#infra/stack/servers.ts'
 
-/** Environment variables by name. */
-export type Environment = Record<string, string | undefined>
+import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
+import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 
 /** What the run directory adds. */
-export interface LocalKnowledge {
+interface LocalKnowledge {
   servers: ServerAddresses | undefined
   stateDir: string
   cursorKey: string | undefined
@@ -27,7 +25,7 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     MARKETLOG_SECRET_KEY: local.secretKey,
     PORT: serves ? '8080' : '0',
   }
-  const settled: Environment = { ...given }
+  const settled: Record<string, string | undefined> = { ...given }
   for (const [name, value] of Object.entries(known)) if (!isGiven(given, name)) settled[name] = value
   return settled
 }

@@ -9,9 +9,9 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { endProcess, identify } from '#infra/stack/processes.ts'
 import type { RunDirectory } from './run-directory.ts'
-import type { Environment } from './settle-environment.ts'
 
 const MAIN = fileURLToPath(new URL('../../test/stand-ins/main.ts', import.meta.url))
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
@@ -20,7 +20,7 @@ const GRACE_MS = 5_000
 const NAMES = ['MARKETLOG_OIDC_URL', 'MARKETLOG_SMTP_URL', 'MARKETLOG_PLATFORM_OPENID_URL']
 
 /** Stand-ins that run. */
-export interface StandIns {
+interface StandIns {
   /** The environment with their addresses where it named none. */
   environment: Environment
   stop(): Promise<void>

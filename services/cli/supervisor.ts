@@ -8,15 +8,16 @@
  */
 import { createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
+import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
-import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
+import { provideServers } from '#infra/stack/servers.ts'
 import { STAND_IN_PATH } from '#services/inventory/main.ts'
 import { VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
-import { publishCurrentRates } from './ingest-from-outside.ts'
+import { publishCurrentRates } from './ingest.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
 import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
@@ -33,7 +34,7 @@ import {
 } from './run-directory.ts'
 import { watchServers } from './server-watch.ts'
 import { setUp } from './set-up.ts'
-import { addressVariables, type Environment, settleEnvironment } from './settle-environment.ts'
+import { addressVariables, settleEnvironment } from './settle-environment.ts'
 import { startStandIns } from './stand-ins.ts'
 import { waitForViews } from './wait-for-views.ts'
 
@@ -51,7 +52,7 @@ export interface LivePlatform {
 }
 
 /** What the supervisor works with. */
-export interface SuperviseOptions {
+interface SuperviseOptions {
   environment: Environment
   directory: RunDirectory
   report: (report: Report) => void
@@ -224,7 +225,7 @@ const baseUrlOf = (environment: Environment): string =>
   environment.BASE_URL || `http://127.0.0.1:${environment.PORT ?? ''}`
 
 /** Where a process on this machine answers. */
-export function originOf(config: PlatformConfig, port: number): string {
+function originOf(config: PlatformConfig, port: number): string {
   const host = ['0.0.0.0', '::', ''].includes(config.host) ? '127.0.0.1' : config.host
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

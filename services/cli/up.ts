@@ -9,12 +9,12 @@ import { spawn } from 'node:child_process'
 import { closeSync, fstatSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
 import { openProgress, type Progress } from './progress.ts'
 import { endOfLog } from './role-process.ts'
 import { type PlatformFile, prepareRunDirectory, type RunDirectory, readPlatform } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
-import type { Environment } from './settle-environment.ts'
 import { listenForStop } from './stop-signals.ts'
 import { type Report, supervise } from './supervisor.ts'
 
@@ -24,7 +24,7 @@ type UpMessage = Report | { kind: 'live'; platform: PlatformFile } | { kind: 'fa
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 /** The platform that runs already, if it is live on the market that is wanted; throws when another one runs. */
-export function alreadyRunning(directory: RunDirectory, environment: Environment): PlatformFile | undefined {
+function alreadyRunning(directory: RunDirectory, environment: Environment): PlatformFile | undefined {
   const pid = runningSupervisor(directory)?.pid
   if (pid === undefined) return undefined
   const platform = readPlatform(directory)

@@ -34,7 +34,7 @@ export interface LagReader {
 }
 
 /** End offset of each partition, by topic. */
-export type Ends = Map<TopicKey, number[]>
+type Ends = Map<TopicKey, number[]>
 
 const POLL_MS = 150
 

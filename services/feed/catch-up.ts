@@ -14,7 +14,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { ChangeReader } from './change-reader.ts'
 import type { EventStream } from './event-stream.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
-import { identifiedFrame } from './frames.ts'
+import { type ItemText, identifiedFrame } from './frames.ts'
 import type { Subscription } from './hub.ts'
 import type { LogHistory } from './log-history.ts'
 import { covers, distance, encodePosition, intersectionOf, type LogPosition, ofSide } from './log-position.ts'
@@ -22,7 +22,7 @@ import { type GroupDelivery, openReadingGroup, type ReadingGroup } from './readi
 import { isOutOfRange } from './shared-reader.ts'
 
 /** A stream that is to be brought to the live stream. */
-export interface Latecomer {
+interface Latecomer {
   stream: Pick<EventStream, 'send' | 'waiting' | 'drained'>
   subscription: Subscription
   /** Adds it to the live stream, whose events are buffered for it. */
@@ -47,6 +47,8 @@ export interface CatchUpOptions {
   live: Pick<ChangeReader, 'between'>
   history: Pick<LogHistory, 'judge' | 'forget' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
+  /** Shared by all that make frames of the same catalog; its own when left out. */
+  itemText?: ItemText
   metrics: Pick<FeedMetrics, 'readings'>
 }
 
@@ -218,7 +220,7 @@ function startReading(context: Context, members: readonly Member[], to: LogPosit
   const { side, level } = members[0] as Member
   const now = performance.now()
   const reading: Reading = {
-    ...{ side, level, to, group: openReadingGroup<Member>(side, context.itemOf), members: new Set() },
+    ...{ side, level, to, group: openReadingGroup<Member>(side, context.itemOf, context.itemText), members: new Set() },
     ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, checkedAt: now },
     ...{ isLast: false, ending: new AbortController() },
   }

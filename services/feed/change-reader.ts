@@ -5,6 +5,7 @@
  * other, and the log is not read further while one is delivered. A record that cannot be decoded is counted and skipped.
  * A broker or registry that is lost for good ends the role.
  */
+import PQueue from 'p-queue'
 import { type Decoded, DecodeError } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type FollowedRecord, follow } from '#infra/kafka/follower.ts'
@@ -20,7 +21,7 @@ import {
 } from './refresh-assembler.ts'
 
 /** What the reader needs. */
-export interface ChangeReaderOptions {
+interface ChangeReaderOptions {
   kafka: KafkaConnection
   deliver(batch: AssembledBatch): Promise<void>
   metrics: FeedMetrics
@@ -55,7 +56,8 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   const opened = Promise.withResolvers<RefreshAssembler>()
   const ending = new AbortController()
   let ended: string | undefined
-  const queue = openSerialQueue()
+  // Batches must not overtake each other.
+  const queue = new PQueue({ concurrency: 1 })
 
   const deliver = async (batches: readonly AssembledBatch[], stampedAt?: number): Promise<void> => {
     for (const batch of batches) {
@@ -85,7 +87,7 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
   opened.resolve(assembler)
   // A refresh that is whole in some partitions alone must not wait for the next record to come.
   const timer = setInterval(() => {
-    if (queue.pending() === 0) queue.add(() => deliver(assembler.release(performance.now()))).catch(fail)
+    if (queue.size + queue.pending === 0) queue.add(() => deliver(assembler.release(performance.now()))).catch(fail)
   }, RELEASE_EVERY_MS)
   const closed = following.closed.then(
     () => {
@@ -103,23 +105,6 @@ export async function openChangeReader(options: ChangeReaderOptions): Promise<Ch
       clearInterval(timer)
       ending.abort()
       await closed
-    },
-  }
-}
-
-/** Runs one task at a time: batches must not overtake each other. */
-function openSerialQueue() {
-  let pending = 0
-  let last: Promise<unknown> = Promise.resolve()
-  return {
-    pending: () => pending,
-    add<T>(work: () => Promise<T>): Promise<T> {
-      pending += 1
-      const done = last.then(work).finally(() => {
-        pending -= 1
-      })
-      last = done.catch(() => undefined)
-      return done
     },
   }
 }

@@ -8,7 +8,7 @@ import { type Conflation, openConflation } from './conflation.ts'
 import type { EventStream } from './event-stream.ts'
 
 /** An event for some subscribers. */
-export interface FeedEvent {
+interface FeedEvent {
   frame: Buffer
   /** The same with its id; there when one of them resumes. */
   identified: Buffer | undefined
@@ -16,7 +16,7 @@ export interface FeedEvent {
 }
 
 /** What became of an event. */
-export type SendOutcome = 'queued' | 'over' | 'too_slow'
+type SendOutcome = 'queued' | 'over' | 'too_slow'
 
 /** What is done with a subscriber's events, in their order. */
 export interface DeliveryPolicy {
@@ -24,7 +24,7 @@ export interface DeliveryPolicy {
 }
 
 /** Buffers live events until history has caught up. */
-export interface PendingBuffer extends DeliveryPolicy {
+interface PendingBuffer extends DeliveryPolicy {
   /** Delivers what is buffered, and buffers nothing from now on. */
   flush(): SendOutcome
 }

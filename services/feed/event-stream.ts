@@ -33,7 +33,7 @@ export interface EventStream {
 }
 
 /** How streams behave. */
-export interface EventStreamOptions {
+interface EventStreamOptions {
   /** Most unread bytes. */
   capBytes: number
   /** Monotonic clock in milliseconds. */

@@ -29,7 +29,7 @@ export interface FeedAccess {
 }
 
 /** An accepted caller. */
-export interface Caller {
+interface Caller {
   credential: Credential
   /** Judges the same key again. */
   recheck(): KeyAnswer | Promise<KeyAnswer>

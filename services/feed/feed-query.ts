@@ -23,7 +23,7 @@ export interface FeedRequest {
 }
 
 /** What a subscriber asks for beyond the specification. */
-export interface FeedOptions {
+interface FeedOptions {
   /** Events carry ids, and `Last-Event-ID` resumes after one. */
   resume: boolean
   /** The current state comes first. */

@@ -28,17 +28,14 @@ export function readyFrame(ready: { providers: readonly string[]; itemIds: numbe
   return Buffer.from(`event: ready\ndata: ${JSON.stringify(data)}\n\n`)
 }
 
-/** The event of some changes of one provider; `items` are texts of {@link itemText}. */
+/** The event of some changes of one provider; `items` are texts of an {@link ItemText}. */
 export function changedFrame(side: Side, provider: string, seenAt: number, items: readonly string[]): Buffer {
   const head = `{"provider":${JSON.stringify(provider)},"seen_at":"${formatInstant(seenAt)}","items":[`
   return Buffer.from(`event: ${EVENT_NAMES[side]}\ndata: ${head}${items.join(',')}]}\n\n`)
 }
 
-/** An item's unchanging members; found by the object, so a republished item makes a new text. */
-const identities = new WeakMap<CatalogItem, string>()
-
 /** What `items[]` holds of a row. */
-export interface FeedRow {
+interface FeedRow {
   /** Hundredths of a US dollar; null when it is removed. */
   price: number | null
   quantity: number
@@ -52,15 +49,21 @@ export const rowOf = ({ price_micro_usd: micro, quantity, change }: BookChanged)
   change,
 })
 
-/** One member of `items[]` as JSON. */
-export function itemText(item: CatalogItem, { price, quantity, change }: FeedRow): string {
-  let identity = identities.get(item)
-  if (identity === undefined) {
-    const { item_id, market_hash_name, phase } = item
-    identity = JSON.stringify({ item_id, market_hash_name, phase }).slice(0, -1)
-    identities.set(item, identity)
+/** Makes one member of `items[]` as JSON. */
+export type ItemText = (item: CatalogItem, row: FeedRow) => string
+
+/** Keeps each item's unchanging members; found by the object, so a republished item makes a new text. */
+export function openItemText(): ItemText {
+  const identities = new WeakMap<CatalogItem, string>()
+  return (item, { price, quantity, change }) => {
+    let identity = identities.get(item)
+    if (identity === undefined) {
+      const { item_id, market_hash_name, phase } = item
+      identity = JSON.stringify({ item_id, market_hash_name, phase }).slice(0, -1)
+      identities.set(item, identity)
+    }
+    return `${identity},"price":${price},"qty":${quantity},"change":"${change}"}`
   }
-  return `${identity},"price":${price},"qty":${quantity},"change":"${change}"}`
 }
 
 /** An event with an id before it, for clients that may resume after it. */

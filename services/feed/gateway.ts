@@ -22,14 +22,14 @@ import {
 import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
-import { identifiedFrame, readyFrame } from './frames.ts'
+import { type ItemText, identifiedFrame, openItemText, readyFrame } from './frames.ts'
 import { type ChangeBatch, type Delivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
 import { encodePosition, ofSide } from './log-position.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
 import type { Begin } from './stream-start.ts'
 
 /** A request that has passed every check. */
-export interface AdmittedRequest {
+interface AdmittedRequest {
   feed: FeedRequest
   /** What `ready` lists. */
   providers: readonly string[]
@@ -45,6 +45,8 @@ export interface AdmittedRequest {
 /** What the gateway needs. */
 export interface GatewayOptions {
   itemOf(itemId: number): CatalogItem | undefined
+  /** Shared by all that make frames of the same catalog; its own when left out. */
+  itemText?: ItemText
   mayListen(credential: Credential): boolean
   metrics: FeedMetrics
   log: Log
@@ -69,7 +71,7 @@ export interface Gateway {
 }
 
 /** A batch, with the positions that it leads to where a subscriber resumes. */
-export type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
+type DeliverableBatch = ChangeBatch & Partial<Pick<AssembledBatch, 'positionAfter'>>
 
 /** What is kept of a stream and of its request. */
 interface Subscriber extends Subscription {
@@ -94,7 +96,8 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
   const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS, now = () => performance.now() } = options
-  const hub = openHub<Subscriber>(options.itemOf)
+  const { itemOf, itemText = openItemText() } = options
+  const hub = openHub<Subscriber>(itemOf, itemText)
   const subscribers = openSubscriberRegistry()
   const streams = { capBytes, now }
 
@@ -136,7 +139,7 @@ export function openGateway(options: GatewayOptions): Gateway {
       const { requestId, lease, keyId, begin } = admitted
       const stream = openEventStream({ request, response, requestId }, streams)
       if (!stream) return lease.release()
-      const subscriber = openSubscriber(stream, admitted, { ...options, capBytes })
+      const subscriber = openSubscriber(stream, admitted, { itemOf, itemText, capBytes })
       subscribers.add(subscriber)
       void bring(subscriber, readyOf(admitted), begin, { hub, subscribers, capBytes, log, leave, dismiss })
       const feed = FEED_NAMES[subscriber.side]
@@ -208,11 +211,11 @@ const readyOf = ({ feed, providers }: AdmittedRequest): Buffer =>
 function openSubscriber(
   stream: EventStream,
   { feed, keyId, recheck, lease, requestId }: AdmittedRequest,
-  { itemOf, capBytes }: { itemOf: GatewayOptions['itemOf']; capBytes: number },
+  { itemOf, itemText, capBytes }: Required<Pick<GatewayOptions, 'itemOf' | 'itemText' | 'capBytes'>>,
 ): Subscriber {
   const { side } = feed.subscription
   const policy = feed.options.conflate
-    ? conflatingPolicy(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf) })
+    ? conflatingPolicy(stream, { capBytes, framesOf: changes => framesOfRows(side, changes, itemOf, itemText) })
     : feed.options.resume
       ? resumablePolicy(stream)
       : plainPolicy(stream)

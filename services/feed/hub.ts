@@ -7,7 +7,7 @@
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { changedFrame, itemText, rowOf } from './frames.ts'
+import { changedFrame, type ItemText, openItemText, rowOf } from './frames.ts'
 import type { Batch } from './refresh-buffer.ts'
 
 /** What a hub needs of a batch. */
@@ -60,7 +60,7 @@ interface SubscriberIndex<S> {
 const emptyIndex = <S>(): SubscriberIndex<S> => ({ unfiltered: new Set(), byItem: new Map(), byName: new Map() })
 
 /** Opens a hub; `itemOf` looks an item up in the catalog. */
-export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
+export function openHub<S extends Subscription>(itemOf: ItemOf, itemText = openItemText()): Hub<S> {
   const indexes: Record<Side, SubscriberIndex<S>> = { ask: emptyIndex(), bid: emptyIndex() }
   let unknown = 0
   return {
@@ -81,7 +81,7 @@ export function openHub<S extends Subscription>(itemOf: ItemOf): Hub<S> {
       const wants = ({ providers }: S) => providers === undefined || providers.has(batch.provider)
       const all = [...index.unfiltered].filter(wants)
       const matched = matchFilters(index, batch.changes, itemOf, wants)
-      const textOf = openTexts(itemOf, () => {
+      const textOf = openTexts(itemOf, itemText, () => {
         unknown += 1
       })
       if (all.length > 0) yield* framesOf(batch, batch.changes, textOf, all)
@@ -131,7 +131,7 @@ function takeSingles<S>(matched: Map<S, BookChanged[]>): Map<BookChanged, S[]> {
 }
 
 /** Makes the text of each change once, however many subscribers get it. */
-function openTexts(itemOf: ItemOf, onUnknown: () => void): TextOf {
+function openTexts(itemOf: ItemOf, itemText: ItemText, onUnknown: () => void): TextOf {
   const texts = new Map<BookChanged, string | undefined>()
   return change => {
     if (texts.has(change)) return texts.get(change)
@@ -166,9 +166,14 @@ function* framesOf<S>(
 }
 
 /** Events of changes of any providers of one side, for one subscriber. */
-export function* framesOfRows(side: Side, changes: readonly BookChanged[], itemOf: ItemOf): Iterable<Buffer> {
+export function* framesOfRows(
+  side: Side,
+  changes: readonly BookChanged[],
+  itemOf: ItemOf,
+  itemText: ItemText,
+): Iterable<Buffer> {
   for (const [provider, own] of Map.groupBy(changes, change => change.provider)) {
-    const textOf = openTexts(itemOf, () => undefined)
+    const textOf = openTexts(itemOf, itemText, () => undefined)
     for (const { frame } of framesOf({ side, provider, changes: own }, own, textOf, [])) yield frame
   }
 }

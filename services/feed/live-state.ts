@@ -10,7 +10,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { toMinor, USD_RATE } from '#schemas/values/money.ts'
 import type { LiveEntry, LiveReader } from '#streams/live-view/reader.ts'
-import { changedFrame, itemText } from './frames.ts'
+import { changedFrame, type ItemText } from './frames.ts'
 import { EVENT_ITEMS_MAX, type Subscription } from './hub.ts'
 import type { LogPosition } from './log-position.ts'
 
@@ -33,6 +33,7 @@ interface LiveStateOptions {
   live: Pick<LiveReader, 'pinItems' | 'pinPositioned' | 'readSegment'>
   items(): readonly CatalogItem[]
   itemOf(itemId: number): CatalogItem | undefined
+  itemText: ItemText
 }
 
 /** A row of the state. */
@@ -52,7 +53,7 @@ export function openLiveState(options: LiveStateOptions): LiveState {
 
 /** The rows of a provider and when it was last refreshed, as events. */
 function* eventsOf(
-  { itemOf }: LiveStateOptions,
+  { itemOf, itemText }: LiveStateOptions,
   listing: { side: Side; provider: string; seenAt: number; rows: readonly StateRow[] },
 ): Generator<{ frame: Buffer; items: number }, void, void> {
   const texts = listing.rows.flatMap(({ itemId, price, quantity }) => {

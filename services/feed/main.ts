@@ -26,6 +26,7 @@ import { openConcurrencyLimit } from './concurrency-limit.ts'
 import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
 import { FEED_NAMES, openFeedMetrics } from './feed-metrics.ts'
+import { openItemText } from './frames.ts'
 import { openGateway } from './gateway.ts'
 import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
@@ -64,8 +65,9 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const liveView = openLiveReader(redis, config.namespace, providersOf, 0)
   const leases = openStreamLeases(redis, { prefix: config.namespace, name: 'feed' })
   const scopeOf = ({ side }: Subscription) => `${config.namespace}|${FEED_NAMES[side]}`
+  const items = { itemOf: catalog.byId, itemText: openItemText() }
   const gateway = openGateway({
-    itemOf: catalog.byId,
+    ...items,
     scopeOf,
     mayListen: ({ tier }) => tiers[tier].feed_connections > 0,
     metrics,
@@ -74,7 +76,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const kafka = connectKafka({ config, role: 'feed', log })
   const reader = await openChangeReader({ kafka, deliver: gateway.deliver, metrics, fail: context.fail })
   const history = openLogHistory(kafka, metrics)
-  const catchUps = openCatchUps({ live: reader, history, itemOf: catalog.byId, metrics })
+  const catchUps = openCatchUps({ live: reader, history, ...items, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
     access: { ...accessBy({ redis, config, tiers, log }), keys, leases, noteUse: id => keyUse.note(id, Date.now()) },
@@ -82,9 +84,9 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     starts: {
       ...{ live: reader, history, catchUps, scopeOf },
       concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
-      state: openLiveState({ live: liveView, items: catalog.items, itemOf: catalog.byId }),
+      state: openLiveState({ live: liveView, items: catalog.items, ...items }),
     },
-    replays: { history, itemOf: catalog.byId, concurrency: openConcurrencyLimit(limits.replays) },
+    replays: { history, ...items, concurrency: openConcurrencyLimit(limits.replays) },
     providerKeys: registry.askKeys,
     providersOf,
     unavailable,

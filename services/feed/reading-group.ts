@@ -8,7 +8,8 @@
  */
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { openHub, type Subscription } from './hub.ts'
+import { openItemText } from './frames.ts'
+import { type Hub, openHub, type Subscription } from './hub.ts'
 import { covers, encodePosition, firstUndelivered, type LogPosition, laneOf, unionOf } from './log-position.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
 
@@ -49,8 +50,10 @@ type Share = 'none' | 'part' | 'all'
 export function openReadingGroup<M extends Subscription>(
   side: Side,
   itemOf: (itemId: number) => CatalogItem | undefined,
+  itemText = openItemText(),
 ): ReadingGroup<M> {
-  const hub = openHub<M>(itemOf)
+  const emptyHub = () => openHub<M>(itemOf, itemText)
+  const hub = emptyHub()
   const cohorts = new Map<string, Cohort<M>>()
   const cohortOf = new Map<M, Cohort<M>>()
 
@@ -91,7 +94,7 @@ export function openReadingGroup<M extends Subscription>(
           yield { frame, to: own, position: () => positionAt(through, cohort) }
         }
       }
-      for (const [cohort, share] of shares) if (share === 'part') yield* restOf(batch, cohort, positionAt, itemOf)
+      for (const [cohort, share] of shares) if (share === 'part') yield* restOf(batch, cohort, positionAt, emptyHub())
     },
     advance(reading) {
       for (const cohort of cohorts.values()) {
@@ -148,18 +151,17 @@ function sharesOf<M>(batch: AssembledBatch, cohorts: ReadonlyMap<string, Cohort<
   return shares
 }
 
-/** The frames of what a cohort lacks of a batch that it has in part. */
+/** The frames of what a cohort lacks of a batch that it has in part; `hub` is an empty one. */
 function* restOf<M extends Subscription>(
   batch: AssembledBatch,
   cohort: Cohort<M>,
   positionAt: PositionAt<M>,
-  itemOf: (itemId: number) => CatalogItem | undefined,
+  hub: Hub<M>,
 ): Iterable<GroupDelivery<M>> {
   const lane = laneOf(batch.side, batch.provider)
   const kept = batch.offsets.flatMap(({ partition, offset }, at) =>
     offset >= firstUndelivered(cohort.position, lane, partition) ? [at] : [],
   )
-  const hub = openHub<M>(itemOf)
   for (const member of cohort.members) hub.add(member)
   const changes = kept.map(at => batch.changes[at] as BookChanged)
   for (const { frame, to, through } of hub.deliver({ ...batch, changes })) {

@@ -22,7 +22,7 @@ export interface Batch {
 }
 
 /** A record's partition and offset in the log. */
-export interface RecordOffset {
+interface RecordOffset {
   partition: number
   offset: number
 }
@@ -38,7 +38,7 @@ export interface BufferLimits {
 }
 
 /** Holds changes until their refresh is complete. */
-export interface RefreshBuffer {
+interface RefreshBuffer {
   change(change: BookChanged, source: RecordOffset): Batch[]
   /** Takes the marker of one partition; `nowMs` is monotonic. */
   mark(marked: RefreshMarked, source: RecordOffset, nowMs: number): Batch[]

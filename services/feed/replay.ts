@@ -11,13 +11,13 @@ import type { Violation } from '#schemas/api/error.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
-import { replayEndFrame } from './frames.ts'
+import { type ItemText, replayEndFrame } from './frames.ts'
 import { openHub, type Subscription } from './hub.ts'
 import type { LogHistory } from './log-history.ts'
 import type { Begin, Beginner } from './stream-start.ts'
 
 /** What to replay. */
-export interface ReplayRange {
+interface ReplayRange {
   /** The first moment. */
   from: number
   /** The moment after the last. */
@@ -60,14 +60,16 @@ export function parseReplayRange(query: URLSearchParams, now: number): ReplayRan
 export interface ReplayOptions {
   history: Pick<LogHistory, 'since' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
+  /** Shared by all that make frames of the same catalog; its own when left out. */
+  itemText?: ItemText
 }
 
 /** Makes the stream that replays a range. */
-export function replayOf(range: ReplayRange, { history, itemOf }: ReplayOptions): Begin {
+export function replayOf(range: ReplayRange, { history, itemOf, itemText }: ReplayOptions): Begin {
   return async beginner => {
     const { stream, ready, subscription, signal } = beginner
     stream.send(ready)
-    const hub = openHub<Subscription>(itemOf)
+    const hub = openHub<Subscription>(itemOf, itemText)
     hub.add(subscription)
     const bounds = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
     const pace = openPace(range.speed)

@@ -12,7 +12,7 @@ import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
 
 /** The outcome of a counted connect. */
-export interface CountedConnect {
+interface CountedConnect {
   /** X-RateLimit-*, names and values alternating. */
   headers: readonly string[]
   /** Seconds to wait when the key is over its limit. */

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import pRetry from 'p-retry'
 
 /** The bounds of a request and of the refresh that it belongs to. */
-export interface FetchBounds {
+interface FetchBounds {
   requestTimeoutMs: number
   maxBytes: number
   maxRedirects: number

@@ -61,7 +61,7 @@ export interface FailedRefresh {
 }
 
 /** One time at which a feed is due. */
-export interface Due {
+interface Due {
   /** The time that the schedule names. */
   at: number
   /** The clock when the poll begins. */

@@ -23,7 +23,7 @@ export type EntryFault =
 type NumberFault = 'missing' | 'not_number' | 'not_positive' | 'not_integer' | 'too_large'
 
 /** The members of a judged entry that an observation takes over. */
-export type JudgedEntry = Pick<Observation, 'market_hash_name' | 'phase' | 'quantity' | 'url'> & { price: number }
+type JudgedEntry = Pick<Observation, 'market_hash_name' | 'phase' | 'quantity' | 'url'> & { price: number }
 
 const NAME_MAX_LENGTH = 512
 const PHASE_MAX_LENGTH = 64

@@ -50,7 +50,7 @@ export const start: StartRole = async context => {
       everyMs: FX_EVERY_MS,
       signal: stopping,
     })
-    const feeds = await openFeeds(market, providers, rates.current(), process.env)
+    const feeds = await openFeeds(market, providers, rates.current(), config.variables)
     const owned = openOwnedFeeds({
       ...{ feeds, rates, history: market.backfill, log, metrics, fail, stopping, cut: cut.signal, clock: Date.now },
       positions: openPositions(kafka),

@@ -5,6 +5,7 @@
  * together blocked everything for 0.7 s. At most PORTIONS_MAX portions exist in the process; feeds acquire them in the
  * order in which they asked.
  */
+import PQueue from 'p-queue'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 
@@ -31,22 +32,8 @@ export function openRefreshPublisher(
   return { codec, publisher, acquire }
 }
 
-/** Opens a semaphore that grants its permits in order. */
+/** Opens a semaphore that grants its permits in order: a task of the queue runs until its caller releases it. */
 export function openSemaphore(permits = PORTIONS_MAX): Acquire {
-  const waiting: (() => void)[] = []
-  let free = permits
-  const release = (): void => {
-    const next = waiting.shift()
-    if (next) next()
-    else free++
-  }
-  return async () => {
-    if (free > 0) free--
-    else await new Promise<void>(resolve => waiting.push(resolve))
-    let isHeld = true
-    return () => {
-      if (isHeld) release()
-      isHeld = false
-    }
-  }
+  const queue = new PQueue({ concurrency: permits })
+  return () => new Promise(grant => void queue.add(() => new Promise<void>(grant)))
 }

@@ -11,7 +11,7 @@ import type { RawSale } from './connector.ts'
 import { type EntryFault, isAbsent, isText, isWebAddress, offerFault } from './entry.ts'
 
 /** What a sale record gets from its refresh. */
-export interface SaleContext {
+interface SaleContext {
   provider: string
   currency: string
   usdRate: string
@@ -20,7 +20,7 @@ export interface SaleContext {
 }
 
 /** A judged sale: the record to publish, or why there is none. */
-export type JudgedSale = { sale: SaleObserved } | { fault: EntryFault }
+type JudgedSale = { sale: SaleObserved } | { fault: EntryFault }
 
 const ID_MAX_LENGTH = 128
 const TEXT_MAX_LENGTH = 2_048

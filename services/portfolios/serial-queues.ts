@@ -5,6 +5,8 @@
  * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
  * up, and no more than `waitingMax` wait for a key.
  */
+
+import PQueue from 'p-queue'
 import { HttpError } from '#infra/http/http-error.ts'
 
 /** Queues by key, each of which runs one task at a time. */
@@ -15,23 +17,20 @@ export interface SerialQueues {
 
 /** Opens the queues. */
 export function openSerialQueues(waitingMax = 64): SerialQueues {
-  const queues = new Map<string, { waiting: number; last: Promise<unknown> }>()
+  const queues = new Map<string, PQueue>()
+  const open = (key: string): PQueue => {
+    const queue = new PQueue({ concurrency: 1 })
+    queue.addEventListener('idle', () => queues.delete(key))
+    queues.set(key, queue)
+    return queue
+  }
   return {
     async add(key, work) {
-      const queue = queues.get(key) ?? { waiting: 0, last: Promise.resolve() }
-      if (queue.waiting >= waitingMax) {
+      const queue = queues.get(key) ?? open(key)
+      if (queue.size + queue.pending >= waitingMax) {
         throw new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
       }
-      queue.waiting += 1
-      const mine = queue.last.then(work, work)
-      queue.last = mine
-      queues.set(key, queue)
-      try {
-        return await mine
-      } finally {
-        queue.waiting -= 1
-        if (queue.waiting === 0) queues.delete(key)
-      }
+      return queue.add(work)
     },
   }
 }

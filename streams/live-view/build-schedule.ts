@@ -5,7 +5,7 @@
  * but not for ever; between two builds of a partition lies a second, and one build at a time runs in
  * this process. Invariant: what was touched is followed by the end of a build that began later, or by a stop.
  */
-import type { SerialQueue } from './serial-queue.ts'
+import type PQueue from 'p-queue'
 
 /** When builds run. */
 export interface BuildSchedule {
@@ -30,7 +30,7 @@ export const BUILD_PACE: BuildPace = { quietMs: 200, longestWaitMs: 5_000, betwe
 
 /** Opens the schedule of a partition; `build` never rejects and resolves whether there is more to build. */
 export function openBuildSchedule(
-  { builds, pace }: { builds: SerialQueue; pace: BuildPace },
+  { builds, pace }: { builds: PQueue; pace: BuildPace },
   build: () => Promise<boolean>,
 ): BuildSchedule {
   let timer: NodeJS.Timeout | undefined

@@ -8,16 +8,16 @@
  * a flush never waits for more than a build's read and publication.
  */
 import { createHash } from 'node:crypto'
+import PQueue from 'p-queue'
 import { marketplaceUrl, type Provider, type ProviderRegistry } from '#infra/config/providers.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment, type RowPage, readRowPages } from './segment.ts'
-import { openSerialQueue, type SerialQueue } from './serial-queue.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
 import { type LiveHead, type OwnedHead, readTouchedField, type SnapshotManifest, touchedField } from './table.ts'
 
@@ -57,7 +57,7 @@ interface Shared extends SnapshotOptions {
   form: string
   /** Side and provider of everything that may be listed. */
   fields: readonly string[]
-  builds: SerialQueue
+  builds: PQueue
   observe(build: { seconds: number; lines: number; leftOut: number }): void
 }
 
@@ -75,7 +75,12 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    ...{ texts, form: formOf(registry, baseUrl), builds: openSerialQueue(), pace: options.pace ?? BUILD_PACE },
+    ...{
+      texts,
+      form: formOf(registry, baseUrl),
+      builds: new PQueue({ concurrency: 1 }),
+      pace: options.pace ?? BUILD_PACE,
+    },
     fields: [
       ...registry.askKeys.map(key => touchedField('ask', key)),
       ...registry.bidKeys.map(key => touchedField('bid', key)),
@@ -110,7 +115,7 @@ function openPartition(
   found: OwnedHead,
 ): PartitionSnapshots {
   const store = openSnapshotStore(shared.redis, table)
-  const serial = openSerialQueue()
+  const serial = new PQueue({ concurrency: 1 })
   let written = found
   let known: KnownManifest | undefined
   /** What the known manifest shows out of date; undefined: to be read from the notes of the flushes. */

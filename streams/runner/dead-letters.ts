@@ -13,7 +13,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { Outcome } from './outcome.ts'
 
 /** A record as it came, before any decoding. */
-export interface RawRecord {
+interface RawRecord {
   topic: TopicKey
   partition: number
   offset: number

@@ -39,7 +39,7 @@ export interface PartitionProcessor {
 }
 
 /** What makes a processor. */
-export interface ProcessorSpec {
+interface ProcessorSpec {
   group: string
   inputs: readonly TopicKey[]
   changelog: TopicKey
@@ -50,7 +50,7 @@ export interface ProcessorSpec {
 }
 
 /** The changelog key under which the runner keeps its own position. */
-export const POSITION_KEY = 'position'
+const POSITION_KEY = 'position'
 
 interface Slot {
   processor: PartitionProcessor

@@ -20,7 +20,7 @@ export interface WatchedSlot {
 }
 
 /** A running watch. */
-export interface StoreWatch {
+interface StoreWatch {
   close(): Promise<void>
 }
 

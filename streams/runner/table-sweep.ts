@@ -6,12 +6,12 @@
  */
 import { openBatcher } from '#infra/clickhouse/batcher.ts'
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { RangeReader } from '#infra/kafka/range-reader.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
 import type { PartitionSink } from './sink-runner.ts'

@@ -6,11 +6,10 @@
  */
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { LogAccess } from '#infra/kafka/log-access.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { StartRole } from '#infra/runtime/role.ts'
+import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import type { PartitionSink } from './sink-runner.ts'
 import type { Findings } from './verify/findings.ts'

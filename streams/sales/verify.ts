@@ -5,9 +5,10 @@
  * whose name the catalog knows by now, but did not when the role read it, shows as missing: `unresolved retry` adds it.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
-import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { decodeUnlessPoison, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'

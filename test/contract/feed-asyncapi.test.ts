@@ -11,7 +11,7 @@ import { allTopics } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import {
   changedFrame,
-  itemText,
+  openItemText,
   readyFrame,
   replayEndFrame,
   resyncFrame,
@@ -62,6 +62,7 @@ describe('the description of feeds and topics', () => {
   })
 
   const item = { item_id: 7, market_hash_name: '★ Knife "x"', phase: null } as CatalogItem
+  const itemText = openItemText()
   const text = (change: 'added' | 'removed') =>
     itemText(item, rowOf(changed({ change, price_micro_usd: change === 'removed' ? null : 5_000 })))
   const sent = [

@@ -9,11 +9,12 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { urlOf } from '#test/fixtures/small-market.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
-import { givenOf, rejectsOf, urlOf, verdictsOf } from './market-records.ts'
+import { givenOf, rejectsOf, verdictsOf } from './market-records.ts'
 import type { LeastOfMarket, ScriptedRefresh } from './scripted-market.ts'
 
 /** What the ledgers of a run show beside themselves. */

@@ -12,13 +12,10 @@ import {
   refreshCompleted,
   refreshFailed,
 } from '#schemas/events/observation.ts'
+import { urlOf } from '#test/fixtures/small-market.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { bookKey, type Expected, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import type { ScriptedEntry, ScriptedRefresh } from './scripted-market.ts'
-
-/** The marketplace's page of an item: some providers give it, others do not. */
-export const urlOf = (provider: string, itemId: number | undefined): string | null =>
-  itemId !== undefined && /[13579]$/.test(provider) ? `https://${provider}.example/i/${itemId}` : null
 
 /** Which entries of a refresh reach the log. */
 function arriving({ entries, ending }: ScriptedRefresh): { entry: ScriptedEntry; index: number }[] {

@@ -10,10 +10,10 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { urlOf } from '#test/fixtures/small-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookKey } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
-import { urlOf } from './market-records.ts'
 import {
   type Feed,
   type LeastOfMarket,

@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { GenericContainer, type StartedTestContainer, Wait } from 'testcontainers'
-import type { RunningServers } from '#infra/stack/servers.ts'
+import type { RunningServers } from '#infra/stack/running-servers.ts'
 
 const START_LIMIT_MS = 180_000
 

@@ -8,10 +8,12 @@
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { KafkaAccess } from '#infra/runtime/config.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
-import { type StartedServers, startNative } from '#infra/stack/native-start.ts'
+import { startNative } from '#infra/stack/native-start.ts'
 import { identify, isAlive, type ProcessIdentity, readJson, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
-import { type KafkaAccess, removeServerData } from '#infra/stack/servers.ts'
+import type { StartedServers } from '#infra/stack/running-servers.ts'
+import { removeServerData } from '#infra/stack/servers.ts'
 import { openWireProxy, type WireProxy } from './wire-proxy.ts'
 
 /** A broker of the cluster. */

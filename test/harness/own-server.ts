@@ -9,9 +9,11 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type StartedServers, startNative } from '#infra/stack/native-start.ts'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
+import { startNative } from '#infra/stack/native-start.ts'
 import { identify, isAlive, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
-import { removeServerData, type ServerAddresses, type ServerName } from '#infra/stack/servers.ts'
+import type { ServerName, StartedServers } from '#infra/stack/running-servers.ts'
+import { removeServerData } from '#infra/stack/servers.ts'
 
 /** A server of its own. */
 export interface OwnServer {

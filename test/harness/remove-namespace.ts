@@ -4,17 +4,15 @@
  * Deletes the namespace's topics, registry subjects, Redis keys and databases. Invariant: the production namespace is refused;
  * nothing outside the given namespace is touched.
  */
-import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { dropClickhouse } from '#infra/clickhouse/set-up.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { deleteTopics } from '#infra/kafka/topic-admin.ts'
-import { dropDatabase } from '#infra/postgres/migrate.ts'
-import { databaseUrl } from '#infra/postgres/pool.ts'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 
 const REQUEST_LIMIT_MS = 10_000
+const DROP_LIMIT_MS = 30_000
 
 /** Removes a namespace from all servers; its subjects, a call of the registry each, may stay where no run comes after. */
 export async function removeNamespace(
@@ -27,9 +25,43 @@ export async function removeNamespace(
   if (!keepSubjects) await deleteSubjects(config.servers.schemaRegistry, config.namespace)
   await deleteKeys(config, log)
   const database = databaseName(config.namespace)
-  await dropDatabase(databaseUrl(config.servers.postgres, database))
+  await dropDatabase(databaseUrl(config.servers.postgres, database), log)
   const clickhouse = openWriter(config.servers.clickhouse, { database, name: 'test' })
   await dropClickhouse(clickhouse).finally(() => clickhouse.close())
+}
+
+/** Drops the writer's ClickHouse database with everything in it. */
+export async function dropClickhouse(writer: ClickhouseWriter): Promise<void> {
+  await writer.command(`DROP DATABASE IF EXISTS ${writer.database} SYNC`)
+}
+
+/** Drops a Postgres database of a namespace and ends its connections. */
+export async function dropDatabase(url: string, log: Log): Promise<void> {
+  const name = decodeURIComponent(new URL(url).pathname.slice(1))
+  if (!name.includes('_')) throw new Error(`${name} is not the database of a namespace and is not dropped`)
+  // A database cannot drop itself.
+  const server = openDatabase(databaseUrl(url, 'postgres'), {
+    name: 'test',
+    log,
+    connections: 1,
+    statementLimitMs: DROP_LIMIT_MS,
+  })
+  try {
+    await server.rows(`DROP DATABASE IF EXISTS "${name.replaceAll('"', '""')}" WITH (FORCE)`)
+  } finally {
+    await server.close()
+  }
+}
+
+async function deleteTopics(kafka: KafkaConnection): Promise<void> {
+  const admin = kafka.newClient('admin').admin()
+  await admin.connect()
+  try {
+    const own = (await admin.listTopics()).filter(topic => topic.startsWith(kafka.namespace))
+    if (own.length > 0) await admin.deleteTopics({ topics: own })
+  } finally {
+    await admin.disconnect()
+  }
 }
 
 async function deleteKeys({ servers, namespace }: PlatformConfig, log: Log): Promise<void> {

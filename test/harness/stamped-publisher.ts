@@ -5,8 +5,8 @@
  * in-sync replicas hold the records, in their order.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { setTopicSettings } from '#infra/kafka/incremental-configs.ts'
 import { groupByTopic, type Outgoing } from '#infra/kafka/publisher.ts'
+import { setTopicSettings } from '#infra/kafka/topic-admin.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 
 /** Publishes with a stamp for each send. */

@@ -5,13 +5,13 @@
  * A role that calls `fail` fails the test that waits for it to be ready, and every `stop`, unless the failure
  * was announced; so does an announced failure that did not happen.
  */
-import { type CatalogReader, openCatalogReader } from '#infra/kafka/catalog-reader.ts'
+import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
-import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import type { CatalogReader, RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { loadRole, type RoleName } from '#services/cli/roles.ts'
 import { eventually } from './eventually.ts'
 

@@ -10,8 +10,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { dockerAnswers } from '#infra/stack/docker.ts'
-import { provideServers, removeServerData, type ServerAddresses } from '#infra/stack/servers.ts'
+import { provideServers, removeServerData } from '#infra/stack/servers.ts'
 import { startContainers } from './containers.ts'
 import { untracked } from './open-handles.ts'
 

@@ -8,7 +8,7 @@ import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
-import { publishCatalog } from '#services/cli/publish-catalog.ts'
+import { publishCatalog } from '#services/cli/set-up.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 describe('the catalog of a process', () => {

@@ -6,8 +6,7 @@
  */
 import { expect } from 'chai'
 import { ConfigResourceTypes } from '#infra/kafka/client/kafkajs.ts'
-import { setTopicSettings } from '#infra/kafka/incremental-configs.ts'
-import { setUpTopics } from '#infra/kafka/topic-admin.ts'
+import { setTopicSettings, setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
 

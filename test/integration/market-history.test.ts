@@ -15,8 +15,8 @@ import { candlesReply } from '#schemas/api/candles.ts'
 import { historyChartReply } from '#schemas/api/history.ts'
 import { indicatorsReply } from '#schemas/api/indicators.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { ingestHistory } from '#services/ingest/commands.ts'
 import { packagedRates } from '#services/ingest/fx/source.ts'
-import { ingestHistory } from '#services/ingest/history/publish.ts'
 import { openHistorySink } from '#streams/history/sink.ts'
 import { convertedAt, makeChanges, makeRateDays, type StoredChange, storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
@@ -67,10 +67,9 @@ describe('daily history', function () {
     const text = `market_hash_name,date,price_minor,currency,listings\n${lines.join('\n')}\n`
     writeFileSync(file, isZipped ? gzipSync(text) : text)
     const publisher = await openPublisher(kafka, 'ingest')
-    const rates = await packagedRates(loadCurrencies())(new AbortController().signal)
     try {
       return await ingestHistory({
-        ...{ kafka, publisher, file, rates, onProgress: () => undefined, signal: new AbortController().signal },
+        ...{ kafka, publisher, file, onProgress: () => undefined, signal: new AbortController().signal },
         providerOf: () => FILED,
       })
     } finally {

@@ -3,11 +3,12 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { dropDatabase, migrate } from '#infra/postgres/migrate.ts'
+import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { hashOfKey, openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { newKeyText } from '#services/accounts/keys/commands.ts'
+import { dropDatabase } from '#test/harness/remove-namespace.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const FOLDER = new URL('../../infra/postgres/migrations/', import.meta.url)
@@ -61,7 +62,7 @@ describe('migrations', () => {
   const open: Database[] = []
   after(async () => {
     for (const database of open) await database.close()
-    for (const url of made) await dropDatabase(url)
+    for (const url of made) await dropDatabase(url, platform.log)
   })
 
   function newDatabase(name: string): { url: string; database: Database } {

@@ -13,9 +13,9 @@ import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
-import { readConfig } from '#infra/runtime/config.ts'
+import { readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import type { ServerAddresses, ServerName } from '#infra/stack/servers.ts'
+import type { ServerName } from '#infra/stack/running-servers.ts'
 
 /** The word. */
 export const SAMPLE = 'kept'

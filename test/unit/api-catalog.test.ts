@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type ItemsQuery, imagesReply, itemsMetadataReply, itemsReply } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openCatalogPages } from '#services/api/queries/catalog-pages.ts'

@@ -4,9 +4,9 @@
  * Entries are made here, so that each claim shows the whole of its cause.
  */
 import { expect } from 'chai'
-import { type Draft, expandSource } from '#infra/config/catalog/expand.ts'
-import { draftFromNames } from '#infra/config/catalog/observed.ts'
-import type { SourceItem } from '#infra/config/catalog/source.ts'
+import { type Draft, expandSource } from '#infra/config/build/expand.ts'
+import { draftFromNames } from '#infra/config/build/observed.ts'
+import type { SourceItem } from '#infra/config/build/source.ts'
 
 let nextId = 1
 

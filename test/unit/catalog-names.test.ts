@@ -5,8 +5,8 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { categoriesFromWords, crateFamily } from '#infra/config/catalog/categories.ts'
-import { graphicFinish, readName, splitBase, WEARS, writeName } from '#infra/config/catalog/market-name.ts'
+import { categoriesFromWords, crateFamily } from '#infra/config/build/categories.ts'
+import { graphicFinish, readName, splitBase, WEARS, writeName } from '#infra/config/build/market-name.ts'
 
 describe('catalog: market names', () => {
   const cases = [

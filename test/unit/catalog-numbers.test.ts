@@ -5,9 +5,9 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { assembleCatalog, type Catalog } from '#infra/config/catalog/assemble.ts'
-import { packItems, unpackItems } from '#infra/config/catalog/packed.ts'
-import { readSource } from '#infra/config/catalog/source.ts'
+import { assembleCatalog, type Catalog } from '#infra/config/build/assemble.ts'
+import { readSource } from '#infra/config/build/source.ts'
+import { packItems, unpackItems } from '#infra/config/catalog.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 
 const NOTHING: Catalog = { items: [], observed: [] }

@@ -222,9 +222,78 @@ describe('import rules', () => {
       broken: ['no-development-dependency infra/redis/b.ts'],
     },
     {
-      name: 'rooms in a circle',
-      files: { 'infra/x/b.ts': "import '../y/c.ts'", 'infra/y/c.ts': "import '../x/b.ts'" },
-      broken: ['no-cycles-between-rooms infra/x/b.ts'],
+      name: 'files in a circle',
+      files: {
+        'infra/x/b.ts': "import './c.ts'",
+        'infra/x/c.ts': "import './d.ts'",
+        'infra/x/d.ts': "import './b.ts'",
+      },
+      broken: ['no-circle-of-files infra/x/b.ts'],
+    },
+    {
+      name: 'files in a circle of types',
+      files: {
+        'infra/x/b.ts': "import type { C } from './c.ts'\nexport type B = C",
+        'infra/x/c.ts': "import type { B } from './b.ts'\nexport type C = B",
+      },
+      broken: ['no-circle-of-files infra/x/b.ts'],
+    },
+    {
+      name: 'rooms in a circle without one of files',
+      files: {
+        'infra/x/b.ts': "import '../y/c.ts'",
+        'infra/y/c.ts': '',
+        'infra/y/d.ts': "import '../x/e.ts'",
+        'infra/x/e.ts': '',
+      },
+      broken: ['no-circle-of-folders infra/x', 'no-circle-of-folders infra/y'],
+    },
+    {
+      name: 'folders in a circle through what is below one of them',
+      files: {
+        'infra/x/b.ts': "import '../y/c.ts'",
+        'infra/y/c.ts': '',
+        'infra/y/in/d.ts': "import '../../x/e.ts'",
+        'infra/x/e.ts': '',
+      },
+      broken: ['no-circle-of-folders infra/x', 'no-circle-of-folders infra/y'],
+    },
+    {
+      name: 'folders of a room in a circle',
+      files: {
+        'services/api/a/b.ts': "import '../c/d.ts'",
+        'services/api/c/d.ts': '',
+        'services/api/c/e.ts': "import '../a/f.ts'",
+        'services/api/a/f.ts': '',
+      },
+      broken: ['no-circle-of-folders services/api/a', 'no-circle-of-folders services/api/c'],
+    },
+    {
+      name: 'a folder that uses the room around it',
+      files: { 'infra/x/b.ts': "import './in/c.ts'", 'infra/x/in/c.ts': "import '../d.ts'", 'infra/x/d.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'code that reads the environment and is no entry point',
+      files: { 'infra/x/b.ts': "import '../runtime/environment.ts'", 'infra/runtime/environment.ts': '' },
+      broken: ['environment-is-handed-down infra/x/b.ts'],
+    },
+    {
+      name: 'the command line that reads the environment',
+      files: {
+        'services/cli/command-line.ts': "import '#infra/runtime/environment.ts'",
+        'infra/runtime/environment.ts': '',
+      },
+      broken: [],
+    },
+    {
+      name: 'the composition root that uses what services and views offer it',
+      files: {
+        'services/cli/b.ts':
+          "import '#services/ingest/commands.ts'\nimport '#streams/views.ts'\nimport '#streams/sales/view.ts'",
+        ...{ 'services/ingest/commands.ts': '', 'streams/views.ts': '', 'streams/sales/view.ts': '' },
+      },
+      broken: [],
     },
     {
       name: 'code that imports a check',

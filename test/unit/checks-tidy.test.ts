@@ -32,7 +32,17 @@ describe('tidiness', () => {
         'test/unit/a.test.ts': "/**\n * Claims.\n */\nimport '#infra/kafka/b.ts'\n",
         'infra/kafka/b.ts': HEADER,
       },
+      broken: ['tests-alone infra/kafka/b.ts'],
+    },
+    {
+      name: 'a file of tests that a test alone reaches',
+      files: { 'test/unit/a.test.ts': "import '#test/harness/b.ts'\n", 'test/harness/b.ts': HEADER },
       broken: [],
+    },
+    {
+      name: 'the environment in a file that does not own it',
+      files: started('export const port = process.env.PORT\n'),
+      broken: ['environment infra/kafka/start.ts'],
     },
     ...[
       { name: 'a type', statement: "import type { Step } from '#streams/book/step.ts'", isShared: false },

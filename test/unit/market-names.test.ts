@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadSupply } from '#infra/config/supply.ts'
 import { openNameIndex, readMarketText } from '#schemas/values/market-text.ts'
-import { readHistoryFile, UnusableHistory } from '#services/ingest/history/read.ts'
+import { readHistoryFile, UnusableHistory } from '#services/ingest/history-file.ts'
 
 describe('names of history files', () => {
   const cases = [

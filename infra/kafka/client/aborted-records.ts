@@ -19,7 +19,7 @@ interface AbortedTransaction {
 }
 
 /** Drops records of aborted transactions; control records stay, for the offsets that they occupy. */
-export function withoutAborted<T extends WireRecord>(given: {
+function withoutAborted<T extends WireRecord>(given: {
   messages: T[]
   abortedTransactions?: AbortedTransaction[] | null
 }): T[] {

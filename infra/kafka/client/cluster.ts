@@ -10,7 +10,7 @@ import { logLevel } from './kafkajs.ts'
 import type { WireConnection } from './wire.ts'
 
 /** A broker that is connected. */
-export interface ClusterBroker extends FetchingBroker {
+interface ClusterBroker extends FetchingBroker {
   listOffsets(request: object): Promise<{ responses: { partitions: { offset: string }[] }[] }>
   leaveGroup(request: { groupId: string; memberId: string }): Promise<unknown>
   connectionPool: WireConnection

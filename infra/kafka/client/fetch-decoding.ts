@@ -178,7 +178,7 @@ const CONTROL = 0x20
 const PREFIX_BYTES = 12
 
 /** The whole batches of a record set. */
-export function batchesOf(bytes: Buffer): Batch[] {
+function batchesOf(bytes: Buffer): Batch[] {
   const batches: Batch[] = []
   const cursor: Cursor = { bytes, at: 0 }
   while (cursor.at + PREFIX_BYTES <= bytes.length) {

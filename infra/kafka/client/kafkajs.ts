@@ -35,11 +35,11 @@ correctCoordinatorSearch()
 followCoordinators()
 correctReachableBrokers()
 correctOtherTopics()
-// Its default partitioner is Kafka's own, which is the one wanted here; the notice adds nothing.
-process.env.KAFKAJS_NO_PARTITIONER_WARNING = '1'
 
 /** The corrected client: its class, log levels, compression codes with their codecs, and kinds of things that settings belong to. */
 export const { Kafka, logLevel, CompressionTypes, CompressionCodecs, ConfigResourceTypes } = loadClient()
+/** Named where a producer is made: the default is Kafka's own too, but the client warns of one that was not chosen. */
+export const { DefaultPartitioner: createPartitioner } = loadClient().Partitioners
 /** Encodes and decodes the metadata and assignments of a group's members. */
 export const { AssignerProtocol } = loadClient()
 /** The codes of rights. */

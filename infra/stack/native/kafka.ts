@@ -25,7 +25,7 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 export type BrokerProperties = Record<string, string | number | boolean>
 
 /** What a broker is started with. */
-export interface BrokerPlan {
+interface BrokerPlan {
   home: string
   properties: BrokerProperties
   clusterId: string

@@ -6,7 +6,7 @@
  * catalog is published, so nothing is made of half a catalog; a filtered answer is cut from the same bytes as the
  * whole.
  */
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { ENUMERATED_FIELDS, type ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { itemPredicate } from './item-filters.ts'

@@ -1,8 +1,7 @@
 /**
  * What each provider's quotes of an item come to, now and against the days before.
  *
- * Pure. Rows are ask-driven: a provider without an ask
- * that counts has none, one without a bid has nulls for the figures of a bid. The ask of a past moment is known from the
+ * Rows are ask-driven: a provider without an ask that counts has none, one without a bid has nulls for the figures of a bid. The ask of a past moment is known from the
  * first change after it, which carries the ask before; an ask that has not changed since is the same.
  */
 import type { Provider } from '#infra/config/providers.ts'

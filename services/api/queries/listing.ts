@@ -5,7 +5,7 @@
  * precedence over name and phase; a name alone means all phases of a finish, merged per provider;
  * `total` counts all entries that the filters leave, whatever the page.
  */
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { ListingMeta, ListingQuery } from '#schemas/api/listing.ts'
 import type { OffsetPagination } from '#schemas/api/reply-values.ts'
 import type { Side } from '#schemas/events/book-changed.ts'

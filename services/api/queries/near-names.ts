@@ -7,7 +7,7 @@
  * adjacent in one array. A search counts in one pass over the names of its trigrams. With 39,560 items the index takes
  * 8 MB and 0.2 s of CPU to build, a search 0.2 ms (38,831 names; at most 2 ms, for the longest name that is searched).
  */
-import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 
 /** A name that is less alike than this is another name, not a misspelling of this one. */
 const NEAR = 0.55

@@ -1,7 +1,7 @@
 /**
  * Which days, buckets and providers a request for past prices shows, by its tier and what is kept.
  *
- * Pure. Rules: DECISIONS.md, "Candles", "History and sales" and "History chart".
+ * Rules: DECISIONS.md, "Candles", "History and sales" and "History chart".
  */
 import type { Provider } from '#infra/config/providers.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'

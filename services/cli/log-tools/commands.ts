@@ -8,12 +8,15 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { listenForStop } from '../stop-signals.ts'
-import { addMoving } from './moving.ts'
 import { endWithReader } from './output.ts'
-import { addViews } from './views-commands.ts'
+import { COMMAND_VIEWS, viewOf } from './views.ts'
 
 /** Gives a command its settings. */
-export type Connect = () => { config: PlatformConfig; log: Log }
+type Connect = () => { config: PlatformConfig; log: Log }
+
+const VIEWS = COMMAND_VIEWS.map(({ name, aliases }) =>
+  aliases.length > 0 ? `${name} (or ${aliases.join(', ')})` : name,
+).join(', ')
 
 /** Adds the commands to a program. */
 export function addLogTools(program: Command, connect: Connect): void {
@@ -110,7 +113,72 @@ function addRetry(parent: Command, connect: Connect, source: 'dead-letters' | 'u
 }
 
 /** An argument that is a whole number from 0 on. */
-export function wholeNumber(text: string): number {
+function wholeNumber(text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
   return Number(text)
+}
+
+/** The commands that copy ranges of the log elsewhere. */
+function addMoving(program: Command, connect: Connect): void {
+  const stretch = (command: Command): Command =>
+    command
+      .option('--from <place>', 'offset of each partition, time, age such as 2h, or -N; the start when left out')
+      .option('--to <place>', "the same; the log's end of now when left out")
+
+  stretch(program.command('replay').argument('<topic>', 'name of the catalogue'))
+    .description('a stretch of a topic again, at any speed, to anywhere but a topic of the catalogue')
+    .option('--speed <factor>', '0: as fast as it goes; 1: as the log took it; 10x: ten times that', speedOf, 0)
+    .addOption(new Option('--to-topic <name>', 'a topic of your own').conflicts(['toUrl', 'stdout', 'raw']))
+    .addOption(new Option('--to-url <url>', 'NDJSON by POST').conflicts(['stdout', 'raw']))
+    .option('--stdout', 'JSON lines (default)')
+    .option('--raw', 'lines hold the bytes as base64 instead of the decoded event')
+    .action(async (topic: string, options: { speed: number }) => {
+      const { config, log } = connect()
+      const { replay } = await import('./replay.ts')
+      endWithReader(process.stdout)
+      await replay(config, log, topic, process.stdout, { ...options, signal: listenForStop().signal })
+    })
+
+  stretch(program.command('export').argument('<topic>', 'name of the catalogue'))
+    .description('a stretch of a topic as a file')
+    .option('--parquet <file>', 'typed columns')
+    .option('--ndjson <file>', 'JSON lines; - is standard output')
+    .action(async (topic: string, options: object) => {
+      const { config, log } = connect()
+      const { exportTopic } = await import('./export.ts')
+      endWithReader(process.stdout)
+      await exportTopic(config, log, topic, process.stdout, { ...options, signal: listenForStop().signal })
+    })
+}
+
+function speedOf(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)x?$/.exec(text)
+  if (!match) throw new InvalidArgumentError('It must be 0, 1 or a factor such as 10x.')
+  return Number(match[1])
+}
+
+/** Adds the commands to a program. */
+function addViews(program: Command, connect: Connect): void {
+  program
+    .command('rebuild')
+    .argument('<view>', VIEWS)
+    .description('rebuild a view from the log while it is read, then switch to it in one step')
+    .action(async (text: string) => {
+      const { name } = viewOf(text)
+      const { config, log } = connect()
+      const { rebuild } = await import('./rebuild.ts')
+      await rebuild(config, log, name, process.stdout, listenForStop().signal)
+    })
+
+  program
+    .command('verify')
+    .argument('<view>', VIEWS)
+    .description('derive a view from the log by other means and compare; exit code 1 on any difference')
+    .action(async (text: string) => {
+      const { name } = viewOf(text)
+      const { config, log } = connect()
+      const { verify } = await import('./verify.ts')
+      endWithReader(process.stdout)
+      await verify(config, log, name, process.stdout)
+    })
 }

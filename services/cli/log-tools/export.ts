@@ -145,7 +145,7 @@ interface FieldColumn extends Column {
 }
 
 /** A column for every field of any event of a topic; one that has several types is JSON text. */
-export function fieldColumns({ events }: Pick<TopicDefinition, 'events'>): FieldColumn[] {
+function fieldColumns({ events }: Pick<TopicDefinition, 'events'>): FieldColumn[] {
   const types = new Map<string, ColumnType | 'JSON'>()
   for (const { avro } of events) {
     for (const { name, type } of avro.fields) {

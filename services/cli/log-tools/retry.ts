@@ -2,7 +2,7 @@
  * `marketlog dead-letters retry` and `unresolved retry`: asks the owners of views to take records again.
  *
  * Writes the topic `retries` and nothing else; the groups named as its readers take the records by their own sinks
- * (streams/runner/retry-sink.ts), so each view keeps its single writer. Only views that merge by log offset can take a
+ * (streams/runner/sink-runner.ts), so each view keeps its single writer. Only views that merge by log offset can take a
  * record late. The others are refused here: `book` takes a name at its provider's next refresh once the catalog knows it,
  * and `rebuild` restores what `live-view` has missed. Asking twice is harmless.
  */

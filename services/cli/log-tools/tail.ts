@@ -39,7 +39,7 @@ export interface TailOptions {
 }
 
 /** Whether a record is wanted. */
-export type Wanted = (record: ShownRecord) => Promise<boolean>
+type Wanted = (record: ShownRecord) => Promise<boolean>
 
 const POLL_MS = 100
 
@@ -112,7 +112,7 @@ async function after({ reader }: LogAccess, { topic, ranges }: TopicRanges): Pro
 }
 
 /** A JSONata expression as a filter; wanted is what it finds true, as `$boolean` does. */
-export function filterOf(text: string | undefined): Wanted {
+function filterOf(text: string | undefined): Wanted {
   if (text === undefined) return async () => true
   let expression: jsonata.Expression
   try {

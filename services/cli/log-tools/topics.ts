@@ -16,7 +16,7 @@ import { readLags } from '../wait-for-views.ts'
 import { bytesText, type Output, write, writeJson } from './output.ts'
 
 /** A topic by the catalogue and the brokers. */
-export interface TopicFacts {
+interface TopicFacts {
   topic: string
   key: string
   events: string[]
@@ -60,7 +60,7 @@ const readerText = ({ reader, lag }: TopicFacts['readers'][number]): string =>
   lag ? `${reader} (${lag.toLocaleString('en')})` : reader
 
 /** Reads what the brokers hold of every topic. */
-export async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {
+async function readTopics(config: PlatformConfig, log: Log): Promise<TopicFacts[]> {
   const keys = Object.keys(topics) as TopicKey[]
   const access = await openLogAccess(config, log, keys)
   try {

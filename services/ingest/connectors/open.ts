@@ -6,6 +6,7 @@
  */
 import type { Market, MarketFeed } from '#infra/config/market.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Environment } from '#infra/runtime/secret.ts'
 import type { Connector, Feed } from '../connector.ts'
 import type { RateTable } from '../fx/rate-table.ts'
 import { openHttpJson } from './http-json/client.ts'
@@ -23,7 +24,7 @@ export async function openFeeds(
   market: Market,
   providers: ProviderRegistry,
   rates: RateTable,
-  env: Record<string, string | undefined>,
+  env: Environment,
 ): Promise<OpenFeed[]> {
   const isSimulated = market.feeds.some(feed => feed.connector === 'simulated')
   const base =
@@ -48,7 +49,7 @@ function openConnector(
   feed: Feed,
   seed: number,
   base: SimulatedBase | undefined,
-  env: Record<string, string | undefined>,
+  env: Environment,
 ): Connector {
   switch (entry.connector) {
     case 'simulated':

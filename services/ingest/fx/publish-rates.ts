@@ -16,14 +16,14 @@ import { isSameTable, type RateTable } from './rate-table.ts'
 import type { RateSources } from './source.ts'
 
 /** What keeping rates needs. */
-export interface RateKeeping extends RateSources {
+interface RateKeeping extends RateSources {
   log: Log
   metrics: Metrics
   signal: AbortSignal
 }
 
 /** What publishing rates needs. */
-export interface RatePublishing {
+interface RatePublishing {
   codec: Codec
   publisher: Pick<Publisher, 'send'>
   log: Log

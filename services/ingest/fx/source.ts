@@ -11,7 +11,7 @@ import { fetchText } from '../bounded-fetch.ts'
 import { parseRateTable, type RateTable } from './rate-table.ts'
 
 /** Gives the current table. */
-export type RateSource = (signal: AbortSignal) => Promise<RateTable>
+type RateSource = (signal: AbortSignal) => Promise<RateTable>
 
 const PACKAGE = '@fawazahmed0/currency-api'
 const TIME_LIMIT_MS = 60_000

@@ -18,7 +18,7 @@ import { bearerOf, hashOfKey } from '#services/accounts/access/reader.ts'
 import { openConcurrencyLimit } from '#services/feed/concurrency-limit.ts'
 import { openFeedHandler } from '#services/feed/feed-handler.ts'
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
-import { changedFrame, itemText, rowOf } from '#services/feed/frames.ts'
+import { changedFrame, openItemText, rowOf } from '#services/feed/frames.ts'
 import { openGateway } from '#services/feed/gateway.ts'
 import type { StreamStartOptions } from '#services/feed/stream-start.ts'
 import { changed } from '#test/harness/feed-events.ts'
@@ -64,6 +64,7 @@ let peakBytes = 0
 
 function plainServer(): RequestListener {
   const open = new Set<ServerResponse>()
+  const itemText = openItemText()
   deliver = async count => {
     const changes = changesNow(count)
     const texts = changes.map(change => itemText(items[change.item_id - 1] as CatalogItem, rowOf(change)))

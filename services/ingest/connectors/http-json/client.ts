@@ -6,6 +6,7 @@
  * and nothing is withdrawn. Time, bytes, pages and retries are bounded; secrets stay in headers.
  */
 import type { HttpJsonOptions } from '#infra/config/market.ts'
+import type { Environment } from '#infra/runtime/secret.ts'
 import { type FetchedText, FetchFailure, fetchText } from '../../bounded-fetch.ts'
 import type { Connector, FailedRefresh, Feed, RawEntry, Refresh } from '../../connector.ts'
 import { compileMapping, type MappedPage, MappingFailure, type PageReader } from './map.ts'
@@ -27,8 +28,6 @@ interface Source {
 
 /** No header has this name. */
 const ADDRESS = ':address'
-
-type Environment = Record<string, string | undefined>
 
 /** Opens a polled feed; throws an Error that names missing variables and broken expressions. */
 export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environment): Connector {

@@ -8,7 +8,7 @@ import type { HttpJsonOptions } from '#infra/config/market.ts'
 import type { MappedPage } from './map.ts'
 
 /** The next page's URL, the end of the refresh, or why paging cannot go on. */
-export type NextPage = { url: URL } | { end: true } | { fault: string }
+type NextPage = { url: URL } | { end: true } | { fault: string }
 
 const END: NextPage = { end: true }
 

@@ -13,7 +13,7 @@ import type { Connector, FailedRefresh, Feed, Refresh } from '../../connector.ts
 import { readRecordedText, statedTime } from './map.ts'
 
 /** A file of a recorded refresh and its time, as far as it is known. */
-export interface RecordedFile {
+interface RecordedFile {
   path: string
   observedAt: number
 }

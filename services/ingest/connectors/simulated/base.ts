@@ -13,7 +13,7 @@ import type { RateTable } from '../../fx/rate-table.ts'
 import { mix, textHash } from './noise.ts'
 
 /** What an entry represents. */
-export const WHOLE_ITEM = 0
+const WHOLE_ITEM = 0
 export const PHASED_AS_WHOLE = 1
 export const ONE_PHASE = 2
 

@@ -31,7 +31,7 @@ export interface SimulatedProvider {
 }
 
 /** What a provider quotes for one entry. */
-export interface SimulatedQuote {
+interface SimulatedQuote {
   market_hash_name: string
   phase: Phase | null
   price: number

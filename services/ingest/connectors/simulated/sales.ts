@@ -13,7 +13,7 @@ import { askMicro, isCovered, type SimulatedProvider } from './map.ts'
 import { mix, unit } from './noise.ts'
 
 /** Which details a provider gives of its sales, and how often it sells. */
-export interface SimulatedSales {
+interface SimulatedSales {
   slotMs: number
   details: ReadonlySet<(typeof SALE_DETAILS)[number]>
 }

@@ -13,7 +13,7 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { parse } from 'csv-parse'
 import { parseInstant } from '#schemas/values/instant.ts'
-import { minorUnits } from '../minor-units.ts'
+import { minorUnits } from './minor-units.ts'
 
 /** One close of a name. */
 export interface Close {
@@ -26,7 +26,7 @@ export interface Close {
 }
 
 /** Why a row is left out. */
-export type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_invalid' | 'listings_invalid'
+type RowFault = 'name_missing' | 'date_invalid' | 'price_invalid' | 'currency_invalid' | 'listings_invalid'
 
 /** What a file holds. */
 export interface HistoryFile {

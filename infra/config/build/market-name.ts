@@ -7,7 +7,7 @@
  */
 
 /** One exterior and the float range `[from, to)` in which the game calls it so. */
-export interface Wear {
+interface Wear {
   readonly name: string
   readonly from: number
   readonly to: number

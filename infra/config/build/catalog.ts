@@ -12,9 +12,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { CATALOG_FILES, catalogRevision } from '../catalog.ts'
+import { CATALOG_FILES, catalogRevision, packItems, unpackItems } from '../catalog.ts'
 import { assembleCatalog } from './assemble.ts'
-import { packItems, unpackItems } from './packed.ts'
 import { readSource } from './source.ts'
 
 const { values } = parseArgs({
@@ -81,7 +80,9 @@ function report(): void {
   const added = catalog.items.length + catalog.observed.length - previous.items.length - previous.observed.length
   const phases = catalog.items.filter(item => item.phase !== null).length
   console.log(`from the source: ${catalog.items.length} items (${phases} phases), ${packed.items.length} bytes`)
-  console.log(`from observed names: ${catalog.observed.length} items, ${packed.observed.length} bytes; ${added} new in this build`)
+  console.log(
+    `from observed names: ${catalog.observed.length} items, ${packed.observed.length} bytes; ${added} new in this build`,
+  )
   if (refreshes.length === 0) return
   const fromSource = new Set(catalog.items.map(item => item.market_hash_name))
   const all = new Set([...fromSource, ...catalog.observed.map(item => item.market_hash_name)])

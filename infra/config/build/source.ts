@@ -8,7 +8,7 @@
 import { CS2_ITEMS, CS2ContainerType, CS2Economy, type CS2EconomyItem, CS2ItemTeam } from '@ianlucas/cs2-lib'
 import { english } from '@ianlucas/cs2-lib/translations'
 import { type Phase, parsePhase } from '#schemas/values/phase.ts'
-import { WEARS } from './market-name.ts'
+import { WEARS } from '../build/market-name.ts'
 
 /** Which qualities of its contents a container gives. */
 export type Yield = 'normal' | 'stattrak' | 'souvenir'

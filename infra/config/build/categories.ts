@@ -4,12 +4,12 @@
  * Reads and writes nothing. The words are those of schemas/values/catalog-item.ts. An entry of the source is classified
  * by its kind; a name alone by its words, with null where they do not decide.
  */
-import type { Draft } from './expand.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { splitBase } from './market-name.ts'
 import type { SourceItem } from './source.ts'
 
 /** Class, family and kind of weapon. */
-export type Categories = Pick<Draft, 'item_type' | 'item_subtype' | 'weapon_type'>
+export type Categories = Pick<CatalogItem, 'item_type' | 'item_subtype' | 'weapon_type'>
 
 /** The family of each kind of weapon. */
 const WEAPON_FAMILIES: Readonly<Record<string, string>> = {
@@ -125,8 +125,7 @@ const toolFamily = (base: string): string | null => TOOL_FAMILIES.find(([form]) 
 
 const keyFamily = (base: string): string => (/(Capsule|Capsule \d+) Key$/.test(base) ? 'Capsule Key' : 'Case Key')
 
-const CRATE =
-  /\b(Case|Case \d+|Capsule|Package|Box \d*|Box|Pack|Terminal|Collection|\((Holo-)?Foil\))$|^#CSGO_crate_/
+const CRATE = /\b(Case|Case \d+|Capsule|Package|Box \d*|Box|Pack|Terminal|Collection|\((Holo-)?Foil\))$|^#CSGO_crate_/
 
 /** The categories that the words of a base give; null where they give none. */
 export function categoriesFromWords(base: string, isStar: boolean): Categories {

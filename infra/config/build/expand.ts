@@ -9,7 +9,7 @@
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { PHASES, type Phase } from '#schemas/values/phase.ts'
-import { categoriesOf, HIGHLIGHT_FAMILY } from './categories.ts'
+import { categoriesOf, HIGHLIGHT_FAMILY } from '../build/categories.ts'
 import { graffitiColour, graphicFinish, type MarketName, readName, splitBase, WEARS, writeName } from './market-name.ts'
 import type { SourceItem, Yield } from './source.ts'
 import { paintTechnique, rarityName } from './vocabulary.ts'
@@ -56,7 +56,7 @@ export function expandSource(source: readonly SourceItem[], seen: Iterable<strin
 }
 
 /** The name under which the market knows an entry, without star, quality and wear. */
-export function marketBase(item: SourceItem): string {
+function marketBase(item: SourceItem): string {
   const name = item.name.replace(KINDS_IN_NAME, '').replaceAll('/', '-')
   return item.kind === 'graffiti' ? `Sealed ${name}` : name
 }

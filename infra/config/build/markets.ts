@@ -25,7 +25,7 @@ interface Scale {
 type Side = 'ask' | 'bid' | 'sale'
 
 const providers = loadProviders()
-const baseUrl = new URL(`./${BASE}`, import.meta.url)
+const baseUrl = new URL(`../markets/${BASE}`, import.meta.url)
 const base = JSON.parse(gunzipSync(readFileSync(baseUrl)).toString()) as { prices: Record<string, number> }
 
 write('demo', {
@@ -84,7 +84,7 @@ function feedOf(provider: Provider, side: Side, index: number, scale: Scale): ob
 }
 
 function write(name: string, market: { feeds: object[]; [member: string]: unknown }): void {
-  const path = fileURLToPath(new URL(`./${name}.json`, import.meta.url))
+  const path = fileURLToPath(new URL(`../markets/${name}.json`, import.meta.url))
   const text = `${JSON.stringify({ name, ...market }, null, 2)}\n`
   parseMarket(text, path)
   writeFileSync(path, text)

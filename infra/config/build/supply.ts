@@ -42,7 +42,7 @@ const estimates = {
   items: [...peaks].sort(([a], [b]) => a - b).map(([id, peak]) => [id, peak * UNITS_PER_LISTING]),
 }
 writeFileSync(
-  fileURLToPath(new URL('./estimates.json.gz', import.meta.url)),
+  fileURLToPath(new URL('../supply/estimates.json.gz', import.meta.url)),
   gzipSync(JSON.stringify(estimates), { level: 9 }),
 )
 process.stdout.write(`${peaks.size} items, counted from ${first} to ${last}\n`)

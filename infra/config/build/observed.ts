@@ -5,12 +5,12 @@
  * name's family (`Charm | Austin 2025 Highlight`) or its weapon, those fields come from there. The
  * rest is null. Never throws: any text is a name.
  */
-import { type Categories, categoriesFromWords } from './categories.ts'
-import type { Draft, Expansion } from './expand.ts'
-import { graffitiColour, graphicFinish, readName, splitBase } from './market-name.ts'
+import { type Categories, categoriesFromWords } from '../build/categories.ts'
+import type { Draft, Expansion } from '../build/expand.ts'
+import { graffitiColour, graphicFinish, readName, splitBase } from '../build/market-name.ts'
 
 /** Drafts an item from its name alone. */
-export type DraftFromName = (name: string) => Draft
+type DraftFromName = (name: string) => Draft
 
 /** Prepares drafting from names, with what an expansion of the source knows of weapons and families. */
 export function draftFromNames(known: Expansion): DraftFromName {
@@ -70,11 +70,7 @@ function fieldsOfFamily(family: Draft): Partial<Draft> {
   return { def_index, rarity_name, rarity_color, image_url }
 }
 
-function classify(
-  base: string,
-  isStar: boolean,
-  gear: Draft | undefined,
-): Categories & Pick<Draft, 'style_name'> {
+function classify(base: string, isStar: boolean, gear: Draft | undefined): Categories & Pick<Draft, 'style_name'> {
   if (gear) {
     const { item_type, item_subtype, weapon_type } = gear
     return { item_type, item_subtype, weapon_type, style_name: null }

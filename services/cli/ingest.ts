@@ -1,0 +1,149 @@
+/**
+ * What the command line publishes as the writer ingest: recorded refreshes, a history file, and exchange rates for a market
+ * that no ingest process feeds.
+ *
+ * Publishes by services/ingest/commands.ts. When a function here resolves, the log holds everything.
+ */
+import { existsSync, readdirSync } from 'node:fs'
+import { loadProviders, type ProviderRegistry } from '#infra/config/providers.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import {
+  FeedIsRun,
+  type HistoryProgress,
+  type HistoryTotals,
+  ingestHistory,
+  ingestRecorded,
+  publishConfiguredRates,
+  UnusableHistory,
+} from '#services/ingest/commands.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
+import { openProgress } from './progress.ts'
+import { listenForStop } from './stop-signals.ts'
+
+const WRITER = 'ingest'
+
+/** Publishes the current exchange rates once. */
+export async function publishCurrentRates(config: PlatformConfig, log: Log, signal: AbortSignal): Promise<void> {
+  const kafka = connectKafka({ config, role: 'rates', log })
+  const publisher = await openPublisher(kafka, WRITER)
+  try {
+    await publishConfiguredRates(config, log, signal, { codec: kafka.codec, publisher })
+  } finally {
+    await publisher.close()
+  }
+}
+
+/** Publishes a folder of recorded refreshes and says how many. */
+export async function ingestFolder(
+  config: PlatformConfig,
+  log: Log,
+  folder: { provider: string; dir: string; side: 'ask' | 'bid' },
+): Promise<void> {
+  const providers = loadProviders(config.providersFile)
+  refuseFolder(providers, folder)
+  const progress = openProgress(process.stderr)
+  const stop = listenForStop(() => progress.step('stopping at the end of a record'))
+  const kafka = connectKafka({ config, role: 'ingest-recorded', log })
+  const publisher = await openPublisher(kafka, WRITER)
+  const report = (line: string) => (line.includes(': ') ? progress.note(line) : progress.step(`publishing: ${line}`))
+  try {
+    progress.step('publishing')
+    const rates = await publishConfiguredRates(config, log, stop.signal, { codec: kafka.codec, publisher })
+    const totals = await ingestRecorded({ kafka, providers, ...folder, rates, report, signal: stop.signal })
+    progress.note(
+      `published ${totals.refreshes} refreshes with ${totals.observations.toLocaleString('en')} observations` +
+        (totals.rejected > 0 ? `, ${totals.rejected.toLocaleString('en')} entries rejected` : '') +
+        (totals.failed > 0 ? `, ${totals.failed} files failed` : ''),
+    )
+    if (totals.failed > 0) throw new CommandFailure(`${totals.failed} files could not be read`, exitCodes.badInput)
+  } catch (error) {
+    if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
+    if (error instanceof FeedIsRun) throw new CommandFailure(error.message, exitCodes.inUse, error)
+    throw error
+  } finally {
+    progress.stop()
+    await publisher.close()
+  }
+}
+
+/** A failure that is known before anything is published is shown in one line. */
+function refuseFolder(
+  providers: ProviderRegistry,
+  { provider, dir, side }: { provider: string; dir: string; side: 'ask' | 'bid' },
+): void {
+  const known = side === 'ask' ? providers.askKeys : providers.bidKeys
+  if (!known.includes(provider)) {
+    throw new CommandFailure(
+      `no provider of ${side}s is called ${provider}. There are ${known.join(', ')}`,
+      exitCodes.usage,
+    )
+  }
+  const names = existsSync(dir) ? readdirSync(dir) : []
+  if (!names.some(name => /\.json(\.gz)?$/.test(name))) {
+    throw new CommandFailure(`${dir} is no folder with *.json.gz files`, exitCodes.badInput)
+  }
+}
+
+const BAR_WIDTH = 24
+
+/** Publishes a history file and prints the totals. */
+export async function ingestHistoryFile(
+  config: PlatformConfig,
+  log: Log,
+  { file, provider }: { file: string; provider?: string },
+): Promise<void> {
+  const providers = loadProviders(config.providersFile)
+  if (!existsSync(file)) throw new CommandFailure(`there is no file ${file}`, exitCodes.badInput)
+  if (provider !== undefined && !providers.byKey.has(provider)) {
+    const known = providers.askKeys.join(', ')
+    throw new CommandFailure(`no provider is called ${provider}. There are ${known}`, exitCodes.usage)
+  }
+  const progress = openProgress(process.stderr)
+  const stop = listenForStop(() => progress.step('stopping at the end of a portion'))
+  const kafka = connectKafka({ config, role: 'ingest-history', log })
+  const publisher = await openPublisher(kafka, WRITER)
+  try {
+    const totals = await ingestHistory({
+      ...{ kafka, publisher, file, signal: stop.signal },
+      providerOf: currency => provider ?? providerOfCurrency(providers, currency),
+      onProgress: at => progress.step(textOf(at)),
+    })
+    for (const line of summaryOf(totals, provider === undefined)) progress.note(line)
+  } catch (error) {
+    if (stop.signal.aborted) throw new CommandFailure('stopped before the end', exitCodes.stoppedBySignal, error)
+    if (error instanceof UnusableHistory)
+      throw new CommandFailure(`${file}: ${error.message}`, exitCodes.badInput, error)
+    throw error
+  } finally {
+    progress.stop()
+    await publisher.close()
+  }
+}
+
+/** The first provider that quotes in a currency. */
+function providerOfCurrency({ all }: ProviderRegistry, currency: string): string {
+  const found = all.find(({ default_currency }) => default_currency === currency)
+  if (found) return found.key
+  throw new CommandFailure(
+    `no provider quotes in ${currency || 'the currency of the file'}: name one with --provider`,
+    exitCodes.usage,
+  )
+}
+
+function textOf({ step, done, total }: HistoryProgress): string {
+  if (total === undefined) return `${step}: ${done.toLocaleString('en')} rows`
+  const share = total === 0 ? 1 : done / total
+  const bar = '█'.repeat(Math.round(share * BAR_WIDTH)).padEnd(BAR_WIDTH, '░')
+  return `${step}: ${bar} ${Math.floor(share * 100)} % of ${total.toLocaleString('en')} closes`
+}
+
+function summaryOf({ provider, names, closes, rejected }: HistoryTotals, isChosenByCurrency: boolean): string[] {
+  const by = isChosenByCurrency ? ' (the first provider with prices in that currency; --provider names another)' : ''
+  return [
+    `published ${closes.toLocaleString('en')} daily closes of ${names.toLocaleString('en')} names as ${provider}${by}`,
+    ...[...rejected].map(([reason, count]) => `${count.toLocaleString('en')} rows left out: ${reason}`),
+  ]
+}

@@ -1,0 +1,241 @@
+/**
+ * What the command line runs of ingest: recorded refreshes, a history file, and exchange rates published once.
+ *
+ * Writes market.quotes, market.bids, market.day-closes and market.fx, and resolves only when the log has acknowledged everything.
+ * A feed has one writer: recorded refreshes are refused while a process runs the feed, and a process that starts later fences
+ * this writer. Publishing a history file again leaves every view as it is.
+ */
+import { loadCurrencies } from '#infra/config/currencies.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Codec } from '#infra/kafka/codec.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { runningWork } from '#infra/kafka/ownership.ts'
+import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
+import { isFenced, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { type DayClosed, dayClosed } from '#schemas/events/day-closed.ts'
+import { topics } from '#schemas/topics.ts'
+import { readMarketText } from '#schemas/values/market-text.ts'
+import { listRecorded, readRecorded } from './connectors/recorded/client.ts'
+import { priceMaxAt } from './entry.ts'
+import { GROUP, openFeedProducer } from './feed-writer.ts'
+import { publishRatesOnce } from './fx/publish-rates.ts'
+import type { RateTable } from './fx/rate-table.ts'
+import { packagedRates, rateSources } from './fx/source.ts'
+import { type Close, type HistoryFile, readHistoryFile } from './history-file.ts'
+import { keyOf } from './positions.ts'
+import { type Published, publishFailure, publishRefresh, TOPICS } from './publish-refresh.ts'
+import { openRefreshPublisher } from './refresh-publisher.ts'
+
+export { UnusableHistory } from './history-file.ts'
+
+/** The recorded refreshes to be published, and by what means. */
+interface RecordedIngest {
+  kafka: KafkaConnection
+  providers: ProviderRegistry
+  provider: string
+  dir: string
+  side: 'ask' | 'bid'
+  rates: RateTable
+  /** Receives one line of progress or failure. */
+  report(line: string): void
+  signal: AbortSignal
+}
+
+/** Totals of an ingest: whole refreshes, their observations and rejected entries, and refreshes that failed. */
+export interface RecordedTotals {
+  refreshes: number
+  observations: number
+  rejected: number
+  failed: number
+}
+
+/** A running process owns the feed that was to be written. */
+export class FeedIsRun extends Error {}
+
+const REPORT_EVERY_MS = 2_000
+
+/**
+ * Publishes all recorded files of a directory in time order; throws for an unknown provider or directory, and FeedIsRun. A file
+ * that cannot be read becomes a RefreshFailed event and a line, and does not stop the others.
+ */
+export async function ingestRecorded(options: RecordedIngest): Promise<RecordedTotals> {
+  const { dir, kafka } = options
+  const provider = options.providers.byKey.get(options.provider)
+  if (!provider) {
+    throw new Error(
+      `no provider is called ${options.provider}; the providers file knows ${options.providers.all.length}`,
+    )
+  }
+  const feed = { provider: provider.key, side: options.side }
+  const what = `the ${feed.side}s of ${feed.provider}`
+  const files = await listRecorded(dir)
+  if (files.length === 0) throw new Error(`${dir} holds no .json.gz or .json file`)
+  if ((await runningWork(kafka, GROUP)).has(keyOf(feed)))
+    throw new FeedIsRun(`a running ingest process polls ${what}: stop it, or take the feed out of its market, first`)
+  await kafka.codec.prepare([...topics[TOPICS[feed.side]].events])
+  const producer = await openFeedProducer(kafka, keyOf(feed))
+  try {
+    return await publishFiles(options, { ...feed, currency: provider.default_currency }, files, producer)
+  } catch (error) {
+    if (!isFenced(error)) throw error
+    throw new FeedIsRun(`another process has begun to publish ${what}; the rest is left out`, { cause: error })
+  } finally {
+    await producer.close()
+  }
+}
+
+async function publishFiles(
+  { kafka, rates, report, signal }: RecordedIngest,
+  feed: { provider: string; side: 'ask' | 'bid'; currency: string },
+  files: Awaited<ReturnType<typeof listRecorded>>,
+  producer: TransactionalProducer,
+): Promise<RecordedTotals> {
+  const refreshPublisher = openRefreshPublisher(kafka.codec, { send: records => producer.commit(records) })
+  const totals: RecordedTotals = { refreshes: 0, observations: 0, rejected: 0, failed: 0 }
+  let reportedAt = performance.now()
+  for (const [done, file] of files.entries()) {
+    signal.throwIfAborted()
+    if (performance.now() - reportedAt > REPORT_EVERY_MS) {
+      reportedAt = performance.now()
+      report(`${done} of ${files.length} files, ${totals.observations} observations`)
+    }
+    const read = await readRecorded(file.path, feed.currency, file.observedAt)
+    const published =
+      read.kind === 'failed'
+        ? await publishFailure(refreshPublisher, feed, read)
+        : await publishRefresh(refreshPublisher, feed, read, rates, signal)
+    signal.throwIfAborted()
+    count(totals, published, file.path, report)
+  }
+  return totals
+}
+
+function count(totals: RecordedTotals, published: Published, path: string, report: (line: string) => void): void {
+  if (published.result === 'failed') {
+    totals.failed++
+    report(`${path}: ${published.reason}: ${published.detail}`)
+  } else if (published.result === 'completed') {
+    const rejected = [...published.rejected.values()].reduce((sum, one) => sum + one, 0)
+    totals.refreshes++
+    totals.observations += published.observed
+    totals.rejected += rejected
+    if (rejected > 0) report(`${path}: ${rejected} entries rejected: ${[...published.rejected.keys()].join(', ')}`)
+  }
+}
+
+/** The history file to be published, and by what means. */
+interface HistoryIngest {
+  kafka: KafkaConnection
+  /** Opened for the writer `ingest`. */
+  publisher: Publisher
+  file: string
+  /** Whose closes they are, once it is known in which currency. */
+  providerOf(currency: string): string
+  onProgress(progress: HistoryProgress): void
+  signal: AbortSignal
+}
+
+/** How far the ingest of a history file is. */
+export interface HistoryProgress {
+  step: 'reading' | 'publishing'
+  done: number
+  /** Unknown while reading. */
+  total: number | undefined
+}
+
+/** What was published of a history file. */
+export interface HistoryTotals {
+  provider: string
+  names: number
+  closes: number
+  /** Reason → rows that were left out. */
+  rejected: ReadonlyMap<string, number>
+}
+
+const PORTION = 5_000
+
+/**
+ * Publishes a history file; throws UnusableHistory when it is none or has no usable row. Each close carries the one before it in
+ * the file, and the last of a name is marked, so readers do not carry a price beyond the file.
+ */
+export async function ingestHistory(options: HistoryIngest): Promise<HistoryTotals> {
+  const { kafka, publisher, onProgress, signal } = options
+  const rates = await packagedRates(loadCurrencies())(signal)
+  const read = await readHistoryFile(
+    options.file,
+    done => onProgress({ step: 'reading', done, total: undefined }),
+    signal,
+  )
+  const rejected = new Map<string, number>(read.rejected)
+  const provider = options.providerOf([...read.closes.values()][0]?.[0]?.currency ?? '')
+  const total = [...read.closes.values()].reduce((sum, closes) => sum + closes.length, 0)
+  await kafka.codec.prepare([dayClosed])
+  let portion: Outgoing[] = []
+  let sent: Promise<void> = Promise.resolve()
+  let done = 0
+  const send = async (): Promise<void> => {
+    await sent
+    signal.throwIfAborted()
+    done += portion.length
+    onProgress({ step: 'publishing', done, total })
+    sent = publisher.send(portion)
+    // Awaited before the next portion is sent; until then a failure must not count as unhandled.
+    sent.catch(() => undefined)
+    portion = []
+  }
+  for (const event of eventsOf(read, provider, rates, rejected)) {
+    portion.push({ topic: 'dayCloses', key: event.market_hash_name, value: kafka.codec.encode(dayClosed, event) })
+    if (portion.length >= PORTION) await send()
+  }
+  if (portion.length > 0) await send()
+  await sent
+  return { provider, names: read.closes.size, closes: done, rejected }
+}
+
+/** The events of a file; a close whose currency has no rate, or that is too large at it, is counted as rejected. */
+function* eventsOf(
+  { closes }: HistoryFile,
+  provider: string,
+  rates: RateTable,
+  rejected: Map<string, number>,
+): Generator<DayClosed> {
+  const reject = (reason: string): void => void rejected.set(reason, (rejected.get(reason) ?? 0) + 1)
+  for (const [text, all] of closes) {
+    const { name, phase } = readMarketText(text)
+    let before: Close | undefined
+    for (const [i, close] of all.entries()) {
+      const rate = rates.rateOf(close.currency)
+      if (!rate || close.price > priceMaxAt(rate)) {
+        reject(rate ? 'price_too_large' : 'currency_unknown')
+        continue
+      }
+      const isContinued = before?.currency === close.currency
+      yield {
+        provider,
+        market_hash_name: name,
+        phase,
+        day: close.day,
+        price: close.price,
+        currency: close.currency,
+        usd_rate: rate.text,
+        listings: close.listings,
+        previous_price: isContinued ? (before?.price ?? null) : null,
+        previous_listings: isContinued ? (before?.listings ?? null) : null,
+        is_last: i === all.length - 1,
+      }
+      before = close
+    }
+  }
+}
+
+/** The current rates of the configured source, after they have been published. */
+export const publishConfiguredRates = (
+  { fxUrl }: Pick<PlatformConfig, 'fxUrl'>,
+  log: Log,
+  signal: AbortSignal,
+  destination: { codec: Codec; publisher: Publisher },
+): Promise<RateTable> =>
+  publishRatesOnce({ ...destination, ...rateSources(fxUrl), log, metrics: openMetrics(), signal })
