@@ -12,9 +12,9 @@ import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
+import { useServers } from '#test/harness/use-servers.ts'
 
 interface Described {
   method: string
@@ -109,7 +109,6 @@ describe('ownership', () => {
     const headers = { 'content-type': 'multipart/form-data; boundary=x' }
     return scenario.get(path, { as, method: 'POST', body, headers })
   }
-  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(scenario.database, { tier })).key
 
   /** Makes the records of a path for an account, outermost first. */
   async function makeRecords(call: Call, path: string): Promise<Ids> {
@@ -135,7 +134,7 @@ describe('ownership', () => {
     for (const tier of TIERS) {
       const isOpen = tiers.includes(tier)
       it(`${method.toUpperCase()} ${path} is ${isOpen ? 'open to' : 'closed to'} ${tier}`, async () => {
-        const { status, body: reply } = await callAs(await newKey(tier))(method, at, body)
+        const { status, body: reply } = await callAs(await platform.newKey(tier))(method, at, body)
         if (isOpen) expect([status, reply?.code]).not.to.satisfy(isRefusedByTier)
         else expect([status, reply.code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
       })
@@ -145,7 +144,7 @@ describe('ownership', () => {
   for (const { method, path, tiers, body } of OWNED)
     for (const tier of tiers as Tier[])
       it(`${method.toUpperCase()} ${path} belongs to its owner (${tier})`, async () => {
-        const [owner, other] = [callAs(await newKey(tier)), callAs(await newKey(tier))]
+        const [owner, other] = [callAs(await platform.newKey(tier)), callAs(await platform.newKey(tier))]
         const mine = await makeRecords(owner, path)
         const theirs = await makeRecords(other, path)
         const before = await lookAt(owner, path, mine)
@@ -166,7 +165,7 @@ describe('ownership', () => {
 
   for (const tier of TIERS)
     it(`two accounts never see each other's ids (${tier})`, async () => {
-      const calls = [callAs(await newKey(tier)), callAs(await newKey(tier))] as const
+      const calls = [callAs(await platform.newKey(tier)), callAs(await platform.newKey(tier))] as const
       const lists = KEYED.filter(one => one.method === 'get' && one.tiers.includes(tier) && !one.path.includes('{'))
       const made = await Promise.all(
         calls.map(async call => {

@@ -9,8 +9,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey, linkPlatformAccount } from '#services/accounts/create-key.ts'
 import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { STAND_IN } from '#services/inventory/stand-in.ts'
@@ -68,10 +67,10 @@ describe('the types of replies', function () {
 
   before('the demo market', async function () {
     this.timeout(LIMIT_MS)
-    const { config, log } = platform
+    const { config } = platform
     inventories = await openLoopbackPlatform()
     receiver = await openReceiver()
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    database = platform.database
     const account = await createAccountWithKey(database, { tier: 'quant', email: 'types@example.com' })
     key = account.key
     await linkPlatformAccount(database, account.account_id, STAND_IN.full)
@@ -98,7 +97,6 @@ describe('the types of replies', function () {
   })
   after(async () => {
     expect([...(roles?.failures ?? []), ...(summary?.failures ?? [])]).to.deep.equal([])
-    await database?.close()
     await inventories?.close()
     await receiver?.close()
   })

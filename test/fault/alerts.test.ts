@@ -6,9 +6,8 @@
  * the alerts are compared with their events, the events against what the destinations and the mail server got.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { createWebhook } from '#services/accounts/webhooks.ts'
@@ -49,7 +48,7 @@ describe('alerts under kill', function () {
   /** Each owner has every third wave, of ten to fifty alerts. */
   const leastOfOwner = leastAlerts / 15 - 10
   this.timeout(scale.limitMs)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let database: Database
   let look: LagReader
@@ -58,10 +57,9 @@ describe('alerts under kill', function () {
   const receivers: Receiver[] = []
 
   before(async () => {
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
-    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    database = openDatabase(url, { name: 'test', log, connections: 12, statementLimitMs: 30_000 })
+    const { config, log } = platform
+    kafka = platform.connect()
+    database = platform.openDatabase({ connections: 12, statementLimitMs: 30_000 })
     look = await openLagReader(config, log)
     market = await openAlertMarket(kafka)
     mailbox = await openMailbox()
@@ -70,14 +68,13 @@ describe('alerts under kill', function () {
   after(async () => {
     await market.close()
     await look.close()
-    await database.close()
     await mailbox.close()
     for (const receiver of receivers) await receiver.close()
   })
 
   /** Three accounts: with two destinations, with one, and with mails alone. */
   async function openOwners(): Promise<Owner[]> {
-    const box = openSealedBox(place.config.secretKey ?? '')
+    const box = openSealedBox(platform.config.secretKey ?? '')
     const owner = async (hooks: readonly (Receiver | undefined)[]): Promise<Owner> => {
       const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
       if (hooks.length > 0) {
@@ -131,7 +128,7 @@ describe('alerts under kill', function () {
     return killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
       ...{ role, processes: 2, kills: Math.ceil(scale.kills / ROLES.length), freezes: 0 },
       ...{ pauseMs: [300, 2_500], intoWorkMs: [0, 100] },
-      start: () => place.spawnRole(role, env),
+      start: () => platform.spawnRole(role, env),
       // What fires reaches accounts and delivery a moment after the prices move.
       work: async () => {
         await load.wave()

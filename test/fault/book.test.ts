@@ -6,7 +6,7 @@
  * where a JDK is at hand, by Kafka's own client. Nothing may be lost, doubled, phantom or out of order.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -27,15 +27,15 @@ const DRAIN_LIMIT_MS = 60_000
 describe('book under kill', function () {
   const scale = faultScale()
   this.timeout(scale.limitMs)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
+    look = await openLagReader(platform.config, platform.log)
   })
   after(async () => {
     await publisher.close()
@@ -62,7 +62,7 @@ describe('book under kill', function () {
         pauseMs: [500, 4_000],
         intoWorkMs: [0, 700],
       },
-      start: () => place.spawnRole('book'),
+      start: () => platform.spawnRole('book'),
       ...{ backlog, work: load.wave },
     })
     const report = await run.done

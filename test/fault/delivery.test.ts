@@ -6,8 +6,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import {
   openWebhookScenario,
@@ -144,13 +142,11 @@ describe('delivery under kill', function () {
   }
 
   async function checkWebhooks(eventIds: ReadonlyMap<string, Owner>): Promise<void> {
-    const url = databaseUrl(platform.config.servers.postgres, databaseName(platform.config.namespace))
-    const database = openDatabase(url, { name: 'ledger', log: platform.log, statementLimitMs: 60_000 })
+    const database = platform.openDatabase({ statementLimitMs: 60_000 })
     const rows = await database.rows<{ id: string; event_id: string; endpoint_id: string; status: string; n: number }>(
       `SELECT d.id, d.event_id, d.endpoint_id, d.status, (SELECT count(*)::int FROM webhook_attempts a WHERE a.delivery_id = d.id) AS n
         FROM webhook_deliveries d`,
     )
-    await database.close()
     expect(rows.filter(({ status }) => status !== 'succeeded')).to.deep.equal([])
     const wanted = new Set([...eventIds].flatMap(([id, { webhooks }]) => webhooks.map(one => `${id} ${one.id}`)))
     expect(new Set(rows.map(row => `${row.event_id} ${row.endpoint_id}`)), 'deliveries').to.deep.equal(wanted)

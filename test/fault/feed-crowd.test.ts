@@ -6,11 +6,7 @@
  */
 import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { startWithin } from '#services/feed/main.ts'
 import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -35,18 +31,15 @@ interface Client {
 
 describe('a crowd of clients that resume', function () {
   this.timeout(process.env.FAULT === 'long' ? 1_800_000 : 180_000)
-  const place = useServers()
+  const platform = useServers()
   let publisher: Publisher
-  let database: Database
   let openMarket: () => MovingMarket
   let market: MovingMarket
   const clients: Client[] = []
 
   before(async () => {
-    const { config, log } = place
-    const kafka = connectKafka({ config, role: 'test', log })
+    const kafka = platform.connect()
     publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
     const catalog = await openCatalogReader(kafka)
     const items = catalog.items().slice(0, 600)
     await catalog.close()
@@ -61,13 +54,12 @@ describe('a crowd of clients that resume', function () {
   })
   after(async () => {
     await publisher?.close()
-    await database?.close()
   })
 
   async function newClient(): Promise<Client> {
     const { random } = market
     const filter = random.chance(0.3) ? '' : `&${market.someFilter()}`
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const key = await platform.newKey()
     const client = { key, path: `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?resume=true${filter}`, pieces: [] }
     clients.push(client)
     return client
@@ -106,14 +98,14 @@ describe('a crowd of clients that resume', function () {
   }
 
   it('goes on at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
-    let gateway = await place.spawnRole('feed')
+    let gateway = await platform.spawnRole('feed')
     let base = await gateway.baseUrl(LIMIT_MS)
     for (let at = 0; at < CLIENTS; at++) await newClient()
     await Promise.all(clients.map(client => connect(client, base)))
     await Promise.all(clients.map(hasBegun))
     for (let kill = 0; kill < KILLS; kill++) {
       await market.refreshes(5)
-      const next = await place.spawnRole('feed')
+      const next = await platform.spawnRole('feed')
       base = await next.baseUrl(LIMIT_MS)
       const moving = market.refreshes(20)
       await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), LIMIT_MS, 'events')
@@ -121,7 +113,7 @@ describe('a crowd of clients that resume', function () {
       await gateway.ended
       const lost = () => clients.every(({ pieces }) => pieces.at(-1)?.hasEnded())
       await eventually(lost, LIMIT_MS, 'the end of all streams')
-      const watch = watchConnections(next.pid, place.config.servers.kafka)
+      const watch = watchConnections(next.pid, platform.config.servers.kafka)
       const before = watch.seen()
       await Promise.all(clients.map(client => connect(client, base)))
       await moving
@@ -137,7 +129,7 @@ describe('a crowd of clients that resume', function () {
   })
 
   it('asks clients beyond the bound to retry, each at a time of its own, and serves them in the end', async () => {
-    const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+    const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     for (let at = 0; at < CROWD; at++) {
       const client = await newClient()
@@ -161,10 +153,10 @@ describe('a crowd of clients that resume', function () {
   })
 
   it('runs so many replays and asks other clients to retry later', async () => {
-    const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+    const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     await market.refreshes(20)
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const key = await platform.newKey()
     const replay = (speed: number) =>
       openSse(`${roles.baseUrl}/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=${speed}`, { key })
     const slow = await replay(1)

@@ -7,12 +7,9 @@
  */
 import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
 import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -32,10 +29,9 @@ const LONGEST_ID = Math.ceil(((6 + 4 * ITEM_PARTITIONS + 4 * (16 + 4 * ITEM_PART
 
 describe('feeds that resume', function () {
   this.timeout(IS_LONG ? 3_600_000 : 240_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let database: Database
   let market: MovingMarket
   let steady: string
   let listeners: FeedListeners
@@ -47,24 +43,21 @@ describe('feeds that resume', function () {
   })
 
   before(async () => {
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
-    listeners = openFeedListeners(database, ARRIVES_MS)
+    listeners = openFeedListeners(platform, ARRIVES_MS)
     const catalog = await openCatalogReader(kafka)
     const items = catalog.items().slice(0, 600)
     await catalog.close()
     const random = seededRandom('feeds that resume')
     market = openMovingMarket({ publisher, codec: kafka.codec, random, items })
-    const roles = await place.startRoles(['live-view', 'feed'])
+    const roles = await platform.startRoles(['live-view', 'feed'])
     await roles.ready()
     steady = roles.baseUrl
   })
   after(async () => {
     listeners?.close()
     await publisher?.close()
-    await database?.close()
   })
 
   const listen: FeedListeners['listen'] = (...asked) => listeners.listen(...asked)
@@ -107,7 +100,7 @@ describe('feeds that resume', function () {
       while (!stop.signal.aborted) await market.refresh()
     })()
     for (let kill = 0; kill < KILLS; kill++) {
-      const gateway: SpawnedRole = await place.spawnRole('feed', { PORT: '0' })
+      const gateway: SpawnedRole = await platform.spawnRole('feed', { PORT: '0' })
       const base = await gateway.baseUrl(ARRIVES_MS)
       for (const [at, path] of paths.entries()) {
         const before = pieces[at]?.at(-1) as SseClient
@@ -194,7 +187,7 @@ describe('feeds that resume', function () {
   })
 
   it('refuse a replay of a range that cannot be replayed', async () => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const key = await platform.newKey()
     for (const [query, loc] of [
       ['', 'from'],
       ['from=yesterday', 'from'],

@@ -5,7 +5,7 @@
  * owners of one partition are opened here in turn, on a real broker.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
@@ -17,12 +17,12 @@ const noTick = async () => undefined
 
 describe('a partition of the book', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   const opened: TransactionalProducer[] = []
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     await kafka.codec.prepare([refreshMarked])
   })
   after(() => Promise.all(opened.map(producer => producer.close())))
@@ -76,7 +76,7 @@ describe('a partition of the book', function () {
   it('ends what a killed owner left open before the next one reads', async () => {
     const killed = kafka.newClient('killed').producer({
       ...{ idempotent: true, maxInFlightRequests: 1 },
-      transactionalId: `${place.namespace}${ID}`,
+      transactionalId: `${platform.namespace}${ID}`,
     })
     await killed.connect()
     const transaction = await killed.transaction()

@@ -7,9 +7,8 @@
  */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -32,15 +31,15 @@ const WORK_LIMIT_MS = 4_000
 describe('views under kill', function () {
   const scale = faultScale()
   this.timeout(scale.limitMs)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
+    look = await openLagReader(platform.config, platform.log)
   })
   after(async () => {
     await publisher.close()
@@ -64,7 +63,7 @@ describe('views under kill', function () {
       ...{ role: roles, processes: 2, pauseMs: [500, 4_000], intoWorkMs: [0, 100], backlog },
       kills: Math.ceil(scale.kills * share),
       freezes: Math.ceil(scale.freezes * share),
-      start: () => place.spawnRole(roles),
+      start: () => platform.spawnRole(roles),
       // A wave reaches the views when the book has judged what came with it; some waves change nothing.
       work: async () => {
         await load.wave()
@@ -85,8 +84,8 @@ describe('views under kill', function () {
   }
 
   async function ledgersOf(expected: Expected, least: LeastOfMarket): Promise<Record<string, Ledger>> {
-    const { servers, namespace } = place.config
-    const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+    const { servers, namespace } = platform.config
+    const redis = await platform.openRedis()
     const database = databaseName(namespace)
     const reader = openReader(servers.clickhouseReadOnly, { database, name: 'test' })
     try {
@@ -95,14 +94,13 @@ describe('views under kill', function () {
         ...(await tableLedgers(reader, expected, least)),
       }
     } finally {
-      await closeRedis(redis)
       await reader.close()
     }
   }
 
   it('lose, double, invent and misplace nothing', async () => {
     const random = seededRandom('views under kill')
-    await place.spawnRole('book')
+    await platform.spawnRole('book')
     const size = { items: scale.items, askProviders: 9, bidProviders: 5 }
     const feeds = openScriptedMarket(newRandom(random), size)
     const load = publish(random, feeds)

@@ -13,13 +13,10 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -55,7 +52,7 @@ const ROLES = ['book', 'live-view history candles', 'api feed', 'ingest']
 describe('outages of the log', function () {
   this.timeout(IS_LONG ? 3_600_000 : 420_000)
   const mayFill = mayMountDisks()
-  const place = useServers({ own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
+  const platform = useServers({ own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
   const random = seededRandom('outages of the log')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
@@ -71,15 +68,15 @@ describe('outages of the log', function () {
 
   before('a market in motion', async () => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-outages-'))
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
+    look = await openLagReader(platform.config, platform.log)
     const keep = (name: string) => kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
     const areReady = () => eventually(() => kept.every(one => one.isReady()), GOES_ON_MS, 'all roles to be ready')
     for (const name of ROLES.slice(0, -1)) keep(name)
     await areReady()
     baseUrl = (await kept[2]?.role()?.baseUrl(GOES_ON_MS)) ?? ''
-    key = await quantKey()
+    key = await platform.newKey()
     client = await openResumingClient({
       ...{ path: '/feed/prices?resume=true', key, random: newRandom() },
       gateways: () => [baseUrl],
@@ -105,22 +102,14 @@ describe('outages of the log', function () {
   })
 
   function start(name: string) {
-    if (name !== 'ingest') return place.spawnRole(name)
+    if (name !== 'ingest') return platform.spawnRole(name)
     const feeds = INGESTED.map(provider => {
       const options = { factor: 0.9, coverage: 0.9, churn: 0.1, stock: 3, phases: false }
       return { provider, side: 'ask', connector: 'simulated', interval_ms: 1_000, options }
     })
     const file = join(folder, 'market.json')
     writeFileSync(file, JSON.stringify({ name: 'outages', base: BASE, seed: 7, items: 100, feeds }))
-    return place.spawnRole(name, { MARKET: file })
-  }
-
-  async function quantKey(): Promise<string> {
-    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
-    const database = openDatabase(url, { name: 'test', log: place.log })
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
-    await database.close()
-    return key
+    return platform.spawnRole(name, { MARKET: file })
   }
 
   /** Resolves when the feed delivers what was published after this moment, of the test's own market and of ingest's. */
@@ -157,7 +146,7 @@ describe('outages of the log', function () {
       const answer = await fetch(`${await role?.baseUrl(GOES_ON_MS)}/readyz`)
       const text = await answer.text()
       expect(answer.status, text).to.equal(503)
-      const { kafka: brokers = [] } = place.own('kafka').addresses
+      const { kafka: brokers = [] } = platform.own('kafka').addresses
       expect(text).to.include(`Kafka at ${brokers.join(', ')} has not answered ${who}`)
       const said = role?.lines().findLast(line => line.includes(`answer ${who}`) || line.includes(`answered ${who}`))
       expect(said).to.match(/"level":"warn".*Check that a broker runs and that its disk has room/)
@@ -171,26 +160,26 @@ describe('outages of the log', function () {
     it(`a broker that is frozen for a while and goes on (${round})`, async () => {
       await rest()
       const frozenMs = random.integer(...FROZEN_MS)
-      place.own('kafka').freeze()
+      platform.own('kafka').freeze()
       await pause(frozenMs)
       expect(await pricesStatus(), 'prices without a broker').to.equal(200)
-      place.own('kafka').thaw()
+      platform.own('kafka').thaw()
       await goesOn(`${(frozenMs / 1000).toFixed(1)} s of SIGSTOP`)
     })
 
     it(`a broker that is killed and started again (${round})`, async () => {
       await rest()
       const downMs = random.integer(...DOWN_MS)
-      await place.own('kafka').kill()
+      await platform.own('kafka').kill()
       await pause(downMs)
-      await place.own('kafka').start()
+      await platform.own('kafka').start()
       await goesOn(`SIGKILL, ${(downMs / 1000).toFixed(1)} s and a start`)
     })
 
     it(`a broker that runs out of disk, until there is room again (${round})`, async () => {
       if (!mayFill) return noteAbsence('the right to mount a disk', 'no broker runs out of disk')
       await rest()
-      const server = place.own('kafka')
+      const server = platform.own('kafka')
       const filler = join(server.storeDir, 'filler')
       const { bavail, bsize } = statfsSync(server.storeDir)
       const left = random.integer(64, 512) * 1024
@@ -217,15 +206,14 @@ describe('outages of the log', function () {
     const hasAll = () => client.rows().length >= asks.length
     await eventually(hasAll, 20_000, 'the feed to deliver all').catch(() => undefined)
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, least)
-    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
-    const database = databaseName(place.namespace)
-    const reader = openReader(place.config.servers.clickhouseReadOnly, { database, name: 'test' })
+    const redis = await platform.openRedis()
+    const database = databaseName(platform.namespace)
+    const reader = openReader(platform.config.servers.clickhouseReadOnly, { database, name: 'test' })
     Object.assign(
       ledgers,
-      await liveLedgers(redis, place.namespace, expected, least),
+      await liveLedgers(redis, platform.namespace, expected, least),
       await tableLedgers(reader, expected, least),
     )
-    await closeRedis(redis)
     await reader.close()
     ledgers['rows of a client of the feed'] = openLedger(asks, client.rows(), least.asks)
     console.log(

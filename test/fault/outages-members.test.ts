@@ -7,9 +7,8 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
@@ -35,16 +34,16 @@ const GROUPS = ['book', 'live-view'] as const
 
 describe('a rebalance storm', function () {
   this.timeout(IS_LONG ? 1_200_000 : 240_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader
   const kept: Kept[] = []
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
+    look = await openLagReader(platform.config, platform.log)
   })
   after(async () => {
     for (const one of kept) await one.stop()
@@ -60,7 +59,7 @@ describe('a rebalance storm', function () {
       await pause(Math.max(0, next - performance.now()))
       const isJoin = members.length === 0 || (members.length < MEMBERS_MORE && random.chance(0.5))
       if (isJoin) {
-        members.push(await place.startRoles([group]))
+        members.push(await platform.startRoles([group]))
         moves.joined += 1
       } else {
         const [leaving] = members.splice(random.integer(0, members.length - 1), 1)
@@ -76,7 +75,7 @@ describe('a rebalance storm', function () {
     const random = seededRandom('a rebalance storm')
     const newRandom = () => randomOf(random.integer(0, 2 ** 31))
     for (const name of GROUPS) {
-      kept.push(keepRunning({ name, random: newRandom(), start: () => place.spawnRole(name) }))
+      kept.push(keepRunning({ name, random: newRandom(), start: () => platform.spawnRole(name) }))
     }
     await eventually(() => kept.every(one => one.isReady()), READY_MS, 'both roles to be ready')
     const feeds = openScriptedMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
@@ -92,9 +91,8 @@ describe('a rebalance storm', function () {
     }
     const expected = foldRefreshes(refreshes.map(givenOf))
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, leastOf(feeds))
-    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
-    Object.assign(ledgers, await liveLedgers(redis, place.namespace, expected, leastOf(feeds)))
-    await closeRedis(redis)
+    const redis = await platform.openRedis()
+    Object.assign(ledgers, await liveLedgers(redis, platform.namespace, expected, leastOf(feeds)))
     console.log(`      ${stories.join('; ')}; ${load.published()} records, ${expected.changes.length} changes`)
     expectBalanced(ledgers)
     expect(kept.map(one => one.endedByThemselves())).to.deep.equal([0, 0])

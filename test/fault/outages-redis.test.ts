@@ -7,13 +7,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -44,7 +41,7 @@ const RECORDS_PER_SEND = 10_000
 
 describe('Redis wiped under read load', function () {
   this.timeout(IS_LONG ? 1_800_000 : 240_000)
-  const place = useServers({ own: { redis: {} } })
+  const platform = useServers({ own: { redis: {} } })
   const random = seededRandom('Redis wiped')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
@@ -62,14 +59,14 @@ describe('Redis wiped under read load', function () {
 
   before('a market at rest behind the API', async function () {
     this.timeout(LOAD_LIMIT_MS)
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
+    const { config, log } = platform
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
     look = await openLagReader(config, log)
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
-    roles.push(await place.spawnRole('book'), await place.spawnRole('live-view fx provider-health'))
-    roles.push(await place.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
-    key = await quantKey()
+    redis = await platform.openRedis()
+    roles.push(await platform.spawnRole('book'), await platform.spawnRole('live-view fx provider-health'))
+    roles.push(await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
+    key = await platform.newKey()
     const rates = { as_of: Date.now(), source: 'test', rates: { USD: '1', EUR: '0.9' } }
     await publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
     feeds = openScriptedMarket(newRandom(), SIZE)
@@ -89,16 +86,7 @@ describe('Redis wiped under read load', function () {
     await readers?.stop()
     await publisher?.close()
     await look?.close()
-    if (redis) await closeRedis(redis)
   })
-
-  async function quantKey(): Promise<string> {
-    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
-    const database = openDatabase(url, { name: 'test', log: place.log })
-    const created = await createAccountWithKey(database, { tier: 'quant' })
-    await database.close()
-    return created.key
-  }
 
   /** One sound refresh of every feed. */
   async function publishOnce(): Promise<GivenRefresh[]> {
@@ -157,9 +145,9 @@ describe('Redis wiped under read load', function () {
 
   it('comes back to its writers too, when it was away for longer than their client tries', async () => {
     // What used to happen: the client gave up after eight seconds, and the views stopped for ten minutes.
-    await place.own('redis').kill()
+    await platform.own('redis').kill()
     await pause(AWAY_MS)
-    await place.own('redis').start()
+    await platform.own('redis').start()
     await eventually(isWhole, REBUILT_WITHIN_MS, 'every read to be answered rightly')
     await readers.stop()
     given.push(...(await publishOnce()))
@@ -176,7 +164,7 @@ describe('Redis wiped under read load', function () {
     const isHeld = (what: string): boolean => what === 'bulk 409' && readers.counts.has('bulk cut')
     const answers = [...readers.counts.keys()].filter(what => isAnswer(what) && !isHeld(what))
     expect([...new Set(answers.map(what => what.split(' ')[1]))].sort()).to.deep.equal(['200', '503'])
-    expectBalanced(await liveLedgers(redis, place.namespace, expected, leastOf(feeds)))
+    expectBalanced(await liveLedgers(redis, platform.namespace, expected, leastOf(feeds)))
     for (const role of roles) expect(role.lines().filter(line => line.includes('"level":"fatal"'))).to.deep.equal([])
   })
 })

@@ -31,14 +31,14 @@ export interface ClusterControl {
 const ASK_LIMIT_MS = 2_000
 
 /** Opens the control of a file's cluster. */
-export function openClusterControl(place: TestCluster): ClusterControl {
+export function openClusterControl(platform: TestCluster): ClusterControl {
   const connect = (brokers: string[]): KafkaConnection => {
-    const { config, log } = place
+    const { config, log } = platform
     const kafka = { ...config.kafka, tls: undefined, sasl: undefined }
     const servers = { ...config.servers, kafka: brokers }
     return connectKafka({ config: { ...config, kafka, servers }, role: 'test', log })
   }
-  const all = connect(place.cluster.plain)
+  const all = connect(platform.cluster.plain)
 
   async function ask<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
     const admin = kafka.newClient('control', { requestTimeout: ASK_LIMIT_MS, retry: { retries: 1 } }).admin()
@@ -56,14 +56,14 @@ export function openClusterControl(place: TestCluster): ClusterControl {
       )
     })
   const seenBy: ClusterControl['partitions'] = broker =>
-    readPartitions(broker === undefined ? all : connect([place.cluster.plain[broker - 1] as string]))
+    readPartitions(broker === undefined ? all : connect([platform.cluster.plain[broker - 1] as string]))
 
   return {
     partitions: seenBy,
     async whole(limitMs) {
       const isWhole = async (): Promise<boolean> => {
         const counts = new Set<number>()
-        for (const { id } of place.cluster.brokers) {
+        for (const { id } of platform.cluster.brokers) {
           const seen = await seenBy(id)
           const broken = seen.filter(({ leader, replicas, inSync }) => leader < 0 || inSync.length < replicas.length)
           const [first] = broken

@@ -3,8 +3,7 @@
  */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -34,14 +33,12 @@ describe('keys', () => {
 
   before('the API and the feed, and a second API process', async function () {
     this.timeout(120_000)
-    const { config, log } = platform
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    database = platform.database
     roles = await platform.startRoles(['api', 'feed'])
     await roles.ready()
     elsewhere = await (await platform.spawnRole('api')).baseUrl(START_LIMIT_MS)
     check = openDescribedAnswers((await (await fetch(`${roles.baseUrl}/v1/openapi.json`)).json()) as Description)
   })
-  after(() => database?.close())
 
   async function ask(key: string, method: string, path: string, body?: unknown, root = roles.baseUrl): Promise<Answer> {
     const answer = await fetch(`${root}/v1${path}`, {

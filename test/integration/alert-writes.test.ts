@@ -3,10 +3,9 @@
  * changes, and the outbox that must leave the last state last.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openTransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
@@ -34,12 +33,9 @@ describe('writes of alerts', function () {
   let nextPartition = 0
 
   before(() => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'test', log })
-    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    database = openDatabase(url, { name: 'test', log, connections: 16 })
+    kafka = platform.connect()
+    database = platform.openDatabase({ connections: 16 })
   })
-  after(() => database.close())
 
   const newAccount = async () => (await createAccountWithKey(database, { tier: 'pro' })).account_id
   const terms = (most = 500) => ({ most, now: Date.now() })

@@ -3,7 +3,6 @@
  * and what the routes promise beside it.
  */
 import { expect } from 'chai'
-import { connectKafka } from '#infra/kafka/connection.ts'
 import { FAN_OUT } from '#infra/postgres/fan-out-jobs.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
@@ -33,7 +32,7 @@ describe('alerts', function () {
 
   before('a service, its accounts and a book', async () => {
     scenario = await openApiScenario(platform, 20)
-    market = await openAlertMarket(connectKafka({ config: platform.config, role: 'test', log: platform.log }))
+    market = await openAlertMarket(platform.connect())
     await market.rates({ EUR: '0.5' })
     const roles = await platform.startRoles(['accounts', 'alert-triggers'])
     await roles.ready()

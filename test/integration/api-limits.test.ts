@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import { hashOfKey, newKeyText } from '#infra/postgres/key-text.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
@@ -228,10 +228,9 @@ describe('request meter', () => {
   let clock = 0
   let meter: RequestMeter
   before('a meter with a clock of its own', async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'meter', log: platform.log })
+    redis = await platform.openRedis()
     meter = openRequestMeter(redis, { prefix: platform.namespace, now: () => clock })
   })
-  after('end of the meter', () => closeRedis(redis))
 
   const limits = { perMinute: 100, perMonth: 5 }
 

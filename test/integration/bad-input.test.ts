@@ -11,7 +11,7 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DeadLettered } from '#schemas/events/dead-lettered.ts'
@@ -52,7 +52,7 @@ const textOf = ({ verdict, reason }: RefreshJudged): string => (reason === null 
 
 describe('bad input', function () {
   this.timeout(3 * LIMIT_MS)
-  const place = useServers()
+  const platform = useServers()
   const providers = loadProviders()
   const unused = providers.all.map(({ key }) => key)
   let kafka: KafkaConnection
@@ -61,9 +61,9 @@ describe('bad input', function () {
   let folder: string
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    book = await place.spawnRole('book')
+    book = await platform.spawnRole('book')
     folder = mkdtempSync(join(tmpdir(), 'marketlog-recorded-'))
   })
   after(async () => {

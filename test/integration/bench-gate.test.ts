@@ -2,7 +2,6 @@
  * The benchmarks' gate on a real broker: what is behind it is seen by no reader, then by all, and it leaves no trace.
  */
 import { expect } from 'chai'
-import { connectKafka } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -13,10 +12,10 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 describe('bench gate', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
 
   it('holds records back while it is closed and lets all of them through when it opens', async () => {
-    const kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
     const reader = await openRangeReader(kafka, [kafka.topicName('fx')])
     const gate = await openGate(kafka, 'fx')

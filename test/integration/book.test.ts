@@ -6,7 +6,7 @@
  */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -112,12 +112,12 @@ function expectedChanges(refreshes: RecordedRefresh[]): Map<number, string[]> {
 
 describe('book on a real log', function () {
   this.timeout(120_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
   })
   after(() => publisher.close())
@@ -125,7 +125,7 @@ describe('book on a real log', function () {
   it('publishes exactly the changes of a brute-force fold of real refreshes, in order per item', async () => {
     const refreshes = readRefreshes().slice(0, 6)
     for (const refresh of refreshes) await publish(kafka, publisher, 'provider_01', refresh)
-    const roles = await place.startRoles([startBook])
+    const roles = await platform.startRoles([startBook])
     const judged = await eventually(async () => {
       const verdicts = await readTopic(kafka, 'refreshes')
       return verdicts.length >= refreshes.length && verdicts

@@ -4,10 +4,8 @@
  */
 import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
+import type { connectKafka } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { bookChanged, refreshMarked } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
@@ -43,18 +41,15 @@ describe('feed', () => {
   const platform = useServers()
   let roles: StartedRoles
   let publisher: Publisher
-  let database: Database
   let items: readonly CatalogItem[]
   let phased: CatalogItem[]
   let codec: ReturnType<typeof connectKafka>['codec']
   const clients: SseClient[] = []
 
   before(async () => {
-    const { config, log } = platform
-    const kafka = connectKafka({ config, role: 'test', log })
+    const kafka = platform.connect()
     codec = kafka.codec
     publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
     const catalog = await openCatalogReader(kafka)
     items = catalog.items()
     const byName = Map.groupBy(
@@ -70,12 +65,10 @@ describe('feed', () => {
   after(async () => {
     for (const client of clients) client.close()
     await publisher?.close()
-    await database?.close()
   })
 
-  const newKey = () => createAccountWithKey(database, { tier: 'quant' })
   const listen = async (path: string, key?: string) => {
-    const client = await openSse(roles.baseUrl + path, { key: key ?? (await newKey()).key })
+    const client = await openSse(roles.baseUrl + path, { key: key ?? (await platform.newKey()) })
     clients.push(client)
     expect(client.status).to.equal(200)
     await client.event(({ event }) => event === 'ready', ARRIVES_MS)
@@ -152,9 +145,9 @@ describe('feed', () => {
   })
 
   it('ends the stream of a key that is revoked in the database, within a second', async () => {
-    const { key, key_id } = await newKey()
+    const { key, key_id } = await createAccountWithKey(platform.database, { tier: 'quant' })
     const client = await listen('/feed/prices', key)
-    await database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
+    await platform.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
     await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
     const again = await openSse(`${roles.baseUrl}/feed/prices`, { key })
     expect([again.status, await again.body()]).to.deep.include(401)

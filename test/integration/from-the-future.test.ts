@@ -8,9 +8,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { type FxCurrent, fxCurrentKey } from '#schemas/views/fx-current.ts'
@@ -25,18 +25,17 @@ const HOUR_MS = 3_600_000
 const LIMIT_MS = 30_000
 
 describe('events from the future', () => {
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let redis: Redis
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+    redis = await platform.openRedis()
   })
   after(async () => {
-    await closeRedis(redis)
     await publisher.close()
   })
 
@@ -70,7 +69,7 @@ describe('events from the future', () => {
       [-2, 9, 'applied null'],
     ] as const) {
       await publish(now + hours * HOUR_MS, price)
-      const roles = await place.startRoles(['book', 'provider-health'])
+      const roles = await platform.startRoles(['book', 'provider-health'])
       expected.push(verdict)
       await eventually(async () => expect(await judged()).to.deep.equal(expected), LIMIT_MS, verdict)
       await roles.stop()
@@ -90,11 +89,11 @@ describe('events from the future', () => {
       return publisher.send([{ topic: 'fx', key: 'USD', value }])
     }
     const inForce = async (): Promise<string | undefined> => {
-      const text = await redis.get(fxCurrentKey(place.namespace))
+      const text = await redis.get(fxCurrentKey(platform.namespace))
       return text === null ? undefined : (JSON.parse(text) as FxCurrent).rates.EUR
     }
     await publish(now - 2 * HOUR_MS, '0.91')
-    const first = await place.startRoles(['fx'])
+    const first = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.91'), LIMIT_MS, 'the former rates')
     // A view that is made whole sets nothing aside: its role did, when it met the record.
     await publish(now + 24 * HOUR_MS, '0.5')
@@ -102,7 +101,7 @@ describe('events from the future', () => {
     expect(await inForce()).to.equal('0.91')
     await first.stop()
     await publish(now - HOUR_MS, '0.92')
-    const second = await place.startRoles(['fx'])
+    const second = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.92'), LIMIT_MS, 'the next rates')
     await second.stop()
     const alerts = await openRateFeed(kafka, error => expect.fail(error.message))
@@ -120,9 +119,9 @@ describe('events from the future', () => {
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
       const options = { url, mapping: '$.{"market_hash_name": name, "price": cost, "quantity": n}' }
       const feed = { provider: 'provider_06', side: 'ask', connector: 'http-json', interval_ms: 1_000, options }
-      const market = join(place.config.stateDir, 'market.json')
+      const market = join(platform.config.stateDir, 'market.json')
       writeFileSync(market, JSON.stringify({ name: 'test', feeds: [feed] }))
-      const roles = await place.startRoles(['ingest'], { market })
+      const roles = await platform.startRoles(['ingest'], { market })
       const last = async () => (await readTopic(kafka, 'feeds')).at(-1)?.value.observed_at
       await eventually(async () => (await last()) <= Date.now(), LIMIT_MS, 'a refresh of now')
       await roles.stop()

@@ -11,7 +11,8 @@ import { type InventoryAnswer, openInventories } from '#services/inventory/inven
 import { STAND_IN } from '#services/inventory/stand-in.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type LoopbackPlatform, openLoopbackPlatform, WRONG } from '#test/fixtures/platform-stand-in.ts'
-import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
+import { useServers } from '#test/harness/use-servers.ts'
 
 const NEVER = new AbortController().signal
 const UNKNOWN = '76561190000000999'

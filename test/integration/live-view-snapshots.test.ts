@@ -5,7 +5,7 @@ import { inflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { headKey } from '#schemas/views/live-keys.ts'
@@ -35,9 +35,8 @@ describe('snapshots of the live view', function () {
   const opened: SnapshotMarket[] = []
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
   afterEach(async () => {
     for (const market of opened.splice(0)) await market.close()
   })

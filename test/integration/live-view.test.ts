@@ -2,12 +2,12 @@
  * The live view in a real Redis, from a real log: always equal to a plain fold of what was published.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { Fenced } from '#infra/redis/guarded-write.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { type BookChanged, bookChanged, type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
 import { bookRefreshStored, bookRowStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
@@ -31,20 +31,19 @@ const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => par
 describe('live view sink', () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
-  const place = (prefix: string) => ({ partition: 0, prefix: platform.namespace + prefix })
+  const slot = (prefix: string) => ({ partition: 0, prefix: platform.namespace + prefix })
   const open = async (prefix: string) => {
     const found =
-      (await readHead(redis, place(prefix))) ??
-      (await writeHead(redis, place(prefix), null, { generation: 1, next: 0, ask: {}, bid: {} }))
-    return openLiveSink(redis, place(prefix), found)
+      (await readHead(redis, slot(prefix))) ??
+      (await writeHead(redis, slot(prefix), null, { generation: 1, next: 0, ask: {}, bid: {} }))
+    return openLiveSink(redis, slot(prefix), found)
   }
   const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
     randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isChange(r) || partitionOfItem(r.item_id) === 0)
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
 
   it('shows what a plain fold shows, however the log is cut and wherever the sink is reopened', async () => {
     const random = seededRandom('cuts')
@@ -63,7 +62,7 @@ describe('live view sink', () => {
       expect(sink.position).to.equal(at)
     }
     await sink.close()
-    expect(await readTables(redis, place('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
+    expect(await readTables(redis, slot('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
   })
 
   it('is left as it is by writing any suffix of the log again', async () => {
@@ -75,12 +74,12 @@ describe('live view sink', () => {
     await first.close()
     for (let round = 0; round < 10; round++) {
       const from = random.integer(0, log.length - 1)
-      const { head, text } = (await readHead(redis, place('again.'))) ?? expect.fail('no head')
-      await writeHead(redis, place('again.'), text, { ...head, next: from })
+      const { head, text } = (await readHead(redis, slot('again.'))) ?? expect.fail('no head')
+      await writeHead(redis, slot('again.'), text, { ...head, next: from })
       const sink = await open('again.')
       await write(sink, records.slice(from))
       await sink.close()
-      expect(await readTables(redis, place('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
+      expect(await readTables(redis, slot('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
     }
   })
 
@@ -92,7 +91,7 @@ describe('live view sink', () => {
       await open('many.'),
       log.map((change, offset) => changeRecord(change, offset)),
     )
-    const { rows, listed } = await readTables(redis, place('many.').prefix)
+    const { rows, listed } = await readTables(redis, slot('many.').prefix)
     expect([rows.size, listed.length]).to.deep.equal([9_000, 9_000])
   })
 
@@ -102,10 +101,10 @@ describe('live view sink', () => {
     const paused = await open('fence.')
     const other = await open('fence.')
     await write(other, [changeRecord(row(1, 1), 0)])
-    const before = await readTables(redis, place('fence.').prefix)
+    const before = await readTables(redis, slot('fence.').prefix)
     const refused = await write(paused, [changeRecord(row(1, 2), 0), changeRecord(row(2, 2), 1)]).catch(error => error)
     expect(refused).to.be.instanceOf(Fenced)
-    expect(await readTables(redis, place('fence.').prefix)).to.deep.equal(before)
+    expect(await readTables(redis, slot('fence.').prefix)).to.deep.equal(before)
     await write(other, [changeRecord(row(2, 3), 1)])
     await paused.close()
     await other.close()
@@ -116,7 +115,7 @@ describe('live view sink', () => {
     { name: 'those of a rebuild that goes on too', isHeld: true, kept: [3, 4] },
   ])
     it(`keeps of the rows of all generations ${name}`, async () => {
-      const { partition, prefix } = place(`left-${isHeld}.`)
+      const { partition, prefix } = slot(`left-${isHeld}.`)
       await writeHead(redis, { partition, prefix }, null, { generation: 3, next: 0, ask: {}, bid: {} })
       await redis.set(generationsKey(partition, prefix), 4)
       if (isHeld) await redis.set(rebuildKey(partition, prefix), 'a rebuild')
@@ -144,14 +143,13 @@ describe('live view on a log', function () {
   const published: (BookChanged | RefreshMarked)[] = []
 
   before(async () => {
-    kafka = connectKafka({ config: platform.config, role: 'book', log: platform.log })
+    kafka = platform.connect('book')
     await kafka.codec.prepare([...topics.bookChanges.events, ...topics.book.events])
     book = await openTransactionalProducer(kafka, { transactionalId: 'live-view-test', writers: ['book'] })
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
   after(async () => {
     await book.close()
-    await closeRedis(redis)
   })
 
   /**
@@ -295,34 +293,34 @@ describe('live view on a log', function () {
   })
 
   it('is in Redis once when another owner was quicker to build it', async () => {
-    const place = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(place.partition, place.prefix))
+    const slot = { partition: 3, prefix: platform.namespace }
+    await redis.del(headKey(slot.partition, slot.prefix))
     const names = [kafka.topicName('bookChanges'), kafka.topicName('book')]
     const reader = await openRangeReader(kafka, names)
-    const { rebuild } = openRebuilder({ kafka, reader, redis, prefix: place.prefix })
+    const { rebuild } = openRebuilder({ kafka, reader, redis, prefix: slot.prefix })
     const overtaken = async (partition: number) => {
-      await openTable({ ...sources, rebuilder: { rebuild } }, place)
+      await openTable({ ...sources, rebuilder: { rebuild } }, slot)
       return rebuild(partition)
     }
     const sources = { redis, isInLog: async () => true }
     expect(
-      await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, place).catch(error => error),
+      await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, slot).catch(error => error),
     ).to.be.instanceOf(Fenced)
-    expect(await readTables(redis, place.prefix)).to.deep.equal(expectedTables(published))
-    const opened = await openTable({ ...sources, rebuilder: { rebuild } }, place)
+    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
+    const opened = await openTable({ ...sources, rebuilder: { rebuild } }, slot)
     expect(opened).to.include({ isUsable: true, deleted: 0 })
     await reader.close()
   })
 
   it('stays when two openers of one process have it built together', async () => {
-    const place = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(place.partition, place.prefix))
+    const slot = { partition: 3, prefix: platform.namespace }
+    await redis.del(headKey(slot.partition, slot.prefix))
     const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
     const sources = { redis, isInLog: async () => true }
-    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: place.prefix })
-    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, place)))
+    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: slot.prefix })
+    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, slot)))
     expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
-    expect(await readTables(redis, place.prefix)).to.deep.equal(expectedTables(published))
+    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
     await reader.close()
   })
 

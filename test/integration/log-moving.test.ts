@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
@@ -33,8 +33,7 @@ describe('replay and export', function () {
   const going = { signal: new AbortController().signal }
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    kafka = platform.connect('ingest')
     const publisher = await openPublisher(kafka, 'ingest')
     for (let refresh = 0; refresh < REFRESHES; refresh++) await publisher.send(refreshRecords(kafka, refresh))
     await publisher.send([{ topic: 'quotes', key: 'provider_03', value: Buffer.from('poison') }])

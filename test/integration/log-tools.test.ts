@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
@@ -35,7 +35,7 @@ describe('log tools', function () {
 
   before(async () => {
     const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    kafka = platform.connect('ingest')
     publisher = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     const names = loadCatalog().slice(0, SALES)

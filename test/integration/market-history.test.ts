@@ -9,7 +9,7 @@ import { expect } from 'chai'
 import type { z } from 'zod'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { historyChartReply, indicatorsReply } from '#schemas/api/market.ts'
@@ -48,7 +48,7 @@ describe('daily history', function () {
   before('a service and the owners of daily tables', async function () {
     this.timeout(120_000)
     scenario = await openApiScenario(platform, 0)
-    kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    kafka = platform.connect()
     await storeRates(clickhouse, rateDays)
     await platform.startRoles(['history', 'candles'])
     spaced = scenario.catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem

@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import { openLease } from '#infra/redis/lease.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { arbitrageColumns } from '#schemas/views/arbitrage.ts'
 import {
   type ArbitrageHead,
@@ -25,9 +25,8 @@ describe("the writer of the market's views", function () {
   const platform = useServers({ setUp: false })
   let redis: Redis
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
 
   const snapshotOf = (asOf: number, rows: number) => {
     const columns = arbitrageColumns(rows)

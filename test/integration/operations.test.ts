@@ -94,7 +94,7 @@ describe('operations', function () {
   }
 
   const publishRates = async (): Promise<void> => {
-    const kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
     const value = kafka.codec.encode(fxRatesPublished, { as_of: 1, source: 'test', rates: { USD: '1' } })
     await publisher.send([{ topic: 'fx', key: 'USD', value }])

@@ -3,7 +3,6 @@
  * price, and fifty random ones, which must hold nothing in particular.
  */
 import { expect } from 'chai'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import {
@@ -74,7 +73,7 @@ describe('daily values', function () {
       }),
     )
     scenario = await openApiScenario(platform, 5)
-    key = (await createAccountWithKey(scenario.database, { tier: 'quant' })).key
+    key = await platform.newKey()
     await storeCloses(clickhouse, closes)
     await storeRates(clickhouse, Object.fromEntries(rates))
   })

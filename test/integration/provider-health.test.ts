@@ -4,7 +4,7 @@
  */
 import { expect } from 'chai'
 import { Fenced } from '#infra/redis/guarded-write.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
 import { type FxCurrent, fxCurrentKey } from '#schemas/views/fx-current.ts'
@@ -27,9 +27,8 @@ describe('views of single records', () => {
   let redis: Redis
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
 
   const verdicts = (random: SeededRandom, count: number): RefreshJudged[] =>
     Array.from({ length: count }, (_, index) => ({

@@ -4,8 +4,8 @@
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
@@ -16,7 +16,6 @@ import type { Findings } from '#services/cli/log-tools/findings.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
 import { STORED_VIEWS, type ViewName } from '#services/cli/log-tools/views.ts'
-import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { view as candlesView } from '#streams/candles/main.ts'
 import { view as historyView } from '#streams/history/main.ts'
 import { finishSwitch, shadowOf } from '#streams/runner/table-switch.ts'
@@ -36,11 +35,11 @@ describe('rebuild and verify', function () {
   let redis: Redis
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    const { config } = platform
+    kafka = platform.connect('ingest')
     market = await openSmallMarket(kafka)
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    redis = await platform.openRedis()
     await platform.startRoles(['sales', 'history', 'candles', 'live-view', 'book'])
     for (let each = 0; each < 6; each++) await market.publishRound()
     await settled()
@@ -48,7 +47,6 @@ describe('rebuild and verify', function () {
   after(async () => {
     await market.close()
     await clickhouse.close()
-    await closeRedis(redis)
   })
 
   const check = (name: ViewName): Promise<Findings> => findingsOf(platform.config, platform.log, name, () => undefined)
@@ -60,11 +58,8 @@ describe('rebuild and verify', function () {
   }
 
   const settled = () =>
-    waitForViews(platform.config, platform.log, {
-      signal: AbortSignal.timeout(LIMIT_MS),
-      // They do not run here.
-      without: ['alert-triggers', 'provider-health', 'fx', 'accounts'],
-    })
+    // Those named do not run here.
+    platform.drained(LIMIT_MS, ['alert-triggers', 'provider-health', 'fx', 'accounts'])
 
   const countOf = async (table: string): Promise<number> => {
     const [row] = await clickhouse.rows<{ rows: number }>(
@@ -131,10 +126,10 @@ describe('rebuild and verify', function () {
   })
 
   it('live-view: bulk snapshots are there before, right after and long after the switch', async () => {
-    const place = { redis, prefix: platform.namespace }
+    const view = { redis, prefix: platform.namespace }
     const providers = ['provider_02', 'provider_05']
     const pinned = async () =>
-      (await pinSnapshot(place, 'ask', providers)).segments.map(({ entry }) => entry.lines).join(' ')
+      (await pinSnapshot(view, 'ask', providers)).segments.map(({ entry }) => entry.lines).join(' ')
     const asks = await countAsks(providers)
     expect(asks).to.not.equal('')
     await eventually(async () => (await pinned()) === asks, 30_000, 'snapshots')

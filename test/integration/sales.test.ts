@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -30,8 +30,8 @@ describe('sales', function () {
   const soldAt = Date.now() - 86_400_000
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    const { config } = platform
+    kafka = platform.connect('ingest')
     publisher = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     await setUpClickhouse(clickhouse)

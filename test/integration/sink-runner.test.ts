@@ -18,7 +18,7 @@ const LIMIT_MS = 30_000
 
 describe('sink runner', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
 
   /** A view that starts at a position and notes what it is given. */
   const noting = (
@@ -45,7 +45,7 @@ describe('sink runner', function () {
   }
 
   const publish = async (count: number): Promise<void> => {
-    const kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
     for (let as_of = 0; as_of < count; as_of++) {
       const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1' } })
@@ -55,7 +55,7 @@ describe('sink runner', function () {
   }
 
   const untilNoLag = async (): Promise<void> => {
-    const look = await openLagReader(place.config, place.log)
+    const look = await openLagReader(platform.config, platform.log)
     const groups = [{ group: 'fx', topic: 'fx' as const, stage: 0 }]
     await eventually(async () => (await look.read(groups)).every(({ lag }) => lag === 0), LIMIT_MS, 'no lag')
     await look.close()
@@ -67,7 +67,7 @@ describe('sink runner', function () {
     await publish(RECORDS)
     const seen: number[] = []
     const flushed: number[] = []
-    const whole = await place.startRoles([noting(RECORDS, seen, flushed)])
+    const whole = await platform.startRoles([noting(RECORDS, seen, flushed)])
     await untilNoLag()
     await whole.stop()
     expect(seen).to.deep.equal([])
@@ -80,7 +80,7 @@ describe('sink runner', function () {
     // What used to happen: a view that had been wiped stayed empty until its next record.
     const seen: number[] = []
     const flushed: number[] = []
-    const behind = await place.startRoles([noting(POSITION, seen, flushed)])
+    const behind = await platform.startRoles([noting(POSITION, seen, flushed)])
     await eventually(() => flushed.at(-1) === RECORDS, LIMIT_MS, 'the last record')
     await untilNoLag()
     await behind.stop()
@@ -96,7 +96,7 @@ describe('sink runner', function () {
       if (flushed.length > 0) stored = flushed.at(-1)
       return stored === (flushed.at(-1) ?? RECORDS)
     })
-    const running = await place.startRoles([view])
+    const running = await platform.startRoles([view])
     await running.ready()
     await untilNoLag()
     expect(seen).to.deep.equal([])

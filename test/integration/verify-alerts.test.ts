@@ -4,10 +4,9 @@
  */
 import { expect } from 'chai'
 import { loadTiers } from '#infra/config/tiers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAlerts, type NewAlert } from '#services/accounts/alerts.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { noFindings } from '#services/cli/log-tools/findings.ts'
@@ -33,10 +32,9 @@ describe('alerts, verified', function () {
   let triggers: StartedRoles
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'test', log })
+    kafka = platform.connect()
     market = await openAlertMarket(kafka)
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    database = platform.database
     accountId = (await createAccountWithKey(database, { tier: 'quant' })).account_id
     await platform.startRoles(['accounts'])
     triggers = await platform.startRoles(['alert-triggers'])
@@ -44,7 +42,6 @@ describe('alerts, verified', function () {
   })
   after(async () => {
     await market.close()
-    await database.close()
   })
 
   const alertOn = (itemId: number, changes: Partial<NewAlert> = {}): NewAlert => ({

@@ -4,9 +4,9 @@
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
 import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
@@ -42,18 +42,17 @@ describe('views on a log', function () {
   let redis: Redis
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'test', log })
+    const { config } = platform
+    kafka = platform.connect()
     book = await openPublisher(kafka, 'book')
     ingest = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    redis = await platform.openRedis()
   })
   after(async () => {
     await book.close()
     await ingest.close()
     await clickhouse.close()
-    await closeRedis(redis)
   })
 
   const judgedOf = (index: number): RefreshJudged => ({

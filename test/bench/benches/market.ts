@@ -21,7 +21,7 @@ import {
   summaryHeadKey,
 } from '#schemas/views/market-keys.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../api-access.ts'
+import { newKey } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
 import type { TimedReading } from '../baselines/readers.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
