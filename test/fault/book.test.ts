@@ -1,7 +1,7 @@
 /**
  * The book under kill: what its topics hold is what a reference fold of the same refreshes says.
  *
- * Two processes share the group while a scripted market is published. They are killed with SIGKILL and
+ * Two processes share the group while a seeded market is published. They are killed with SIGKILL and
  * frozen beyond their session at random moments; then the log is drained and read by the platform's reader and,
  * where a JDK is at hand, by Kafka's own client. Nothing may be lost, doubled, phantom or out of order.
  */
@@ -9,6 +9,7 @@ import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
@@ -20,7 +21,6 @@ import { killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
 import { faultScale } from './scale.ts'
-import { leastOf, openScriptedMarket } from './scripted-market.ts'
 
 const DRAIN_LIMIT_MS = 60_000
 
@@ -44,7 +44,7 @@ describe('book under kill', function () {
 
   it('loses, doubles, invents and misplaces nothing', async () => {
     const random = seededRandom('book under kill')
-    const feeds = openScriptedMarket(randomOf(random.integer(0, 2 ** 31)), {
+    const feeds = openSeededMarket(randomOf(random.integer(0, 2 ** 31)), {
       items: scale.items,
       ...{ askProviders: 9, bidProviders: 5 },
     })

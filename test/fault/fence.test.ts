@@ -8,7 +8,8 @@ import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
+import { refreshMarked } from '#schemas/events/book-changed.ts'
+import { marked } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -34,16 +35,11 @@ describe('a partition of the book', function () {
     return producer
   }
 
-  const marked = (refresh_id: string): Buffer => {
-    const marker: RefreshMarked = {
-      ...{ side: 'ask', provider: 'p', refresh_id, last_updated: 1 },
-      ...{ source_partition: 0, source_offset: 0 },
-    }
-    return kafka.codec.encode(refreshMarked, marker)
-  }
+  const marker = (refresh_id: string): Buffer =>
+    kafka.codec.encode(refreshMarked, marked({ refresh_id, last_updated: 1 }))
 
   const commit = (owner: TransactionalProducer, refreshId: string, next: number): Promise<void> =>
-    owner.commit([{ topic: 'bookChanges', partition: 0, key: 'refresh|p', value: marked(refreshId) }], {
+    owner.commit([{ topic: 'bookChanges', partition: 0, key: 'refresh|p', value: marker(refreshId) }], {
       ...{ group: 'book', topic: 'quotes', partition: 0 },
       next,
     })
@@ -81,7 +77,7 @@ describe('a partition of the book', function () {
     await killed.connect()
     const transaction = await killed.transaction()
     const topic = kafka.topicName('bookChanges')
-    await transaction.send({ topic, acks: -1, messages: [{ key: 'k', value: marked('cut'), partition: 0 }] })
+    await transaction.send({ topic, acks: -1, messages: [{ key: 'k', value: marker('cut'), partition: 0 }] })
     const reader = await openRangeReader(kafka, [topic])
     const isHeldBack = async () => (await reader.stableEnd(topic, 0)) < (await reader.end(topic, 0))
     expect(await isHeldBack(), 'an open transaction').to.equal(true)

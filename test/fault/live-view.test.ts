@@ -2,7 +2,7 @@
  * The views under kill: Redis and ClickHouse hold what a reference fold of the refreshes says.
  *
  * The book that feeds them is neither killed nor frozen. Two processes of `live-view` and two that run `history` and `candles`
- * are killed with SIGKILL and frozen beyond their session at random moments while a scripted market is
+ * are killed with SIGKILL and frozen beyond their session at random moments while a seeded market is
  * published; then the log is drained and every row of every view is compared with the fold.
  */
 import { expect } from 'chai'
@@ -11,18 +11,18 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import { type Feed, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type KillReport, type KillRun, killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
 import { faultScale } from './scale.ts'
-import { type Feed, type LeastOfMarket, leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const DRAIN_LIMIT_MS = 60_000
@@ -102,7 +102,7 @@ describe('views under kill', function () {
     const random = seededRandom('views under kill')
     await platform.spawnRole('book')
     const size = { items: scale.items, askProviders: 9, bidProviders: 5 }
-    const feeds = openScriptedMarket(newRandom(random), size)
+    const feeds = openSeededMarket(newRandom(random), size)
     const load = publish(random, feeds)
     const runs = [kill(random, load, 'live-view', 1), kill(random, load, 'history candles', 0.5)]
     const reports = await Promise.all(runs.map(({ done }) => done))

@@ -18,11 +18,14 @@ import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import { type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
 import { mayMountDisks } from '#test/harness/own-server.ts'
+import type { PublishedRefresh } from '#test/harness/published-records.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -30,10 +33,8 @@ import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
 import { lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { entryOfDelivered, openResumingClient, type ResumingClient } from './resuming-client.ts'
-import { type LeastOfMarket, leastOf, openScriptedMarket, type ScriptedRefresh } from './scripted-market.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -45,7 +46,7 @@ const DISK_MEGABYTES = IS_LONG ? 512 : 256
 const GOES_ON_MS = 60_000
 const DRAIN_LIMIT_MS = 60_000
 const BASE = fileURLToPath(new URL('../../infra/config/markets/base.json.gz', import.meta.url))
-/** What ingest polls itself; the scripted market has the providers before them, and those with URLs are odd. */
+/** What ingest polls itself; the seeded market has the providers before them, and those with URLs are odd. */
 const INGESTED = ['provider_30', 'provider_32']
 const ROLES = ['book', 'live-view history candles', 'api feed', 'ingest']
 
@@ -81,7 +82,7 @@ describe('outages of the log', function () {
       ...{ path: '/feed/prices?resume=true', key, random: newRandom() },
       gateways: () => [baseUrl],
     })
-    const feeds = openScriptedMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
+    const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
@@ -224,7 +225,7 @@ describe('outages of the log', function () {
   })
 
   /** What ingest brought to the log, as the log itself holds it. */
-  async function ingested(): Promise<ScriptedRefresh[]> {
+  async function ingested(): Promise<PublishedRefresh[]> {
     const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
     const all = await readRefreshesOfLog(kafka, name => ids.get(nameKey(name, null)))
     return all.filter(({ provider }) => INGESTED.includes(provider))

@@ -10,8 +10,10 @@ import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
@@ -20,8 +22,6 @@ import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
 import { lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
-import { leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -78,7 +78,7 @@ describe('a rebalance storm', function () {
       kept.push(keepRunning({ name, random: newRandom(), start: () => platform.spawnRole(name) }))
     }
     await eventually(() => kept.every(one => one.isReady()), READY_MS, 'both roles to be ready')
-    const feeds = openScriptedMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
+    const feeds = openSeededMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
     const load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 2_000 },
       backlog: () => lagOf(look, 'book'),

@@ -10,20 +10,19 @@ import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
+import { givenOf, ratesRecord, refreshRecords } from '#test/harness/published-records.ts'
 import { type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type ExactReaders, openExactReaders, WRONG } from './exact-readers.ts'
 import { lagOf } from './lag.ts'
-import { givenOf, recordsOf } from './market-records.ts'
-import { type Feed, leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -67,9 +66,8 @@ describe('Redis wiped under read load', function () {
     roles.push(await platform.spawnRole('book'), await platform.spawnRole('live-view fx provider-health'))
     roles.push(await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
     key = await platform.newKey()
-    const rates = { as_of: Date.now(), source: 'test', rates: { USD: '1', EUR: '0.9' } }
-    await publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
-    feeds = openScriptedMarket(newRandom(), SIZE)
+    await publisher.send([ratesRecord(kafka.codec, Date.now(), { EUR: '0.9' })])
+    feeds = openSeededMarket(newRandom(), SIZE)
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)
     baseUrl = (await roles[2]?.baseUrl(60_000)) ?? ''
@@ -93,7 +91,7 @@ describe('Redis wiped under read load', function () {
     const given: GivenRefresh[] = []
     for (const feed of feeds) {
       const refresh = feed.last()
-      const records = recordsOf(refresh, kafka.codec)
+      const records = refreshRecords(kafka.codec, refresh)
       for (let from = 0; from < records.length; from += RECORDS_PER_SEND)
         await publisher.send(records.slice(from, from + RECORDS_PER_SEND))
       given.push(givenOf(refresh))

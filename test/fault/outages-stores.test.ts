@@ -16,9 +16,11 @@ import { databaseName } from '#infra/runtime/config.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
 import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { DAYS_BACK, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -27,8 +29,6 @@ import { describeFreshness, type FreshPath } from './freshness-meter.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
 import { lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
-import { DAYS_BACK, type LeastOfMarket, leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -77,7 +77,7 @@ describe(TEST, function () {
     key = await platform.newKey()
     await eventually(() => kept.every(one => one.isReady()), SOON_MS, 'all roles to be ready')
     baseUrl = (await kept[3]?.role()?.baseUrl(SOON_MS)) ?? ''
-    const feeds = openScriptedMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
+    const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },

@@ -15,6 +15,8 @@ import { createWebhook } from '#services/accounts/webhooks.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import type { PublishedRefresh } from '#test/harness/published-records.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
@@ -22,12 +24,10 @@ import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { deliveriesLeft, type Owner, rulesToRelay } from './alert-ledgers.ts'
 import { alertNear } from './alert-load.ts'
 import type { PlainRule } from './alert-truth.ts'
-import { givenOf } from './market-records.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
 import { type PriceReader, startPriceReader } from './price-reader.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { openResumingClient, type ResumingClient } from './resuming-client.ts'
-import type { ScriptedRefresh } from './scripted-market.ts'
 import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 
 /** How large a scenario is. */
@@ -77,7 +77,7 @@ export interface ScenarioLoad {
 export interface DrainedScenario {
   /** Alerts that were made meanwhile. */
   made: readonly PlainRule[]
-  refreshes: readonly ScriptedRefresh[]
+  refreshes: readonly PublishedRefresh[]
   expected: Expected
 }
 

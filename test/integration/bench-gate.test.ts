@@ -5,9 +5,9 @@ import { expect } from 'chai'
 import { follow } from '#infra/kafka/follower.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { openGate } from '#test/bench/gate.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 describe('bench gate', function () {
@@ -27,10 +27,7 @@ describe('bench gate', function () {
       onRecords: records => void seen.push(...records.map(({ offset }) => offset)),
     })
     await gate.hold()
-    for (let as_of = 0; as_of < 3; as_of++) {
-      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1' } })
-      await publisher.send([{ topic: 'fx', key: 'USD', value }])
-    }
+    for (let asOf = 0; asOf < 3; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
     expect(await reader.stableEnd(kafka.topicName('fx'), 0)).to.equal(0)
     expect(await reader.end(kafka.topicName('fx'), 0)).to.equal(4)
     await gate.release()

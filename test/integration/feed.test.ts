@@ -6,13 +6,10 @@ import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { connectKafka } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { bookChanged, refreshMarked } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { changed, marked } from '#test/harness/feed-events.ts'
+import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import { type ExpectedChange, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -74,19 +71,10 @@ describe('feed', () => {
     await client.event(({ event }) => event === 'ready', ARRIVES_MS)
     return client
   }
-  const recordOf = (change: ExpectedChange): Outgoing => ({
-    topic: 'bookChanges',
-    key: String(change.item_id),
-    partition: partitionOfItem(change.item_id),
-    value: codec.encode(bookChanged, { ...changed(), ...change }),
-  })
   /** A refresh as the book publishes it: its changes, then its marker in every partition. */
   const refreshOf = (changes: ExpectedChange[], members: Parameters<typeof marked>[0]): Outgoing[] => [
-    ...changes.map(recordOf),
-    ...Array.from({ length: ITEM_PARTITIONS }, (_, partition) => {
-      const value = codec.encode(refreshMarked, marked(members))
-      return { topic: 'bookChanges' as const, key: `refresh|${members?.provider}`, partition, value }
-    }),
+    ...changes.map(change => bookChangeRecord(codec, changed(change))),
+    ...markerRecords(codec, marked(members)),
   ]
 
   it('delivers a refresh in one event, whatever partitions it is spread over', async () => {
@@ -129,7 +117,9 @@ describe('feed', () => {
 
   it('delivers a pushed change at once', async () => {
     const client = await listen('/feed/prices?providers=provider_05')
-    await publisher.send([recordOf(changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 }))])
+    await publisher.send([
+      bookChangeRecord(codec, changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 })),
+    ])
     await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
     expect(dataOf(client)[0]?.items).to.have.length(1)
   })

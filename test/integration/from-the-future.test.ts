@@ -12,12 +12,10 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { type FxCurrent, fxCurrentKey } from '#schemas/views/fx-current.ts'
 import { openRateFeed } from '#streams/alert-triggers/rates.ts'
-import { recordsOf } from '#test/fault/market-records.ts'
-import type { ScriptedRefresh } from '#test/fault/scripted-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -46,18 +44,8 @@ describe('events from the future', () => {
     const now = Date.now()
     const { market_hash_name: name = '', item_id: itemId } = loadCatalog().find(({ phase }) => phase === null) ?? {}
     const publish = (observedAt: number, price: number): Promise<void> => {
-      const refresh: ScriptedRefresh = {
-        ...{
-          side: 'ask',
-          provider: 'provider_33',
-          refreshId: `r${observedAt}`,
-          observedAt,
-          currency: 'USD',
-          usdRate: '1',
-        },
-        ...{ ending: 'completed', entries: [{ name, itemId, price, quantity: 1, currency: 'USD', isRejected: false }] },
-      }
-      return publisher.send(recordsOf(refresh, kafka.codec))
+      const entries = [{ name, itemId, price, quantity: 1 }]
+      return publisher.send(refreshRecords(kafka.codec, refreshOf({ provider: 'provider_33', observedAt, entries })))
     }
     const judged = async () =>
       (await readTopic(kafka, 'refreshes')).map(({ value: { verdict, reason } }) => `${verdict} ${reason}`)
@@ -84,10 +72,8 @@ describe('events from the future', () => {
 
   it('used to freeze the exchange rates: a table from the future is a dead letter, and the former one stays in force', async () => {
     const now = Date.now()
-    const publish = (as_of: number, EUR: string): Promise<void> => {
-      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1', EUR } })
-      return publisher.send([{ topic: 'fx', key: 'USD', value }])
-    }
+    const publish = (asOf: number, EUR: string): Promise<void> =>
+      publisher.send([ratesRecord(kafka.codec, asOf, { EUR })])
     const inForce = async (): Promise<string | undefined> => {
       const text = await redis.get(fxCurrentKey(platform.namespace))
       return text === null ? undefined : (JSON.parse(text) as FxCurrent).rates.EUR

@@ -8,9 +8,9 @@ import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { type BookChanged, bookChanged, type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
-import { bookRefreshStored, bookRowStored } from '#schemas/events/book-state.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-state.ts'
+import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { generationsKey, headKey, itemKey, rebuildKey } from '#schemas/views/live-keys.ts'
 import { deleteLeftovers } from '#streams/live-view/leftovers.ts'
@@ -22,6 +22,7 @@ import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequen
 import { expectedTables, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { bookChangeRecord, bookRowRecord, changelogPartition, markerRecords } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -152,43 +153,22 @@ describe('live view on a log', function () {
     await book.close()
   })
 
+  /** The last refresh of a provider, as the changelog has it. */
+  const refreshStored = (side: Side, provider: string, stored: BookRefreshStored): Outgoing => ({
+    ...{ topic: 'book', partition: changelogPartition(side, provider), key: `refresh|${provider}` },
+    value: kafka.codec.encode(bookRefreshStored, stored),
+  })
+
   /**
    * Publishes as the book does, in one transaction: the change or marker, and the row or refresh of the changelog. Outside of
    * one a rebuild may read between the two, and miss the row.
    */
   async function publish(log: readonly (BookChanged | RefreshMarked)[]): Promise<void> {
     const records = log.flatMap((record): Outgoing[] => {
-      const number = Number(record.provider.split('_')[1]) % PROVIDER_PARTITIONS
-      const changelog = {
-        topic: 'book' as const,
-        partition: record.side === 'ask' ? number : PROVIDER_PARTITIONS + number,
-      }
-      if (!isChange(record)) {
-        const { provider, refresh_id, last_updated: observed_at } = record
-        const stored = { refresh_id, observed_at, currency: 'USD', suspect: null, applied_at: observed_at }
-        const value = kafka.codec.encode(bookRefreshStored, stored)
-        const marker = kafka.codec.encode(refreshMarked, record)
-        return [
-          ...partitions.map(partition => ({
-            topic: 'bookChanges' as const,
-            partition,
-            key: `refresh|${provider}`,
-            value: marker,
-          })),
-          { ...changelog, key: `refresh|${provider}`, value },
-        ]
-      }
-      const { price, currency, price_micro_usd, quantity, seen_at, url } = record
-      const stored =
-        price === null || price_micro_usd === null ? null : { price, currency, price_micro_usd, quantity, seen_at, url }
-      return [
-        { topic: 'bookChanges', key: String(record.item_id), value: kafka.codec.encode(bookChanged, record) },
-        {
-          ...changelog,
-          key: `row|${record.provider}|${record.item_id}`,
-          value: stored && kafka.codec.encode(bookRowStored, stored),
-        },
-      ]
+      if (isChange(record)) return [bookChangeRecord(kafka.codec, record), bookRowRecord(kafka.codec, record)]
+      const { side, provider, refresh_id, last_updated: observed_at } = record
+      const stored = { refresh_id, observed_at, currency: 'USD', suspect: null, applied_at: observed_at }
+      return [...markerRecords(kafka.codec, record), refreshStored(side, provider, stored)]
     })
     await book.commit(records)
     published.push(...log)
@@ -197,16 +177,12 @@ describe('live view on a log', function () {
   /** A refresh that is judged and held back: the one before it is still the last that moved rows. */
   async function holdBackOne(): Promise<void> {
     const last = published.findLast(record => !isChange(record)) as RefreshMarked
-    const number = Number(last.provider.split('_')[1]) % PROVIDER_PARTITIONS
-    const judged = {
-      refresh_id: 'held back',
-      observed_at: last.last_updated + 60_000,
-      currency: 'USD',
-      suspect: 'glitch',
-    }
-    const value = kafka.codec.encode(bookRefreshStored, { ...judged, applied_at: last.last_updated })
-    const partition = last.side === 'ask' ? number : PROVIDER_PARTITIONS + number
-    await book.commit([{ topic: 'book', partition, key: `refresh|${last.provider}`, value }])
+    await book.commit([
+      refreshStored(last.side, last.provider, {
+        ...{ refresh_id: 'held back', observed_at: last.last_updated + 60_000, currency: 'USD', suspect: 'glitch' },
+        applied_at: last.last_updated,
+      }),
+    ])
   }
 
   async function caughtUp(): Promise<void> {

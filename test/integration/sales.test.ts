@@ -11,11 +11,12 @@ import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
-import { type SaleObserved, saleObserved } from '#schemas/events/sale-observed.ts'
+import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { SaleRow } from '#schemas/views/clickhouse/sales.ts'
 import { start as startSales } from '#streams/sales/main.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { saleRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 30_000
@@ -61,10 +62,7 @@ describe('sales', function () {
     observed_at: soldAt + 60_000,
   })
 
-  const publish = (sales: readonly SaleObserved[]) =>
-    publisher.send(
-      sales.map(sale => ({ topic: 'sales', key: sale.provider, value: kafka.codec.encode(saleObserved, sale) })),
-    )
+  const publish = (sales: readonly SaleObserved[]) => publisher.send(sales.map(sale => saleRecord(kafka.codec, sale)))
 
   /** The tables' rows, newest first, as readers see them. */
   const rowsIn = async (table: string) => {

@@ -5,11 +5,11 @@ import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const RECORDS = 12
@@ -47,10 +47,7 @@ describe('sink runner', function () {
   const publish = async (count: number): Promise<void> => {
     const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
-    for (let as_of = 0; as_of < count; as_of++) {
-      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1' } })
-      await publisher.send([{ topic: 'fx', key: 'USD', value }])
-    }
+    for (let asOf = 0; asOf < count; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
     await publisher.close()
   }
 

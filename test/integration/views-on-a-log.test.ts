@@ -8,8 +8,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { CANDLE_INTERVALS, composeCandles, type StandingAsk } from '#schemas/views/candle.ts'
 import { selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
@@ -22,6 +21,7 @@ import { start as startHistory } from '#streams/history/main.ts'
 import { start as startHealth } from '#streams/provider-health/main.ts'
 import { isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { bookChangeRecord, ratesRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
@@ -64,20 +64,16 @@ describe('views on a log', function () {
 
   const publish = async (changes: readonly BookChanged[], verdicts: readonly RefreshJudged[]) => {
     await book.send([
-      ...changes.map(change => ({
-        topic: 'bookChanges' as const,
-        key: String(change.item_id),
-        value: kafka.codec.encode(bookChanged, change),
-      })),
+      ...changes.map(change => bookChangeRecord(kafka.codec, change)),
       ...verdicts.map(judged => ({
         topic: 'refreshes' as const,
         key: judged.provider,
         value: kafka.codec.encode(refreshJudged, judged),
       })),
     ])
-    const rates = { as_of: today + verdicts.length, source: 'test', rates: { USD: '1', CNY: `7.${verdicts.length}` } }
-    await ingest.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
-    return rates
+    const [asOf, CNY] = [today + verdicts.length, `7.${verdicts.length}`]
+    await ingest.send([ratesRecord(kafka.codec, asOf, { CNY })])
+    return { as_of: asOf, source: 'test', rates: { USD: '1', CNY } }
   }
 
   const candlesOf = async (itemId: number) => {

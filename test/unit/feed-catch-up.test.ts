@@ -9,7 +9,7 @@ import { type CatchUpOptions, openCatchUps } from '#services/feed/catch-up.ts'
 import type { LogPosition } from '#services/feed/log-position.ts'
 import { type AssembledBatch, openRefreshAssembler } from '#services/feed/refresh-assembler.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 const LIMIT_MS = 5_000
 const PLENTY = 2 ** 20

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { EVENT_ITEMS_MAX, openHub, type Subscription } from '#services/feed/hub.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 interface Named extends Subscription {
   id: string
