@@ -12,8 +12,8 @@ import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
-import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import type { TestPlatform } from '#test/harness/test-platform.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 interface Described {
@@ -89,9 +89,7 @@ describe('ownership', () => {
   let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
-      platform.startRoles(roles, { ...overrides, secretKey: newSecretKey() })
-    scenario = await openApiScenario(Object.create(platform, { startRoles: { value: startRoles } }), 5)
+    scenario = await openApiScenario(platform, 5, { secretKey: newSecretKey() })
   })
   after('end of the market', () => scenario.close())
 
@@ -99,7 +97,7 @@ describe('ownership', () => {
     (as: string | null): Call =>
     (method, path, body) => {
       if (body?.type === 'multipart/form-data') return upload(as, path)
-      return scenario.get(path, {
+      return scenario.ask(path, {
         ...{ as, method: method.toUpperCase() },
         ...(body && { body: JSON.stringify(body.example), headers: { 'content-type': body.type } }),
       })
@@ -107,7 +105,7 @@ describe('ownership', () => {
   const upload = (as: string | null, path: string): Promise<Answer> => {
     const body = `--x\r\ncontent-disposition: form-data; name="file"; filename="f.csv"\r\n\r\n${FILE}\r\n--x--\r\n`
     const headers = { 'content-type': 'multipart/form-data; boundary=x' }
-    return scenario.get(path, { as, method: 'POST', body, headers })
+    return scenario.ask(path, { as, method: 'POST', body, headers })
   }
 
   /** Makes the records of a path for an account, outermost first. */

@@ -8,9 +8,6 @@
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { openSealedBox } from '#infra/runtime/sealed-box.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { createWebhook } from '#services/accounts/webhooks.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
@@ -26,6 +23,7 @@ import {
   hookEntries,
   lastRules,
   type Owner,
+  openOwner,
   receivedBy,
   rulesToRelay,
   storedRules,
@@ -74,23 +72,13 @@ describe('alerts under kill', function () {
 
   /** Three accounts: with two destinations, with one, and with mails alone. */
   async function openOwners(): Promise<Owner[]> {
-    const box = openSealedBox(platform.config.secretKey ?? '')
-    const owner = async (hooks: readonly (Receiver | undefined)[]): Promise<Owner> => {
-      const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
-      if (hooks.length > 0) {
-        await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
-      }
-      const ids: string[] = []
-      for (const hook of hooks) {
-        const body = { label: 'test', url: `${hook?.url}/${ids.length}`, platform: 'custom', is_active: true } as const
-        const made = await database.transaction(query =>
-          createWebhook(query, { accountId: id, now: Date.now() }, body, box),
-        )
-        ids.push(made.id)
-      }
-      return { id, hooks: ids, getsMail: hooks.length === 0 }
-    }
-    return [await owner([receivers[0], receivers[1]]), await owner([receivers[2]]), await owner([])]
+    const owner = (...hooks: Receiver[]): Promise<Owner> =>
+      openOwner(
+        database,
+        platform.config,
+        hooks.map(({ url }, index) => `${url}/${index}`),
+      )
+    return [await owner(...receivers.slice(0, 2)), await owner(...receivers.slice(2)), await owner()]
   }
 
   async function waitingFor(role: (typeof ROLES)[number]): Promise<number> {

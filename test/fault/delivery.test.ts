@@ -18,6 +18,7 @@ import { expectFigure } from '#test/harness/figures.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { deliveriesLeft } from './alert-ledgers.ts'
 import { faultScale } from './scale.ts'
 
 const ACCOUNTS = 5
@@ -124,18 +125,8 @@ describe('delivery under kill', function () {
 
   async function drained(): Promise<void> {
     const startedAt = performance.now()
-    await eventually(
-      async () => {
-        const [left] = await scenario.database.rows<{ n: number }>(
-          `SELECT (SELECT count(*) FROM webhook_deliveries WHERE status = 'pending')
-            + (SELECT count(*) FROM email_deliveries WHERE status = 'pending')
-            + (SELECT count(*) FROM graphile_worker.jobs WHERE attempts < max_attempts) AS n`,
-        )
-        return Number(left?.n) === 0
-      },
-      DRAIN_LIMIT_MS,
-      'all deliveries to be settled',
-    )
+    const isSettled = async () => (await deliveriesLeft(scenario.database)) === 0
+    await eventually(isSettled, DRAIN_LIMIT_MS, 'all deliveries to be settled')
     const value = (performance.now() - startedAt) / 1_000
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     expectFigure({ test: 'delivery under kill', what: 'drained after the last kill', value, unit: 's', limit })

@@ -20,7 +20,7 @@ import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type KillReport, type KillRun, killAndFreeze } from './kill-and-freeze.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
 import { faultScale } from './scale.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
@@ -74,10 +74,7 @@ describe('views under kill', function () {
 
   async function drained(): Promise<void> {
     const endedAt = performance.now()
-    // One after the other: what the book has yet to write, the views have yet to read.
-    for (const group of ['book', 'live-view', 'history', 'candles']) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, ['book', 'live-view', 'history', 'candles'], DRAIN_LIMIT_MS)
     const value = (performance.now() - endedAt) / 1_000
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     expectFigure({ test: 'views under kill', what: 'until the end of the log', value, unit: 's', limit })

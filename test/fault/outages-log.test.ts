@@ -31,7 +31,7 @@ import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { entryOfDelivered, openResumingClient, type ResumingClient } from './resuming-client.ts'
@@ -198,9 +198,7 @@ describe('outages of the log', function () {
   it('lose, double and misplace nothing, anywhere', async () => {
     const given = await load.end()
     await kept[3]?.stop()
-    for (const group of ['book', 'live-view', 'history', 'candles']) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, ['book', 'live-view', 'history', 'candles'], DRAIN_LIMIT_MS)
     const refreshes = [...given, ...(await ingested())]
     const expected = foldRefreshes(refreshes.map(givenOf))
     const asks = expected.changes.filter(({ side }) => side === 'ask').map(entryOfDelivered)

@@ -20,7 +20,7 @@ import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
@@ -86,9 +86,7 @@ describe('a rebalance storm', function () {
     const until = performance.now() + STORM_MS
     const stories = await Promise.all(GROUPS.map(group => storm(group, newRandom(), until)))
     const refreshes = await load.end()
-    for (const group of GROUPS) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, GROUPS, DRAIN_LIMIT_MS)
     const expected = foldRefreshes(refreshes.map(givenOf))
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, leastOf(feeds))
     const redis = await platform.openRedis()

@@ -11,18 +11,18 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { givenOf, ratesRecord, refreshRecords } from '#test/harness/published-records.ts'
 import { type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type ExactReaders, openExactReaders, WRONG } from './exact-readers.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained } from './lag.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -71,8 +71,7 @@ describe('Redis wiped under read load', function () {
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)
     baseUrl = (await roles[2]?.baseUrl(60_000)) ?? ''
-    for (const group of ['book', 'live-view', 'fx', 'provider-health'])
-      await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
+    await groupsDrained(look, ['book', 'live-view', 'fx', 'provider-health'], LOAD_LIMIT_MS)
     readers = openExactReaders({ baseUrl, key, random: newRandom(), books: expected.books })
     await eventually(isWhole, LOAD_LIMIT_MS, 'every read to be answered rightly')
     // One provider's snapshot says nothing of the others', and the last one's comes last.
@@ -150,8 +149,7 @@ describe('Redis wiped under read load', function () {
     await readers.stop()
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)
-    for (const group of ['book', 'live-view', 'provider-health'])
-      await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
+    await groupsDrained(look, ['book', 'live-view', 'provider-health'], LOAD_LIMIT_MS)
   })
 
   it('holds in the end what it should, row by row, and was never wrong', async () => {

@@ -15,19 +15,19 @@ import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { DAYS_BACK, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
 import { givenOf } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type Canary, EVERY_MS, openCanary } from './canary.ts'
 import { describeFreshness, type FreshPath } from './freshness-meter.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
@@ -190,9 +190,7 @@ describe(TEST, function () {
   it('lose, double and misplace nothing', async () => {
     await canary.stop()
     const refreshes = [...(await load.end()), ...canary.refreshes]
-    for (const group of ['book', 'live-view', 'history', 'candles']) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, ['book', 'live-view', 'history', 'candles'], DRAIN_LIMIT_MS)
     const expected = foldRefreshes(refreshes.map(givenOf))
     const redis = await platform.openRedis()
     const ledgers = {

@@ -8,10 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { createAlerts, type NewAlert } from '#services/accounts/alerts.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { createWebhook } from '#services/accounts/webhooks.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -21,7 +18,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
-import { deliveriesLeft, type Owner, rulesToRelay } from './alert-ledgers.ts'
+import { deliveriesLeft, type Owner, openOwner, rulesToRelay } from './alert-ledgers.ts'
 import { alertNear } from './alert-load.ts'
 import type { PlainRule } from './alert-truth.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
@@ -106,7 +103,7 @@ export async function openPlatformScenario(
     bidProviders: ['provider_02', 'provider_03', 'provider_04'],
   }
   const marketplaces = await openMarketplaces(newRandom(random), size, SALES_PROVIDER)
-  const owner = await openOwner(platform, database, `${receiver.url}/0`)
+  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`])
   const roles = startWholePlatform(platform, newRandom(random), {
     market: marketplaces.marketFile(POLL_MS),
     environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
@@ -121,16 +118,6 @@ export async function openPlatformScenario(
       await receiver.close()
     },
   }
-}
-
-/** An account whose alerts reach one destination. */
-async function openOwner(platform: TestPlatform, database: Database, url: string): Promise<Owner> {
-  const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
-  await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
-  const box = openSealedBox(platform.config.secretKey ?? '')
-  const body = { label: 'test', url, platform: 'custom', is_active: true } as const
-  const hook = await database.transaction(query => createWebhook(query, { accountId: id, now: Date.now() }, body, box))
-  return { id, hooks: [hook.id], getsMail: false }
 }
 
 async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {

@@ -6,8 +6,9 @@ import { expect } from 'chai'
 import { FAN_OUT } from '#infra/postgres/fan-out-jobs.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
-import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 20_000
@@ -60,7 +61,7 @@ describe('alerts', function () {
       ...(email !== undefined && { email }),
     })
     const call: Owner['call'] = (method, path, body) =>
-      scenario.get(`/v1/account/alerts${path}`, {
+      scenario.ask(`/v1/account/alerts${path}`, {
         ...{ as: key, method },
         ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
       })

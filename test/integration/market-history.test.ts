@@ -57,7 +57,7 @@ describe('daily history', function () {
   after('end of the market', () => scenario.close())
 
   async function chart(parameters: string): Promise<Chart> {
-    const answer = await scenario.get(`/v1/market/history/chart?${parameters}`)
+    const answer = await scenario.ask(`/v1/market/history/chart?${parameters}`)
     expect(answer.status, answer.text).to.equal(200)
     return historyChartReply.parse(answer.body)
   }
@@ -147,7 +147,7 @@ describe('daily history', function () {
       const { item_id: id } = scenario.items.full
       const read = async () => {
         const query = `item_id=${id}&interval=1d&start=${day(20)}&currency=USD`
-        const { body } = await scenario.get(`/v1/prices/candles?${query}`)
+        const { body } = await scenario.ask(`/v1/prices/candles?${query}`)
         const { data } = candlesReply.parse(body)
         return data.length === 2 ? data : undefined
       }
@@ -277,7 +277,7 @@ describe('daily history', function () {
         'start=2026-01-01',
         `item_id=${itemId}&lookback=0`,
       ]) {
-        expect((await scenario.get(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
+        expect((await scenario.ask(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
       }
     })
 
@@ -306,7 +306,7 @@ describe('daily history', function () {
 
   describe('indicators', () => {
     const read = async (parameters: string) => {
-      const answer = await scenario.get(`/v1/market/indicators?${parameters}`)
+      const answer = await scenario.ask(`/v1/market/indicators?${parameters}`)
       expect(answer.status, answer.text).to.equal(200)
       return indicatorsReply.parse(answer.body)
     }
@@ -338,7 +338,7 @@ describe('daily history', function () {
       const empty = await read('item_id=13&interval=1h')
       expect(empty.data).to.deep.include({ close_price_usd: null })
       expect(empty.data.coverage.candle_count).to.equal(0)
-      expect((await scenario.get('/v1/market/indicators')).status).to.equal(422)
+      expect((await scenario.ask('/v1/market/indicators')).status).to.equal(422)
     })
   })
 })
