@@ -160,16 +160,6 @@ describe('writes of alerts', function () {
       expect(await readPosition(database, partition)).to.equal(1)
     })
 
-    it('is refused from an owner whose partition another has moved', async () => {
-      const [one, other] = [await create(await newAccount()), await create(await newAccount())]
-      const partition = 100 + nextPartition++
-      const [former, latter] = [applier(partition), applier(partition)]
-      await write(latter, recordsOf([triggerOf(one.id, 1)]))
-      const refused = await write(former, recordsOf([triggerOf(other.id, 1)])).catch((error: Error) => error.message)
-      expect(refused).to.match(/another process has moved partition/)
-      expect(await stored(other.id)).to.include({ is_enabled: true })
-    })
-
     it('races with changes of its owner: one event per version that was enabled, and none else', async () => {
       const random = seededRandom('races of alerts')
       const accountId = await newAccount()

@@ -96,21 +96,6 @@ describe('live view sink', () => {
     expect([rows.size, listed.length]).to.deep.equal([9_000, 9_000])
   })
 
-  it('refuses an owner that was paused while another took over, and writes nothing of it', async () => {
-    const row = (itemId: number, seenAt: number) =>
-      changeOf({ provider: 'a', itemId, after: { micro: 10_000, quantity: 1 }, seenAt })
-    const paused = await open('fence.')
-    const other = await open('fence.')
-    await write(other, [changeRecord(row(1, 1), 0)])
-    const before = await readTables(redis, slot('fence.').prefix)
-    const refused = await write(paused, [changeRecord(row(1, 2), 0), changeRecord(row(2, 2), 1)]).catch(error => error)
-    expect(refused).to.be.instanceOf(Fenced)
-    expect(await readTables(redis, slot('fence.').prefix)).to.deep.equal(before)
-    await write(other, [changeRecord(row(2, 3), 1)])
-    await paused.close()
-    await other.close()
-  })
-
   for (const { name, isHeld, kept } of [
     { name: 'those of the head alone while no rebuild goes on', isHeld: false, kept: [3] },
     { name: 'those of a rebuild that goes on too', isHeld: true, kept: [3, 4] },
