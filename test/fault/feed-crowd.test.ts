@@ -97,7 +97,7 @@ describe('a crowd of clients that resume', function () {
     }
   }
 
-  it('goes on at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
+  it('resumes at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
     let gateway = await platform.spawnRole('feed')
     let base = await gateway.baseUrl(LIMIT_MS)
     for (let at = 0; at < CLIENTS; at++) await newClient()
@@ -128,7 +128,7 @@ describe('a crowd of clients that resume', function () {
     }
   })
 
-  it('asks clients beyond the bound to retry, each at a time of its own, and serves them in the end', async () => {
+  it('has those beyond the bound asked to retry, each at a time of its own, and serves them in the end', async () => {
     const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     for (let at = 0; at < CROWD; at++) {
@@ -152,7 +152,7 @@ describe('a crowd of clients that resume', function () {
     console.log(`      ${refused.length} refused`)
   })
 
-  it('runs so many replays and asks other clients to retry later', async () => {
+  it('gets as many replays as a gateway may run, and others are asked to retry later', async () => {
     const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     await market.refreshes(20)

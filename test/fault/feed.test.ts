@@ -135,7 +135,7 @@ describe('feeds that resume', function () {
     console.log(`      ${KILLS} kills, ${market.published()} changes`)
   })
 
-  it('say resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
+  it('send resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
     const prices = await listen(steady, '/feed/prices?resume=true&snapshot=true')
     const { id: foreign } = await prices.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
     for (const [side, path, id] of [

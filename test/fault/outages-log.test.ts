@@ -158,7 +158,7 @@ describe('outages of the log', function () {
   const rest = () => pause(random.integer(...REST_MS))
 
   for (let round = 1; round <= ROUNDS; round++) {
-    it(`a broker that is frozen for a while and goes on (${round})`, async () => {
+    it(`end when a broker that was frozen for a while goes on: the feed delivers again (${round})`, async () => {
       await rest()
       const frozenMs = random.integer(...FROZEN_MS)
       platform.own('kafka').freeze()
@@ -168,7 +168,7 @@ describe('outages of the log', function () {
       await goesOn(`${(frozenMs / 1000).toFixed(1)} s of SIGSTOP`)
     })
 
-    it(`a broker that is killed and started again (${round})`, async () => {
+    it(`end when a broker that was killed is started again: the feed delivers again (${round})`, async () => {
       await rest()
       const downMs = random.integer(...DOWN_MS)
       await platform.own('kafka').kill()
@@ -177,7 +177,7 @@ describe('outages of the log', function () {
       await goesOn(`SIGKILL, ${(downMs / 1000).toFixed(1)} s and a start`)
     })
 
-    it(`a broker that runs out of disk, until there is room again (${round})`, async () => {
+    it(`end when a broker that ran out of disk has room again: the feed delivers again (${round})`, async () => {
       if (!mayFill) return noteAbsence('the right to mount a disk', 'no broker runs out of disk')
       await rest()
       const server = platform.own('kafka')

@@ -36,7 +36,7 @@ const ROUTES: { path: string; tiers: readonly Tier[] }[] = [
 const methodsOf = (path: string): string =>
   ['/prices', '/bids'].includes(path) ? 'GET, HEAD, POST, OPTIONS' : 'GET, HEAD, OPTIONS'
 
-describe('around the routes', () => {
+describe('every route of the API', () => {
   const platform = useServers()
   let scenario: ApiScenario
   before('a market behind the service', async function () {
@@ -62,7 +62,7 @@ describe('around the routes', () => {
 
   describe('keys', () => {
     for (const { path } of ROUTES)
-      it(`${path} needs one`, async () => {
+      it(`${path} needs a key`, async () => {
         const { status, headers, body } = await scenario.ask(path, { as: null })
         expect([status, body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
         expect(headers.get('www-authenticate')).to.equal('Bearer')
@@ -79,7 +79,7 @@ describe('around the routes', () => {
       newKeyText('root'),
     ]
     for (const authorization of malformed)
-      it(`none is "${authorization.slice(0, 24)}"`, async () => {
+      it(`"${authorization.slice(0, 24)}" is refused as none`, async () => {
         expectError(await scenario.ask('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
       })
 
@@ -139,7 +139,7 @@ describe('around the routes', () => {
         })
       }
 
-    it('have their page sizes', async () => {
+    it('limit the size of pages', async () => {
       expectError(await scenario.ask('/prices?limit=101', { as: 'free' }), 422, 'VALIDATION_ERROR')
       expect((await scenario.ask('/prices?limit=100', { as: 'free' })).status).to.equal(200)
       for (const as of ['starter', 'pro', 'quant'] as const) {
@@ -149,7 +149,7 @@ describe('around the routes', () => {
       expectError(await scenario.ask('/sales?limit=101', { as: 'pro' }), 422, 'VALIDATION_ERROR')
     })
 
-    it('have their candles', async () => {
+    it('limit the intervals and windows of candles', async () => {
       const path = (parameters: string) => `/prices/candles?item_id=${scenario.items.full.item_id}&${parameters}`
       for (const as of ['free', 'starter'] as const) {
         for (const parameters of [
@@ -201,7 +201,7 @@ describe('around the routes', () => {
       '/r',
       '/r/provider_01',
     ])
-      it(`${path} is no path`, async () => expectError(await scenario.ask(path), 404, 'NOT_FOUND'))
+      it(`${path} is answered by 404`, async () => expectError(await scenario.ask(path), 404, 'NOT_FOUND'))
 
     it('one slash at the end does no harm', async () => {
       expect((await scenario.ask('/v1/fx/')).status).to.equal(200)
@@ -247,7 +247,8 @@ describe('around the routes', () => {
     })
 
     for (const path of ['/prices%', '/%zz', '/v1/fx%ff', '/fx?a=%', '/prices?market_hash_name=%E0%A4%A', '/r/%c3%28/1'])
-      it(`${path} cannot be decoded`, async () => expectError(await rawGet(path), 400, 'BAD_REQUEST'))
+      it(`${path}, which cannot be decoded, is a bad request`, async () =>
+        expectError(await rawGet(path), 400, 'BAD_REQUEST'))
 
     it('parameters that no page names are ignored', async () => {
       const plain = await scenario.ask('/v1/fx')
@@ -342,7 +343,7 @@ describe('around the routes', () => {
       await scenario.write({ rows: [row] })
     })
 
-    it('knows no other providers and items', async () => {
+    it('answers 404 for unknown providers and items', async () => {
       expectError(await scenario.ask('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
       for (const id of ['2000000000', 'x', '-1', '1.5', '99999999999999999999']) {
         expectError(await scenario.ask(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')

@@ -33,7 +33,7 @@ describe('a feed that resumes', function () {
     const catalog = await openCatalogReader(kafka)
     const items = catalog.items().slice(0, 200)
     await catalog.close()
-    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired places'), items })
+    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired positions'), items })
     const roles = await platform.startRoles(['live-view', 'feed'])
     await roles.ready()
     base = roles.baseUrl

@@ -148,7 +148,7 @@ describe('issued keys, tokens and secrets', function () {
     note('token of the unsubscribe link', /token=([\w-]+)/.exec(header)?.[1])
   })
 
-  it('are used wrongly, in every place that a client may mistake for the right one', async () => {
+  it('are used wrongly, in every field that a client may mistake for the right one', async () => {
     const [root, child] = [issued.get('root key') as string, issued.get('reissued child key') as string]
     const refresh = issued.get('refresh token') as string
     const before = errors.length

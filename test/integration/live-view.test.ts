@@ -112,7 +112,7 @@ describe('live view sink', () => {
       expect(left.flat()).to.deep.equal(kept)
     })
 
-  it('sets a record aside that no store can hold', async () => {
+  it('makes a dead letter of a record that no store can hold', async () => {
     const sink = await open('poison.')
     const poisoned = changeOf({ provider: 'a', itemId: -5, after: { micro: 1, quantity: 1 }, seenAt: 1 })
     expect(sink.apply(changeRecord(poisoned, 0))).to.include({ kind: 'deadLetter', reason: 'item_out_of_range' })
@@ -184,7 +184,7 @@ describe('live view on a log', function () {
     await reader.close()
   }
 
-  it('is empty but vouched for before anything was published', async () => {
+  it('is empty, with a head in every partition, before anything was published', async () => {
     const roles = await platform.startRoles([startLiveView])
     await roles.ready()
     await roles.stop()
@@ -253,7 +253,7 @@ describe('live view on a log', function () {
     expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
   })
 
-  it('is in Redis once when another owner was quicker to build it', async () => {
+  it('is built once when another owner was quicker: the slower one is refused', async () => {
     const slot = { partition: 3, prefix: platform.namespace }
     await redis.del(headKey(slot.partition, slot.prefix))
     const names = [kafka.topicName('bookChanges'), kafka.topicName('book')]
@@ -273,7 +273,7 @@ describe('live view on a log', function () {
     await reader.close()
   })
 
-  it('stays when two openers of one process have it built together', async () => {
+  it('is built once when two openers of one process build it together', async () => {
     const slot = { partition: 3, prefix: platform.namespace }
     await redis.del(headKey(slot.partition, slot.prefix))
     const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])

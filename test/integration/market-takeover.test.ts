@@ -99,7 +99,7 @@ describe("the writer of the market's views", function () {
     market.stop()
   })
 
-  it('is read by those who answer from it while somebody asks, and let go of then', async () => {
+  it('has its views kept in memory by a reader while they are asked for, and released afterwards', async () => {
     const prefix = `${platform.namespace}asked.`
     const lease = openLease(redis, marketLeaseKey(prefix), 60_000)
     await lease.hold()

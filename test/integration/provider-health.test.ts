@@ -17,7 +17,7 @@ import { modelHealth } from '#test/oracles/provider-health.ts'
 
 const nothing = async () => undefined
 
-describe('views of single records', () => {
+describe('provider health and exchange rates in their stores', () => {
   const platform = useServers({ setUp: false })
   const clickhouse = useClickhouse(platform)
   let redis: Redis
@@ -31,7 +31,7 @@ describe('views of single records', () => {
       Object.entries(await redis.hgetall(healthKey(prefix))).map(([key, text]) => [key, JSON.parse(text)]),
     )
 
-  it('health equals what all verdicts come to, however often the sink is opened again', async () => {
+  it('the health equals what all verdicts come to, however often the sink is opened again', async () => {
     const random = seededRandom('health')
     const prefix = `${platform.namespace}fold.`
     const log = judgedRecords(random, 600)
@@ -52,7 +52,7 @@ describe('views of single records', () => {
     expect(await healthIn(prefix)).to.deep.equal(modelHealth(log.map(({ value }) => value)))
   })
 
-  it('exchange rates end at the newest table, and each day keeps its newest, after replays', async () => {
+  it('the exchange rates end at the newest table, and each day keeps its newest, after replays', async () => {
     const random = seededRandom('rates')
     const prefix = `${platform.namespace}fx.`
     const day = 86_400_000

@@ -162,7 +162,7 @@ describe('rebuild and verify', function () {
     }
   })
 
-  it('goes on being read and written: no row is away for more than a moment, none is lost', async () => {
+  it('a view that is rebuilt is read and written meanwhile: no row is away for more than a moment, none is lost', async () => {
     let isOver = false
     const counts: number[] = []
     // A read between two rounds paces them: a rebuild shares the machine with what it runs against.
@@ -184,7 +184,7 @@ describe('rebuild and verify', function () {
     expect(shadows).to.deep.equal([])
   })
 
-  it('finishes the switch of a rebuild that was killed after its exchange', async () => {
+  it('the role finishes the switch of a rebuild that was killed after its exchange', async () => {
     // The state that a kill leaves: empty tables in place, and a note that they reach nowhere.
     const { database } = clickhouse
     const parts = { kafka, writer: clickhouse, log: platform.log, metrics: openMetrics() }
@@ -214,7 +214,7 @@ describe('rebuild and verify', function () {
     await rebuilt('history')
   })
 
-  it('carries over what the log no longer holds', async () => {
+  it('a rebuild carries over what the log no longer holds', async () => {
     const before = { parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }
     const admin = kafka.newClient('test').admin()
     await admin.connect()

@@ -115,7 +115,7 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, each) => from + each)
 
-describe('catching up', () => {
+describe('the catch-up of clients that resume', () => {
   it('serves all clients that come together by one reading, each from its own position', async () => {
     const log = openLog(40)
     const catchUps = openCatchUps(log.options)
@@ -126,7 +126,7 @@ describe('catching up', () => {
     catchUps.close()
   })
 
-  it('takes those along who come while a reading is still before their position', async () => {
+  it('takes clients along that come while a reading is still before their position', async () => {
     const log = openLog(200)
     const catchUps = openCatchUps(log.options)
     const goOn = log.hold()
