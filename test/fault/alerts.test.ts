@@ -8,7 +8,7 @@
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
@@ -55,17 +55,15 @@ describe('alerts under kill', function () {
   const receivers: Receiver[] = []
 
   before(async () => {
-    const { config, log } = platform
     kafka = platform.connect()
     database = platform.openDatabase({ connections: 12, statementLimitMs: 30_000 })
-    look = await openLagReader(config, log)
+    look = await platform.openLagReader()
     market = await openAlertMarket(kafka)
     mailbox = await openMailbox()
     for (let each = 0; each < 3; each++) receivers.push(await openReceiver())
   })
   after(async () => {
     await market.close()
-    await look.close()
     await mailbox.close()
     for (const receiver of receivers) await receiver.close()
   })

@@ -7,8 +7,8 @@
  */
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
@@ -34,12 +34,8 @@ describe('book under kill', function () {
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(platform.config, platform.log)
-  })
-  after(async () => {
-    await publisher.close()
-    await look.close()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
   })
 
   it('loses, doubles, invents and misplaces nothing', async () => {

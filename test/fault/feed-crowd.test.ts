@@ -5,10 +5,9 @@
  * history at once, the rest are asked to retry later, and all receive everything in the end.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { startWithin } from '#services/feed/main.ts'
-import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { watchConnections } from '#test/harness/open-sockets.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -39,10 +38,8 @@ describe('a crowd of clients that resume', function () {
 
   before(async () => {
     const kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'book')
-    const catalog = await openCatalogReader(kafka)
-    const items = catalog.items().slice(0, 600)
-    await catalog.close()
+    publisher = await platform.openPublisher(kafka, 'book')
+    const items = await firstItems(kafka, 600)
     openMarket = () => openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('a crowd'), items })
   })
   // Its clients connect before it moves: what they receive begins with it.
@@ -51,9 +48,6 @@ describe('a crowd of clients that resume', function () {
   })
   afterEach(() => {
     for (const { pieces } of clients.splice(0)) for (const piece of pieces) piece.close()
-  })
-  after(async () => {
-    await publisher?.close()
   })
 
   async function newClient(): Promise<Client> {

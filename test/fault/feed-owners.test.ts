@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
@@ -42,7 +42,7 @@ describe('feeds of two ingest processes', function () {
 
   before(async () => {
     kafka = platform.connect()
-    look = await openLagReader(platform.config, platform.log)
+    look = await platform.openLagReader()
     folder = mkdtempSync(join(tmpdir(), 'marketlog-owners-'))
     market = join(folder, 'market.json')
     const feed = (side: string) => (provider: string) => {
@@ -56,7 +56,6 @@ describe('feeds of two ingest processes', function () {
     await eventually(async () => (await owned(one)) === FEEDS, STARTS_MS, 'all feeds to be run')
   })
   after(async () => {
-    await look?.close()
     rmSync(folder, { recursive: true, force: true })
   })
 

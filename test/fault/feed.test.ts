@@ -6,12 +6,11 @@
  * any row shows at the event where it happens; at the end every client must hold what the market holds.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
-import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
@@ -44,11 +43,9 @@ describe('feeds that resume', function () {
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'book')
+    publisher = await platform.openPublisher(kafka, 'book')
     listeners = openFeedListeners(platform, ARRIVES_MS)
-    const catalog = await openCatalogReader(kafka)
-    const items = catalog.items().slice(0, 600)
-    await catalog.close()
+    const items = await firstItems(kafka, 600)
     const random = seededRandom('feeds that resume')
     market = openMovingMarket({ publisher, codec: kafka.codec, random, items })
     const roles = await platform.startRoles(['live-view', 'feed'])
@@ -57,7 +54,6 @@ describe('feeds that resume', function () {
   })
   after(async () => {
     listeners?.close()
-    await publisher?.close()
   })
 
   const listen: FeedListeners['listen'] = (...asked) => listeners.listen(...asked)

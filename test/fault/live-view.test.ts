@@ -8,9 +8,9 @@
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type Feed, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
@@ -38,12 +38,8 @@ describe('views under kill', function () {
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(platform.config, platform.log)
-  })
-  after(async () => {
-    await publisher.close()
-    await look.close()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
   })
 
   const newRandom = (random: SeededRandom) => randomOf(random.integer(0, 2 ** 31))

@@ -14,10 +14,10 @@ import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -70,8 +70,8 @@ describe('outages of the log', function () {
   before('a market in motion', async () => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-outages-'))
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(platform.config, platform.log)
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
     const keep = (name: string) => kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
     const areReady = () => eventually(() => kept.every(one => one.isReady()), GOES_ON_MS, 'all roles to be ready')
     for (const name of ROLES.slice(0, -1)) keep(name)
@@ -97,8 +97,6 @@ describe('outages of the log', function () {
   after(async () => {
     await client?.stop()
     for (const one of kept) await one.stop()
-    await publisher?.close()
-    await look?.close()
     rmSync(folder, { recursive: true, force: true })
   })
 

@@ -8,8 +8,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
@@ -42,13 +42,11 @@ describe('a rebalance storm', function () {
 
   before(async () => {
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(platform.config, platform.log)
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
   })
   after(async () => {
     for (const one of kept) await one.stop()
-    await publisher?.close()
-    await look?.close()
   })
 
   /** Members of a group come and go until the storm is over; resolves with how often each happened. */

@@ -8,9 +8,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { Redis } from '#infra/redis/redis.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
@@ -58,10 +58,10 @@ describe('Redis wiped under read load', function () {
 
   before('a market at rest behind the API', async function () {
     this.timeout(LOAD_LIMIT_MS)
-    const { config, log } = platform
+    const { config } = platform
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(config, log)
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
     redis = await platform.openRedis()
     roles.push(await platform.spawnRole('book'), await platform.spawnRole('live-view fx provider-health'))
     roles.push(await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
@@ -81,8 +81,6 @@ describe('Redis wiped under read load', function () {
   })
   after(async () => {
     await readers?.stop()
-    await publisher?.close()
-    await look?.close()
   })
 
   /** One sound refresh of every feed. */

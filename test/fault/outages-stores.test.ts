@@ -11,9 +11,9 @@ import { expect } from 'chai'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
 import { DAYS_BACK, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -63,10 +63,10 @@ describe(TEST, function () {
   const kept: Kept[] = []
 
   before('a market in motion', async () => {
-    const { config, log } = platform
+    const { config } = platform
     kafka = platform.connect()
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(config, log)
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
     tables = openReader(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     const tiers = writeRoomyTiers(config.stateDir)
     const start = (name: string) => platform.spawnRole(name, { MARKETLOG_TIERS: tiers })
@@ -93,8 +93,6 @@ describe(TEST, function () {
   after(async () => {
     for (const one of kept) await one.stop()
     await tables?.close()
-    await publisher?.close()
-    await look?.close()
   })
 
   const statusOf = async (path: string): Promise<number> => {

@@ -4,8 +4,9 @@
  * Changes only the order of replicas and who leads. Whole means that each broker, asked by itself, sees every partition
  * with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
  */
+import { openCluster } from '#infra/kafka/client/cluster.ts'
+import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { electPreferredLeaders } from './elect-leaders.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
 
@@ -29,6 +30,11 @@ export interface ClusterControl {
 }
 
 const ASK_LIMIT_MS = 2_000
+const ELECT_LEADERS = 43
+const PREFERRED = 0
+const ELECTION_LIMIT_MS = 10_000
+/** The preferred replica leads already. */
+const ELECTION_NOT_NEEDED = 84
 
 /** Opens the control of a file's cluster. */
 export function openClusterControl(platform: TestCluster): ClusterControl {
@@ -103,3 +109,59 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
 }
 
 type Admin = ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
+
+/** Partitions by topic. */
+type Partitions = ReadonlyMap<string, readonly number[]>
+
+/**
+ * Asks the cluster to make each partition's preferred replica, the first of its list, its leader (ElectLeaders, version 1); throws what
+ * the controller refuses. The pinned client lacks this request; its connection carries any.
+ */
+async function electPreferredLeaders(kafka: KafkaConnection, partitions: Partitions): Promise<void> {
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-election` })
+  await cluster.connect()
+  try {
+    await cluster.refreshMetadata()
+    const { connectionPool } = await cluster.findControllerBroker()
+    const refused = await connectionPool.send<string[]>({
+      request: {
+        apiKey: ELECT_LEADERS,
+        apiVersion: 1,
+        apiName: 'ElectLeaders',
+        encode: async () => encodeElection(partitions),
+      },
+      response: { decode: async (bytes: Buffer) => decodeElection(new Decoder(bytes)), parse: decoded => decoded },
+    })
+    if (refused.length > 0) throw new Error(refused.join('; '))
+  } finally {
+    await cluster.disconnect()
+  }
+}
+
+function encodeElection(partitions: Partitions): WireEncoder {
+  const topics = [...partitions].map(([topic, numbers]) =>
+    new Encoder().writeString(topic).writeArray(numbers.map(number => new Encoder().writeInt32(number))),
+  )
+  return new Encoder().writeInt8(PREFERRED).writeArray(topics).writeInt32(ELECTION_LIMIT_MS)
+}
+
+function decodeElection(decoder: WireDecoder): string[] {
+  decoder.readInt32() // throttle time
+  const code = decoder.readInt16()
+  const refused = decoder.readArray(one => {
+    const topic = one.readString()
+    return one.readArray(each => ({
+      topic,
+      partition: each.readInt32(),
+      code: each.readInt16(),
+      why: each.readString(),
+    }))
+  })
+  return [
+    ...(code === 0 ? [] : [`the election failed with code ${code}`]),
+    ...refused
+      .flat()
+      .filter(each => each.code !== 0 && each.code !== ELECTION_NOT_NEEDED)
+      .map(({ topic, partition, why }) => `${topic}-${partition}: ${why}`),
+  ]
+}

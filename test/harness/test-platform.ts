@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type Database, type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
@@ -16,6 +17,7 @@ import type { StartRole } from '#infra/runtime/role.ts'
 import type { ServerAddresses } from '#infra/stack/servers.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { addressVariables } from '#services/cli/settle-environment.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type SpawnedRole, spawnRole } from './spawn-role.ts'
 import { type StartedRoles, startRoles } from './start-roles.ts'
 
@@ -35,6 +37,10 @@ export interface TestPlatform {
   openRedis(): Promise<Redis>
   /** Kafka as a role or as a test sees it; `changes` replace variables of the environment. */
   connect(role?: string, changes?: Record<string, string>): KafkaConnection
+  /** A publisher of one writer on a connection, whose codec it prepares. */
+  openPublisher(kafka: KafkaConnection, writer: Parameters<typeof openPublisher>[1]): Promise<Publisher>
+  /** How far the groups are behind. */
+  openLagReader(): Promise<LagReader>
   /** The key of a new account. */
   newKey(tier?: Tier): Promise<string>
   /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
@@ -84,12 +90,14 @@ export function providePlatform<T extends OpenedPlatform>(
 
 function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
   let database: Database | undefined
+  const closed = <T extends { close(): Promise<void> }>(one: T): T => {
+    onEnd(() => one.close())
+    return one
+  }
   const openPostgres: TestPlatform['openDatabase'] = options => {
     const { config, log } = opened()
     const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    const pool = openDatabase(url, { name: 'test', log, ...options })
-    onEnd(() => pool.close())
-    return pool
+    return closed(openDatabase(url, { name: 'test', log, ...options }))
   }
   const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
     onEnd(() => one.stop())
@@ -105,6 +113,11 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
     connect(role = 'test', changes) {
       const { config, environment, log } = opened()
       return connectKafka({ config: changes ? readConfig({ ...environment, ...changes }) : config, role, log })
+    },
+    openPublisher: async (kafka, writer) => closed(await openPublisher(kafka, writer)),
+    async openLagReader() {
+      const { openLagReader } = await import('#services/cli/wait-for-views.ts')
+      return closed(await openLagReader(opened().config, opened().log))
     },
     async newKey(tier = 'quant') {
       const { createAccountWithKey } = await import('#services/accounts/create-key.ts')

@@ -5,7 +5,11 @@
  * administrator's credentials. Files that use it break brokers, so no other file shares them.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
@@ -14,7 +18,6 @@ import { signCertificate } from '#infra/stack/native/certificates.ts'
 import { ROLE_NAMES } from '#services/cli/roles.ts'
 import { accessVariables } from '#services/cli/settle-environment.ts'
 import { type OwnCluster, openOwnCluster } from './own-cluster.ts'
-import { basicOf, openRegistryProxy, type RegistryProxy } from './registry-proxy.ts'
 import { removeNamespace } from './remove-namespace.ts'
 import {
   newEnvironment,
@@ -30,6 +33,16 @@ import { testServers } from './test-servers.ts'
 const REGISTRY_USER = 'registry-reader'
 /** The bearer token that the registry's proxy takes. */
 export const REGISTRY_TOKEN = 'token-of-the-registry'
+
+/** A registry behind TLS and credentials. */
+interface RegistryProxy {
+  readonly url: string
+  /** Credentials in force, as the header holds them: `Basic …` or `Bearer …`. */
+  readonly accepted: Set<string>
+  /** Requests handed on, by scheme. */
+  readonly passed: ReadonlyMap<string, number>
+  close(): Promise<void>
+}
 
 /** A test file's platform on a cluster of its own. */
 export interface TestCluster extends TestPlatform {
@@ -114,4 +127,53 @@ async function openCluster(
     ...{ MARKETLOG_RUN_DIR: join(folder, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },
   })
   return { ...opened, cluster, registry, folder }
+}
+
+/** The header of a user and password. */
+const basicOf = (user: string, password: string): string =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+
+/**
+ * Opens a proxy before the registry that is as one in production: TLS with a certificate of loopback, and a credential asked of
+ * every request, which is handed on without it. It answers nothing itself but 401.
+ */
+async function openRegistryProxy(
+  registry: string,
+  pem: { key: string; certificate: string },
+  accepted: readonly string[],
+): Promise<RegistryProxy> {
+  const target = new URL(registry)
+  const inForce = new Set(accepted)
+  const passed = new Map<string, number>()
+  const options = { key: readFileSync(pem.key), cert: readFileSync(pem.certificate) }
+  const server = createServer(options, (asked, answer) => {
+    const { authorization = '', ...headers } = asked.headers
+    if (!inForce.has(authorization)) {
+      answer.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Basic' })
+      return void answer.end('{"error_code":40101,"message":"Unauthorized"}')
+    }
+    const scheme = authorization.split(' ')[0] as string
+    passed.set(scheme, (passed.get(scheme) ?? 0) + 1)
+    const { hostname, port } = target
+    const handed = request(
+      { hostname, port, method: asked.method, path: asked.url, headers: { ...headers, host: target.host } },
+      received => {
+        answer.writeHead(received.statusCode ?? 502, received.headers)
+        received.pipe(answer)
+      },
+    )
+    handed.on('error', () => answer.destroy())
+    asked.pipe(handed)
+  })
+  server.listen({ port: 0, host: '127.0.0.1' })
+  await once(server, 'listening')
+  return {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}${target.pathname}`,
+    ...{ accepted: inForce, passed },
+    async close() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
 }

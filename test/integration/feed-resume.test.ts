@@ -4,11 +4,10 @@
  * What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
-import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SseClient, SseEvent } from '#test/harness/sse-client.ts'
@@ -30,9 +29,7 @@ describe('a feed that resumes', function () {
     kafka = platform.connect()
     publisher = await openPublisher(kafka, 'book')
     listeners = openFeedListeners(platform, ARRIVES_MS)
-    const catalog = await openCatalogReader(kafka)
-    const items = catalog.items().slice(0, 200)
-    await catalog.close()
+    const items = await firstItems(kafka, 200)
     market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired positions'), items })
     const roles = await platform.startRoles(['live-view', 'feed'])
     await roles.ready()
