@@ -9,8 +9,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
 import type { Feed } from '#test/fixtures/seeded-market.ts'
-import type { PublishedRefresh } from '#test/harness/published-records.ts'
-import { refreshRecords } from '#test/harness/published-records.ts'
+import { type PublishedRefresh, refreshRecords } from '#test/harness/published-records.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
 /** What a load works with. */

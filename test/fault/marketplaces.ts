@@ -19,8 +19,7 @@ import {
   openSeededMarket,
 } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import type { PublishedEntry } from '#test/harness/published-records.ts'
-import { urlOf } from '#test/harness/published-records.ts'
+import { type PublishedEntry, urlOf } from '#test/harness/published-records.ts'
 import { bookKey } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 
