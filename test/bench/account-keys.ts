@@ -8,6 +8,9 @@ import type { BenchPlatform } from './bench-platform.ts'
 
 const MAKERS = 4
 
+/** A key of the highest tier. */
+export const newKey = async (platform: BenchPlatform): Promise<string> => (await makeKeys(platform, 1))[0] as string
+
 /** Makes as many keys, each of an account of its own. */
 export async function makeKeys({ config, log }: BenchPlatform, count: number): Promise<string[]> {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))

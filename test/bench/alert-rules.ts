@@ -8,10 +8,10 @@
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { type AlertRuleChanged, alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
-import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
 import { topics } from '#schemas/topics.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { bookChangeRecord, changed } from '#test/harness/published-records.ts'
 
 /** Rules and changes under way to the log. */
 export interface AlertBench {
@@ -79,7 +79,7 @@ export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly n
         ids.map(itemId => canaryOf(itemId, version)),
       ),
     changes: (ids, turn, canaries) =>
-      book.send(ids.map(itemId => changeRecord(kafka, itemId, canaries.has(itemId) ? CANARY_MICRO : restingAt(turn)))),
+      book.send(ids.map(itemId => changeTo(kafka, itemId, canaries.has(itemId) ? CANARY_MICRO : restingAt(turn)))),
     async close() {
       await accounts.close()
       await book.close()
@@ -105,13 +105,12 @@ async function sendRules(
   )
 }
 
-function changeRecord(kafka: KafkaConnection, itemId: number, micro: number): Outgoing {
-  const change: BookChanged = {
-    ...{ side: 'ask', provider: PROVIDER, item_id: itemId, change: 'updated', price: Math.round(micro / 10_000) },
-    ...{ currency: 'USD', price_micro_usd: micro, usd_rate: '1', quantity: 1, previous_micro_usd: MICRO.resting },
-    ...{ previous_quantity: 1, seen_at: EPOCH, refresh_id: null, url: null },
-    ...{ source_partition: 0, source_offset: 0, source_index: 0 },
-  }
-  const target = { topic: 'bookChanges', key: String(itemId), partition: partitionOfItem(itemId) } as const
-  return { ...target, value: kafka.codec.encode(bookChanged, change) }
-}
+const changeTo = ({ codec }: KafkaConnection, itemId: number, micro: number): Outgoing =>
+  bookChangeRecord(
+    codec,
+    changed({
+      ...{ provider: PROVIDER, item_id: itemId, change: 'updated', price: Math.round(micro / 10_000) },
+      ...{ price_micro_usd: micro, previous_micro_usd: MICRO.resting, previous_quantity: 1 },
+      ...{ seen_at: EPOCH, refresh_id: null },
+    }),
+  )

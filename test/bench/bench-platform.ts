@@ -4,7 +4,6 @@
  * Roles never share the measuring process's event loop. Everything that was started here has ended, and the namespace is gone
  * from the servers, when `close` resolves.
  */
-import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,10 +11,10 @@ import { type PlatformConfig, readConfig, type ServerAddresses } from '#infra/ru
 import type { Log } from '#infra/runtime/log.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { setUp } from '#services/cli/set-up.ts'
-import { addressVariables } from '#services/cli/settle-environment.ts'
 import { removeNamespace } from '#test/harness/remove-namespace.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
+import { newEnvironment } from '#test/harness/test-platform.ts'
 import { type RoleProcess, startRoleProcess } from './role-process.ts'
-import { writeUnlimitedTiers } from './unlimited-tiers.ts'
 
 /** A namespace on the servers and the processes in it. */
 export interface BenchPlatform {
@@ -49,13 +48,8 @@ export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformO
   mkdirSync(logs, { recursive: true })
   const stateDir = mkdtempSync(join(tmpdir(), 'marketlog-bench-'))
   const environment = {
-    ...(addressVariables(addresses) as Record<string, string>),
-    MARKETLOG_NAMESPACE: `b${randomBytes(4).toString('hex')}.`,
-    MARKETLOG_STATE_DIR: stateDir,
-    HOST: '127.0.0.1',
-    PORT: '0',
-    MARKET: 'empty',
-    MARKETLOG_TIERS: writeUnlimitedTiers(stateDir),
+    ...newEnvironment(addresses, { initial: 'b', stateDir }),
+    MARKETLOG_TIERS: writeRoomyTiers(stateDir, { streamStarts: 'unlimited' }),
   }
   const config = readConfig(environment)
   await setUp(config, log)

@@ -5,13 +5,10 @@
  * asks, so that some hundred thousand pairs leave a profit, and most do not.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { type Outgoing, openPublisher } from '#infra/kafka/publisher.ts'
 import { dayClosed } from '#schemas/events/day-closed.ts'
-import { packagedRates } from '#services/ingest/fx/source.ts'
-import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
-import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
+import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import type { Stage } from './stage.ts'
 
 const DAY_MS = 86_400_000
@@ -21,29 +18,24 @@ const REFRESH_SHARE = 0.02
 
 /** Publishes bids of the providers that have some; returns their refreshes and how many there are. */
 export async function publishBids(stage: Stage, itemsEach: number): Promise<{ refreshes: string[]; count: number }> {
-  const publisher = await openPublisher(stage.kafka, 'ingest')
-  const never = new AbortController().signal
-  const rates = await packagedRates(loadCurrencies())(never)
-  const refreshPublisher = openRefreshPublisher(stage.kafka.codec, publisher)
+  const ingest = await openTestIngest(stage.kafka)
   const refreshes: string[] = []
   let count = 0
   const { bidKeys } = loadProviders()
   for (const listing of stage.market.listings.filter(({ provider }) => bidKeys.includes(provider))) {
     const { provider, currency, names, prices } = listing
     const observedAt = Date.now()
-    const [usd, yuan] = [currency, 'CNY'].map(code => Number(rates.rateOf(code)?.text)) as [number, number]
+    const [usd, yuan] = [currency, 'CNY'].map(code => Number(ingest.rates.rateOf(code)?.text)) as [number, number]
     const entries = names.slice(0, itemsEach).map((market_hash_name, item) => ({
       market_hash_name,
       // The asks are the same number in every currency, so those in yuan are the cheapest: bids lie around them.
       price: Math.max(1, Math.floor(((prices[item] ?? 1) / yuan) * usd * (0.85 + ((item * 13 + count) % 31) / 100))),
       quantity: 1 + (item % 5),
     }))
-    const refresh = { kind: 'refresh' as const, observedAt, currency, entries }
-    await publishRefresh(refreshPublisher, { provider, side: 'bid' }, refresh, rates, never)
-    refreshes.push(`${provider}|${refreshId(observedAt)}`)
+    refreshes.push((await ingest.publish({ provider, side: 'bid', observedAt, currency, entries })).key)
     count += entries.length
   }
-  await publisher.close()
+  await ingest.close()
   return { refreshes, count }
 }
 

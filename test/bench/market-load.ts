@@ -7,17 +7,12 @@
  * of a provider are in time order.
  */
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher } from '#infra/kafka/publisher.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import type { RawEntry } from '#services/ingest/connector.ts'
 import { readRecorded } from '#services/ingest/connectors/recorded/client.ts'
-import { packagedRates } from '#services/ingest/fx/source.ts'
-import { publishRefresh, refreshId } from '#services/ingest/publish-refresh.ts'
-import { openRefreshPublisher } from '#services/ingest/refresh-publisher.ts'
+import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 
 /** A provider that lists something. */
 export interface Listing {
@@ -77,9 +72,7 @@ async function recordedEntries(items: number): Promise<[name: string, price: num
 
 /** Opens a market in which nothing is listed yet. */
 export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): Promise<MarketLoad> {
-  const publisher = await openPublisher(kafka, 'ingest')
-  const never = new AbortController().signal
-  const rates = await packagedRates(loadCurrencies())(never)
+  const ingest = await openTestIngest(kafka)
   const entries = await recordedEntries(size.items)
   const names = entries.map(([name]) => name)
   const list = (provider: string, currency: string, order: number, items: number): Listing => {
@@ -92,35 +85,26 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
   const listings = loadProviders()
     .all.slice(0, size.providers)
     .map(({ key, default_currency }, order) => list(key, default_currency, order, names.length))
-  const refreshPublisher = openRefreshPublisher(kafka.codec, publisher)
   return {
     listings,
     smallListings: (keys, items) => keys.map((key, order) => list(key, 'USD', order, items)),
     itemIds: itemIdsOf(names),
-    publishRates: () =>
-      publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates.event) }]),
+    publishRates: () => ingest.publishRates(),
     async publish(chosen, share) {
       const round: PublishedRound = { records: 0, observations: 0, moved: 0, refreshes: [] }
       for (const listing of chosen) {
         round.moved += move(listing, share)
         listing.observedAt = Math.max(Date.now(), listing.observedAt + 1)
         const { provider, currency, observedAt } = listing
-        const feed = { provider, side: 'ask' as const }
-        const refresh = {
-          kind: 'refresh' as const,
-          observedAt,
-          currency,
-          entries: entriesOf(listing.names, [...listing.prices]),
-        }
-        const published = await publishRefresh(refreshPublisher, feed, refresh, rates, never)
-        if (published.result !== 'completed') throw new Error(`the refresh of ${provider} was ${published.result}`)
-        round.observations += published.observed
+        const entries = entriesOf(listing.names, [...listing.prices])
+        const { key, observed } = await ingest.publish({ provider, side: 'ask', observedAt, currency, entries })
+        round.observations += observed
         round.records += listing.names.length + 1
-        round.refreshes.push(`${provider}|${refreshId(observedAt)}`)
+        round.refreshes.push(key)
       }
       return round
     },
-    close: () => publisher.close(),
+    close: () => ingest.close(),
   }
 }
 

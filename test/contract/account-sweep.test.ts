@@ -63,7 +63,7 @@ describe('the sweep of account routes', function () {
     guarded = operations.filter(({ credential }) => credential !== 'none')
     first = await openCaller()
     second = await openCaller()
-    for (const tier of TIERS) keys[tier] = (await createAccountWithKey(scenario.database, { tier })).key
+    for (const tier of TIERS) keys[tier] = await platform.newKey(tier)
     const tokens = await scenario.signIn(scenario.personOf('ada', { email: 'ada@example.com', email_verified: true }))
     session = tokens.access_token
     await scenario.database.rows(

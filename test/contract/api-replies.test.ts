@@ -140,28 +140,28 @@ describe('answers of the query service', () => {
   for (const { path, reply, requests, holds } of ROUTES)
     for (const request of requests)
       it(`GET ${path}${request}`, async () => {
-        const { status, text, body } = await scenario.get(`/v1${path}${filled(request)}`)
+        const { status, text, body } = await scenario.ask(`/v1${path}${filled(request)}`)
         expect(status, text.slice(0, 500)).to.equal(200)
         reply.parse(body)
         expect(holds(body as never)).not.to.have.length(0)
       })
 
   it('a provider is up by the health that was stored', async () => {
-    const { body } = await scenario.get('/v1/providers')
+    const { body } = await scenario.ask('/v1/providers')
     const records = Object.values(providersReply.parse(body))
     expect(records.map(({ key }) => key)).to.deep.equal(scenario.providers.map(({ key }) => key))
     expect(records.filter(({ health }) => health.status === 'up').map(({ key }) => key)).to.deep.equal(['provider_02'])
   })
 
   it('rates keep the digits of their source', async () => {
-    const { text } = await scenario.get('/v1/fx')
+    const { text } = await scenario.ask('/v1/fx')
     for (const [code, rate] of Object.entries(scenario.rates)) expect(text).to.include(`"${code}":${rate}`)
   })
 
   it('refusals fit the schema of errors', async () => {
     const refused = ['/v1/prices?limit=x&providers=y', '/nothing', '/v1/prices?item_id=2000000000', '/v1/fx%']
     for (const path of refused) {
-      const { status, body } = await scenario.get(path)
+      const { status, body } = await scenario.ask(path)
       expect(status).to.be.greaterThan(399)
       errorReply.parse(body)
     }

@@ -18,7 +18,7 @@ import {
   rowOf,
   snapshotEndFrame,
 } from '#services/feed/frames.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 const SCHEMA = new URL(import.meta.resolve('@asyncapi/specs/schemas/3.0.0-without-$id.json'))
 

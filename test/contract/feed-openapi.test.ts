@@ -6,18 +6,15 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadProviders } from '#infra/config/providers.ts'
-import { loadTiers, TIERS, type Tier } from '#infra/config/tiers.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { loadTiers, TIERS } from '#infra/config/tiers.ts'
 import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import { feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { parseFeedQuery } from '#services/feed/feed-query.ts'
 import { parseReplayRange } from '#services/feed/replay.ts'
-import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import { type Description, openDescribedAnswers } from '#test/harness/described-answers.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -116,22 +113,17 @@ describe('the feeds in the description of the API', () => {
 describe('the feeds, served as described', () => {
   const platform = useServers()
   let roles: StartedRoles
-  let database: Database
   const clients: SseClient[] = []
   const check = openDescribedAnswers(document)
 
   before(async () => {
-    const { config, log } = platform
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
     roles = await platform.startRoles(['feed'])
     await roles.ready()
   })
   after(async () => {
     for (const client of clients) client.close()
-    await database?.close()
   })
 
-  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(database, { tier })).key
   /** Sends a request and holds its answer against the description, headers included. */
   async function ask(method: string, path: string, key?: string) {
     const headers: Record<string, string> = key === undefined ? {} : { authorization: `Bearer ${key}` }
@@ -159,7 +151,7 @@ describe('the feeds, served as described', () => {
     })
     for (const tier of TIERS)
       it(`${method} ${path} is ${tier === 'quant' ? 'open' : 'closed'} to ${tier}`, async () => {
-        const { status, code, isStream } = await ask(method, filled, await newKey(tier))
+        const { status, code, isStream } = await ask(method, filled, await platform.newKey(tier))
         if (tier === 'quant') expect([status, isStream]).to.deep.equal([200, reply.events !== undefined])
         else expect([status, code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
       })
@@ -167,7 +159,7 @@ describe('the feeds, served as described', () => {
 
   for (const { path } of STREAMS)
     it(`GET ${path} refuses wrong parameters and a third connection as described`, async () => {
-      const key = await newKey('quant')
+      const key = await platform.newKey('quant')
       expect((await ask('GET', `${path}?from=2026-03-03&providers=p&item_ids=x`, key)).code).to.equal(
         'VALIDATION_ERROR',
       )

@@ -16,8 +16,8 @@ import type { Guard } from '#services/api/guard.ts'
 import type { ApiParts } from '#services/api/parts.ts'
 import { feedRoutes } from '#services/feed/feed-handler.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
+import { type Description, openDescribedAnswers } from '#test/harness/described-answers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const TABLE = new URL('../fixtures/operations.csv', import.meta.url)
@@ -177,11 +177,11 @@ describe('the description of the API, served', () => {
 
   for (const root of ['', '/v1'])
     it(`is served as ${root}/openapi.json, ${root}/docs and ${root}/llms.txt, without a key`, async () => {
-      const { status, body, headers } = await scenario.get(`${root}/openapi.json`, { as: null })
+      const { status, body, headers } = await scenario.ask(`${root}/openapi.json`, { as: null })
       expect([status, body.openapi, body.info.version]).to.deep.equal([200, '3.1.0', '1.0.0'])
       expect(body.servers).to.deep.equal([{ url: scenario.roles.baseUrl }])
       expect(headers.get('access-control-allow-origin')).to.equal('*')
-      const page = await scenario.get(`${root}/docs`, { as: null })
+      const page = await scenario.ask(`${root}/docs`, { as: null })
       expect(page.status).to.equal(200)
       expect(page.headers.get('content-type')).to.match(/^text\/html/)
       expect(page.text).to.include(`${root}/openapi.json`)
@@ -190,13 +190,13 @@ describe('the description of the API, served', () => {
       expect(policy).to.include("default-src 'none'")
       expect(policy).not.to.match(/https?:|\*/)
       const script = /src="([^"]+)"/.exec(page.text)?.[1] as string
-      const loaded = await scenario.get(script, { as: null })
+      const loaded = await scenario.ask(script, { as: null })
       expect([loaded.status, loaded.headers.get('content-type')]).to.deep.equal([200, 'text/javascript; charset=utf-8'])
       expect(loaded.text).to.include('createApiReference')
-      const plain = await scenario.get(script, { as: null, headers: { 'accept-encoding': 'identity' } })
+      const plain = await scenario.ask(script, { as: null, headers: { 'accept-encoding': 'identity' } })
       expect(plain.headers.has('content-encoding')).to.equal(false)
       expect(plain.text).to.equal(loaded.text)
-      const prose = await scenario.get(`${root}/llms.txt`, { as: null })
+      const prose = await scenario.ask(`${root}/llms.txt`, { as: null })
       expect(prose.headers.get('content-type')).to.equal('text/plain; charset=utf-8')
       for (const { method, path } of ROWS) expect(prose.text).to.include(`${method} /v1${path}`)
     })
@@ -210,7 +210,7 @@ describe('the description of the API, served', () => {
       it(`${method} ${path} is ${isAllowed ? 'open to' : 'closed to'} ${tier}`, async () => {
         for (const root of ['', '/v1']) {
           const filled = path.replaceAll(/:\w+/g, '00000000-0000-4000-8000-000000000000')
-          const { status, body } = await scenario.get(root + filled, { as: tier, method })
+          const { status, body } = await scenario.ask(root + filled, { as: tier, method })
           if (isAllowed) expect([status, body?.code]).not.to.satisfy(isClosed)
           else expect([status, body.code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
         }

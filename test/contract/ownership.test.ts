@@ -12,9 +12,10 @@ import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { openApiDocument } from '#schemas/api/openapi.ts'
 import { operationsOf } from '#schemas/api/operations.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
+import { openApiScenario } from '#test/fixtures/api-scenario.ts'
+import type { Answer } from '#test/harness/scenario.ts'
+import { useServers } from '#test/harness/use-servers.ts'
 
 interface Described {
   method: string
@@ -89,9 +90,7 @@ describe('ownership', () => {
   let scenario: ApiScenario
   before('a market behind the service', async function () {
     this.timeout(120_000)
-    const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
-      platform.startRoles(roles, { ...overrides, secretKey: newSecretKey() })
-    scenario = await openApiScenario(Object.create(platform, { startRoles: { value: startRoles } }), 5)
+    scenario = await openApiScenario(platform, 5, { secretKey: newSecretKey() })
   })
   after('end of the market', () => scenario.close())
 
@@ -99,7 +98,7 @@ describe('ownership', () => {
     (as: string | null): Call =>
     (method, path, body) => {
       if (body?.type === 'multipart/form-data') return upload(as, path)
-      return scenario.get(path, {
+      return scenario.ask(path, {
         ...{ as, method: method.toUpperCase() },
         ...(body && { body: JSON.stringify(body.example), headers: { 'content-type': body.type } }),
       })
@@ -107,9 +106,8 @@ describe('ownership', () => {
   const upload = (as: string | null, path: string): Promise<Answer> => {
     const body = `--x\r\ncontent-disposition: form-data; name="file"; filename="f.csv"\r\n\r\n${FILE}\r\n--x--\r\n`
     const headers = { 'content-type': 'multipart/form-data; boundary=x' }
-    return scenario.get(path, { as, method: 'POST', body, headers })
+    return scenario.ask(path, { as, method: 'POST', body, headers })
   }
-  const newKey = async (tier: Tier): Promise<string> => (await createAccountWithKey(scenario.database, { tier })).key
 
   /** Makes the records of a path for an account, outermost first. */
   async function makeRecords(call: Call, path: string): Promise<Ids> {
@@ -135,7 +133,7 @@ describe('ownership', () => {
     for (const tier of TIERS) {
       const isOpen = tiers.includes(tier)
       it(`${method.toUpperCase()} ${path} is ${isOpen ? 'open to' : 'closed to'} ${tier}`, async () => {
-        const { status, body: reply } = await callAs(await newKey(tier))(method, at, body)
+        const { status, body: reply } = await callAs(await platform.newKey(tier))(method, at, body)
         if (isOpen) expect([status, reply?.code]).not.to.satisfy(isRefusedByTier)
         else expect([status, reply.code]).to.deep.equal([403, 'FORBIDDEN_TIER'])
       })
@@ -145,7 +143,7 @@ describe('ownership', () => {
   for (const { method, path, tiers, body } of OWNED)
     for (const tier of tiers as Tier[])
       it(`${method.toUpperCase()} ${path} belongs to its owner (${tier})`, async () => {
-        const [owner, other] = [callAs(await newKey(tier)), callAs(await newKey(tier))]
+        const [owner, other] = [callAs(await platform.newKey(tier)), callAs(await platform.newKey(tier))]
         const mine = await makeRecords(owner, path)
         const theirs = await makeRecords(other, path)
         const before = await lookAt(owner, path, mine)
@@ -166,7 +164,7 @@ describe('ownership', () => {
 
   for (const tier of TIERS)
     it(`two accounts never see each other's ids (${tier})`, async () => {
-      const calls = [callAs(await newKey(tier)), callAs(await newKey(tier))] as const
+      const calls = [callAs(await platform.newKey(tier)), callAs(await platform.newKey(tier))] as const
       const lists = KEYED.filter(one => one.method === 'get' && one.tiers.includes(tier) && !one.path.includes('{'))
       const made = await Promise.all(
         calls.map(async call => {

@@ -9,16 +9,15 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
 import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { STAND_IN } from '#services/inventory/main.ts'
 import { type LoopbackPlatform, openLoopbackPlatform } from '#test/fixtures/platform-stand-in.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { ACCOUNT_REPLIES } from './account-reply-types.ts'
@@ -69,10 +68,10 @@ describe('the types of replies', function () {
 
   before('the demo market', async function () {
     this.timeout(LIMIT_MS)
-    const { config, log } = platform
+    const { config } = platform
     inventories = await openLoopbackPlatform()
     receiver = await openReceiver()
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    database = platform.database
     const account = await createAccountWithKey(database, { tier: 'quant', email: 'types@example.com' })
     key = account.key
     await linkPlatformAccount(database, account.account_id, STAND_IN.full)
@@ -99,7 +98,6 @@ describe('the types of replies', function () {
   })
   after(async () => {
     expect([...(roles?.failures ?? []), ...(summary?.failures ?? [])]).to.deep.equal([])
-    await database?.close()
     await inventories?.close()
     await receiver?.close()
   })

@@ -1,11 +1,15 @@
 /**
- * What became of alerts, beside what should have: events in Postgres, requests at the destinations, rules in the log.
+ * Accounts that own alerts, and what became of the alerts, beside what should have: events in Postgres, requests at the destinations, rules in the log.
  *
  * Reads Postgres, Kafka and receivers. Invariant: one event under two delivery ids, or one alert with two events, is
  * two entries here, however equal they look.
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import { createWebhook } from '#services/alerts/webhooks/commands.ts'
 import type { Receiver } from '#test/fixtures/webhook-receiver.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
@@ -15,6 +19,26 @@ export interface Owner {
   id: string
   hooks: string[]
   getsMail: boolean
+}
+
+/** Creates an account whose alerts reach some destinations and no mailbox, or its mailbox alone where there is none. */
+export async function openOwner(
+  database: Database,
+  { secretKey = '' }: PlatformConfig,
+  urls: readonly string[],
+): Promise<Owner> {
+  const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
+  if (urls.length > 0) await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
+  const box = openSealedBox(secretKey)
+  const hooks: string[] = []
+  for (const url of urls) {
+    const body = { label: 'test', url, platform: 'custom', is_active: true } as const
+    const made = await database.transaction(query =>
+      createWebhook(query, { accountId: id, now: Date.now() }, body, box),
+    )
+    hooks.push(made.id)
+  }
+  return { id, hooks, getsMail: urls.length === 0 }
 }
 
 /** An event of an alert, as its table has it. */

@@ -6,13 +6,9 @@
  * the alerts are compared with their events, the events against what the destinations and the mail server got.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { openSealedBox } from '#infra/runtime/sealed-box.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { createWebhook } from '#services/alerts/webhooks/commands.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
@@ -27,6 +23,7 @@ import {
   hookEntries,
   lastRules,
   type Owner,
+  openOwner,
   receivedBy,
   rulesToRelay,
   storedRules,
@@ -49,7 +46,7 @@ describe('alerts under kill', function () {
   /** Each owner has every third wave, of ten to fifty alerts. */
   const leastOfOwner = leastAlerts / 15 - 10
   this.timeout(scale.limitMs)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let database: Database
   let look: LagReader
@@ -58,42 +55,28 @@ describe('alerts under kill', function () {
   const receivers: Receiver[] = []
 
   before(async () => {
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
-    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    database = openDatabase(url, { name: 'test', log, connections: 12, statementLimitMs: 30_000 })
-    look = await openLagReader(config, log)
+    kafka = platform.connect()
+    database = platform.openDatabase({ connections: 12, statementLimitMs: 30_000 })
+    look = await platform.openLagReader()
     market = await openAlertMarket(kafka)
     mailbox = await openMailbox()
     for (let each = 0; each < 3; each++) receivers.push(await openReceiver())
   })
   after(async () => {
     await market.close()
-    await look.close()
-    await database.close()
     await mailbox.close()
     for (const receiver of receivers) await receiver.close()
   })
 
   /** Three accounts: with two destinations, with one, and with mails alone. */
   async function openOwners(): Promise<Owner[]> {
-    const box = openSealedBox(place.config.secretKey ?? '')
-    const owner = async (hooks: readonly (Receiver | undefined)[]): Promise<Owner> => {
-      const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
-      if (hooks.length > 0) {
-        await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
-      }
-      const ids: string[] = []
-      for (const hook of hooks) {
-        const body = { label: 'test', url: `${hook?.url}/${ids.length}`, platform: 'custom', is_active: true } as const
-        const made = await database.transaction(query =>
-          createWebhook(query, { accountId: id, now: Date.now() }, body, box),
-        )
-        ids.push(made.id)
-      }
-      return { id, hooks: ids, getsMail: hooks.length === 0 }
-    }
-    return [await owner([receivers[0], receivers[1]]), await owner([receivers[2]]), await owner([])]
+    const owner = (...hooks: Receiver[]): Promise<Owner> =>
+      openOwner(
+        database,
+        platform.config,
+        hooks.map(({ url }, index) => `${url}/${index}`),
+      )
+    return [await owner(...receivers.slice(0, 2)), await owner(...receivers.slice(2)), await owner()]
   }
 
   async function waitingFor(role: (typeof ROLES)[number]): Promise<number> {
@@ -131,7 +114,7 @@ describe('alerts under kill', function () {
     return killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
       ...{ role, processes: 2, kills: Math.ceil(scale.kills / ROLES.length), freezes: 0 },
       ...{ pauseMs: [300, 2_500], intoWorkMs: [0, 100] },
-      start: () => place.spawnRole(role, env),
+      start: () => platform.spawnRole(role, env),
       // What fires reaches accounts and delivery a moment after the prices move.
       work: async () => {
         await load.wave()

@@ -9,13 +9,17 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { BookRowStored } from '#schemas/events/book-state.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import { urlOf } from '#test/fixtures/small-market.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
-import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
-import { entriesOfReading, type ReadRecord, readByJava, readTopic } from '#test/harness/read-topic.ts'
-import { bookKey, type Expected, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
-import { givenOf, rejectsOf, verdictsOf } from './market-records.ts'
-import type { LeastOfMarket, ScriptedRefresh } from './scripted-market.ts'
+import type { Ledger, LedgerEntry } from '#test/harness/ledger.ts'
+import { openLedger } from '#test/harness/ledger.ts'
+import type { PublishedRefresh } from '#test/harness/published-records.ts'
+import { arriving, givenOf, isUsable } from '#test/harness/published-records.ts'
+import type { ReadRecord } from '#test/harness/read-topic.ts'
+import { entriesOfReading, readByJava, readTopic } from '#test/harness/read-topic.ts'
+import type { Expected } from '#test/harness/reference-fold.ts'
+import { bookKey, entryOfChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 
 /** What the ledgers of a run show beside themselves. */
 export interface BookLedgers {
@@ -27,7 +31,7 @@ export interface BookLedgers {
 /** Holds all that the book wrote against the refreshes that it was given, of a market that shows at least so much. */
 export async function bookLedgers(
   kafka: KafkaConnection,
-  refreshes: readonly ScriptedRefresh[],
+  refreshes: readonly PublishedRefresh[],
   java: JavaReader | undefined,
   least: LeastOfMarket,
 ): Promise<BookLedgers> {
@@ -168,4 +172,45 @@ async function lettersRead(kafka: KafkaConnection): Promise<LedgerEntry[]> {
     entries.push({ key, what: `${value.refresh_id} ${value.index} ${value.market_hash_name}` })
   }
   return entries
+}
+
+/** The unresolved names and dead letters that the book must write of the refreshes, one entry a record. */
+function rejectsOf(refreshes: readonly PublishedRefresh[]): {
+  unresolved: LedgerEntry[]
+  letters: LedgerEntry[]
+} {
+  const unresolved: LedgerEntry[] = []
+  const letters: LedgerEntry[] = []
+  for (const refresh of refreshes) {
+    const key = bookKey(refresh.side, refresh.provider)
+    for (const { entry, index } of arriving(refresh)) {
+      const what = `${refresh.refreshId} ${index} ${entry.name}`
+      if (!isUsable(entry, refresh)) letters.push({ key, what })
+      else if (entry.itemId === undefined) unresolved.push({ key, what: `${refresh.refreshId} ${entry.name}` })
+    }
+  }
+  return { unresolved, letters }
+}
+
+/** The verdicts that the refreshes must be given, with what they count. */
+function verdictsOf(refreshes: readonly PublishedRefresh[], expected: Expected): LedgerEntry[] {
+  const counts = new Map<string, { added: number; updated: number; removed: number }>()
+  for (const { side, provider, refresh_id, change } of expected.changes) {
+    const key = `${bookKey(side, provider)}|${refresh_id}`
+    const count = counts.get(key) ?? { added: 0, updated: 0, removed: 0 }
+    counts.set(key, count)
+    count[change] += 1
+  }
+  return refreshes.flatMap((refresh, at) => {
+    const { side, provider, refreshId, ending } = refresh
+    const key = bookKey(side, provider)
+    if (ending === 'cut') return []
+    if (ending === 'failed') return [{ key, what: `null failed ${refresh.failure ?? 'timeout'} 0 0 0 0 0` }]
+    const { verdict, reason } = expected.verdicts[at] ?? { verdict: undefined, reason: undefined }
+    const changed = verdict === 'applied' ? counts.get(`${key}|${refreshId}`) : undefined
+    const { added = 0, updated = 0, removed = 0 } = changed ?? {}
+    const { unresolved, letters } = rejectsOf([refresh])
+    const numbers = [added, updated, removed, unresolved.length, letters.length].join(' ')
+    return [{ key, what: `${refreshId} ${verdict} ${reason} ${numbers}` }]
+  })
 }

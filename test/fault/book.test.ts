@@ -1,14 +1,15 @@
 /**
  * The book under kill: what its topics hold is what a reference fold of the same refreshes says.
  *
- * Two processes share the group while a scripted market is published. They are killed with SIGKILL and
+ * Two processes share the group while a seeded market is published. They are killed with SIGKILL and
  * frozen beyond their session at random moments; then the log is drained and read by the platform's reader and,
  * where a JDK is at hand, by Kafka's own client. Nothing may be lost, doubled, phantom or out of order.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
@@ -20,31 +21,26 @@ import { killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
 import { faultScale } from './scale.ts'
-import { leastOf, openScriptedMarket } from './scripted-market.ts'
 
 const DRAIN_LIMIT_MS = 60_000
 
 describe('book under kill', function () {
   const scale = faultScale()
   this.timeout(scale.limitMs)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
-  })
-  after(async () => {
-    await publisher.close()
-    await look.close()
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
   })
 
   it('loses, doubles, invents and misplaces nothing', async () => {
     const random = seededRandom('book under kill')
-    const feeds = openScriptedMarket(randomOf(random.integer(0, 2 ** 31)), {
+    const feeds = openSeededMarket(randomOf(random.integer(0, 2 ** 31)), {
       items: scale.items,
       ...{ askProviders: 9, bidProviders: 5 },
     })
@@ -62,7 +58,7 @@ describe('book under kill', function () {
         pauseMs: [500, 4_000],
         intoWorkMs: [0, 700],
       },
-      start: () => place.spawnRole('book'),
+      start: () => platform.spawnRole('book'),
       ...{ backlog, work: load.wave },
     })
     const report = await run.done

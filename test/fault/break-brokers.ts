@@ -38,7 +38,7 @@ const GROUPS = '__consumer_offsets'
 const TRANSACTIONS = '__transaction_state'
 
 interface Actor {
-  place: TestCluster
+  platform: TestCluster
   control: ClusterControl
   fault: BrokerFault
   broker: OwnBroker
@@ -48,11 +48,11 @@ interface Actor {
 
 /** Carries faults out until the limits are reached. */
 export async function breakBrokers(
-  place: TestCluster,
+  platform: TestCluster,
   plan: Iterable<BrokerFault>,
   limits: BreakLimits,
 ): Promise<FaultReport> {
-  const control = openClusterControl(place)
+  const control = openClusterControl(platform)
   const startedAt = performance.now()
   const counts = new Map<FaultKind, number>()
   const recoveredS = new Map<FaultKind, number>()
@@ -61,9 +61,9 @@ export async function breakBrokers(
     const elapsedMs = performance.now() - startedAt
     if (limits.signal.aborted || (faults >= limits.faults && elapsedMs >= limits.ms)) break
     await pause(fault.pauseMs, undefined, { signal: limits.signal }).catch(() => undefined)
-    const broker = place.cluster.brokers[fault.broker - 1] as OwnBroker
+    const broker = platform.cluster.brokers[fault.broker - 1] as OwnBroker
     await CARRY_OUT[fault.kind]({
-      ...{ place, control, fault, broker },
+      ...{ platform, control, fault, broker },
       moved: partitions => {
         moved += partitions
       },
@@ -86,26 +86,26 @@ const CARRY_OUT: Record<FaultKind, (actor: Actor) => Promise<void>> = {
   'controlled shutdown': actor => restart(actor, actor.broker, 'stop'),
   'kill -9': actor => restart(actor, actor.broker, 'kill'),
   async 'rolling restart'(actor) {
-    for (const broker of actor.place.cluster.brokers) {
+    for (const broker of actor.platform.cluster.brokers) {
       await restart(actor, broker, 'stop')
       await actor.control.whole(WHOLE_LIMIT_MS)
     }
   },
   'frozen leader': freeze,
   async 'frozen follower'(actor) {
-    const { control, fault, place } = actor
-    const others = place.cluster.brokers.map(({ id }) => id).filter(id => id !== fault.broker)
+    const { control, fault, platform } = actor
+    const others = platform.cluster.brokers.map(({ id }) => id).filter(id => id !== fault.broker)
     const other = others[fault.step - 1] as number
     const topics = await topicsOf(control, () => true)
     actor.moved(await control.moveLeaders(topics, leader => (leader === fault.broker ? other : leader), DONE_LIMIT_MS))
     await freeze(actor)
   },
   async 'leader moves'(actor) {
-    const topics = await topicsOf(actor.control, name => name.startsWith(actor.place.namespace))
+    const topics = await topicsOf(actor.control, name => name.startsWith(actor.platform.namespace))
     await move(actor, [topics[Math.floor(actor.fault.topic * topics.length)] as string])
   },
   async 'preferred elections'(actor) {
-    await move(actor, await topicsOf(actor.control, name => name.startsWith(actor.place.namespace)))
+    await move(actor, await topicsOf(actor.control, name => name.startsWith(actor.platform.namespace)))
   },
   'group coordinators move': actor => move(actor, [GROUPS]),
   'transaction coordinators move': actor => move(actor, [TRANSACTIONS]),
@@ -118,28 +118,28 @@ const topicsOf = async (control: ClusterControl, isWanted: (name: string) => boo
   [...new Set((await control.partitions()).map(({ topic }) => topic))].filter(isWanted).sort()
 
 /** All leaders of the topics go to another broker. */
-async function move({ place, control, fault, moved }: Actor, topics: readonly string[]): Promise<void> {
-  const size = place.cluster.brokers.length
+async function move({ platform, control, fault, moved }: Actor, topics: readonly string[]): Promise<void> {
+  const size = platform.cluster.brokers.length
   const count = await control.moveLeaders(topics, leader => ((leader - 1 + fault.step) % size) + 1, DONE_LIMIT_MS)
   if (count === 0) throw new Error(`no leader of ${topics.join(', ')} has moved`)
   moved(count)
 }
 
-async function restart({ place, control, fault }: Actor, broker: OwnBroker, how: 'stop' | 'kill'): Promise<void> {
+async function restart({ platform, control, fault }: Actor, broker: OwnBroker, how: 'stop' | 'kill'): Promise<void> {
   await broker[how]()
   try {
     if (broker.isRunning()) throw new Error(`broker ${broker.id} runs on after ${how}`)
-    await leftOut(place, control, broker.id)
+    await leftOut(platform, control, broker.id)
     await pause(fault.lastsMs)
   } finally {
     await broker.start()
   }
 }
 
-async function freeze({ place, control, fault, broker }: Actor): Promise<void> {
+async function freeze({ platform, control, fault, broker }: Actor): Promise<void> {
   broker.freeze()
   try {
-    await leftOut(place, control, broker.id)
+    await leftOut(platform, control, broker.id)
     await pause(fault.lastsMs)
   } finally {
     broker.thaw()
@@ -147,8 +147,8 @@ async function freeze({ place, control, fault, broker }: Actor): Promise<void> {
 }
 
 /** Resolves when another broker sees it in no list of replicas in sync, and leading nothing. */
-async function leftOut(place: TestCluster, control: ClusterControl, id: number): Promise<void> {
-  const other = place.cluster.brokers.find(broker => broker.id !== id)?.id
+async function leftOut(platform: TestCluster, control: ClusterControl, id: number): Promise<void> {
+  const other = platform.cluster.brokers.find(broker => broker.id !== id)?.id
   const isOut = async (): Promise<boolean> =>
     (await control.partitions(other)).every(({ leader, inSync }) => leader !== id && !inSync.includes(id))
   await eventually(isOut, DONE_LIMIT_MS, `broker ${id} to be left out`)

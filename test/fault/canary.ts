@@ -9,10 +9,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { type PublishedRefresh, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import { type Freshness, type FreshPath, openFreshnessMeter } from './freshness-meter.ts'
-import { recordsOf } from './market-records.ts'
-import type { ScriptedRefresh } from './scripted-market.ts'
 
 /** Where and as what the canary sings. */
 export interface CanaryOptions {
@@ -29,7 +28,7 @@ export interface CanaryOptions {
 /** A canary that sings until it is stopped. */
 export interface Canary {
   /** What it has published, for the reference. */
-  readonly refreshes: readonly ScriptedRefresh[]
+  readonly refreshes: readonly PublishedRefresh[]
   /** Which paths show values from now on; others are not waited for. */
   watch(paths: readonly FreshPath[]): void
   /** What was measured since the last call; throws when that are fewer values than promised, or one never came. */
@@ -50,7 +49,7 @@ const MINUTE_MS = 60_000
 /** Opens a canary; resolves when its stream is open. */
 export async function openCanary(options: CanaryOptions): Promise<Canary> {
   const { publisher, codec, baseUrl, key, provider, item, from } = options
-  const refreshes: ScriptedRefresh[] = []
+  const refreshes: PublishedRefresh[] = []
   const ending = new AbortController()
   const stream = await openSse(`${baseUrl}/feed/prices?providers=${provider}`, { key })
   if (stream.status !== 200) throw new Error(`the feed answered ${stream.status}`)
@@ -71,10 +70,10 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
   const run = async (): Promise<void> => {
     for (let value = 0; !ending.signal.aborted; value++) {
       const price = FIRST_PRICE + value
-      const refresh = refreshOf(options, price, from + value * MINUTE_MS)
+      const refresh = refreshAt(options, price, from + value * MINUTE_MS)
       refreshes.push(refresh)
       meter.published()
-      await publisher.send(recordsOf(refresh, codec))
+      await publisher.send(refreshRecords(codec, refresh))
       meter.acknowledged()
       await Promise.all([
         untilSeen('restMs', price, () => answered(price)),
@@ -98,13 +97,8 @@ export async function openCanary(options: CanaryOptions): Promise<Canary> {
   }
 }
 
-function refreshOf({ provider, item }: CanaryOptions, price: number, observedAt: number): ScriptedRefresh {
-  return {
-    ...{ side: 'ask', provider, observedAt, currency: 'USD', usdRate: '1', ending: 'completed' },
-    refreshId: new Date(observedAt).toISOString().replace(/[-:.]/g, ''),
-    entries: [{ ...item, price, quantity: 1, currency: 'USD', isRejected: false }],
-  }
-}
+const refreshAt = ({ provider, item }: CanaryOptions, price: number, observedAt: number): PublishedRefresh =>
+  refreshOf({ provider, observedAt, entries: [{ ...item, price, quantity: 1 }] })
 
 /** The last prices that a stream has delivered. */
 const pricesOf = ({ events }: SseClient): number[] =>

@@ -54,7 +54,7 @@ const RECOVERED_S = 20
 
 describe(TEST, function () {
   this.timeout(900_000 + MINUTES * 60_000 + FAULTS * 60_000)
-  const place = useCluster({ setUp: true, ownRights: true })
+  const platform = useCluster({ setUp: true, ownRights: true })
   let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
 
@@ -64,25 +64,25 @@ describe(TEST, function () {
   })
 
   /** Breaks brokers, and processes beside them, until the limits are reached. */
-  async function breakAll(random: SeededRandom, { platform, isUnderLoad }: PlatformScenario) {
+  async function breakAll(random: SeededRandom, { roles, isUnderLoad }: PlatformScenario) {
     const plan = planFaults(randomOf(random.integer(0, 2 ** 31)), {
-      ...{ kinds: KINDS, brokers: place.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
+      ...{ kinds: KINDS, brokers: platform.cluster.brokers.length, pauseMs: PAUSE_MS, lastsMs: LASTS_MS },
     })
     const ending = new AbortController()
     const failing = new AbortController()
-    const killing = killInRounds(randomOf(random.integer(0, 2 ** 31)), platform.all, {
+    const killing = killInRounds(randomOf(random.integer(0, 2 ** 31)), roles.all, {
       ...{ kills: Number.POSITIVE_INFINITY, pauseMs: KILL_PAUSE_MS, freezeChance: FREEZE_CHANCE },
       ...{ readyLimitMs: LIMIT_MS, isUnderLoad, signal: ending.signal },
     })
     killing.catch(error => failing.abort(error))
     const limits = { faults: FAULTS, ms: MINUTES * 60_000, signal: failing.signal }
-    const report = await breakBrokers(place, plan, limits).finally(() => ending.abort())
+    const report = await breakBrokers(platform, plan, limits).finally(() => ending.abort())
     return { report, killed: await killing }
   }
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
     const random = seededRandom(TEST)
-    scenario = await openPlatformScenario(place, random, { items: ITEMS, twice: TWICE, limitMs: LIMIT_MS })
+    scenario = await openPlatformScenario(platform, random, { items: ITEMS, twice: TWICE, limitMs: LIMIT_MS })
     load = await startScenario(scenario)
     const { report, killed } = await breakAll(random, scenario)
     printFaults(report, killed)

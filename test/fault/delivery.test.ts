@@ -6,8 +6,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import {
   openWebhookScenario,
@@ -20,6 +18,7 @@ import { expectFigure } from '#test/harness/figures.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { deliveriesLeft } from './alert-ledgers.ts'
 import { faultScale } from './scale.ts'
 
 const ACCOUNTS = 5
@@ -126,31 +125,19 @@ describe('delivery under kill', function () {
 
   async function drained(): Promise<void> {
     const startedAt = performance.now()
-    await eventually(
-      async () => {
-        const [left] = await scenario.database.rows<{ n: number }>(
-          `SELECT (SELECT count(*) FROM webhook_deliveries WHERE status = 'pending')
-            + (SELECT count(*) FROM email_deliveries WHERE status = 'pending')
-            + (SELECT count(*) FROM graphile_worker.jobs WHERE attempts < max_attempts) AS n`,
-        )
-        return Number(left?.n) === 0
-      },
-      DRAIN_LIMIT_MS,
-      'all deliveries to be settled',
-    )
+    const isSettled = async () => (await deliveriesLeft(scenario.database)) === 0
+    await eventually(isSettled, DRAIN_LIMIT_MS, 'all deliveries to be settled')
     const value = (performance.now() - startedAt) / 1_000
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     expectFigure({ test: 'delivery under kill', what: 'drained after the last kill', value, unit: 's', limit })
   }
 
   async function checkWebhooks(eventIds: ReadonlyMap<string, Owner>): Promise<void> {
-    const url = databaseUrl(platform.config.servers.postgres, databaseName(platform.config.namespace))
-    const database = openDatabase(url, { name: 'ledger', log: platform.log, statementLimitMs: 60_000 })
+    const database = platform.openDatabase({ statementLimitMs: 60_000 })
     const rows = await database.rows<{ id: string; event_id: string; endpoint_id: string; status: string; n: number }>(
       `SELECT d.id, d.event_id, d.endpoint_id, d.status, (SELECT count(*)::int FROM webhook_attempts a WHERE a.delivery_id = d.id) AS n
         FROM webhook_deliveries d`,
     )
-    await database.close()
     expect(rows.filter(({ status }) => status !== 'succeeded')).to.deep.equal([])
     const wanted = new Set([...eventIds].flatMap(([id, { webhooks }]) => webhooks.map(one => `${id} ${one.id}`)))
     expect(new Set(rows.map(row => `${row.event_id} ${row.endpoint_id}`)), 'deliveries').to.deep.equal(wanted)

@@ -28,7 +28,7 @@ const PAUSE_MS: readonly [number, number] = IS_LONG ? [300, 3_000] : [100, 900]
 
 describe('every role under kill', function () {
   this.timeout(300_000 + KILLS * 15_000)
-  const place = useServers()
+  const platform = useServers()
   let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
 
@@ -39,10 +39,10 @@ describe('every role under kill', function () {
 
   it('loses, doubles, invents and misplaces nothing anywhere', async () => {
     const random = seededRandom('every role under kill')
-    scenario = await openPlatformScenario(place, random, { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS })
-    const { platform } = scenario
+    scenario = await openPlatformScenario(platform, random, { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS })
+    const { roles } = scenario
     load = await startScenario(scenario)
-    const report = await killInRounds(randomOf(random.integer(0, 2 ** 31)), platform.all, {
+    const report = await killInRounds(randomOf(random.integer(0, 2 ** 31)), roles.all, {
       ...{ kills: KILLS, pauseMs: PAUSE_MS, isUnderLoad: scenario.isUnderLoad },
     })
     const drained = await drainScenario(scenario, load)
@@ -55,7 +55,7 @@ describe('every role under kill', function () {
     const java = IS_LONG ? await findJavaReader() : undefined
     await expectPlatformBalanced({ test: 'every role under kill', scenario, load, ...drained, java })
     expect(endsByThemselves(scenario), 'ends without a kill').to.be.at.most(KILLS)
-    if (KILLS >= platform.all.length) expect([...report.kills].filter(([, kills]) => kills === 0)).to.deep.equal([])
+    if (KILLS >= roles.all.length) expect([...report.kills].filter(([, kills]) => kills === 0)).to.deep.equal([])
     expect(report.underLoad, 'kills under load').to.be.above(KILLS / 3)
   })
 })

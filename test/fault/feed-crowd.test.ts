@@ -5,14 +5,9 @@
  * history at once, the rest are asked to retry later, and all receive everything in the end.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { startWithin } from '#services/feed/main.ts'
-import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { watchConnections } from '#test/harness/open-sockets.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
@@ -35,21 +30,16 @@ interface Client {
 
 describe('a crowd of clients that resume', function () {
   this.timeout(process.env.FAULT === 'long' ? 1_800_000 : 180_000)
-  const place = useServers()
+  const platform = useServers()
   let publisher: Publisher
-  let database: Database
   let openMarket: () => MovingMarket
   let market: MovingMarket
   const clients: Client[] = []
 
   before(async () => {
-    const { config, log } = place
-    const kafka = connectKafka({ config, role: 'test', log })
-    publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
-    const catalog = await openCatalogReader(kafka)
-    const items = catalog.items().slice(0, 600)
-    await catalog.close()
+    const kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'book')
+    const items = await firstItems(kafka, 600)
     openMarket = () => openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('a crowd'), items })
   })
   // Its clients connect before it moves: what they receive begins with it.
@@ -59,15 +49,11 @@ describe('a crowd of clients that resume', function () {
   afterEach(() => {
     for (const { pieces } of clients.splice(0)) for (const piece of pieces) piece.close()
   })
-  after(async () => {
-    await publisher?.close()
-    await database?.close()
-  })
 
   async function newClient(): Promise<Client> {
     const { random } = market
     const filter = random.chance(0.3) ? '' : `&${market.someFilter()}`
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const key = await platform.newKey()
     const client = { key, path: `/feed/${random.chance(0.7) ? 'prices' : 'bids'}?resume=true${filter}`, pieces: [] }
     clients.push(client)
     return client
@@ -105,15 +91,15 @@ describe('a crowd of clients that resume', function () {
     }
   }
 
-  it('goes on at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
-    let gateway = await place.spawnRole('feed')
+  it('resumes at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
+    let gateway = await platform.spawnRole('feed')
     let base = await gateway.baseUrl(LIMIT_MS)
     for (let at = 0; at < CLIENTS; at++) await newClient()
     await Promise.all(clients.map(client => connect(client, base)))
     await Promise.all(clients.map(hasBegun))
     for (let kill = 0; kill < KILLS; kill++) {
       await market.refreshes(5)
-      const next = await place.spawnRole('feed')
+      const next = await platform.spawnRole('feed')
       base = await next.baseUrl(LIMIT_MS)
       const moving = market.refreshes(20)
       await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), LIMIT_MS, 'events')
@@ -121,7 +107,7 @@ describe('a crowd of clients that resume', function () {
       await gateway.ended
       const lost = () => clients.every(({ pieces }) => pieces.at(-1)?.hasEnded())
       await eventually(lost, LIMIT_MS, 'the end of all streams')
-      const watch = watchConnections(next.pid, place.config.servers.kafka)
+      const watch = watchConnections(next.pid, platform.config.servers.kafka)
       const before = watch.seen()
       await Promise.all(clients.map(client => connect(client, base)))
       await moving
@@ -136,8 +122,8 @@ describe('a crowd of clients that resume', function () {
     }
   })
 
-  it('asks clients beyond the bound to retry, each at a time of its own, and serves them in the end', async () => {
-    const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+  it('has those beyond the bound asked to retry, each at a time of its own, and serves them in the end', async () => {
+    const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     for (let at = 0; at < CROWD; at++) {
       const client = await newClient()
@@ -160,11 +146,11 @@ describe('a crowd of clients that resume', function () {
     console.log(`      ${refused.length} refused`)
   })
 
-  it('runs so many replays and asks other clients to retry later', async () => {
-    const roles = await place.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+  it('gets as many replays as a gateway may run, and others are asked to retry later', async () => {
+    const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
     await roles.ready()
     await market.refreshes(20)
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const key = await platform.newKey()
     const replay = (speed: number) =>
       openSse(`${roles.baseUrl}/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=${speed}`, { key })
     const slow = await replay(1)

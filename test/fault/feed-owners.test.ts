@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
@@ -31,7 +31,7 @@ const STARTS_MS = 60_000
 
 describe('feeds of two ingest processes', function () {
   this.timeout(120_000 + ROUNDS * 150_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let look: LagReader
   let folder: string
@@ -41,8 +41,8 @@ describe('feeds of two ingest processes', function () {
   let other: SpawnedRole
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
-    look = await openLagReader(place.config, place.log)
+    kafka = platform.connect()
+    look = await platform.openLagReader()
     folder = mkdtempSync(join(tmpdir(), 'marketlog-owners-'))
     market = join(folder, 'market.json')
     const feed = (side: string) => (provider: string) => {
@@ -51,16 +51,15 @@ describe('feeds of two ingest processes', function () {
     }
     const feeds = [...ASKS.map(feed('ask')), ...BIDS.map(feed('bid'))]
     writeFileSync(market, JSON.stringify({ name: 'owners', base: BASE, seed: 7, items: 2_400, feeds }))
-    book = await place.spawnRole('book')
+    book = await platform.spawnRole('book')
     one = await startIngest()
     await eventually(async () => (await owned(one)) === FEEDS, STARTS_MS, 'all feeds to be run')
   })
   after(async () => {
-    await look?.close()
     rmSync(folder, { recursive: true, force: true })
   })
 
-  const startIngest = () => place.spawnRole('ingest', { MARKET: market })
+  const startIngest = () => platform.spawnRole('ingest', { MARKET: market })
 
   async function metric(role: SpawnedRole, pattern: RegExp): Promise<number[]> {
     const answer = await fetch(`${await role.baseUrl(STARTS_MS)}/metrics`, { signal: AbortSignal.timeout(5_000) })

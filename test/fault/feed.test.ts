@@ -6,15 +6,11 @@
  * any row shows at the event where it happens; at the end every client must hold what the market holds.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
-import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
@@ -32,10 +28,9 @@ const LONGEST_ID = Math.ceil(((6 + 4 * ITEM_PARTITIONS + 4 * (16 + 4 * ITEM_PART
 
 describe('feeds that resume', function () {
   this.timeout(IS_LONG ? 3_600_000 : 240_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let database: Database
   let market: MovingMarket
   let steady: string
   let listeners: FeedListeners
@@ -47,24 +42,18 @@ describe('feeds that resume', function () {
   })
 
   before(async () => {
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
-    publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
-    listeners = openFeedListeners(database, ARRIVES_MS)
-    const catalog = await openCatalogReader(kafka)
-    const items = catalog.items().slice(0, 600)
-    await catalog.close()
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'book')
+    listeners = openFeedListeners(platform, ARRIVES_MS)
+    const items = await firstItems(kafka, 600)
     const random = seededRandom('feeds that resume')
     market = openMovingMarket({ publisher, codec: kafka.codec, random, items })
-    const roles = await place.startRoles(['live-view', 'feed'])
+    const roles = await platform.startRoles(['live-view', 'feed'])
     await roles.ready()
     steady = roles.baseUrl
   })
   after(async () => {
     listeners?.close()
-    await publisher?.close()
-    await database?.close()
   })
 
   const listen: FeedListeners['listen'] = (...asked) => listeners.listen(...asked)
@@ -107,7 +96,7 @@ describe('feeds that resume', function () {
       while (!stop.signal.aborted) await market.refresh()
     })()
     for (let kill = 0; kill < KILLS; kill++) {
-      const gateway: SpawnedRole = await place.spawnRole('feed', { PORT: '0' })
+      const gateway: SpawnedRole = await platform.spawnRole('feed', { PORT: '0' })
       const base = await gateway.baseUrl(ARRIVES_MS)
       for (const [at, path] of paths.entries()) {
         const before = pieces[at]?.at(-1) as SseClient
@@ -142,7 +131,7 @@ describe('feeds that resume', function () {
     console.log(`      ${KILLS} kills, ${market.published()} changes`)
   })
 
-  it('say resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
+  it('send resync for an id that is none, of another feed, or of another platform, and then go on live', async () => {
     const prices = await listen(steady, '/feed/prices?resume=true&snapshot=true')
     const { id: foreign } = await prices.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
     for (const [side, path, id] of [
@@ -194,7 +183,7 @@ describe('feeds that resume', function () {
   })
 
   it('refuse a replay of a range that cannot be replayed', async () => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
+    const key = await platform.newKey()
     for (const [query, loc] of [
       ['', 'from'],
       ['from=yesterday', 'from'],

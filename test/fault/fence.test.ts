@@ -5,10 +5,11 @@
  * owners of one partition are opened here in turn, on a real broker.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
-import { type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
+import { refreshMarked } from '#schemas/events/book-changed.ts'
+import { marked } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -17,12 +18,12 @@ const noTick = async () => undefined
 
 describe('a partition of the book', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   const opened: TransactionalProducer[] = []
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     await kafka.codec.prepare([refreshMarked])
   })
   after(() => Promise.all(opened.map(producer => producer.close())))
@@ -34,16 +35,11 @@ describe('a partition of the book', function () {
     return producer
   }
 
-  const marked = (refresh_id: string): Buffer => {
-    const marker: RefreshMarked = {
-      ...{ side: 'ask', provider: 'p', refresh_id, last_updated: 1 },
-      ...{ source_partition: 0, source_offset: 0 },
-    }
-    return kafka.codec.encode(refreshMarked, marker)
-  }
+  const marker = (refresh_id: string): Buffer =>
+    kafka.codec.encode(refreshMarked, marked({ refresh_id, last_updated: 1 }))
 
   const commit = (owner: TransactionalProducer, refreshId: string, next: number): Promise<void> =>
-    owner.commit([{ topic: 'bookChanges', partition: 0, key: 'refresh|p', value: marked(refreshId) }], {
+    owner.commit([{ topic: 'bookChanges', partition: 0, key: 'refresh|p', value: marker(refreshId) }], {
       ...{ group: 'book', topic: 'quotes', partition: 0 },
       next,
     })
@@ -76,12 +72,12 @@ describe('a partition of the book', function () {
   it('ends what a killed owner left open before the next one reads', async () => {
     const killed = kafka.newClient('killed').producer({
       ...{ idempotent: true, maxInFlightRequests: 1 },
-      transactionalId: `${place.namespace}${ID}`,
+      transactionalId: `${platform.namespace}${ID}`,
     })
     await killed.connect()
     const transaction = await killed.transaction()
     const topic = kafka.topicName('bookChanges')
-    await transaction.send({ topic, acks: -1, messages: [{ key: 'k', value: marked('cut'), partition: 0 }] })
+    await transaction.send({ topic, acks: -1, messages: [{ key: 'k', value: marker('cut'), partition: 0 }] })
     const reader = await openRangeReader(kafka, [topic])
     const isHeldBack = async () => (await reader.stableEnd(topic, 0)) < (await reader.end(topic, 0))
     expect(await isHeldBack(), 'an open transaction').to.equal(true)

@@ -2,28 +2,27 @@
  * The views under kill: Redis and ClickHouse hold what a reference fold of the refreshes says.
  *
  * The book that feeds them is neither killed nor frozen. Two processes of `live-view` and two that run `history` and `candles`
- * are killed with SIGKILL and frozen beyond their session at random moments while a scripted market is
+ * are killed with SIGKILL and frozen beyond their session at random moments while a seeded market is
  * published; then the log is drained and every row of every view is compared with the fold.
  */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import { type Feed, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced, type Ledger } from '#test/harness/ledger.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type KillReport, type KillRun, killAndFreeze } from './kill-and-freeze.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
 import { faultScale } from './scale.ts'
-import { type Feed, type LeastOfMarket, leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const DRAIN_LIMIT_MS = 60_000
@@ -32,19 +31,15 @@ const WORK_LIMIT_MS = 4_000
 describe('views under kill', function () {
   const scale = faultScale()
   this.timeout(scale.limitMs)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
-  })
-  after(async () => {
-    await publisher.close()
-    await look.close()
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
   })
 
   const newRandom = (random: SeededRandom) => randomOf(random.integer(0, 2 ** 31))
@@ -64,7 +59,7 @@ describe('views under kill', function () {
       ...{ role: roles, processes: 2, pauseMs: [500, 4_000], intoWorkMs: [0, 100], backlog },
       kills: Math.ceil(scale.kills * share),
       freezes: Math.ceil(scale.freezes * share),
-      start: () => place.spawnRole(roles),
+      start: () => platform.spawnRole(roles),
       // A wave reaches the views when the book has judged what came with it; some waves change nothing.
       work: async () => {
         await load.wave()
@@ -75,18 +70,15 @@ describe('views under kill', function () {
 
   async function drained(): Promise<void> {
     const endedAt = performance.now()
-    // One after the other: what the book has yet to write, the views have yet to read.
-    for (const group of ['book', 'live-view', 'history', 'candles']) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, ['book', 'live-view', 'history', 'candles'], DRAIN_LIMIT_MS)
     const value = (performance.now() - endedAt) / 1_000
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     expectFigure({ test: 'views under kill', what: 'until the end of the log', value, unit: 's', limit })
   }
 
   async function ledgersOf(expected: Expected, least: LeastOfMarket): Promise<Record<string, Ledger>> {
-    const { servers, namespace } = place.config
-    const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+    const { servers, namespace } = platform.config
+    const redis = await platform.openRedis()
     const database = databaseName(namespace)
     const reader = openReader(servers.clickhouseReadOnly, { database, name: 'test' })
     try {
@@ -95,16 +87,15 @@ describe('views under kill', function () {
         ...(await tableLedgers(reader, expected, least)),
       }
     } finally {
-      await closeRedis(redis)
       await reader.close()
     }
   }
 
   it('lose, double, invent and misplace nothing', async () => {
     const random = seededRandom('views under kill')
-    await place.spawnRole('book')
+    await platform.spawnRole('book')
     const size = { items: scale.items, askProviders: 9, bidProviders: 5 }
-    const feeds = openScriptedMarket(newRandom(random), size)
+    const feeds = openSeededMarket(newRandom(random), size)
     const load = publish(random, feeds)
     const runs = [kill(random, load, 'live-view', 1), kill(random, load, 'history candles', 0.5)]
     const reports = await Promise.all(runs.map(({ done }) => done))

@@ -1,5 +1,5 @@
 /**
- * Publishes a scripted market in waves, feeds mixed as they are in the log, until it is ended.
+ * Publishes a seeded market in waves, feeds mixed as they are in the log, until it is ended.
  *
  * Writes market.quotes and market.bids. Each feed's refreshes are in the log in the order in which the feed made them, and the
  * log holds all of them when `end` resolves. The number of records that wait for the book is bounded, so that a slow machine
@@ -8,9 +8,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Codec } from '#infra/kafka/codec.ts'
 import type { Outgoing, Publisher } from '#infra/kafka/publisher.ts'
+import type { Feed } from '#test/fixtures/seeded-market.ts'
+import { type PublishedRefresh, refreshRecords } from '#test/harness/published-records.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
-import { recordsOf } from './market-records.ts'
-import type { Feed, ScriptedRefresh } from './scripted-market.ts'
 
 /** What a load works with. */
 export interface LoadOptions {
@@ -31,7 +31,7 @@ export interface MarketLoad {
   /** Resolves when the next wave begins. */
   wave(): Promise<void>
   /** Publishes one last sound refresh of every feed; resolves with all refreshes in the order of the log. */
-  end(): Promise<ScriptedRefresh[]>
+  end(): Promise<PublishedRefresh[]>
 }
 
 interface Publishing {
@@ -50,7 +50,7 @@ const WAVE_MS = 4_000
 /** Begins to publish. */
 export function startLoad(options: LoadOptions): MarketLoad {
   const { feeds, random, codec, publisher, recordsPerSecond } = options
-  const refreshes: ScriptedRefresh[] = []
+  const refreshes: PublishedRefresh[] = []
   const startedAt = performance.now()
   let published = 0
   let isEnding = false
@@ -58,9 +58,9 @@ export function startLoad(options: LoadOptions): MarketLoad {
   let nextWave = Promise.withResolvers<void>()
   let checkedAt = 0
 
-  const begin = (publishing: Publishing, refresh: ScriptedRefresh): void => {
+  const begin = (publishing: Publishing, refresh: PublishedRefresh): void => {
     refreshes.push(refresh)
-    publishing.records = recordsOf(refresh, codec)
+    publishing.records = refreshRecords(codec, refresh)
     publishing.sent = 0
   }
   const sendSome = async (publishing: Publishing): Promise<void> => {

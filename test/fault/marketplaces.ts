@@ -1,5 +1,5 @@
 /**
- * Marketplaces that serve a scripted market over HTTP, and remember what they served.
+ * Marketplaces that serve a seeded market over HTTP, and remember what they served.
  *
  * One server for all of them; ingest polls it through its `http-json` connector. Every answer with rows is an edition with a
  * number: one more entry, whose name no catalog has, holds it, so that the log shows which edition it holds. Some answers
@@ -8,21 +8,16 @@
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Feed, LeastOfMarket, MarketItem, MarketSize } from '#test/fixtures/seeded-market.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { urlOf } from '#test/fixtures/small-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import type { PublishedEntry } from '#test/harness/published-records.ts'
 import { bookKey } from '#test/harness/reference-fold.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
-import {
-  type Feed,
-  type LeastOfMarket,
-  leastOf,
-  type MarketItem,
-  type MarketSize,
-  openScriptedMarket,
-  type ScriptedEntry,
-} from './scripted-market.ts'
 
 /** An edition that left the server whole. */
 export interface ServedEdition {
@@ -68,7 +63,7 @@ interface Marketplace {
 
 /** What the entries of an edition come down to: the same text for the same rows. */
 export function digestOf(
-  entries: readonly Pick<ScriptedEntry, 'name' | 'price' | 'quantity' | 'isRejected'>[],
+  entries: readonly Pick<PublishedEntry, 'name' | 'price' | 'quantity' | 'isRejected'>[],
 ): string {
   const hash = createHash('sha256')
   for (const { name, price, quantity, isRejected } of entries) {
@@ -93,21 +88,21 @@ const FIRST_SALE = Date.UTC(2026, 0, 1)
 /** The currency of all sales. */
 const SALES_CURRENCY = 'EUR'
 
-/** Opens the marketplaces of a scripted market, and one that serves sales. */
+/** Opens the marketplaces of a seeded market, and one that serves sales. */
 export async function openMarketplaces(
   random: SeededRandom,
   size: MarketSize,
   salesProvider: string,
 ): Promise<Marketplaces> {
   const byFeed = new Map<string, Marketplace>()
-  const feeds = openScriptedMarket(random, size)
+  const feeds = openSeededMarket(random, size)
   for (const feed of feeds) {
     byFeed.set(bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined })
   }
   const served: ServedEdition[] = []
   const sales: ServedSale[] = []
   /** Entries of the last refresh that a catalog knows; what is sold is among them. */
-  let listed: readonly ScriptedEntry[] = []
+  let listed: readonly PublishedEntry[] = []
   let answeredAt = performance.now()
   let isSettling = false
 
@@ -174,7 +169,7 @@ const leastOfMarketplaces = (feeds: readonly Feed[]): LeastOfMarket => ({
 /** Some sales of what is listed. */
 function newSales(
   random: SeededRandom,
-  listed: readonly ScriptedEntry[],
+  listed: readonly PublishedEntry[],
   provider: string,
   before: number,
 ): ServedSale[] {
@@ -198,7 +193,7 @@ function send(response: ServerResponse, body: string): void {
 }
 
 /** A page as {@link marketFile} maps it; a price that is none is written as a word. */
-function bodyOf(provider: string, currency: string, entries: readonly ScriptedEntry[], edition: number): string {
+function bodyOf(provider: string, currency: string, entries: readonly PublishedEntry[], edition: number): string {
   const rows = entries.map(({ name, itemId, price, quantity, isRejected }) => ({
     ...{ name, price: isRejected ? 'on request' : price, n: quantity },
     url: urlOf(provider, itemId),

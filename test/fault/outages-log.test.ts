@@ -13,30 +13,28 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced, openLedger } from '#test/harness/ledger.ts'
 import { mayMountDisks } from '#test/harness/own-server.ts'
+import { givenOf, type PublishedRefresh } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { entryOfDelivered, openResumingClient, type ResumingClient } from './resuming-client.ts'
-import { type LeastOfMarket, leastOf, openScriptedMarket, type ScriptedRefresh } from './scripted-market.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -48,14 +46,14 @@ const DISK_MEGABYTES = IS_LONG ? 512 : 256
 const GOES_ON_MS = 60_000
 const DRAIN_LIMIT_MS = 60_000
 const BASE = fileURLToPath(new URL('../../infra/config/markets/base.json.gz', import.meta.url))
-/** What ingest polls itself; the scripted market has the providers before them, and those with URLs are odd. */
+/** What ingest polls itself; the seeded market has the providers before them, and those with URLs are odd. */
 const INGESTED = ['provider_30', 'provider_32']
 const ROLES = ['book', 'live-view history candles', 'api feed', 'ingest']
 
 describe('outages of the log', function () {
   this.timeout(IS_LONG ? 3_600_000 : 420_000)
   const mayFill = mayMountDisks()
-  const place = useServers({ own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
+  const platform = useServers({ own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
   const random = seededRandom('outages of the log')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
@@ -71,20 +69,20 @@ describe('outages of the log', function () {
 
   before('a market in motion', async () => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-outages-'))
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
     const keep = (name: string) => kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
     const areReady = () => eventually(() => kept.every(one => one.isReady()), GOES_ON_MS, 'all roles to be ready')
     for (const name of ROLES.slice(0, -1)) keep(name)
     await areReady()
     baseUrl = (await kept[2]?.role()?.baseUrl(GOES_ON_MS)) ?? ''
-    key = await quantKey()
+    key = await platform.newKey()
     client = await openResumingClient({
       ...{ path: '/feed/prices?resume=true', key, random: newRandom() },
       gateways: () => [baseUrl],
     })
-    const feeds = openScriptedMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
+    const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
@@ -99,28 +97,18 @@ describe('outages of the log', function () {
   after(async () => {
     await client?.stop()
     for (const one of kept) await one.stop()
-    await publisher?.close()
-    await look?.close()
     rmSync(folder, { recursive: true, force: true })
   })
 
   function start(name: string) {
-    if (name !== 'ingest') return place.spawnRole(name)
+    if (name !== 'ingest') return platform.spawnRole(name)
     const feeds = INGESTED.map(provider => {
       const options = { factor: 0.9, coverage: 0.9, churn: 0.1, stock: 3, phases: false }
       return { provider, side: 'ask', connector: 'simulated', interval_ms: 1_000, options }
     })
     const file = join(folder, 'market.json')
     writeFileSync(file, JSON.stringify({ name: 'outages', base: BASE, seed: 7, items: 100, feeds }))
-    return place.spawnRole(name, { MARKET: file })
-  }
-
-  async function quantKey(): Promise<string> {
-    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
-    const database = openDatabase(url, { name: 'test', log: place.log })
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
-    await database.close()
-    return key
+    return platform.spawnRole(name, { MARKET: file })
   }
 
   /** Resolves when the feed delivers what was published after this moment, of the test's own market and of ingest's. */
@@ -157,7 +145,7 @@ describe('outages of the log', function () {
       const answer = await fetch(`${await role?.baseUrl(GOES_ON_MS)}/readyz`)
       const text = await answer.text()
       expect(answer.status, text).to.equal(503)
-      const { kafka: brokers = [] } = place.own('kafka').addresses
+      const { kafka: brokers = [] } = platform.own('kafka').addresses
       expect(text).to.include(`Kafka at ${brokers.join(', ')} has not answered ${who}`)
       const said = role?.lines().findLast(line => line.includes(`answer ${who}`) || line.includes(`answered ${who}`))
       expect(said).to.match(/"level":"warn".*Check that a broker runs and that its disk has room/)
@@ -168,29 +156,29 @@ describe('outages of the log', function () {
   const rest = () => pause(random.integer(...REST_MS))
 
   for (let round = 1; round <= ROUNDS; round++) {
-    it(`a broker that is frozen for a while and goes on (${round})`, async () => {
+    it(`end when a broker that was frozen for a while goes on: the feed delivers again (${round})`, async () => {
       await rest()
       const frozenMs = random.integer(...FROZEN_MS)
-      place.own('kafka').freeze()
+      platform.own('kafka').freeze()
       await pause(frozenMs)
       expect(await pricesStatus(), 'prices without a broker').to.equal(200)
-      place.own('kafka').thaw()
+      platform.own('kafka').thaw()
       await goesOn(`${(frozenMs / 1000).toFixed(1)} s of SIGSTOP`)
     })
 
-    it(`a broker that is killed and started again (${round})`, async () => {
+    it(`end when a broker that was killed is started again: the feed delivers again (${round})`, async () => {
       await rest()
       const downMs = random.integer(...DOWN_MS)
-      await place.own('kafka').kill()
+      await platform.own('kafka').kill()
       await pause(downMs)
-      await place.own('kafka').start()
+      await platform.own('kafka').start()
       await goesOn(`SIGKILL, ${(downMs / 1000).toFixed(1)} s and a start`)
     })
 
-    it(`a broker that runs out of disk, until there is room again (${round})`, async () => {
+    it(`end when a broker that ran out of disk has room again: the feed delivers again (${round})`, async () => {
       if (!mayFill) return noteAbsence('the right to mount a disk', 'no broker runs out of disk')
       await rest()
-      const server = place.own('kafka')
+      const server = platform.own('kafka')
       const filler = join(server.storeDir, 'filler')
       const { bavail, bsize } = statfsSync(server.storeDir)
       const left = random.integer(64, 512) * 1024
@@ -208,24 +196,21 @@ describe('outages of the log', function () {
   it('lose, double and misplace nothing, anywhere', async () => {
     const given = await load.end()
     await kept[3]?.stop()
-    for (const group of ['book', 'live-view', 'history', 'candles']) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, ['book', 'live-view', 'history', 'candles'], DRAIN_LIMIT_MS)
     const refreshes = [...given, ...(await ingested())]
     const expected = foldRefreshes(refreshes.map(givenOf))
     const asks = expected.changes.filter(({ side }) => side === 'ask').map(entryOfDelivered)
     const hasAll = () => client.rows().length >= asks.length
     await eventually(hasAll, 20_000, 'the feed to deliver all').catch(() => undefined)
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, least)
-    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
-    const database = databaseName(place.namespace)
-    const reader = openReader(place.config.servers.clickhouseReadOnly, { database, name: 'test' })
+    const redis = await platform.openRedis()
+    const database = databaseName(platform.namespace)
+    const reader = openReader(platform.config.servers.clickhouseReadOnly, { database, name: 'test' })
     Object.assign(
       ledgers,
-      await liveLedgers(redis, place.namespace, expected, least),
+      await liveLedgers(redis, platform.namespace, expected, least),
       await tableLedgers(reader, expected, least),
     )
-    await closeRedis(redis)
     await reader.close()
     ledgers['rows of a client of the feed'] = openLedger(asks, client.rows(), least.asks)
     console.log(
@@ -236,7 +221,7 @@ describe('outages of the log', function () {
   })
 
   /** What ingest brought to the log, as the log itself holds it. */
-  async function ingested(): Promise<ScriptedRefresh[]> {
+  async function ingested(): Promise<PublishedRefresh[]> {
     const ids = new Map(loadCatalog().map(item => [nameKey(item.market_hash_name, item.phase), item.item_id]))
     const all = await readRefreshesOfLog(kafka, name => ids.get(nameKey(name, null)))
     return all.filter(({ provider }) => INGESTED.includes(provider))

@@ -7,22 +7,21 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
-import { leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -35,21 +34,19 @@ const GROUPS = ['book', 'live-view'] as const
 
 describe('a rebalance storm', function () {
   this.timeout(IS_LONG ? 1_200_000 : 240_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader
   const kept: Kept[] = []
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(place.config, place.log)
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
   })
   after(async () => {
     for (const one of kept) await one.stop()
-    await publisher?.close()
-    await look?.close()
   })
 
   /** Members of a group come and go until the storm is over; resolves with how often each happened. */
@@ -60,7 +57,7 @@ describe('a rebalance storm', function () {
       await pause(Math.max(0, next - performance.now()))
       const isJoin = members.length === 0 || (members.length < MEMBERS_MORE && random.chance(0.5))
       if (isJoin) {
-        members.push(await place.startRoles([group]))
+        members.push(await platform.startRoles([group]))
         moves.joined += 1
       } else {
         const [leaving] = members.splice(random.integer(0, members.length - 1), 1)
@@ -76,10 +73,10 @@ describe('a rebalance storm', function () {
     const random = seededRandom('a rebalance storm')
     const newRandom = () => randomOf(random.integer(0, 2 ** 31))
     for (const name of GROUPS) {
-      kept.push(keepRunning({ name, random: newRandom(), start: () => place.spawnRole(name) }))
+      kept.push(keepRunning({ name, random: newRandom(), start: () => platform.spawnRole(name) }))
     }
     await eventually(() => kept.every(one => one.isReady()), READY_MS, 'both roles to be ready')
-    const feeds = openScriptedMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
+    const feeds = openSeededMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
     const load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 2_000 },
       backlog: () => lagOf(look, 'book'),
@@ -87,14 +84,11 @@ describe('a rebalance storm', function () {
     const until = performance.now() + STORM_MS
     const stories = await Promise.all(GROUPS.map(group => storm(group, newRandom(), until)))
     const refreshes = await load.end()
-    for (const group of GROUPS) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, GROUPS, DRAIN_LIMIT_MS)
     const expected = foldRefreshes(refreshes.map(givenOf))
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, leastOf(feeds))
-    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
-    Object.assign(ledgers, await liveLedgers(redis, place.namespace, expected, leastOf(feeds)))
-    await closeRedis(redis)
+    const redis = await platform.openRedis()
+    Object.assign(ledgers, await liveLedgers(redis, platform.namespace, expected, leastOf(feeds)))
     console.log(`      ${stories.join('; ')}; ${load.published()} records, ${expected.changes.length} changes`)
     expectBalanced(ledgers)
     expect(kept.map(one => one.endedByThemselves())).to.deep.equal([0, 0])

@@ -7,26 +7,25 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import type { Feed } from '#test/fixtures/seeded-market.ts'
+import { leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
-import { type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { givenOf, ratesRecord, refreshRecords } from '#test/harness/published-records.ts'
+import type { Expected, GivenRefresh } from '#test/harness/reference-fold.ts'
+import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
-import { type ExactReaders, openExactReaders, WRONG } from './exact-readers.ts'
-import { lagOf } from './lag.ts'
-import { givenOf, recordsOf } from './market-records.ts'
-import { type Feed, leastOf, openScriptedMarket } from './scripted-market.ts'
+import type { ExactReaders } from './exact-readers.ts'
+import { openExactReaders, WRONG } from './exact-readers.ts'
+import { groupsDrained } from './lag.ts'
 import { liveLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -44,7 +43,7 @@ const RECORDS_PER_SEND = 10_000
 
 describe('Redis wiped under read load', function () {
   this.timeout(IS_LONG ? 1_800_000 : 240_000)
-  const place = useServers({ own: { redis: {} } })
+  const platform = useServers({ own: { redis: {} } })
   const random = seededRandom('Redis wiped')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
@@ -62,22 +61,20 @@ describe('Redis wiped under read load', function () {
 
   before('a market at rest behind the API', async function () {
     this.timeout(LOAD_LIMIT_MS)
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(config, log)
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
-    roles.push(await place.spawnRole('book'), await place.spawnRole('live-view fx provider-health'))
-    roles.push(await place.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
-    key = await quantKey()
-    const rates = { as_of: Date.now(), source: 'test', rates: { USD: '1', EUR: '0.9' } }
-    await publisher.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
-    feeds = openScriptedMarket(newRandom(), SIZE)
+    const { config } = platform
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
+    redis = await platform.openRedis()
+    roles.push(await platform.spawnRole('book'), await platform.spawnRole('live-view fx provider-health'))
+    roles.push(await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(config.stateDir) }))
+    key = await platform.newKey()
+    await publisher.send([ratesRecord(kafka.codec, Date.now(), { EUR: '0.9' })])
+    feeds = openSeededMarket(newRandom(), SIZE)
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)
     baseUrl = (await roles[2]?.baseUrl(60_000)) ?? ''
-    for (const group of ['book', 'live-view', 'fx', 'provider-health'])
-      await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
+    await groupsDrained(look, ['book', 'live-view', 'fx', 'provider-health'], LOAD_LIMIT_MS)
     readers = openExactReaders({ baseUrl, key, random: newRandom(), books: expected.books })
     await eventually(isWhole, LOAD_LIMIT_MS, 'every read to be answered rightly')
     // One provider's snapshot says nothing of the others', and the last one's comes last.
@@ -87,25 +84,14 @@ describe('Redis wiped under read load', function () {
   })
   after(async () => {
     await readers?.stop()
-    await publisher?.close()
-    await look?.close()
-    if (redis) await closeRedis(redis)
   })
-
-  async function quantKey(): Promise<string> {
-    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
-    const database = openDatabase(url, { name: 'test', log: place.log })
-    const created = await createAccountWithKey(database, { tier: 'quant' })
-    await database.close()
-    return created.key
-  }
 
   /** One sound refresh of every feed. */
   async function publishOnce(): Promise<GivenRefresh[]> {
     const given: GivenRefresh[] = []
     for (const feed of feeds) {
       const refresh = feed.last()
-      const records = recordsOf(refresh, kafka.codec)
+      const records = refreshRecords(kafka.codec, refresh)
       for (let from = 0; from < records.length; from += RECORDS_PER_SEND)
         await publisher.send(records.slice(from, from + RECORDS_PER_SEND))
       given.push(givenOf(refresh))
@@ -157,15 +143,14 @@ describe('Redis wiped under read load', function () {
 
   it('comes back to its writers too, when it was away for longer than their client tries', async () => {
     // What used to happen: the client gave up after eight seconds, and the views stopped for ten minutes.
-    await place.own('redis').kill()
+    await platform.own('redis').kill()
     await pause(AWAY_MS)
-    await place.own('redis').start()
+    await platform.own('redis').start()
     await eventually(isWhole, REBUILT_WITHIN_MS, 'every read to be answered rightly')
     await readers.stop()
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)
-    for (const group of ['book', 'live-view', 'provider-health'])
-      await eventually(async () => (await lagOf(look, group)) === 0, LOAD_LIMIT_MS, `${group} to reach its end`)
+    await groupsDrained(look, ['book', 'live-view', 'provider-health'], LOAD_LIMIT_MS)
   })
 
   it('holds in the end what it should, row by row, and was never wrong', async () => {
@@ -176,7 +161,7 @@ describe('Redis wiped under read load', function () {
     const isHeld = (what: string): boolean => what === 'bulk 409' && readers.counts.has('bulk cut')
     const answers = [...readers.counts.keys()].filter(what => isAnswer(what) && !isHeld(what))
     expect([...new Set(answers.map(what => what.split(' ')[1]))].sort()).to.deep.equal(['200', '503'])
-    expectBalanced(await liveLedgers(redis, place.namespace, expected, leastOf(feeds)))
+    expectBalanced(await liveLedgers(redis, platform.namespace, expected, leastOf(feeds)))
     for (const role of roles) expect(role.lines().filter(line => line.includes('"level":"fatal"'))).to.deep.equal([])
   })
 })

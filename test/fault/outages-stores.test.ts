@@ -10,28 +10,25 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'chai'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { type LagReader, openLagReader } from '#services/cli/wait-for-views.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
 import { STALLED_AFTER_MS } from '#streams/runner/progress-watch.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
+import { DAYS_BACK, type LeastOfMarket, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
+import { givenOf } from '#test/harness/published-records.ts'
 import { foldRefreshes } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { type Canary, EVERY_MS, openCanary } from './canary.ts'
 import { describeFreshness, type FreshPath } from './freshness-meter.ts'
 import { type Kept, keepRunning } from './keep-running.ts'
-import { lagOf } from './lag.ts'
+import { groupsDrained, lagOf } from './lag.ts'
 import { type MarketLoad, startLoad } from './market-load.ts'
-import { givenOf } from './market-records.ts'
-import { DAYS_BACK, type LeastOfMarket, leastOf, openScriptedMarket } from './scripted-market.ts'
 import { liveLedgers, tableLedgers } from './view-ledgers.ts'
 
 const IS_LONG = process.env.FAULT === 'long'
@@ -51,7 +48,7 @@ const ROLES = [TABLE_WRITERS, 'book', 'live-view', 'api feed', 'accounts deliver
 
 describe(TEST, function () {
   this.timeout(IS_LONG ? 1_800_000 : 300_000)
-  const place = useServers({ own: { clickhouse: {}, postgres: {}, schemaRegistry: {} } })
+  const platform = useServers({ own: { clickhouse: {}, postgres: {}, schemaRegistry: {} } })
   const random = seededRandom('outages of the stores')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection
@@ -66,24 +63,21 @@ describe(TEST, function () {
   const kept: Kept[] = []
 
   before('a market in motion', async () => {
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
-    publisher = await openPublisher(kafka, 'ingest')
-    look = await openLagReader(config, log)
+    const { config } = platform
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+    look = await platform.openLagReader()
     tables = openReader(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     const tiers = writeRoomyTiers(config.stateDir)
-    const start = (name: string) => place.spawnRole(name, { MARKETLOG_TIERS: tiers })
+    const start = (name: string) => platform.spawnRole(name, { MARKETLOG_TIERS: tiers })
     for (const name of ROLES) {
       const mayEnd = name === TABLE_WRITERS ? { mayEnd: /does not get on/ } : {}
       kept.push(keepRunning({ name, random: newRandom(), start: () => start(name), ...mayEnd }))
     }
-    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    const database = openDatabase(url, { name: 'test', log })
-    key = (await createAccountWithKey(database, { tier: 'quant' })).key
-    await database.close()
+    key = await platform.newKey()
     await eventually(() => kept.every(one => one.isReady()), SOON_MS, 'all roles to be ready')
     baseUrl = (await kept[3]?.role()?.baseUrl(SOON_MS)) ?? ''
-    const feeds = openScriptedMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
+    const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
       ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
@@ -99,8 +93,6 @@ describe(TEST, function () {
   after(async () => {
     for (const one of kept) await one.stop()
     await tables?.close()
-    await publisher?.close()
-    await look?.close()
   })
 
   const statusOf = async (path: string): Promise<number> => {
@@ -124,14 +116,14 @@ describe(TEST, function () {
     const candles = '/v1/prices/candles?item_id=1&interval=1h'
     await becomes(candles, 200)
     canary.discard()
-    await place.own('clickhouse').kill()
+    await platform.own('clickhouse').kill()
     const downAt = performance.now()
     await becomes(candles, 503)
     await pause(CLICKHOUSE_DOWN_MS - (performance.now() - downAt))
     expectFresh('ClickHouse away', CLICKHOUSE_DOWN_MS, ['restMs', 'feedMs'])
     const waiting = await lagOf(look, 'history')
     expect(waiting, 'records that wait').to.be.above(0)
-    await place.own('clickhouse').start()
+    await platform.own('clickhouse').start()
     const awayS = (performance.now() - downAt) / 1_000
     const { seconds, parts } = await catchUp(waiting / awayS)
     const times = awayS / seconds + 1
@@ -171,22 +163,22 @@ describe(TEST, function () {
 
   it('the schema registry: running roles go on', async () => {
     canary.discard()
-    await place.own('schemaRegistry').kill()
+    await platform.own('schemaRegistry').kill()
     await pause(OTHERS_DOWN_MS)
     expectFresh('the registry away', OTHERS_DOWN_MS, ['restMs', 'feedMs'])
-    await place.own('schemaRegistry').start()
+    await platform.own('schemaRegistry').start()
   })
 
   it('Postgres: what needs it refuses and comes back, the live path and open streams go on', async () => {
     canary.discard()
     canary.watch(['feedMs'])
-    await place.own('postgres').kill()
+    await platform.own('postgres').kill()
     const downAt = performance.now()
     for (const path of ['/v1/prices?limit=1', '/v1/account/key', '/v1/portfolio']) await becomes(path, 503)
     const redirect = await fetch(`${baseUrl}/r/provider_01/1`, { redirect: 'manual' })
     expect(redirect.status, 'what needs no key').to.be.oneOf([302, 404])
     await pause(Math.max(0, OTHERS_DOWN_MS - (performance.now() - downAt)))
-    await place.own('postgres').start()
+    await platform.own('postgres').start()
     for (const path of ['/v1/prices?limit=1', '/v1/account/key', '/v1/portfolio']) await becomes(path, 200)
     await load.wave()
     expectFresh('Postgres away', performance.now() - downAt, ['feedMs'])
@@ -196,16 +188,13 @@ describe(TEST, function () {
   it('lose, double and misplace nothing', async () => {
     await canary.stop()
     const refreshes = [...(await load.end()), ...canary.refreshes]
-    for (const group of ['book', 'live-view', 'history', 'candles']) {
-      await eventually(async () => (await lagOf(look, group)) === 0, DRAIN_LIMIT_MS, `${group} to reach its end`)
-    }
+    await groupsDrained(look, ['book', 'live-view', 'history', 'candles'], DRAIN_LIMIT_MS)
     const expected = foldRefreshes(refreshes.map(givenOf))
-    const redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+    const redis = await platform.openRedis()
     const ledgers = {
-      ...(await liveLedgers(redis, place.namespace, expected, least)),
+      ...(await liveLedgers(redis, platform.namespace, expected, least)),
       ...(await tableLedgers(tables, expected, least)),
     }
-    await closeRedis(redis)
     console.log(`      ${refreshes.length} refreshes, ${expected.changes.length} changes`)
     expectBalanced(ledgers)
     const ends = Object.fromEntries(kept.map(one => [one.name, one.endedByThemselves()]))

@@ -5,10 +5,8 @@
  */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { JavaReader } from '#test/harness/java-reader.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
@@ -69,9 +67,9 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
 }
 
 async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) {
-  const { place, kafka, marketplaces, options } = scenario
-  const { servers, namespace } = place.config
-  const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+  const { platform, kafka, marketplaces, options } = scenario
+  const { servers, namespace } = platform.config
+  const redis = await platform.openRedis()
   const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
   const { least } = marketplaces
   try {
@@ -85,17 +83,16 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
       'market summary': await summaryLedger(kafka, expected, options.items / 2),
     }
   } finally {
-    await closeRedis(redis)
     await reader.close()
   }
 }
 
 /** All asks as the API answers them, item by item. */
 async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
-  const { database, platform, marketplaces, options } = scenario
-  const { key } = await createAccountWithKey(database, { tier: 'quant' })
+  const { platform, roles, marketplaces, options } = scenario
+  const key = await platform.newKey()
   const answered: LedgerEntry[] = []
-  const base = await eventually(() => platform.addresses('api')[0], options.limitMs, 'the API')
+  const base = await eventually(() => roles.addresses('api')[0], options.limitMs, 'the API')
   for (const { itemId } of marketplaces.items) {
     const rows = await askPrices(base, key, itemId)
     answered.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))
@@ -154,8 +151,8 @@ async function javaLedgers({ scenario, java, javaTopics = [] }: FinishedScenario
 }
 
 /** How often processes ended by themselves. */
-export const endsByThemselves = ({ platform }: PlatformScenario): number =>
-  platform.all.reduce((sum, one) => sum + one.endedByThemselves(), 0)
+export const endsByThemselves = ({ roles }: PlatformScenario): number =>
+  roles.all.reduce((sum, one) => sum + one.endedByThemselves(), 0)
 
 function printSummary({ scenario, load, made, refreshes, expected }: FinishedScenario): void {
   const kinds = Object.entries(Object.groupBy(refreshes, ({ ending }) => ending)).map(

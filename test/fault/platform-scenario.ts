@@ -6,30 +6,25 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { openSealedBox } from '#infra/runtime/sealed-box.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
-import { createWebhook } from '#services/alerts/webhooks/commands.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { NewAlert } from '#services/alerts/rules/commands.ts'
+import { createAlerts } from '#services/alerts/rules/commands.ts'
 import type { RoleName } from '#services/cli/roles.ts'
-import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { givenOf, type PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
-import type { TestNamespace } from '#test/harness/use-servers.ts'
-import { deliveriesLeft, type Owner, rulesToRelay } from './alert-ledgers.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
+import { deliveriesLeft, type Owner, openOwner, rulesToRelay } from './alert-ledgers.ts'
 import { alertNear } from './alert-load.ts'
 import type { PlainRule } from './alert-truth.ts'
-import { givenOf } from './market-records.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
 import { type PriceReader, startPriceReader } from './price-reader.ts'
 import { readRefreshesOfLog } from './refreshes-of-log.ts'
 import { openResumingClient, type ResumingClient } from './resuming-client.ts'
-import type { ScriptedRefresh } from './scripted-market.ts'
 import { startWholePlatform, type WholePlatform } from './whole-platform.ts'
 
 /** How large a scenario is. */
@@ -44,13 +39,13 @@ export interface ScenarioOptions {
 /** A scenario: who takes part; nothing is published yet. */
 export interface PlatformScenario {
   readonly options: ScenarioOptions
-  readonly place: TestNamespace
+  readonly platform: TestPlatform
   readonly random: SeededRandom
   readonly kafka: KafkaConnection
   readonly database: Database
   readonly receiver: Receiver
   readonly marketplaces: Marketplaces
-  readonly platform: WholePlatform
+  readonly roles: WholePlatform
   readonly owner: Owner
   /** Whether refreshes that have just been fetched are on their way through the log. */
   isUnderLoad(): boolean
@@ -79,7 +74,7 @@ export interface ScenarioLoad {
 export interface DrainedScenario {
   /** Alerts that were made meanwhile. */
   made: readonly PlainRule[]
-  refreshes: readonly ScriptedRefresh[]
+  refreshes: readonly PublishedRefresh[]
   expected: Expected
 }
 
@@ -95,14 +90,12 @@ const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.intege
 
 /** Opens a scenario; all roles but ingest are starting when it resolves. */
 export async function openPlatformScenario(
-  place: TestNamespace,
+  platform: TestPlatform,
   random: SeededRandom,
   options: ScenarioOptions,
 ): Promise<PlatformScenario> {
-  const { config, log } = place
-  const kafka = connectKafka({ config, role: 'test', log })
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-  const database = openDatabase(url, { name: 'test', log, connections: 8, statementLimitMs: 30_000 })
+  const kafka = platform.connect()
+  const database = platform.openDatabase({ connections: 8, statementLimitMs: 30_000 })
   const receiver = await openReceiver()
   const size = {
     items: options.items,
@@ -110,32 +103,21 @@ export async function openPlatformScenario(
     bidProviders: ['provider_02', 'provider_03', 'provider_04'],
   }
   const marketplaces = await openMarketplaces(newRandom(random), size, SALES_PROVIDER)
-  const owner = await openOwner(place, database, `${receiver.url}/0`)
-  const platform = startWholePlatform(place, newRandom(random), {
+  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`])
+  const roles = startWholePlatform(platform, newRandom(random), {
     market: marketplaces.marketFile(POLL_MS),
     environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
     ...{ twice: options.twice, readyLimitMs: options.limitMs },
   })
   return {
-    ...{ options, place, random, kafka, database, receiver, marketplaces, platform, owner },
+    ...{ options, platform, random, kafka, database, receiver, marketplaces, roles, owner },
     isUnderLoad: () => marketplaces.quietMs() < POLL_MS,
     async close() {
-      await platform.stop()
+      await roles.stop()
       await marketplaces.close()
       await receiver.close()
-      await database.close()
     },
   }
-}
-
-/** An account whose alerts reach one destination. */
-async function openOwner(place: TestNamespace, database: Database, url: string): Promise<Owner> {
-  const { account_id: id } = await createAccountWithKey(database, { tier: 'quant' })
-  await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
-  const box = openSealedBox(place.config.secretKey ?? '')
-  const body = { label: 'test', url, platform: 'custom', is_active: true } as const
-  const hook = await database.transaction(query => createWebhook(query, { accountId: id, now: Date.now() }, body, box))
-  return { id, hooks: [hook.id], getsMail: false }
 }
 
 async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
@@ -150,14 +132,14 @@ const isRelayed =
 
 /** Opens ingest, once rules and clients are there; resolves when every client has received changes. */
 export async function startScenario(scenario: PlatformScenario): Promise<ScenarioLoad> {
-  const { platform, marketplaces, random, options } = scenario
-  await platform.ready()
+  const { roles, marketplaces, random, options } = scenario
+  await roles.ready()
   const wanted = Array.from({ length: RULES }, () => alertNear(random, random.pick(marketplaces.items)))
   const rules = await makeAlerts(scenario, wanted)
   await eventually(isRelayed(scenario), ARRIVES_MS, 'the rules to be relayed')
   const listeners = await listen(scenario)
-  platform.open()
-  await platform.ready()
+  roles.open()
+  await roles.ready()
   const isUnderWay = () => listeners.every(({ client }) => client.rows().length > 0)
   await eventually(isUnderWay, options.limitMs, 'every client to receive changes')
   return { rules, listeners, reader: await readPrices(scenario), endAlerts: makeAlertsMeanwhile(scenario) }
@@ -185,7 +167,7 @@ function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRul
   }
 }
 
-async function listen({ marketplaces, database, platform, random, options }: PlatformScenario): Promise<Listener[]> {
+async function listen({ marketplaces, platform, roles, random, options }: PlatformScenario): Promise<Listener[]> {
   const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
   const ids = [...some].map(id => `&item_ids=${id}`).join('')
   const { asks, bids } = marketplaces.least
@@ -196,8 +178,8 @@ async function listen({ marketplaces, database, platform, random, options }: Pla
     [`prices?resume=true${ids}`, ({ side, item_id }) => side === 'ask' && some.has(item_id), some.size],
   ]
   const opened = kinds.map(async ([path, isDelivered, least]) => {
-    const { key } = await createAccountWithKey(database, { tier: 'quant' })
-    const gateways = () => platform.addresses('feed')
+    const key = await platform.newKey()
+    const gateways = () => roles.addresses('feed')
     const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: newRandom(random), gateways })
     return { client, isDelivered, least }
   })
@@ -207,12 +189,12 @@ async function listen({ marketplaces, database, platform, random, options }: Pla
 const isOf = (change: ExpectedChange, side: string, provider: string): boolean =>
   change.side === side && change.provider === provider
 
-async function readPrices({ database, marketplaces, random, platform }: PlatformScenario): Promise<PriceReader> {
-  const { key } = await createAccountWithKey(database, { tier: 'quant' })
+async function readPrices({ platform, marketplaces, random, roles }: PlatformScenario): Promise<PriceReader> {
+  const key = await platform.newKey()
   const itemIds = marketplaces.items.map(({ itemId }) => itemId)
   const own = newRandom(random)
   const address = (): string | undefined => {
-    const ready = platform.addresses('api')
+    const ready = roles.addresses('api')
     return ready.length === 0 ? undefined : own.pick(ready)
   }
   return startPriceReader({ key, itemIds, address, random: own })
@@ -220,12 +202,12 @@ async function readPrices({ database, marketplaces, random, platform }: Platform
 
 /** Resolves when every view, client and destination has what the marketplaces served last; the clients are stopped then. */
 export async function drainScenario(scenario: PlatformScenario, load: ScenarioLoad): Promise<DrainedScenario> {
-  const { marketplaces, platform, place, database, kafka, options } = scenario
+  const { marketplaces, roles, platform, database, kafka, options } = scenario
   const { limitMs } = options
-  const views = () => waitForViews(place.config, place.log, { signal: AbortSignal.timeout(limitMs) })
+  const views = () => platform.drained(limitMs)
   const made = await load.endAlerts()
   await marketplaces.settle(limitMs)
-  for (const ingest of platform.of('ingest')) await ingest.stop()
+  for (const ingest of roles.of('ingest')) await ingest.stop()
   await views()
   await eventually(isRelayed(scenario), limitMs, 'the rules to be relayed')
   await views()
@@ -252,9 +234,9 @@ export async function stopClients({ listeners, reader, endAlerts }: ScenarioLoad
 }
 
 /** A process that starts summarises at once; its lease may still be that of a killed one. */
-async function summarised({ platform, place, kafka, options }: PlatformScenario, since: number): Promise<void> {
-  for (const one of platform.of('market-summary')) await one.stop()
-  const last = await place.spawnRole('market-summary')
+async function summarised({ roles, platform, kafka, options }: PlatformScenario, since: number): Promise<void> {
+  for (const one of roles.of('market-summary')) await one.stop()
+  const last = await platform.spawnRole('market-summary')
   const isSummarised = async () =>
     (await readTopic(kafka, 'summaries')).some(
       ({ event, value }) => event === 'MarketSummarised' && value.as_of > since,

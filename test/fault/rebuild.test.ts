@@ -8,13 +8,11 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import { openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf } from '#services/cli/log-tools/verify.ts'
-import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { rebuildKey } from '#streams/live-view/table.ts'
 import { VIEWS } from '#streams/views.ts'
 import { openSmallMarket, SMALL_MARKET_LEAST, type SmallMarket } from '#test/fixtures/small-market.ts'
@@ -59,13 +57,12 @@ describe('killed rebuilds', function () {
   let roles: SpawnedRole
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
-    market = await openSmallMarket(connectKafka({ config: platform.config, role: 'ingest', log: platform.log }))
+    redis = await platform.openRedis()
+    market = await openSmallMarket(platform.connect('ingest'))
     roles = await startAll()
   })
   after(async () => {
     await market?.close()
-    if (redis) await closeRedis(redis)
   })
 
   async function startAll(): Promise<SpawnedRole> {
@@ -101,10 +98,7 @@ describe('killed rebuilds', function () {
   }
 
   async function settled(): Promise<void> {
-    await waitForViews(platform.config, platform.log, {
-      signal: AbortSignal.timeout(SETTLE_LIMIT_MS),
-      without: ['alert-triggers', 'provider-health', 'fx', 'accounts'],
-    })
+    await platform.drained(SETTLE_LIMIT_MS, ['alert-triggers', 'provider-health', 'fx', 'accounts'])
   }
 
   /** Every stored view beside the reference fold of what was published. */

@@ -9,7 +9,7 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
 import { topics } from '#schemas/topics.ts'
-import type { ScriptedEntry, ScriptedRefresh } from './scripted-market.ts'
+import type { PublishedEntry, PublishedRefresh } from '#test/harness/published-records.ts'
 
 /** Finds the item of a name without a phase. */
 export type FindItem = (name: string) => number | undefined
@@ -17,8 +17,8 @@ export type FindItem = (name: string) => number | undefined
 const SIDES = { quotes: 'ask', bids: 'bid' } as const
 
 /** Reads all refreshes; those of each feed are in the order of the log. */
-export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindItem): Promise<ScriptedRefresh[]> {
-  const refreshes: ScriptedRefresh[] = []
+export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindItem): Promise<PublishedRefresh[]> {
+  const refreshes: PublishedRefresh[] = []
   const reader = await openRangeReader(kafka, [kafka.topicName('quotes'), kafka.topicName('bids')])
   try {
     for (const key of ['quotes', 'bids'] as const) {
@@ -42,9 +42,9 @@ export async function readRefreshesOfLog(kafka: KafkaConnection, findItem: FindI
 type ObservationValue = Observation & ObservationRejected & RefreshCompleted & RefreshFailed
 
 /** Puts one partition's records together to refreshes. */
-function openAssembly(side: ScriptedRefresh['side'], findItem: FindItem, refreshes: ScriptedRefresh[]) {
-  const open = new Map<string, ScriptedRefresh>()
-  const begin = ({ provider, refresh_id, observed_at }: ObservationValue): ScriptedRefresh => {
+function openAssembly(side: PublishedRefresh['side'], findItem: FindItem, refreshes: PublishedRefresh[]) {
+  const open = new Map<string, PublishedRefresh>()
+  const begin = ({ provider, refresh_id, observed_at }: ObservationValue): PublishedRefresh => {
     const common = { side, provider, refreshId: refresh_id ?? '', observedAt: observed_at }
     return { ...common, currency: 'USD', usdRate: '1', entries: [], ending: 'cut' }
   }
@@ -52,7 +52,7 @@ function openAssembly(side: ScriptedRefresh['side'], findItem: FindItem, refresh
    * The refresh under way that a record belongs to; one that was never completed ends where another begins. None for what follows of
    * one that has been replaced: that changes nothing.
    */
-  const openOf = (value: ObservationValue, isFirst: boolean): ScriptedRefresh | undefined => {
+  const openOf = (value: ObservationValue, isFirst: boolean): PublishedRefresh | undefined => {
     const known = open.get(value.provider)
     if (known !== undefined && !isFirst) return known.refreshId === value.refresh_id ? known : undefined
     const begun = begin(value)
@@ -91,7 +91,7 @@ function openAssembly(side: ScriptedRefresh['side'], findItem: FindItem, refresh
   }
 }
 
-function entryOf(event: string, value: ObservationValue, findItem: FindItem): ScriptedEntry {
+function entryOf(event: string, value: ObservationValue, findItem: FindItem): PublishedEntry {
   const name = value.market_hash_name ?? ''
   if (event === 'ObservationRejected') {
     return { name, itemId: findItem(name), price: 0, quantity: 0, currency: '', isRejected: true }

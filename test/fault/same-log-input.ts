@@ -13,16 +13,14 @@ import { openTopicCopy } from '#infra/kafka/topic-copy.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { dayClosed } from '#schemas/events/day-closed.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
-import { saleObserved } from '#schemas/events/sale-observed.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { type MarketSize, openSeededMarket } from '#test/fixtures/seeded-market.ts'
 import { type Ledger, openLedger } from '#test/harness/ledger.ts'
+import { ratesRecord, refreshRecords, saleRecord } from '#test/harness/published-records.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'
 import { openStampedPublisher } from '#test/harness/stamped-publisher.ts'
-import { recordsOf } from './market-records.ts'
-import { type MarketSize, openScriptedMarket } from './scripted-market.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -57,7 +55,7 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
   const ingest = { ...stamped, send: (records: readonly Outgoing[]) => stamped.send(records, TAKEN_AT) }
   const accounts = await openPublisher(kafka, 'accounts')
   const catalog = await openCatalogReader(kafka)
-  const feeds = openScriptedMarket(random, { ...size, from: CLOCK_CHANGES[0] - BEFORE_MS, minutesApart: MINUTES_APART })
+  const feeds = openSeededMarket(random, { ...size, from: CLOCK_CHANGES[0] - BEFORE_MS, minutesApart: MINUTES_APART })
   const items = (feeds[0]?.items ?? []).flatMap(({ itemId }) => catalog.byId(itemId) ?? [])
   const ends: number[] = []
   try {
@@ -69,7 +67,7 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
       while (left.size > 0) {
         const feed = random.pick([...left.keys()])
         const refresh = feed.next()
-        await ingest.send(recordsOf(refresh, kafka.codec))
+        await ingest.send(refreshRecords(kafka.codec, refresh))
         const more = (left.get(feed) ?? 0) - 1
         if (more > 0) left.set(feed, more)
         else left.delete(feed)
@@ -79,7 +77,7 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
     for (const feed of feeds) {
       const refresh = feed.last()
       ends.push(refresh.observedAt)
-      await ingest.send(recordsOf(refresh, kafka.codec))
+      await ingest.send(refreshRecords(kafka.codec, refresh))
     }
   } finally {
     await catalog.close()
@@ -93,8 +91,7 @@ export async function writeInput(kafka: KafkaConnection, random: SeededRandom, s
 function ratesAround({ codec }: KafkaConnection, at: number): Outgoing[] {
   const midnight = Math.floor(at / DAY_MS) * DAY_MS
   return [midnight - 1, midnight, at].map(as_of => {
-    const rates = { USD: '1', EUR: `0.92${as_of % 89}7`, GBP: `0.78${as_of % 97}3` }
-    return { topic: 'fx', key: 'USD', value: codec.encode(fxRatesPublished, { as_of, source: 'test', rates }) }
+    return ratesRecord(codec, as_of, { EUR: `0.92${as_of % 89}7`, GBP: `0.78${as_of % 97}3` })
   })
 }
 
@@ -131,12 +128,11 @@ function salesAround(
     const { market_hash_name, phase } = random.pick(items)
     const provider = random.pick(['provider_07', 'provider_12'])
     const sold_at = at + random.integer(-DAY_MS, DAY_MS)
-    const sale = {
+    return saleRecord(codec, {
       ...{ provider, market_hash_name, phase, price: random.integer(1, 90_000), currency: 'EUR', usd_rate: '0.9213' },
       ...{ sale_id: `${at}-${n % 50}`, sold_at, observed_at: at + DAY_MS, float: random.next(), paint_seed: n },
       ...{ stickers: [], charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
-    }
-    return { topic: 'sales', key: provider, value: codec.encode(saleObserved, sale) }
+    })
   })
 }
 

@@ -8,14 +8,13 @@
  */
 import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { expectBalanced, type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
-import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
+import { useServers } from '#test/harness/use-servers.ts'
 import { readDerivedKeys, readDerivedTables, readDerivedTopics, summaryEntries, triggerEntries } from './derived-log.ts'
 import { CLOCK_CHANGES, copyInput, inputLedger, writeInput } from './same-log-input.ts'
 import { summariseAt } from './summary-of-moment.ts'
@@ -56,33 +55,33 @@ const RUNS = IS_LONG ? [FIRST, { zone: 'Europe/Berlin', language: 'de_DE.UTF-8',
 
 describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
-  const places = RUNS.map(() => useServers())
+  const platforms = RUNS.map(() => useServers())
   let kafkas: KafkaConnection[]
   /** A moment at which no provider was down. */
   let asOf: number
-  const origin = () => [places[0], kafkas[0]] as [TestPlatform, KafkaConnection]
+  const origin = () => [platforms[0], kafkas[0]] as [TestPlatform, KafkaConnection]
 
   before('a log and its copies', async () => {
     const random = seededRandom('the same log')
-    kafkas = places.map(({ config, log }) => connectKafka({ config, role: 'test', log }))
+    kafkas = platforms.map(platform => platform.connect())
     const [, first] = origin()
     asOf = await writeInput(first, randomOf(random.integer(0, 2 ** 31)), SIZE)
     for (const copy of kafkas.slice(1)) await copyInput(first, copy)
   })
 
-  /** Runs roles on a place's log until they have reached its end. */
-  async function derive(place: TestPlatform, { zone, language }: Omit<Run, 'books'>, roles: readonly string[]) {
+  /** Runs roles on a platform's log until they have reached its end. */
+  async function derive(platform: TestPlatform, { zone, language }: Omit<Run, 'books'>, roles: readonly string[]) {
     const environment = { TZ: zone, LANG: language, LC_ALL: language }
-    const running = await Promise.all(roles.map(role => place.spawnRole(role, environment)))
+    const running = await Promise.all(roles.map(role => platform.spawnRole(role, environment)))
     const groups = roles.flatMap(role => role.split(' '))
     const without = ['book', ...SINKS.split(' '), 'alert-triggers', 'accounts'].filter(group => !groups.includes(group))
-    await waitForViews(place.config, place.log, { signal: AbortSignal.timeout(DRAIN_LIMIT_MS), without })
+    await platform.drained(DRAIN_LIMIT_MS, without)
     for (const role of running) await role.stop()
   }
 
-  async function readDerived(place: TestPlatform, kafka: KafkaConnection): Promise<Record<string, LedgerEntry[]>> {
-    const { servers, namespace } = place.config
-    const redis = await openRedis(servers.redis, { name: 'test', log: place.log })
+  async function readDerived(platform: TestPlatform, kafka: KafkaConnection): Promise<Record<string, LedgerEntry[]>> {
+    const { servers, namespace } = platform.config
+    const redis = await platform.openRedis()
     const reader = openReader(servers.clickhouseReadOnly, { database: databaseName(namespace), name: 'test' })
     try {
       return {
@@ -91,7 +90,6 @@ describe('the same log', function () {
         ...(await readDerivedKeys(redis, namespace)),
       }
     } finally {
-      await closeRedis(redis)
       await reader.close()
     }
   }
@@ -116,11 +114,11 @@ describe('the same log', function () {
   it('gives the same topics, byte for byte, and the same rows, wherever it is run', async () => {
     await Promise.all(
       RUNS.map((run, at) =>
-        derive(places[at] as TestPlatform, run, [...Array.from({ length: run.books }, () => 'book'), SINKS]),
+        derive(platforms[at] as TestPlatform, run, [...Array.from({ length: run.books }, () => 'book'), SINKS]),
       ),
     )
     const [expected = {}, ...others] = await Promise.all(
-      kafkas.map((kafka, at) => readDerived(places[at] as TestPlatform, kafka)),
+      kafkas.map((kafka, at) => readDerived(platforms[at] as TestPlatform, kafka)),
     )
     const ledgers: Record<string, Ledger> = {}
     for (const [at, other] of others.entries()) {
@@ -141,14 +139,14 @@ describe('the same log', function () {
   })
 
   it('gives the same alerts when they are derived again', async () => {
-    const [place, kafka] = origin()
-    await derive(place, FIRST, ['alert-triggers'])
+    const [platform, kafka] = origin()
+    await derive(platform, FIRST, ['alert-triggers'])
     const once = await readTopic(kafka, 'alertsTriggered')
     const admin = kafka.newClient('again').admin()
     await admin.connect()
     await admin.deleteGroups([kafka.groupName('alert-triggers')])
     await admin.disconnect()
-    await derive(place, LAST, ['alert-triggers'])
+    await derive(platform, LAST, ['alert-triggers'])
     const both = await readTopic(kafka, 'alertsTriggered')
     const again = both.filter(record => !once.some(one => isSameOffset(one, record)))
     expectBalanced({
@@ -161,8 +159,8 @@ describe('the same log', function () {
     // One after the other: the zone is that of the whole process.
     for (const run of [FIRST, LAST]) {
       const at = RUNS.indexOf(run)
-      const [place, kafka] = [places[at], kafkas[at]] as [TestPlatform, KafkaConnection]
-      await summariseAt(place, kafka, { asOf, zone: run.zone })
+      const [platform, kafka] = [platforms[at], kafkas[at]] as [TestPlatform, KafkaConnection]
+      await summariseAt(platform, kafka, { asOf, zone: run.zone })
       read.push(await readTopic(kafka, 'summaries'))
     }
     const [one = [], other = []] = read

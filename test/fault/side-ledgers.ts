@@ -10,15 +10,15 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { fxCurrentKey } from '#streams/fx/table.ts'
 import { healthKey, type StoredHealth } from '#streams/provider-health/table.ts'
 import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import type { PublishedRefresh } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { bookKey, type Expected } from '#test/harness/reference-fold.ts'
 import { digestOf, editionOf, type ServedEdition, type ServedSale } from './marketplaces.ts'
-import type { ScriptedRefresh } from './scripted-market.ts'
 
 /** Completed refreshes of the log beside the editions that marketplaces served. */
 export function editionLedger(
   served: readonly ServedEdition[],
-  refreshes: readonly ScriptedRefresh[],
+  refreshes: readonly PublishedRefresh[],
   least: number,
 ): Ledger {
   const came: LedgerEntry[] = []
@@ -67,7 +67,7 @@ export async function salesLedgers(
 export async function healthLedger(
   redis: Redis,
   prefix: string,
-  refreshes: readonly ScriptedRefresh[],
+  refreshes: readonly PublishedRefresh[],
   { verdicts }: Expected,
   least: number,
 ): Promise<Ledger> {

@@ -1,7 +1,7 @@
 /**
  * A summary of the market for one moment, made in this process as `market-summary` makes it.
  *
- * Reads a place's views and writes its market.summaries. The role itself takes the moment from the clock; here it is
+ * Reads a platform's views and writes its market.summaries. The role itself takes the moment from the clock; here it is
  * an argument, so that two summaries can be compared. Invariant: the zone holds for all that is computed, and for
  * nothing after.
  */
@@ -13,7 +13,6 @@ import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openLease } from '#infra/redis/lease.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openAnalyst } from '#streams/market-summary/analyst.ts'
@@ -23,19 +22,19 @@ import { openViewWriter } from '#streams/market-summary/sink.ts'
 import { openSummaryLog } from '#streams/market-summary/summary-log.ts'
 import { marketLeaseKey } from '#streams/market-summary/table.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
-import type { TestPlatform } from '#test/harness/use-servers.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
 
 const LEASE_MS = 60_000
 
 /** Publishes the summary of a moment, computed in a time zone. */
 export async function summariseAt(
-  place: TestPlatform,
+  platform: TestPlatform,
   kafka: KafkaConnection,
   { asOf, zone }: { asOf: number; zone: string },
 ): Promise<void> {
-  const { config, log } = place
+  const { config, log } = platform
   const prefix = config.namespace
-  const redis = await openRedis(config.servers.redis, { name: 'test', log })
+  const redis = await platform.openRedis()
   const clickhouse = openReader(config.servers.clickhouse, { database: databaseName(prefix), name: 'test' })
   const publisher = await openPublisher(kafka, 'market-summary')
   const catalog = await openCatalogReader(kafka)
@@ -64,6 +63,5 @@ export async function summariseAt(
     await catalog.close()
     await publisher.close()
     await clickhouse.close()
-    await closeRedis(redis)
   }
 }

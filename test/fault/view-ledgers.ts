@@ -10,8 +10,10 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { readTables } from '#test/fixtures/live-tables.ts'
+import type { LeastOfMarket } from '#test/fixtures/seeded-market.ts'
 import { urlOf } from '#test/fixtures/small-market.ts'
-import { type Ledger, type LedgerEntry, openLedger } from '#test/harness/ledger.ts'
+import type { Ledger, LedgerEntry } from '#test/harness/ledger.ts'
+import { openLedger } from '#test/harness/ledger.ts'
 import type { Expected, ExpectedChange } from '#test/harness/reference-fold.ts'
 import {
   BUCKETS_MS,
@@ -21,7 +23,6 @@ import {
   standingEntries,
 } from '#test/oracles/candle-tables.ts'
 import { selectDayRows } from '#test/oracles/provider-days.ts'
-import type { LeastOfMarket } from './scripted-market.ts'
 
 /** Holds the live tables against the fold's final books. */
 export async function liveLedgers(

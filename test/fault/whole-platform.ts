@@ -7,10 +7,10 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
-import type { TestNamespace } from '#test/harness/use-servers.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { type Kept, keepRunning, SAYS_WHY } from './keep-running.ts'
 
 /** Stands in for what is outside of the platform, and keeps nothing. */
@@ -42,17 +42,17 @@ export interface PlatformOptions {
 
 /** Starts all roles but ingest on the servers of a namespace. */
 export function startWholePlatform(
-  place: TestNamespace,
+  platform: TestPlatform,
   random: SeededRandom,
   options: PlatformOptions,
 ): WholePlatform {
   const { readyLimitMs, twice } = options
-  const market = join(place.config.stateDir, 'market.json')
+  const market = join(platform.config.stateDir, 'market.json')
   writeFileSync(market, options.market)
   const environment = {
     ...options.environment,
     MARKET: market,
-    MARKETLOG_TIERS: writeRoomyTiers(place.config.stateDir),
+    MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir),
   }
   const all: Kept[] = []
   const addressOf = new Map<Kept, { pid: number; base: string }>()
@@ -60,7 +60,7 @@ export function startWholePlatform(
     const one = keepRunning({
       ...{ name, random: randomOf(random.integer(0, 2 ** 31)), mayEnd: SAYS_WHY, readyLimitMs },
       async start() {
-        const started = await place.spawnRole(role, environment)
+        const started = await platform.spawnRole(role, environment)
         started.baseUrl(readyLimitMs).then(
           base => addressOf.set(one, { pid: started.pid, base }),
           () => undefined,

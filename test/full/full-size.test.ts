@@ -13,15 +13,13 @@ import { expect } from 'chai'
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
@@ -69,7 +67,7 @@ async function forAll<T>(values: readonly T[], work: (value: T) => Promise<void>
 
 describe(`${PROVIDERS} providers at full size`, function () {
   this.timeout(LIMIT_MS)
-  const place = useServers()
+  const platform = useServers()
   let dir: string
   let expected: Expected
   let feed: SseClient
@@ -83,10 +81,11 @@ describe(`${PROVIDERS} providers at full size`, function () {
   before(async function () {
     this.timeout(LIMIT_MS)
     dir = mkdtempSync(join(tmpdir(), 'marketlog-full-'))
-    for (const role of ['fx', 'book', 'live-view', 'candles', 'history', 'provider-health']) await place.spawnRole(role)
-    api = await place.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(dir) })
-    const gateway = await place.spawnRole('feed')
-    key = await quantKey()
+    for (const role of ['fx', 'book', 'live-view', 'candles', 'history', 'provider-health'])
+      await platform.spawnRole(role)
+    api = await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(dir) })
+    const gateway = await platform.spawnRole('feed')
+    key = await platform.newKey()
     baseUrl = await api.baseUrl(60_000)
     feed = await openSse(`${await gateway.baseUrl(60_000)}/v1/feed/prices`, { key })
     await feed.event(({ event }) => event === 'ready', 20_000)
@@ -124,24 +123,16 @@ describe(`${PROVIDERS} providers at full size`, function () {
       const folder = join(dir, each.provider)
       given.push(...writeFeed(plan, each, rank, folder))
       const words = ['ingest', 'recorded', '--provider', each.provider, '--dir', folder]
-      const { code, stderr } = await runCommand(words, { PATH: process.env.PATH, ...place.environment })
+      const { code, stderr } = await runCommand(words, { PATH: process.env.PATH, ...platform.environment })
       expect(code, stderr).to.equal(0)
     }
     return given
   }
 
-  async function quantKey(): Promise<string> {
-    const url = databaseUrl(place.config.servers.postgres, databaseName(place.namespace))
-    const database = openDatabase(url, { name: 'full', log: place.log, connections: 1 })
-    const created = await createAccountWithKey(database, { tier: 'quant' })
-    await database.close()
-    return created.key
-  }
-
   async function allViewsCaughtUp(): Promise<void> {
     const wanted = expected.changes.length
-    const reader = openReader(place.config.servers.clickhouse, {
-      database: databaseName(place.namespace),
+    const reader = openReader(platform.config.servers.clickhouse, {
+      database: databaseName(platform.namespace),
       name: 'full',
     })
     const hasAll = async (): Promise<boolean> => {
@@ -201,8 +192,8 @@ describe(`${PROVIDERS} providers at full size`, function () {
   })
 
   it('the tables of candles hold what each provider asked in each bucket, for every item', async () => {
-    const reader = openReader(place.config.servers.clickhouse, {
-      database: databaseName(place.namespace),
+    const reader = openReader(platform.config.servers.clickhouse, {
+      database: databaseName(platform.namespace),
       name: 'full',
     })
     let compared = 0
@@ -263,8 +254,8 @@ describe(`${PROVIDERS} providers at full size`, function () {
   })
 
   it('the stored history holds every change once', async () => {
-    const reader = openReader(place.config.servers.clickhouse, {
-      database: databaseName(place.namespace),
+    const reader = openReader(platform.config.servers.clickhouse, {
+      database: databaseName(platform.namespace),
       name: 'full',
     })
     let compared = 0

@@ -4,8 +4,9 @@
  * Changes only the order of replicas and who leads. Whole means that each broker, asked by itself, sees every partition
  * with a leader and all of its replicas in sync; one that has just woken may still show the cluster as it was.
  */
+import { openCluster } from '#infra/kafka/client/cluster.ts'
+import { Decoder, Encoder, type WireDecoder, type WireEncoder } from '#infra/kafka/client/wire.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { electPreferredLeaders } from './elect-leaders.ts'
 import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
 
@@ -29,16 +30,21 @@ export interface ClusterControl {
 }
 
 const ASK_LIMIT_MS = 2_000
+const ELECT_LEADERS = 43
+const PREFERRED = 0
+const ELECTION_LIMIT_MS = 10_000
+/** The preferred replica leads already. */
+const ELECTION_NOT_NEEDED = 84
 
 /** Opens the control of a file's cluster. */
-export function openClusterControl(place: TestCluster): ClusterControl {
+export function openClusterControl(platform: TestCluster): ClusterControl {
   const connect = (brokers: string[]): KafkaConnection => {
-    const { config, log } = place
+    const { config, log } = platform
     const kafka = { ...config.kafka, tls: undefined, sasl: undefined }
     const servers = { ...config.servers, kafka: brokers }
     return connectKafka({ config: { ...config, kafka, servers }, role: 'test', log })
   }
-  const all = connect(place.cluster.plain)
+  const all = connect(platform.cluster.plain)
 
   async function ask<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
     const admin = kafka.newClient('control', { requestTimeout: ASK_LIMIT_MS, retry: { retries: 1 } }).admin()
@@ -56,14 +62,14 @@ export function openClusterControl(place: TestCluster): ClusterControl {
       )
     })
   const seenBy: ClusterControl['partitions'] = broker =>
-    readPartitions(broker === undefined ? all : connect([place.cluster.plain[broker - 1] as string]))
+    readPartitions(broker === undefined ? all : connect([platform.cluster.plain[broker - 1] as string]))
 
   return {
     partitions: seenBy,
     async whole(limitMs) {
       const isWhole = async (): Promise<boolean> => {
         const counts = new Set<number>()
-        for (const { id } of place.cluster.brokers) {
+        for (const { id } of platform.cluster.brokers) {
           const seen = await seenBy(id)
           const broken = seen.filter(({ leader, replicas, inSync }) => leader < 0 || inSync.length < replicas.length)
           const [first] = broken
@@ -103,3 +109,59 @@ export function openClusterControl(place: TestCluster): ClusterControl {
 }
 
 type Admin = ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
+
+/** Partitions by topic. */
+type Partitions = ReadonlyMap<string, readonly number[]>
+
+/**
+ * Asks the cluster to make each partition's preferred replica, the first of its list, its leader (ElectLeaders, version 1); throws what
+ * the controller refuses. The pinned client lacks this request; its connection carries any.
+ */
+async function electPreferredLeaders(kafka: KafkaConnection, partitions: Partitions): Promise<void> {
+  const cluster = openCluster({ ...kafka, clientId: `${kafka.namespace}${kafka.role}-election` })
+  await cluster.connect()
+  try {
+    await cluster.refreshMetadata()
+    const { connectionPool } = await cluster.findControllerBroker()
+    const refused = await connectionPool.send<string[]>({
+      request: {
+        apiKey: ELECT_LEADERS,
+        apiVersion: 1,
+        apiName: 'ElectLeaders',
+        encode: async () => encodeElection(partitions),
+      },
+      response: { decode: async (bytes: Buffer) => decodeElection(new Decoder(bytes)), parse: decoded => decoded },
+    })
+    if (refused.length > 0) throw new Error(refused.join('; '))
+  } finally {
+    await cluster.disconnect()
+  }
+}
+
+function encodeElection(partitions: Partitions): WireEncoder {
+  const topics = [...partitions].map(([topic, numbers]) =>
+    new Encoder().writeString(topic).writeArray(numbers.map(number => new Encoder().writeInt32(number))),
+  )
+  return new Encoder().writeInt8(PREFERRED).writeArray(topics).writeInt32(ELECTION_LIMIT_MS)
+}
+
+function decodeElection(decoder: WireDecoder): string[] {
+  decoder.readInt32() // throttle time
+  const code = decoder.readInt16()
+  const refused = decoder.readArray(one => {
+    const topic = one.readString()
+    return one.readArray(each => ({
+      topic,
+      partition: each.readInt32(),
+      code: each.readInt16(),
+      why: each.readString(),
+    }))
+  })
+  return [
+    ...(code === 0 ? [] : [`the election failed with code ${code}`]),
+    ...refused
+      .flat()
+      .filter(each => each.code !== 0 && each.code !== ELECTION_NOT_NEEDED)
+      .map(({ topic, partition, why }) => `${topic}-${partition}: ${why}`),
+  ]
+}

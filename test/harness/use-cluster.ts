@@ -1,40 +1,55 @@
 /**
- * What a test file calls that owns a cluster: three brokers behind proxies, TLS and credentials everywhere, a namespace of its own.
+ * What a test file calls that owns a cluster: a platform on three brokers behind proxies, with TLS and credentials everywhere.
  *
- * The other servers are those of the run; the registry is behind a proxy that asks for credentials. Files that use it break
- * brokers, so no other file shares them. What it has started has ended after the file's last test.
+ * The other servers are those of the run; the registry is behind a proxy that asks for credentials. The environment holds the
+ * administrator's credentials. Files that use it break brokers, so no other file shares them.
  */
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { readConfig } from '#infra/runtime/config.ts'
-import { openLog } from '#infra/runtime/log.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { signCertificate } from '#infra/stack/native/kafka-cluster.ts'
 import { ROLE_NAMES } from '#services/cli/roles.ts'
-import { accessVariables, addressVariables } from '#services/cli/settle-environment.ts'
+import { accessVariables } from '#services/cli/settle-environment.ts'
 import { type OwnCluster, openOwnCluster } from './own-cluster.ts'
-import { basicOf, openRegistryProxy, type RegistryProxy } from './registry-proxy.ts'
 import { removeNamespace } from './remove-namespace.ts'
-import { spawnRole } from './spawn-role.ts'
+import {
+  newEnvironment,
+  type OnEnd,
+  type OpenedPlatform,
+  providePlatform,
+  readTestEnvironment,
+  type TestPlatform,
+  withLateMembers,
+} from './test-platform.ts'
 import { testServers } from './test-servers.ts'
-import type { TestNamespace } from './use-servers.ts'
 
-const START_LIMIT_MS = 300_000
 const REGISTRY_USER = 'registry-reader'
 /** The bearer token that the registry's proxy takes. */
 export const REGISTRY_TOKEN = 'token-of-the-registry'
 
-/** A test file's cluster; its environment holds the administrator's way in. */
-export interface TestCluster extends TestNamespace {
+/** A registry behind TLS and credentials. */
+interface RegistryProxy {
+  readonly url: string
+  /** Credentials in force, as the header holds them: `Basic …` or `Bearer …`. */
+  readonly accepted: Set<string>
+  /** Requests handed on, by scheme. */
+  readonly passed: ReadonlyMap<string, number>
+  close(): Promise<void>
+}
+
+/** A test file's platform on a cluster of its own. */
+export interface TestCluster extends TestPlatform {
   readonly cluster: OwnCluster
   readonly registry: RegistryProxy
   /** A folder for files of the test. */
   readonly folder: string
-  connect(role: string, changes?: Record<string, string>): KafkaConnection
 }
 
 /** What a cluster comes with. */
@@ -50,62 +65,28 @@ export interface TestClusterOptions {
 /** Gives the surrounding `describe` a cluster. */
 export function useCluster(options: TestClusterOptions = {}): TestCluster {
   const roleUsers = options.ownRights ? newUsers(ROLE_NAMES) : {}
-  let current: Omit<TestCluster, 'spawnRole'> | undefined
-  const undo: (() => unknown)[] = []
-  const needed = () => {
-    if (current === undefined) throw new Error('the cluster is there from the first before hook on')
-    return current
-  }
-  before('a cluster', async function () {
-    this.timeout(START_LIMIT_MS)
-    this.runnable().parent?.afterAll('end of the cluster', async function () {
-      this.timeout(START_LIMIT_MS)
-      const problems: unknown[] = []
-      for (const end of undo.reverse()) await (async () => end())().catch(problem => problems.push(problem))
-      if (problems.length > 0) throw problems[0]
-    })
-    current = await openNamespace({ ...options.users, ...roleUsers }, undo)
-    if (!options.setUp) return
-    const { setUp } = await import('#services/cli/set-up.ts')
-    await setUp(current.config, current.log)
-    const { config, log } = current
-    const registry = { ...config.registry, ca: undefined, basic: undefined }
-    const servers = { ...config.servers, schemaRegistry: (await testServers()).schemaRegistry }
-    undo.push(() => removeNamespace({ ...config, servers, registry }, log))
-    if (options.ownRights) await giveRights(current)
-  })
-  return {
-    get namespace() {
-      return needed().namespace
-    },
-    get cluster() {
-      return needed().cluster
-    },
-    get registry() {
-      return needed().registry
-    },
-    get config() {
-      return needed().config
-    },
-    get environment() {
-      return needed().environment
-    },
-    get log() {
-      return needed().log
-    },
-    get folder() {
-      return needed().folder
-    },
-    connect: (role, changes) => needed().connect(role, changes),
-    async spawnRole(role, environment = {}) {
+  const { platform, opened } = providePlatform(async onEnd => {
+    const cluster = await openCluster({ ...options.users, ...roleUsers }, onEnd)
+    const { config, log } = cluster
+    if (options.setUp) {
+      const { setUp } = await import('#services/cli/set-up.ts')
+      await setUp(config, log)
+      const registry = { ...config.registry, ca: undefined, basic: undefined }
+      const servers = { ...config.servers, schemaRegistry: (await testServers()).schemaRegistry }
+      onEnd(() => removeNamespace({ ...config, servers, registry }, log))
+      if (options.ownRights) await giveRights(cluster)
+    }
+    const roleEnvironment = (role: string): Record<string, string> => {
       const password = roleUsers[role]
-      const own = password === undefined ? {} : { ...WITHOUT_FILE, KAFKA_USER: role, KAFKA_PASSWORD: password }
-      const base = { ...needed().environment, LOG_LEVEL: 'info' }
-      const spawned = await spawnRole(role, { ...base, ...own, ...environment })
-      undo.push(() => spawned.stop())
-      return spawned
-    },
-  }
+      return password === undefined ? {} : { ...WITHOUT_FILE, KAFKA_USER: role, KAFKA_PASSWORD: password }
+    }
+    return { ...cluster, roleEnvironment }
+  })
+  return withLateMembers(platform, {
+    cluster: () => opened().cluster,
+    registry: () => opened().registry,
+    folder: () => opened().folder,
+  })
 }
 
 const WITHOUT_FILE = { KAFKA_PASSWORD_FILE: '' }
@@ -114,46 +95,85 @@ const newUsers = (names: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map(name => [name, randomBytes(12).toString('hex')]))
 
 /** Each role its rights, by the command that gives them in production. */
-async function giveRights({ config, log }: Pick<TestCluster, 'config' | 'log'>): Promise<void> {
+async function giveRights({ config, log }: OpenedPlatform): Promise<void> {
   const { showAcls } = await import('#services/cli/acls.ts')
   await showAcls(config, log, { roles: [], principal: 'User:{role}', apply: true }, new PassThrough().resume())
 }
 
-async function openNamespace(
+async function openCluster(
   users: Record<string, string>,
-  undo: (() => unknown)[],
-): Promise<Omit<TestCluster, 'spawnRole'>> {
+  onEnd: OnEnd,
+): Promise<OpenedPlatform & { cluster: OwnCluster; registry: RegistryProxy; folder: string }> {
   const addresses = await testServers()
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-cluster-'))
-  undo.push(() => rmSync(folder, { recursive: true, force: true }))
+  onEnd(() => rmSync(folder, { recursive: true, force: true }))
   const cluster = await openOwnCluster({ users })
-  undo.push(() => cluster.close())
+  onEnd(() => cluster.close())
   const context = { environment: process.env, signal: new AbortController().signal }
   const pem = await signCertificate(context, cluster.tlsDir, { name: 'registry', days: 1 })
   const password = randomBytes(12).toString('hex')
   const accepted = [basicOf(REGISTRY_USER, password), `Bearer ${REGISTRY_TOKEN}`]
   const registry = await openRegistryProxy(addresses.schemaRegistry, pem, accepted)
-  undo.push(() => registry.close())
+  onEnd(() => registry.close())
   const passwordFile = join(folder, 'registry-password')
   writeFileSync(passwordFile, `${password}\n`)
-  const environment = {
-    ...(addressVariables({ ...addresses, kafka: cluster.addresses, schemaRegistry: registry.url }) as Record<
-      string,
-      string
-    >),
+  const own = { ...addresses, kafka: cluster.addresses, schemaRegistry: registry.url }
+  const opened = readTestEnvironment({
+    ...newEnvironment(own, { initial: 't', stateDir: folder }),
     ...accessVariables(cluster.access),
     SCHEMA_REGISTRY_CA: cluster.access.ca,
     SCHEMA_REGISTRY_USER: REGISTRY_USER,
     SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
-    MARKETLOG_NAMESPACE: `t${randomBytes(4).toString('hex')}.`,
-    MARKETLOG_STATE_DIR: folder,
-    MARKETLOG_RUN_DIR: join(folder, 'run'),
-    ...{ HOST: '127.0.0.1', PORT: '0', MARKET: 'empty', MARKETLOG_SECRET_KEY: newSecretKey() },
-    LOG_LEVEL: process.env.LOG_LEVEL ?? 'error',
+    ...{ MARKETLOG_RUN_DIR: join(folder, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },
+  })
+  return { ...opened, cluster, registry, folder }
+}
+
+/** The header of a user and password. */
+const basicOf = (user: string, password: string): string =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+
+/**
+ * Opens a proxy before the registry that is as one in production: TLS with a certificate of loopback, and a credential asked of
+ * every request, which is handed on without it. It answers nothing itself but 401.
+ */
+async function openRegistryProxy(
+  registry: string,
+  pem: { key: string; certificate: string },
+  accepted: readonly string[],
+): Promise<RegistryProxy> {
+  const target = new URL(registry)
+  const inForce = new Set(accepted)
+  const passed = new Map<string, number>()
+  const options = { key: readFileSync(pem.key), cert: readFileSync(pem.certificate) }
+  const server = createServer(options, (asked, answer) => {
+    const { authorization = '', ...headers } = asked.headers
+    if (!inForce.has(authorization)) {
+      answer.writeHead(401, { 'content-type': 'application/json', 'www-authenticate': 'Basic' })
+      return void answer.end('{"error_code":40101,"message":"Unauthorized"}')
+    }
+    const scheme = authorization.split(' ')[0] as string
+    passed.set(scheme, (passed.get(scheme) ?? 0) + 1)
+    const { hostname, port } = target
+    const handed = request(
+      { hostname, port, method: asked.method, path: asked.url, headers: { ...headers, host: target.host } },
+      received => {
+        answer.writeHead(received.statusCode ?? 502, received.headers)
+        received.pipe(answer)
+      },
+    )
+    handed.on('error', () => answer.destroy())
+    asked.pipe(handed)
+  })
+  server.listen({ port: 0, host: '127.0.0.1' })
+  await once(server, 'listening')
+  return {
+    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}${target.pathname}`,
+    ...{ accepted: inForce, passed },
+    async close() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
   }
-  const config = readConfig(environment)
-  const log = openLog({ level: config.logLevel, name: 'test' })
-  const connect: TestCluster['connect'] = (role, changes = {}) =>
-    connectKafka({ config: readConfig({ ...environment, ...changes }), role, log })
-  return { cluster, registry, namespace: config.namespace, config, environment, log, folder, connect }
 }

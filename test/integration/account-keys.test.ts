@@ -3,11 +3,12 @@
  */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import type { DescriptionCheck } from '#test/harness/described-answers.ts'
+import { fetchDescriptionCheck } from '#test/harness/described-answers.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { type Answer, request } from '#test/harness/scenario.ts'
 import { openSse } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -16,45 +17,25 @@ const START_LIMIT_MS = 60_000
 const IN_FORCE_MS = 1_000
 const NO_ID = '00000000-0000-4000-8000-000000000000'
 
-interface Answer {
-  status: number
-  headers: Headers
-  text: string
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape
-  body: any
-}
-
 describe('keys', () => {
   const platform = useServers()
   const tiers = loadTiers()
   let roles: StartedRoles
   let database: Database
   let elsewhere: string
-  let check: ReturnType<typeof openDescribedAnswers>
+  let check: DescriptionCheck
 
   before('the API and the feed, and a second API process', async function () {
     this.timeout(120_000)
-    const { config, log } = platform
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    database = platform.database
     roles = await platform.startRoles(['api', 'feed'])
     await roles.ready()
     elsewhere = await (await platform.spawnRole('api')).baseUrl(START_LIMIT_MS)
-    check = openDescribedAnswers((await (await fetch(`${roles.baseUrl}/v1/openapi.json`)).json()) as Description)
+    check = await fetchDescriptionCheck(roles.baseUrl)
   })
-  after(() => database?.close())
 
-  async function ask(key: string, method: string, path: string, body?: unknown, root = roles.baseUrl): Promise<Answer> {
-    const answer = await fetch(`${root}/v1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    const text = await answer.text()
-    const parsed = text === '' ? undefined : JSON.parse(text)
-    const { status, headers } = answer
-    check({ method, path, status, type: headers.get('content-type'), body: parsed })
-    return { status, headers, text, body: parsed }
-  }
+  const ask = (key: string, method: string, path: string, body?: unknown, root = roles.baseUrl): Promise<Answer> =>
+    request(root, check, `/v1${path}`, { as: key, method, ...(body !== undefined && { body }) })
   const newAccount = (tier: Tier = 'quant') => createAccountWithKey(database, { tier })
   const newChild = async (root: string, body: object = { name: 'child' }) => {
     const { status, body: made, text } = await ask(root, 'POST', '/account/sub-keys', body)

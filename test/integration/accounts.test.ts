@@ -31,7 +31,7 @@ describe('accounts and keys', () => {
     await wire.close()
   })
 
-  it('are migrated once', async () => {
+  it('have their tables migrated once', async () => {
     expect(await migrate(url)).to.deep.equal([])
     const tables = await database.rows<{ table_name: string }>(
       `SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'`,
@@ -162,7 +162,7 @@ describe('accounts and keys', () => {
       expect((await keys.judge(`Bearer ${key}`)).accepted).to.equal(true)
     })
 
-    it('lets any number of strangers share few statements', async () => {
+    it('answers any number of unknown keys by few statements', async () => {
       let statements = 0
       const counting: Database = {
         ...database,
@@ -179,7 +179,7 @@ describe('accounts and keys', () => {
       expect(statements).to.equal(3)
     })
 
-    it('without Postgres lets known keys pass for less than a second, and then refuses to guess', async () => {
+    it('without Postgres lets known keys pass for less than a second, and none afterwards', async () => {
       const keys = openKeyDirectory(database)
       const { key } = await createAccountWithKey(database, { tier: 'pro' })
       expect((await keys.judge(`Bearer ${key}`)).accepted).to.equal(true)

@@ -4,7 +4,7 @@
  * What is claimed is what streams/alert-triggers promises for clocks that lie {@link D} apart at most, and nothing of what comes closer.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
 import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
@@ -28,7 +28,7 @@ describe('alert triggers by clocks that differ', function () {
   let accounts: StampedPublisher
 
   before(async () => {
-    kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    kafka = platform.connect()
     market = await openAlertMarket(kafka)
     accounts = await openStampedPublisher(kafka, ['alertRules'])
     await kafka.codec.prepare([...topics.alertsTriggered.events])

@@ -5,7 +5,7 @@
  * fall between them, and what is published while the role is down counts like the rest.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { alertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
@@ -82,7 +82,7 @@ describe('alert triggers on a log', function () {
   const versions = new Map<string, number>()
 
   before(async () => {
-    kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    kafka = platform.connect()
     market = await openAlertMarket(kafka)
     accounts = await openPublisher(kafka, 'accounts')
     await kafka.codec.prepare([...topics.alertsTriggered.events])

@@ -3,12 +3,12 @@
  * and what the routes promise beside it.
  */
 import { expect } from 'chai'
-import { connectKafka } from '#infra/kafka/connection.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { FAN_OUT } from '#services/alerts/delivery/jobs.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
-import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 20_000
@@ -33,7 +33,7 @@ describe('alerts', function () {
 
   before('a service, its accounts and a book', async () => {
     scenario = await openApiScenario(platform, 20)
-    market = await openAlertMarket(connectKafka({ config: platform.config, role: 'test', log: platform.log }))
+    market = await openAlertMarket(platform.connect())
     await market.rates({ EUR: '0.5' })
     const roles = await platform.startRoles(['accounts', 'alert-triggers'])
     await roles.ready()
@@ -61,7 +61,7 @@ describe('alerts', function () {
       ...(email !== undefined && { email }),
     })
     const call: Owner['call'] = (method, path, body) =>
-      scenario.get(`/v1/account/alerts${path}`, {
+      scenario.ask(`/v1/account/alerts${path}`, {
         ...{ as: key, method },
         ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
       })

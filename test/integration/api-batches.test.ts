@@ -77,7 +77,7 @@ describe('batch lookups', () => {
         const query = new URLSearchParams({ currency: parameters.currency ?? 'USD' })
         for (const key of parameters.providers ?? []) query.append('providers', key)
         const single = async (selector: Record<string, string>) =>
-          (await scenario.get(`${path}?${query}&${new URLSearchParams(selector)}`)).body?.items ?? []
+          (await scenario.ask(`${path}?${query}&${new URLSearchParams(selector)}`)).body?.items ?? []
 
         const wanted = new Map<number, unknown[]>()
         const missing: number[] = []
@@ -229,7 +229,7 @@ describe('batch lookups', () => {
   })
 
   it('other methods are refused with what would do', async () => {
-    const answer = await scenario.get('/v1/prices/batch')
+    const answer = await scenario.ask('/v1/prices/batch')
     expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'POST, OPTIONS'])
   })
 })

@@ -12,8 +12,9 @@ import { errorReply } from '#schemas/api/error.ts'
 import { hashOfKey } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { start as startApi } from '#services/api/main.ts'
-import { type Answer, type ApiScenario, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, openApiScenario, uriOf } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { startRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -35,7 +36,7 @@ const ROUTES: { path: string; tiers: readonly Tier[] }[] = [
 const methodsOf = (path: string): string =>
   ['/prices', '/bids'].includes(path) ? 'GET, HEAD, POST, OPTIONS' : 'GET, HEAD, OPTIONS'
 
-describe('around the routes', () => {
+describe('every route of the API', () => {
   const platform = useServers()
   let scenario: ApiScenario
   before('a market behind the service', async function () {
@@ -61,8 +62,8 @@ describe('around the routes', () => {
 
   describe('keys', () => {
     for (const { path } of ROUTES)
-      it(`${path} needs one`, async () => {
-        const { status, headers, body } = await scenario.get(path, { as: null })
+      it(`${path} needs a key`, async () => {
+        const { status, headers, body } = await scenario.ask(path, { as: null })
         expect([status, body.code]).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
         expect(headers.get('www-authenticate')).to.equal('Bearer')
       })
@@ -78,37 +79,37 @@ describe('around the routes', () => {
       newKeyText('root'),
     ]
     for (const authorization of malformed)
-      it(`none is "${authorization.slice(0, 24)}"`, async () => {
-        expectError(await scenario.get('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
+      it(`"${authorization.slice(0, 24)}" is refused as none`, async () => {
+        expectError(await scenario.ask('/fx', { as: null, headers: { authorization } }), 401, 'AUTH_INVALID_API_KEY')
       })
 
     it('that was never issued is refused', async () => {
-      expectError(await scenario.get('/fx', { as: newKeyText('root') }), 401, 'AUTH_INVALID_API_KEY')
+      expectError(await scenario.ask('/fx', { as: newKeyText('root') }), 401, 'AUTH_INVALID_API_KEY')
     })
 
     it('is found whatever the case of the scheme', async () => {
       for (const scheme of ['Bearer', 'bearer', 'BEARER']) {
         const authorization = `${scheme} ${scenario.keys.free}`
-        const answer = await scenario.get('/fx', { as: null, headers: { authorization } })
+        const answer = await scenario.ask('/fx', { as: null, headers: { authorization } })
         expect(answer.status, scheme).to.equal(200)
       }
     })
 
     it('that is revoked, has expired, or whose account is disabled is refused by its own code', async () => {
       const revoked = await keyWhere(({ key }) => ['UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key]])
-      expectError(await scenario.get('/fx', { as: revoked }), 401, 'AUTH_API_KEY_REVOKED')
+      expectError(await scenario.ask('/fx', { as: revoked }), 401, 'AUTH_API_KEY_REVOKED')
       const expired = await keyWhere(({ key }) => ['UPDATE api_keys SET expires_at = now() WHERE id = $1', [key]])
-      expectError(await scenario.get('/fx', { as: expired }), 401, 'AUTH_INVALID_API_KEY')
+      expectError(await scenario.ask('/fx', { as: expired }), 401, 'AUTH_INVALID_API_KEY')
       const later = await keyWhere(({ key }) => [
         `UPDATE api_keys SET expires_at = now() + interval '1 day' WHERE id = $1`,
         [key],
       ])
-      expect((await scenario.get('/fx', { as: later })).status).to.equal(200)
+      expect((await scenario.ask('/fx', { as: later })).status).to.equal(200)
       const disabled = await keyWhere(({ account }) => [
         'UPDATE accounts SET disabled_at = now() WHERE id = $1',
         [account],
       ])
-      expectError(await scenario.get('/fx', { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
+      expectError(await scenario.ask('/fx', { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
     })
 
     it('of a child is good while its root is', async () => {
@@ -118,10 +119,10 @@ describe('around the routes', () => {
         `INSERT INTO api_keys (account_id, kind, root_key_id, hash, name) VALUES ($1, 'child', $2, decode($3, 'hex'), 'one')`,
         [root.account_id, root.key_id, hashOfKey(child)],
       )
-      expect((await scenario.get('/sales', { as: child })).status).to.equal(200)
+      expect((await scenario.ask('/sales', { as: child })).status).to.equal(200)
       await scenario.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [root.key_id])
-      await eventually(async () => (await scenario.get('/sales', { as: child })).status === 401, 1_000)
-      expectError(await scenario.get('/sales', { as: child }), 401, 'AUTH_API_KEY_REVOKED')
+      await eventually(async () => (await scenario.ask('/sales', { as: child })).status === 401, 1_000)
+      expectError(await scenario.ask('/sales', { as: child }), 401, 'AUTH_API_KEY_REVOKED')
     })
   })
 
@@ -131,24 +132,24 @@ describe('around the routes', () => {
         const isAllowed = tiers.includes(tier)
         it(`${path} is ${isAllowed ? 'open to' : 'closed to'} ${tier}`, async () => {
           for (const root of ['', '/v1']) {
-            const answer = await scenario.get(root + path, { as: tier })
+            const answer = await scenario.ask(root + path, { as: tier })
             if (isAllowed) expect(answer.status, answer.text.slice(0, 300)).to.equal(200)
             else expectError(answer, 403, 'FORBIDDEN_TIER')
           }
         })
       }
 
-    it('have their page sizes', async () => {
-      expectError(await scenario.get('/prices?limit=101', { as: 'free' }), 422, 'VALIDATION_ERROR')
-      expect((await scenario.get('/prices?limit=100', { as: 'free' })).status).to.equal(200)
+    it('limit the size of pages', async () => {
+      expectError(await scenario.ask('/prices?limit=101', { as: 'free' }), 422, 'VALIDATION_ERROR')
+      expect((await scenario.ask('/prices?limit=100', { as: 'free' })).status).to.equal(200)
       for (const as of ['starter', 'pro', 'quant'] as const) {
-        expect((await scenario.get('/prices?limit=1000', { as })).status).to.equal(200)
-        expectError(await scenario.get('/prices?limit=1001', { as }), 422, 'VALIDATION_ERROR')
+        expect((await scenario.ask('/prices?limit=1000', { as })).status).to.equal(200)
+        expectError(await scenario.ask('/prices?limit=1001', { as }), 422, 'VALIDATION_ERROR')
       }
-      expectError(await scenario.get('/sales?limit=101', { as: 'pro' }), 422, 'VALIDATION_ERROR')
+      expectError(await scenario.ask('/sales?limit=101', { as: 'pro' }), 422, 'VALIDATION_ERROR')
     })
 
-    it('have their candles', async () => {
+    it('limit the intervals and windows of candles', async () => {
       const path = (parameters: string) => `/prices/candles?item_id=${scenario.items.full.item_id}&${parameters}`
       for (const as of ['free', 'starter'] as const) {
         for (const parameters of [
@@ -159,12 +160,12 @@ describe('around the routes', () => {
           'end=2026-01-01',
           'lookback=48h',
         ]) {
-          expectError(await scenario.get(path(parameters), { as }), 403, 'FORBIDDEN_TIER')
+          expectError(await scenario.ask(path(parameters), { as }), 403, 'FORBIDDEN_TIER')
         }
-        expectError(await scenario.get(path('lookback=31d'), { as }), 422, 'VALIDATION_ERROR')
-        expectError(await scenario.get(path('interval=2h'), { as }), 422, 'VALIDATION_ERROR')
+        expectError(await scenario.ask(path('lookback=31d'), { as }), 422, 'VALIDATION_ERROR')
+        expectError(await scenario.ask(path('interval=2h'), { as }), 422, 'VALIDATION_ERROR')
         for (const parameters of ['', 'fill=false', 'lookback=30', 'lookback=7d&interval=1d']) {
-          expect((await scenario.get(path(parameters), { as })).status, parameters).to.equal(200)
+          expect((await scenario.ask(path(parameters), { as })).status, parameters).to.equal(200)
         }
       }
     })
@@ -176,13 +177,13 @@ describe('around the routes', () => {
       [account],
     ])
     const bad = '/sales?limit=0&cursor=x&providers=nobody'
-    expectError(await scenario.get(bad, { as: null }), 401, 'AUTH_INVALID_API_KEY')
-    expectError(await scenario.get(bad, { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
-    expectError(await scenario.get(bad, { as: 'free' }), 403, 'FORBIDDEN_TIER')
-    expectError(await scenario.get(bad, { as: 'pro' }), 422, 'VALIDATION_ERROR')
+    expectError(await scenario.ask(bad, { as: null }), 401, 'AUTH_INVALID_API_KEY')
+    expectError(await scenario.ask(bad, { as: disabled }), 403, 'AUTH_ACCOUNT_DISABLED')
+    expectError(await scenario.ask(bad, { as: 'free' }), 403, 'FORBIDDEN_TIER')
+    expectError(await scenario.ask(bad, { as: 'pro' }), 422, 'VALIDATION_ERROR')
     const candles = '/prices/candles?interval=1h&limit=x&lookback=abc'
-    expectError(await scenario.get(candles, { as: 'free' }), 403, 'FORBIDDEN_TIER')
-    expectError(await scenario.get(candles, { as: 'pro' }), 422, 'VALIDATION_ERROR')
+    expectError(await scenario.ask(candles, { as: 'free' }), 403, 'FORBIDDEN_TIER')
+    expectError(await scenario.ask(candles, { as: 'pro' }), 422, 'VALIDATION_ERROR')
   })
 
   describe('paths and methods', () => {
@@ -200,17 +201,17 @@ describe('around the routes', () => {
       '/r',
       '/r/provider_01',
     ])
-      it(`${path} is no path`, async () => expectError(await scenario.get(path), 404, 'NOT_FOUND'))
+      it(`${path} is answered by 404`, async () => expectError(await scenario.ask(path), 404, 'NOT_FOUND'))
 
     it('one slash at the end does no harm', async () => {
-      expect((await scenario.get('/v1/fx/')).status).to.equal(200)
+      expect((await scenario.ask('/v1/fx/')).status).to.equal(200)
     })
 
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE'])
       it(`${method} is refused with what would do`, async () => {
         for (const { path } of [...ROUTES, { path: '/r/provider_01/1' }]) {
           if (method === 'POST' && methodsOf(path).includes('POST')) continue
-          const answer = await scenario.get(`/v1${path}`, { method })
+          const answer = await scenario.ask(`/v1${path}`, { method })
           expectError(answer, 405, 'METHOD_NOT_ALLOWED')
           expect(answer.headers.get('allow'), path).to.equal(methodsOf(path))
         }
@@ -218,16 +219,16 @@ describe('around the routes', () => {
 
     it('HEAD answers like GET without a body', async () => {
       for (const { path } of ROUTES) {
-        const [head, get] = [await scenario.get(path, { method: 'HEAD' }), await scenario.get(path)]
+        const [head, get] = [await scenario.ask(path, { method: 'HEAD' }), await scenario.ask(path)]
         expect(head.status, path).to.equal(200)
         expect(head.text).to.equal('')
         expect(head.headers.get('content-length')).to.equal(String(Buffer.byteLength(get.text)))
       }
-      expect((await scenario.get('/fx', { method: 'HEAD', as: null })).status).to.equal(401)
+      expect((await scenario.ask('/fx', { method: 'HEAD', as: null })).status).to.equal(401)
     })
 
     it('a browser may ask from anywhere', async () => {
-      const preflight = await scenario.get('/v1/prices', {
+      const preflight = await scenario.ask('/v1/prices', {
         method: 'OPTIONS',
         as: null,
         headers: {
@@ -240,18 +241,19 @@ describe('around the routes', () => {
       expect(preflight.headers.get('access-control-allow-origin')).to.equal('*')
       expect(preflight.headers.get('access-control-allow-methods')).to.equal(methodsOf('/prices'))
       expect(preflight.headers.get('access-control-allow-headers')).to.match(/authorization/i)
-      const answer = await scenario.get('/v1/prices?limit=1', { headers: { origin: 'https://a.example' } })
+      const answer = await scenario.ask('/v1/prices?limit=1', { headers: { origin: 'https://a.example' } })
       expect(answer.headers.get('access-control-allow-origin')).to.equal('*')
       expect(answer.headers.get('access-control-expose-headers')).to.match(/x-request-id/i)
     })
 
     for (const path of ['/prices%', '/%zz', '/v1/fx%ff', '/fx?a=%', '/prices?market_hash_name=%E0%A4%A', '/r/%c3%28/1'])
-      it(`${path} cannot be decoded`, async () => expectError(await rawGet(path), 400, 'BAD_REQUEST'))
+      it(`${path}, which cannot be decoded, is a bad request`, async () =>
+        expectError(await rawGet(path), 400, 'BAD_REQUEST'))
 
     it('parameters that no page names are ignored', async () => {
-      const plain = await scenario.get('/v1/fx')
-      expect((await scenario.get('/v1/fx?token=x&token=y&__proto__=1&limit=-5')).text).to.equal(plain.text)
-      expect((await scenario.get('/prices?limit=3&colour=red')).status).to.equal(200)
+      const plain = await scenario.ask('/v1/fx')
+      expect((await scenario.ask('/v1/fx?token=x&token=y&__proto__=1&limit=-5')).text).to.equal(plain.text)
+      expect((await scenario.ask('/prices?limit=3&colour=red')).status).to.equal(200)
     })
   })
 
@@ -276,14 +278,14 @@ describe('around the routes', () => {
 
   describe('every answer', () => {
     it('carries a request id: the own one of the client where it is harmless, else a new one', async () => {
-      const ask = (id: string) => scenario.get('/fx', { headers: { 'x-request-id': id } })
+      const ask = (id: string) => scenario.ask('/fx', { headers: { 'x-request-id': id } })
       expect((await ask('client-7.a_B')).headers.get('x-request-id')).to.equal('client-7.a_B')
       for (const id of ['x'.repeat(65), 'a b', '<script>', 'a;b', '{"a":1}']) {
         expect((await ask(id)).headers.get('x-request-id')).to.match(/^[0-9a-f-]{36}$/)
       }
       const ids = await Promise.all(
         ['/fx', '/fx', '/nothing', '/prices?limit=x', '/r/provider_01/1'].map(
-          async path => (await scenario.get(path)).headers.get('x-request-id') as string,
+          async path => (await scenario.ask(path)).headers.get('x-request-id') as string,
         ),
       )
       expect(new Set(ids).size).to.equal(5)
@@ -291,7 +293,7 @@ describe('around the routes', () => {
 
     it('reveals nothing of what made it and may be neither sniffed nor framed', async () => {
       for (const path of ['/fx', '/nothing', '/prices?limit=x']) {
-        const { headers } = await scenario.get(path)
+        const { headers } = await scenario.ask(path)
         expect(headers.has('x-powered-by')).to.equal(false)
         expect(headers.has('etag')).to.equal(false)
         expect(headers.get('x-content-type-options')).to.equal('nosniff')
@@ -302,7 +304,7 @@ describe('around the routes', () => {
 
     it('is the same under /v1 and at the root', async () => {
       for (const path of ['/prices?limit=5', '/items/metadata', '/fx', '/bids?limit=0', '/prices/candles']) {
-        expect((await scenario.get(`/v1${path}`)).text, path).to.equal((await scenario.get(path)).text)
+        expect((await scenario.ask(`/v1${path}`)).text, path).to.equal((await scenario.ask(path)).text)
       }
     })
   })
@@ -314,9 +316,9 @@ describe('around the routes', () => {
         row => row.side === 'ask' && row.url === null && row.itemId === scenario.items.full.item_id,
       )
       if (!own || !template) throw new Error('the market has no such rows')
-      const first = await scenario.get(`/v1/r/${own.provider}/${own.itemId}`, { as: null })
+      const first = await scenario.ask(`/v1/r/${own.provider}/${own.itemId}`, { as: null })
       expect([first.status, first.headers.get('location')]).to.deep.equal([302, uriOf(own.url as string)])
-      const second = await scenario.get(`/r/${template.provider}/${template.itemId}`, { as: null })
+      const second = await scenario.ask(`/r/${template.provider}/${template.itemId}`, { as: null })
       expect(second.status).to.equal(302)
       expect(second.headers.get('location')).to.match(/^https:\/\/[^/]+\/.*AK-47/)
     })
@@ -332,7 +334,7 @@ describe('around the routes', () => {
         'http://a\r\nSet-Cookie: x=1',
       ]) {
         await scenario.write({ rows: [{ ...row, url }] })
-        const { status, headers } = await scenario.get(`/r/${row.provider}/${row.itemId}`, { as: null })
+        const { status, headers } = await scenario.ask(`/r/${row.provider}/${row.itemId}`, { as: null })
         expect(status, url).to.equal(302)
         expect(headers.get('location'), url).to.match(/^https:\/\/[a-z0-9.-]+\/[^\r\n]*$/)
         expect(headers.get('location'), url).not.to.include('evil')
@@ -341,10 +343,10 @@ describe('around the routes', () => {
       await scenario.write({ rows: [row] })
     })
 
-    it('knows no other providers and items', async () => {
-      expectError(await scenario.get('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
+    it('answers 404 for unknown providers and items', async () => {
+      expectError(await scenario.ask('/r/nobody/1', { as: null }), 404, 'NOT_FOUND')
       for (const id of ['2000000000', 'x', '-1', '1.5', '99999999999999999999']) {
-        expectError(await scenario.get(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')
+        expectError(await scenario.ask(`/r/provider_01/${id}`, { as: null }), 404, 'ITEM_NOT_FOUND')
       }
     })
   })

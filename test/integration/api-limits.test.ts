@@ -2,13 +2,16 @@
  * Rate limits and quotas: exact under concurrency and over two API processes, reported by headers, in the order of checks.
  */
 import { expect } from 'chai'
-import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
+import type { Tier } from '#infra/config/tiers.ts'
+import { loadTiers } from '#infra/config/tiers.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { RequestMeter } from '#infra/redis/request-meter.ts'
+import { minuteKey, monthKey, openRequestMeter } from '#infra/redis/request-meter.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { hashOfKey } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
-import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
+import { openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const CLIENTS = 64
@@ -228,10 +231,9 @@ describe('request meter', () => {
   let clock = 0
   let meter: RequestMeter
   before('a meter with a clock of its own', async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'meter', log: platform.log })
+    redis = await platform.openRedis()
     meter = openRequestMeter(redis, { prefix: platform.namespace, now: () => clock })
   })
-  after('end of the meter', () => closeRedis(redis))
 
   const limits = { perMinute: 100, perMonth: 5 }
 

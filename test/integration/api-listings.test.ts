@@ -79,7 +79,7 @@ describe('GET /prices and /bids', () => {
   ): Promise<void> {
     const { rows, filters, as = 'quant' } = expected
     const allKeys = scenario.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(one => one.key)
-    const answer = await scenario.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${query(parameters)}`, { as })
+    const answer = await scenario.ask(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${query(parameters)}`, { as })
     expect(answer.status, answer.text).to.equal(200)
     const body = (side === 'ask' ? pricesReply : bidsReply).parse(answer.body)
     const currency = String(parameters.currency ?? 'USD')
@@ -212,7 +212,7 @@ describe('GET /prices and /bids', () => {
         }
         const seen: object[] = []
         for (let offset = 0; offset < rows.length; offset += 100) {
-          const { body } = await scenario.get(`/${side === 'ask' ? 'prices' : 'bids'}?limit=100&offset=${offset}`)
+          const { body } = await scenario.ask(`/${side === 'ask' ? 'prices' : 'bids'}?limit=100&offset=${offset}`)
           seen.push(...body.items)
         }
         expect(seen).to.deep.equal(rows.map(row => entryOf(row)))
@@ -226,7 +226,7 @@ describe('GET /prices and /bids', () => {
       it('of what the catalog does not know are a 404', async () => {
         const unphased = query({ market_hash_name: scenario.items.full.market_hash_name, phase: 'Ruby' })
         for (const text of ['item_id=2000000000', 'market_hash_name=No+such+thing', unphased]) {
-          const { status, body } = await scenario.get(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${text}`)
+          const { status, body } = await scenario.ask(`/v1/${side === 'ask' ? 'prices' : 'bids'}?${text}`)
           expect([status, body.code], text).to.deep.equal([404, 'ITEM_NOT_FOUND'])
         }
       })
@@ -243,15 +243,15 @@ describe('GET /prices and /bids', () => {
       const at = Math.max(...itemRows().map(row => row.seenAt)) + 86_400_000
       const refreshedAt = { ...scenario.refreshedAt, ask: { ...scenario.refreshedAt.ask, [third.provider]: at } }
       await scenario.write({ rows: [changed], removed: [second], refreshedAt })
-      const { body } = await scenario.get(path())
+      const { body } = await scenario.ask(path())
       const found = new Map(body.items.map((entry: { provider: string }) => [entry.provider, entry]))
       expect(found.get(first.provider)).to.deep.equal(entryOf(changed))
       expect(found.has(second.provider)).to.equal(false)
       expect(found.get(third.provider)).to.have.property('last_updated', iso(at))
-      const listed = await scenario.get(`/prices?providers=${second.provider}`)
+      const listed = await scenario.ask(`/prices?providers=${second.provider}`)
       expect(listed.body.items.map((entry: { item_id: number }) => entry.item_id)).not.to.include(second.itemId)
       await scenario.write({ rows: [first, second] })
-      expect((await scenario.get(path())).body.items).to.deep.equal(itemRows().map(row => entryOf(row)))
+      expect((await scenario.ask(path())).body.items).to.deep.equal(itemRows().map(row => entryOf(row)))
     })
 
     it('never mixes the states before and after a flush', async () => {
@@ -273,7 +273,7 @@ describe('GET /prices and /bids', () => {
       const seen = new Set<number>()
       const read = async () => {
         while (isWriting) {
-          const { body } = await scenario.get(path())
+          const { body } = await scenario.ask(path())
           const quantities = new Set<number>(body.items.map((entry: { quantity: number }) => entry.quantity))
           const refreshes = new Set<string>(body.items.map((entry: { last_updated: string }) => entry.last_updated))
           expect(quantities.size).to.equal(1)
@@ -302,14 +302,14 @@ describe('GET /prices and /bids', () => {
         for (let n = 0; n < 60; n++) {
           await scenario.write(n % 2 === 0 ? { removed: moving } : { rows: moving })
           // A market that never rests would force pages to be taken as they are.
-          for (let reads = 0; reads < 4; reads++) await scenario.get('/prices?limit=1')
+          for (let reads = 0; reads < 4; reads++) await scenario.ask('/prices?limit=1')
         }
         isWriting = false
       })()
       const seen = new Set<string>()
       const read = async () => {
         while (isWriting) {
-          const { body } = await scenario.get(`/prices?providers=${provider.key}&limit=1000`)
+          const { body } = await scenario.ask(`/prices?providers=${provider.key}&limit=1000`)
           const ids = body.items.map((entry: { item_id: number }) => entry.item_id)
           expect(states).to.include(ids.join())
           expect(body.pagination.total).to.equal(ids.length)
@@ -332,14 +332,14 @@ describe('GET /prices and /bids', () => {
         const own = itemKey(partition, generation, 'ask', scenario.items.full.item_id, platform.namespace)
         await scenario.redis.unlink(own, ...keys)
       }
-      await scenario.get(path())
+      await scenario.ask(path())
       await scenario.write({ rows: scenario.rows, generation: 9 })
       await unlink(3)
-      expect(JSON.stringify((await scenario.get(path())).body.items)).to.equal(expected)
+      expect(JSON.stringify((await scenario.ask(path())).body.items)).to.equal(expected)
       let isSwitching = true
       const read = async () => {
         while (isSwitching) {
-          const { status, body } = await scenario.get(path())
+          const { status, body } = await scenario.ask(path())
           expect(status).to.equal(200)
           expect(JSON.stringify(body.items)).to.equal(expected)
         }
@@ -348,12 +348,12 @@ describe('GET /prices and /bids', () => {
         for (let generation = 10; generation < 20; generation++) {
           await scenario.write({ rows: scenario.rows, generation })
           await unlink(generation - 1)
-          await scenario.get('/prices?limit=5')
+          await scenario.ask('/prices?limit=5')
         }
         isSwitching = false
       })()
       await Promise.all([switching, read(), read()])
-      const { body } = await scenario.get('/prices?limit=1000')
+      const { body } = await scenario.ask('/prices?limit=1000')
       expect(body.items).to.deep.equal(
         rowsOf('ask')
           .slice(0, 1000)
@@ -368,13 +368,13 @@ describe('GET /prices and /bids', () => {
       await scenario.redis.del(head)
       const paths = [path(), '/prices', '/prices?phase=Ruby']
       for (const one of paths) {
-        const { status, body } = await scenario.get(one)
+        const { status, body } = await scenario.ask(one)
         expect([status, body.code], one).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
       }
-      const bids = await scenario.get('/bids')
+      const bids = await scenario.ask('/bids')
       expect([bids.status, bids.body.code]).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
       await scenario.redis.set(head, text)
-      for (const one of paths) expect((await scenario.get(one)).status, one).to.equal(200)
+      for (const one of paths) expect((await scenario.ask(one)).status, one).to.equal(200)
     })
   })
 })

@@ -21,7 +21,7 @@ describe('a near miss of market_hash_name', () => {
   after('end of the market', () => scenario.close())
 
   const post = (path: string, body: object) =>
-    scenario.get(path, {
+    scenario.ask(path, {
       method: 'POST',
       body: JSON.stringify(body),
       headers: { 'content-type': 'application/json' },
@@ -43,7 +43,7 @@ describe('a near miss of market_hash_name', () => {
     '/market/history/chart',
   ]) {
     it(`on GET ${path} is a 404 that names the nearest one, and a far one is a 404 without`, async () => {
-      const ask = (name: string) => scenario.get(`${path}?market_hash_name=${encodeURIComponent(name)}`)
+      const ask = (name: string) => scenario.ask(`${path}?market_hash_name=${encodeURIComponent(name)}`)
       expect(codeAndDetail(await ask(MISS))).to.deep.equal(named)
       const far = await ask('no such thing')
       expect([far.status, far.body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
@@ -59,13 +59,13 @@ describe('a near miss of market_hash_name', () => {
   })
 
   it('is no miss where the name is right and the phase is not', async () => {
-    const { status, body } = await scenario.get(`/prices?market_hash_name=${encodeURIComponent(NEAREST)}&phase=Ruby`)
+    const { status, body } = await scenario.ask(`/prices?market_hash_name=${encodeURIComponent(NEAREST)}&phase=Ruby`)
     expect([status, body.code]).to.deep.equal([404, 'ITEM_NOT_FOUND'])
     expect(body.detail).not.to.include('nearest')
   })
 
   it('on GET /items is 200 with none', async () => {
-    const { status, body } = await scenario.get(`/items?market_hash_name=${encodeURIComponent(MISS)}`)
+    const { status, body } = await scenario.ask(`/items?market_hash_name=${encodeURIComponent(MISS)}`)
     expect([status, body.items]).to.deep.equal([200, []])
   })
 })

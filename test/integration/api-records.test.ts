@@ -56,7 +56,7 @@ describe('stored records', () => {
     })
 
     async function read(parameters: string, as: 'free' | 'pro' = 'pro') {
-      const answer = await scenario.get(`/v1/prices/candles?${parameters}`, { as })
+      const answer = await scenario.ask(`/v1/prices/candles?${parameters}`, { as })
       expect(answer.status, answer.text).to.equal(200)
       const body = candlesReply.parse(answer.body)
       return { ...body, start: Date.parse(body.meta.start), end: Date.parse(body.meta.end) }
@@ -176,7 +176,7 @@ describe('stored records', () => {
       const items: object[] = []
       let cursor = ''
       for (let page = 0; ; page++) {
-        const answer = await scenario.get(`/v1/prices/history?${parameters}${cursor}`)
+        const answer = await scenario.ask(`/v1/prices/history?${parameters}${cursor}`)
         expect(answer.status, answer.text).to.equal(200)
         const body = historyReply.parse(answer.body)
         expect(body.meta.result_count).to.equal(body.items.length)
@@ -237,14 +237,14 @@ describe('stored records', () => {
 
     it('takes no cursor but its own', async () => {
       const { item_id } = scenario.items.full
-      const { body } = await scenario.get(`/prices/history?item_id=${item_id}&limit=5`)
+      const { body } = await scenario.ask(`/prices/history?item_id=${item_id}&limit=5`)
       const cursor = body.pagination.next_cursor
       const others = [
         `item_id=${scenario.items.finish.item_id}&cursor=${cursor}`,
         `item_id=${item_id}&provider=provider_07&cursor=${cursor}`,
       ]
       for (const query of [...others, `item_id=${item_id}&cursor=x${cursor}`, `item_id=${item_id}&cursor=abc`]) {
-        const answer = await scenario.get(`/prices/history?${query}`)
+        const answer = await scenario.ask(`/prices/history?${query}`)
         expect(answer.status, query).to.equal(422)
         expect(answer.body.detail[0].loc).to.deep.equal(['query', 'cursor'])
       }
@@ -253,7 +253,7 @@ describe('stored records', () => {
 
   it('are unavailable in a currency of which no day is known', async () => {
     for (const path of ['/prices/candles?interval=1h', '/prices/history?limit=1']) {
-      const { status, body } = await scenario.get(`${path}&item_id=${scenario.items.full.item_id}&currency=VEF`)
+      const { status, body } = await scenario.ask(`${path}&item_id=${scenario.items.full.item_id}&currency=VEF`)
       expect([status, body.code], path).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     }
   })

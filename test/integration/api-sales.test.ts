@@ -75,7 +75,7 @@ describe('GET /sales', () => {
     const items: object[] = []
     let cursor = from === undefined ? '' : `&cursor=${from}`
     for (;;) {
-      const answer = await scenario.get(`/v1/sales?${parameters}${cursor}`)
+      const answer = await scenario.ask(`/v1/sales?${parameters}${cursor}`)
       expect(answer.status, answer.text).to.equal(200)
       const body = salesReply.parse(answer.body)
       expect(body.meta.result_count).to.equal(body.items.length)
@@ -153,7 +153,7 @@ describe('GET /sales', () => {
 
   it('keeps its pages while sales are added', async () => {
     const expected = recordsOf(isShown)
-    const first = (await scenario.get('/sales?limit=100')).body
+    const first = (await scenario.ask('/sales?limit=100')).body
     const { full } = scenario.items
     const added = makeSales(scenario.random, { itemIds: [full.item_id], providers: PROVIDERS, now, days: 1, count: 5 })
     const late = added.map((sale, i) => ({ ...sale, sold_at: now + i, sale_id: `late-${i}` }))
@@ -163,7 +163,7 @@ describe('GET /sales', () => {
   })
 
   it('repeats what it was asked for', async () => {
-    const { body } = await scenario.get('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
+    const { body } = await scenario.ask('/sales?paint_seed=3&stickers=Howl&limit=2', { as: 'pro' })
     expect(body.meta).to.deep.include({
       currency: 'USD',
       filters: {
@@ -180,12 +180,12 @@ describe('GET /sales', () => {
       },
       providers_queried: scenario.providers.filter(one => one.features.has_recent_sales).map(one => one.key),
     })
-    expect((await scenario.get('/sales', { as: 'pro' })).body.pagination.limit).to.equal(100)
-    expect((await scenario.get('/sales', { as: 'quant' })).body.pagination.limit).to.equal(1000)
+    expect((await scenario.ask('/sales', { as: 'pro' })).body.pagination.limit).to.equal(100)
+    expect((await scenario.ask('/sales', { as: 'quant' })).body.pagination.limit).to.equal(1000)
   })
 
   it('are unavailable in a currency of which no day is known', async () => {
-    const { status, body } = await scenario.get('/sales?limit=1&currency=VEF')
+    const { status, body } = await scenario.ask('/sales?limit=1&currency=VEF')
     expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
   })
 })

@@ -6,7 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setInterval } from 'node:timers/promises'
 import { deflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openStreamSlots, type StreamSlots } from '#infra/redis/stream-slots.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import { openSnapshotStreams, type SnapshotStreams } from '#services/api/snapshot-streams.ts'
@@ -36,7 +36,7 @@ describe('a bulk stream', () => {
   const clients: Socket[] = []
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
     slots = openStreamSlots(redis, { prefix: platform.namespace })
     const block = deflateRawSync(Buffer.alloc(BLOCK_BYTES, 'x'), { finishFlush: 3 })
     const key = `${platform.namespace}segment`
@@ -51,7 +51,6 @@ describe('a bulk stream', () => {
     const segments = Array.from({ length: BLOCKS }, () => ({ key, entry }))
     snapshot = { segments, lines: BLOCKS, updatedAt: 0, name: 'x' }
   })
-  after(() => closeRedis(redis))
 
   beforeEach(async () => {
     metrics = openMetrics()

@@ -84,7 +84,7 @@ describe('a snapshot under running changes', function () {
       for (let taken = 0; taken < SNAPSHOTS; taken++) {
         await newManifest(random.pick(market.partitions))
         const side: Side = random.chance(0.6) ? 'ask' : 'bid'
-        if (starts[side]++ % STARTS_OF_A_KEY === 0) keys[side] = await scenario.newKey('quant')
+        if (starts[side]++ % STARTS_OF_A_KEY === 0) keys[side] = await platform.newKey('quant')
         const sold = market.providers.filter(one => side === 'ask' || one.features.has_buy_orders).map(({ key }) => key)
         const chosen = random.chance(0.7) ? sold : random.shuffle(sold).slice(0, random.integer(1, sold.length)).sort()
         const query = chosen === sold ? '' : `?${chosen.map(key => `providers=${key}`).join('&')}`

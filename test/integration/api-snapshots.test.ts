@@ -117,7 +117,7 @@ describe('bulk snapshots', function () {
 
   describe('are distinguished by ETag', () => {
     it('which stays while nothing changes, differs by coding, and answers 304 without a start', async () => {
-      const key = await scenario.newKey('pro')
+      const key = await platform.newKey('pro')
       const first = await stream('/v1/prices', key, { 'accept-encoding': 'gzip' })
       const etag = first.headers.get('etag') ?? expect.fail('no ETag')
       const other = await stream('/v1/prices', key, { 'accept-encoding': 'identity' })
@@ -169,7 +169,7 @@ describe('bulk snapshots', function () {
   })
 
   it('count successful starts in 24 hours, for each key and endpoint by itself', async () => {
-    const key = await scenario.newKey('starter')
+    const key = await platform.newKey('starter')
     for (let start = 1; start <= 25; start++) {
       const { status, headers } = await stream('/v1/bids?providers=provider_02', key)
       expect([status, headers.get('x-ratelimit-limit'), remaining(headers)]).to.deep.equal([200, '25', 25 - start])
@@ -220,7 +220,7 @@ describe('bulk snapshots', function () {
   ]
   for (const [name, keyOf, paths] of needed)
     it(`are unavailable without ${name}, which counts nothing`, async () => {
-      const key = await scenario.newKey('quant')
+      const key = await platform.newKey('quant')
       for (const path of paths) {
         const code = path === '/v1/bids' ? 'BIDS_INDEX_UNAVAILABLE' : 'PRICES_INDEX_UNAVAILABLE'
         const { status, text } = await without(await keyOf(), () => stream(path, key))
@@ -233,7 +233,7 @@ describe('bulk snapshots', function () {
   for (const coding of ['gzip', 'identity'] as const)
     for (const [name, client] of Object.entries(CLIENTS))
       it(`that cannot be finished are seen to be cut by ${name}: ${coding}`, async () => {
-        const key = await scenario.newKey('quant')
+        const key = await platform.newKey('quant')
         const url = `${scenario.roles.baseUrl}/v1/prices`
         const result = await without(await segmentAt(-1), () => client(url, key, coding))
         expect((result as { failure?: string }).failure).to.match(CUT[name] as RegExp)
@@ -261,7 +261,7 @@ describe('bulk snapshots', function () {
     }
 
     it('run one at a time for each key and endpoint, and free their slot when the client hangs up', async () => {
-      const key = await scenario.newKey('quant')
+      const key = await platform.newKey('quant')
       const other = await scenario.startAnother()
       const { leave } = await hold('/v1/prices', key)
       for (const baseUrl of [scenario.roles.baseUrl, other.baseUrl]) {
@@ -272,7 +272,7 @@ describe('bulk snapshots', function () {
         expect(remaining(second.headers)).to.equal(299)
       }
       expect((await stream('/v1/bids', key)).status).to.equal(200)
-      expect((await stream('/v1/prices?providers=provider_02', await scenario.newKey('quant'))).status).to.equal(200)
+      expect((await stream('/v1/prices?providers=provider_02', await platform.newKey('quant'))).status).to.equal(200)
       leave()
       const again = async (): Promise<boolean> => (await stream('/v1/prices?providers=provider_03', key)).status === 200
       await eventually(again, AT_ONCE_MS, 'the slot to be free')
@@ -281,7 +281,7 @@ describe('bulk snapshots', function () {
 
     it('end in a broken connection when Redis is lost on the way', async () => {
       const { redis } = scenario
-      const key = await scenario.newKey('quant')
+      const key = await platform.newKey('quant')
       const { answer } = await hold('/v1/prices', key)
       // The stream's own connection is the one that has no name.
       const clients = String(await redis.client('LIST')).split('\n')
@@ -299,7 +299,7 @@ describe('bulk snapshots', function () {
     it('are whole after they were replaced', async () => {
       const { market } = scenario
       const lines = market.lines('ask')
-      const key = await scenario.newKey('quant')
+      const key = await platform.newKey('quant')
       const { answer } = await hold('/v1/prices', key)
       for (let round = 0; round < 3; round++) {
         for (const partition of market.partitions) await market.flush(partition, market.randomRecords(partition, 20))
@@ -309,7 +309,7 @@ describe('bulk snapshots', function () {
     })
 
     it('are the same in both codings, over many blocks', async () => {
-      const key = await scenario.newKey('quant')
+      const key = await platform.newKey('quant')
       const lines = scenario.market.lines('ask')
       for (const coding of ['gzip', 'identity']) {
         const { text, headers } = await stream('/v1/prices', key, { 'accept-encoding': coding })

@@ -11,17 +11,17 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { DeadLettered } from '#schemas/events/dead-lettered.ts'
-import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
 import type { RefreshJudged } from '#schemas/events/refresh-judged.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { partitionOf } from '#schemas/values/partition.ts'
 import { ingestRecorded, type RecordedTotals } from '#services/ingest/commands.ts'
 import { rateTable } from '#services/ingest/fx/rate-table.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -52,7 +52,7 @@ const textOf = ({ verdict, reason }: RefreshJudged): string => (reason === null 
 
 describe('bad input', function () {
   this.timeout(3 * LIMIT_MS)
-  const place = useServers()
+  const platform = useServers()
   const providers = loadProviders()
   const unused = providers.all.map(({ key }) => key)
   let kafka: KafkaConnection
@@ -61,9 +61,9 @@ describe('bad input', function () {
   let folder: string
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    book = await place.spawnRole('book')
+    book = await platform.spawnRole('book')
     folder = mkdtempSync(join(tmpdir(), 'marketlog-recorded-'))
   })
   after(async () => {
@@ -134,26 +134,23 @@ describe('bad input', function () {
     await book.line(new RegExp(`${words}.*a refresh was not applied`), LIMIT_MS)
   }
 
-  const observation = (provider: string, index: number, name: string): Buffer =>
-    kafka.codec.encode(askObserved, {
-      ...{ provider, refresh_id: 'r1', index, market_hash_name: name, phase: null, price: 1_000, currency: 'USD' },
-      ...{ usd_rate: null, quantity: 1, url: null, observed_at: FIRST_TIME },
-    })
+  /** Three observations, and what completes their refresh. */
+  const refreshAbout = (provider: string): readonly Buffer[] => {
+    const entries = names.slice(0, 3).map(name => ({ name, itemId: undefined, price: 1_000, quantity: 1 }))
+    const refresh = refreshOf({ provider, observedAt: FIRST_TIME, refreshId: 'r1', entries })
+    return refreshRecords(kafka.codec, refresh).map(({ value }) => value ?? expect.fail('a tombstone'))
+  }
 
   /** A refresh of three sound observations with foreign records in between. */
   async function publishAround(provider: string, foreign: readonly (Buffer | null)[]): Promise<void> {
-    const completed = kafka.codec.encode(refreshCompleted, {
-      ...{ provider, refresh_id: 'r1', observed_at: FIRST_TIME, count: 3, currency: 'USD', usd_rate: '1' },
-    })
-    const [first = '', second = '', third = ''] = names
-    const sound = [observation(provider, 0, first), observation(provider, 1, second)]
-    const values = [...sound, ...foreign, observation(provider, 2, third), completed]
+    const sound = refreshAbout(provider)
+    const values = [...sound.slice(0, 2), ...foreign, ...sound.slice(2)]
     await publisher.send(values.map(value => ({ topic: 'quotes', key: provider, value })))
   }
 
   it('poisoned bytes become dead letters with their bytes, and the refresh around them is applied', async () => {
     const provider = nextProvider()
-    const whole = observation(provider, 2, names[0] ?? '')
+    const whole = refreshAbout(provider)[2] ?? expect.fail('no third observation')
     const poison = [
       Buffer.from('no event at all'),
       whole.subarray(0, 20),
@@ -177,7 +174,7 @@ describe('bad input', function () {
 
   it('a schema id that the registry does not know becomes a dead letter', async () => {
     const provider = nextProvider()
-    const foreign = Buffer.from(observation(provider, 2, names[0] ?? ''))
+    const foreign = Buffer.from(refreshAbout(provider)[2] ?? expect.fail('no third observation'))
     foreign.writeInt32BE(2_000_000_000, 1)
     await publishAround(provider, [foreign])
     expect((await verdicts(provider, 1)).map(textOf)).to.deep.equal(['applied'])

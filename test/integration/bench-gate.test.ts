@@ -2,21 +2,20 @@
  * The benchmarks' gate on a real broker: what is behind it is seen by no reader, then by all, and it leaves no trace.
  */
 import { expect } from 'chai'
-import { connectKafka } from '#infra/kafka/connection.ts'
 import { follow } from '#infra/kafka/follower.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { openGate } from '#test/bench/gate.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 describe('bench gate', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
 
   it('holds records back while it is closed and lets all of them through when it opens', async () => {
-    const kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
     const reader = await openRangeReader(kafka, [kafka.topicName('fx')])
     const gate = await openGate(kafka, 'fx')
@@ -28,10 +27,7 @@ describe('bench gate', function () {
       onRecords: records => void seen.push(...records.map(({ offset }) => offset)),
     })
     await gate.hold()
-    for (let as_of = 0; as_of < 3; as_of++) {
-      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1' } })
-      await publisher.send([{ topic: 'fx', key: 'USD', value }])
-    }
+    for (let asOf = 0; asOf < 3; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
     expect(await reader.stableEnd(kafka.topicName('fx'), 0)).to.equal(0)
     expect(await reader.end(kafka.topicName('fx'), 0)).to.equal(4)
     await gate.release()

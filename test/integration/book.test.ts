@@ -6,15 +6,15 @@
  */
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
-import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
+import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
-import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { start as startBook } from '#streams/book/main.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 interface Entry {
@@ -48,37 +48,14 @@ async function publish(
   provider: string,
   refresh: RecordedRefresh,
 ): Promise<void> {
-  const refreshId = `r${stampOf(refresh)}`
-  const names = Object.entries(refresh.prices)
-  for (let from = 0; from < names.length; from += 5_000) {
-    const records: Outgoing[] = names.slice(from, from + 5_000).map(([name, price], index) => ({
-      topic: 'quotes',
-      key: provider,
-      value: kafka.codec.encode(askObserved, {
-        provider,
-        refresh_id: refreshId,
-        index: from + index,
-        market_hash_name: name,
-        phase: null,
-        price,
-        currency: 'USD',
-        usd_rate: null,
-        quantity: 1,
-        url: null,
-        observed_at: stampOf(refresh),
-      }),
-    }))
-    await publisher.send(records)
-  }
-  const value = kafka.codec.encode(refreshCompleted, {
-    provider,
-    refresh_id: refreshId,
-    observed_at: stampOf(refresh),
-    count: names.length,
-    currency: 'USD',
-    usd_rate: '1',
-  })
-  await publisher.send([{ topic: 'quotes', key: provider, value }])
+  const entries = Object.entries(refresh.prices).map(([name, price]) => ({
+    name,
+    itemId: undefined,
+    price,
+    quantity: 1,
+  }))
+  const records = refreshRecords(kafka.codec, refreshOf({ provider, observedAt: stampOf(refresh), entries }))
+  for (let from = 0; from < records.length; from += 5_000) await publisher.send(records.slice(from, from + 5_000))
 }
 
 /** The changes that the refresh files call for: provider → item → texts in order. */
@@ -112,12 +89,12 @@ function expectedChanges(refreshes: RecordedRefresh[]): Map<number, string[]> {
 
 describe('book on a real log', function () {
   this.timeout(120_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
   })
   after(() => publisher.close())
@@ -125,7 +102,7 @@ describe('book on a real log', function () {
   it('publishes exactly the changes of a brute-force fold of real refreshes, in order per item', async () => {
     const refreshes = readRefreshes().slice(0, 6)
     for (const refresh of refreshes) await publish(kafka, publisher, 'provider_01', refresh)
-    const roles = await place.startRoles([startBook])
+    const roles = await platform.startRoles([startBook])
     const judged = await eventually(async () => {
       const verdicts = await readTopic(kafka, 'refreshes')
       return verdicts.length >= refreshes.length && verdicts

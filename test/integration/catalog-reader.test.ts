@@ -5,7 +5,6 @@ import { isDeepStrictEqual } from 'node:util'
 import { expect } from 'chai'
 import { catalogRevision, catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { publishCatalog } from '#services/cli/set-up.ts'
@@ -15,8 +14,7 @@ describe('the catalog of a process', () => {
   const platform = useServers()
 
   it('equals the published one, with one list for all items of the same crates', async () => {
-    const { config, log } = platform
-    const reader = await openCatalogReader(connectKafka({ config, role: 'test', log }))
+    const reader = await openCatalogReader(platform.connect())
     try {
       const published = loadCatalog()
       expect(reader.items()).to.have.length(published.length)
@@ -32,8 +30,7 @@ describe('the catalog of a process', () => {
     }
   })
   it('is never an older one than before: an older process publishes nothing, a newer one everything', async () => {
-    const { config, log } = platform
-    const kafka = connectKafka({ config, role: 'test', log })
+    const kafka = platform.connect()
     const publish = async (version: string) => {
       const publisher = await openPublisher(kafka, 'setup')
       const value = kafka.codec.encode(catalogVersionPublished, { version, items: 0 })

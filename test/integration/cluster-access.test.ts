@@ -29,7 +29,7 @@ const WRONG = 'password-that-is-wrong'
 
 describe('a cluster that asks for TLS, credentials and rights', function () {
   this.timeout(240_000)
-  const place = useCluster({ users: PASSWORDS, setUp: true })
+  const platform = useCluster({ users: PASSWORDS, setUp: true })
   const context = { environment: process.env, signal: new AbortController().signal }
   const as = (user: keyof typeof PASSWORDS) => ({
     KAFKA_USER: user,
@@ -42,7 +42,7 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
     changes: Record<string, string>,
     reason: RegExp,
   ): Promise<{ code: number | null; complaints: string[] }> {
-    const role = await place.spawnRole('book', { ...place.environment, LOG_LEVEL: 'warn', ...changes })
+    const role = await platform.spawnRole('book', { ...platform.environment, LOG_LEVEL: 'warn', ...changes })
     role.expectEnd(reason)
     const { code } = await within(role.ended, END_LIMIT_MS, 'the role to end')
     return { code, complaints: [...role.lines()] }
@@ -55,7 +55,7 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
     for (const secret of [WRONG, ...Object.values(PASSWORDS)]) expect(complaints[0]).not.to.contain(secret)
   }
   const connects = (changes: Record<string, string> = {}) => {
-    const admin = place
+    const admin = platform
       .connect('test', changes)
       .newClient('access', { retry: { retries: 0 } })
       .admin()
@@ -65,7 +65,7 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
     )
   }
   const copied = (name: string, content: string | Buffer): string => {
-    const file = join(place.folder, name)
+    const file = join(platform.folder, name)
     writeFileSync(file, content)
     return file
   }
@@ -77,12 +77,12 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
     })
 
   it('reads a password and an authority again for each connection', async () => {
-    const { access, tlsDir } = place.cluster
+    const { access, tlsDir } = platform.cluster
     const files = {
       KAFKA_PASSWORD_FILE: copied('password', readFileSync(access.passwordFile)),
       KAFKA_TLS_CA: copied('ca.pem', readFileSync(access.ca)),
     }
-    const client = place.connect('test', files).newClient('reload', { retry: { retries: 0 } })
+    const client = platform.connect('test', files).newClient('reload', { retry: { retries: 0 } })
     const reaches = async () => {
       const admin = client.admin()
       return admin.connect().then(
@@ -101,7 +101,7 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
   })
 
   it('is reached by readers without a group, by requests that the client lacks, and by the Java client', async () => {
-    const kafka = place.connect('test')
+    const kafka = platform.connect('test')
     const topic = kafka.topicName('catalog')
     const reader = await openRangeReader(kafka, [topic])
     const end = await reader.stableEnd(topic, 0)
@@ -115,10 +115,10 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
   })
 
   it('has the registry reached by user and password, or by a token', async () => {
-    const { accepted, passed } = place.registry
+    const { accepted, passed } = platform.registry
     expect(passed.get('Basic')).to.be.above(0)
     const token = { SCHEMA_REGISTRY_USER: '', SCHEMA_REGISTRY_PASSWORD_FILE: '', SCHEMA_REGISTRY_TOKEN: REGISTRY_TOKEN }
-    await place.connect('test', token).codec.learn(1)
+    await platform.connect('test', token).codec.learn(1)
     expect(passed.get('Bearer')).to.be.above(0)
     expect([...accepted]).to.have.length(2)
   })
@@ -127,17 +127,17 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
     refused({ KAFKA_PASSWORD: WRONG, KAFKA_PASSWORD_FILE: '' }, /refuses the credentials; check KAFKA_SASL/))
 
   it('ends a role with one line when its own certificate has expired', async () => {
-    const { key, certificate } = await signCertificate(context, place.cluster.tlsDir, { name: 'expired', days: -1 })
+    const { key, certificate } = await signCertificate(context, platform.cluster.tlsDir, { name: 'expired', days: -1 })
     await refused({ KAFKA_TLS_CERT: certificate, KAFKA_TLS_KEY: key }, /does not accept this client's certificate/)
   })
 
   it('takes a client certificate that is in force', async () => {
-    const { key, certificate } = await signCertificate(context, place.cluster.tlsDir, { name: 'client', days: 1 })
+    const { key, certificate } = await signCertificate(context, platform.cluster.tlsDir, { name: 'client', days: 1 })
     expect(await connects({ KAFKA_TLS_CERT: certificate, KAFKA_TLS_KEY: key })).to.equal(true)
   })
 
   it("ends a role with one line when a broker's certificate has expired", async () => {
-    const pem = await signCertificate(context, place.cluster.tlsDir, { name: 'expired-broker', days: -1 })
+    const pem = await signCertificate(context, platform.cluster.tlsDir, { name: 'expired-broker', days: -1 })
     const server = createServer({ key: readFileSync(pem.key), cert: readFileSync(pem.certificate) })
     server.listen({ port: 0, host: '127.0.0.1' })
     await once(server, 'listening')
@@ -154,14 +154,14 @@ describe('a cluster that asks for TLS, credentials and rights', function () {
 
   it('takes a role with the rights that `marketlog acls` gives it', async () => {
     const { stdout } = await run(process.execPath, [MAIN, 'acls', 'book', '--principal', 'User:{role}', '--apply'], {
-      env: { PATH: process.env.PATH, ...place.environment },
+      env: { PATH: process.env.PATH, ...platform.environment },
     })
     const lines = stdout
       .trim()
       .split('\n')
       .map(line => JSON.parse(line))
     expect(new Set(lines.map(({ principal }) => principal))).to.deep.equal(new Set(['User:book']))
-    const role = await place.spawnRole('book', { ...place.environment, LOG_LEVEL: 'info', ...as('book') })
+    const role = await platform.spawnRole('book', { ...platform.environment, LOG_LEVEL: 'info', ...as('book') })
     const baseUrl = await role.baseUrl(READY_LIMIT_MS)
     await role.line(/slot|all roles have started/, READY_LIMIT_MS)
     expect((await fetch(`${baseUrl}/healthz`)).status).to.equal(200)

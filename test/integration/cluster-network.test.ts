@@ -16,12 +16,12 @@ const LIMIT_MS = 60_000
 
 describe('a cluster of three brokers', function () {
   this.timeout(180_000)
-  const place = useCluster()
+  const platform = useCluster()
   let admin: ReturnType<Client['admin']>
   let producer: ReturnType<Client['producer']>
 
   before(async () => {
-    const client = place.connect('test').newClient('network', { retry: { retries: 30, maxRetryTime: 1_000 } })
+    const client = platform.connect('test').newClient('network', { retry: { retries: 30, maxRetryTime: 1_000 } })
     admin = client.admin()
     producer = client.producer()
     await admin.connect()
@@ -48,20 +48,20 @@ describe('a cluster of three brokers', function () {
 
   it('names the ports of its proxies to clients', async () => {
     const { brokers } = await admin.describeCluster()
-    expect(brokers.map(({ host, port }) => `${host}:${port}`)).to.have.members(place.cluster.addresses)
+    expect(brokers.map(({ host, port }) => `${host}:${port}`)).to.have.members(platform.cluster.addresses)
   })
 
   it('has a frozen broker asked once, and not again while others answer', async () => {
     const limited = { requestTimeout: 1_000, retry: { retries: 0 } }
-    const own = place.connect('test').newClient('frozen', limited).admin()
+    const own = platform.connect('test').newClient('frozen', limited).admin()
     await own.connect()
     // Each of the three leads a partition.
     await own.fetchTopicOffsets(TOPIC)
-    place.cluster.brokers[1]?.freeze()
+    platform.cluster.brokers[1]?.freeze()
     const startedAt = performance.now()
     for (let request = 0; request < 30; request++) await own.fetchTopicMetadata({ topics: [TOPIC] })
     const tookMs = performance.now() - startedAt
-    place.cluster.brokers[1]?.thaw()
+    platform.cluster.brokers[1]?.thaw()
     await own.disconnect()
     await all(3)
     expect(tookMs, 'one request waited for its limit').to.be.below(3_000)
@@ -69,7 +69,7 @@ describe('a cluster of three brokers', function () {
 
   for (const how of ['kill', 'stop'] as const)
     it(`takes records while a broker is away after ${how}, and has it back with its data`, async () => {
-      const [broker] = place.cluster.brokers
+      const [broker] = platform.cluster.brokers
       await all(3)
       await broker?.[how]()
       expect(broker?.isRunning()).to.equal(false)
@@ -80,7 +80,7 @@ describe('a cluster of three brokers', function () {
     })
 
   it('leaves a frozen broker out and takes it in again', async () => {
-    const broker = place.cluster.brokers[1]
+    const broker = platform.cluster.brokers[1]
     await all(3)
     broker?.freeze()
     await all(2)
@@ -90,15 +90,15 @@ describe('a cluster of three brokers', function () {
 
   it('delays what passes a slow network', async () => {
     await admin.describeCluster()
-    for (const { network } of place.cluster.brokers) network.delay(1_000)
+    for (const { network } of platform.cluster.brokers) network.delay(1_000)
     const startedAt = performance.now()
     await admin.describeCluster()
     expect(performance.now() - startedAt).to.be.at.least(2_000)
-    for (const { network } of place.cluster.brokers) network.heal()
+    for (const { network } of platform.cluster.brokers) network.heal()
   })
 
   it('cuts connections and refuses new ones until the network heals', async () => {
-    const network = place.cluster.brokers[2]?.network
+    const network = platform.cluster.brokers[2]?.network
     await write('before')
     network?.cut()
     expect(network?.connections()).to.equal(0)
@@ -108,8 +108,8 @@ describe('a cluster of three brokers', function () {
 
   for (const direction of ['to-server', 'to-client', undefined] as const)
     it(`lets bytes vanish ${direction ?? 'both ways'} while connections stay`, async () => {
-      const { brokers } = place.cluster
-      const client = place.connect('test').newClient('half-open', { requestTimeout: 1_000, retry: { retries: 0 } })
+      const { brokers } = platform.cluster
+      const client = platform.connect('test').newClient('half-open', { requestTimeout: 1_000, retry: { retries: 0 } })
       const own = client.admin()
       // Those of clients that ask nothing meanwhile; the one that asks closes what is not answered.
       const open = brokers.map(({ network }) => network.connections())

@@ -31,12 +31,12 @@ const ROLES: readonly RoleName[] = ['feed', 'alert-triggers']
 
 describe('a reader that is refused while it runs', function () {
   this.timeout(240_000)
-  const place = useCluster({ users: { [READER]: PASSWORD }, setUp: true })
+  const platform = useCluster({ users: { [READER]: PASSWORD }, setUp: true })
   const asReader = { KAFKA_USER: READER, KAFKA_PASSWORD: PASSWORD, KAFKA_PASSWORD_FILE: '' }
   let admin: ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
 
   before(async () => {
-    const kafka = place.connect('test')
+    const kafka = platform.connect('test')
     for (const role of ROLES) await applyAcls(kafka, aclsOf(role, kafka.namespace, `User:${READER}`))
     admin = kafka.newClient('admin').admin()
     await admin.connect()
@@ -45,7 +45,7 @@ describe('a reader that is refused while it runs', function () {
 
   /** A right that is denied outweighs all that are given. */
   const denied = (key: TopicKey) => ({
-    ...{ resourceType: AclResourceTypes.TOPIC, resourceName: place.connect('test').topicName(key) },
+    ...{ resourceType: AclResourceTypes.TOPIC, resourceName: platform.connect('test').topicName(key) },
     ...{ principal: `User:${READER}`, host: '*', operation: AclOperationTypes.READ },
     permissionType: AclPermissionTypes.DENY,
   })
@@ -54,7 +54,7 @@ describe('a reader that is refused while it runs', function () {
   const giveBack = (key: TopicKey) =>
     admin.deleteAcls({ filters: [{ ...denied(key), resourcePatternType: ResourcePatternTypes.LITERAL }] })
   async function start(role: RoleName) {
-    const spawned = await place.spawnRole(role, { ...place.environment, ...asReader, LOG_LEVEL: 'info' })
+    const spawned = await platform.spawnRole(role, { ...platform.environment, ...asReader, LOG_LEVEL: 'info' })
     const baseUrl = await spawned.baseUrl(READY_LIMIT_MS)
     const isReady = async () => (await fetch(`${baseUrl}/readyz`)).status === 200
     await eventually(isReady, READY_LIMIT_MS, `${role} to be ready`)
@@ -93,11 +93,11 @@ describe('a reader that is refused while it runs', function () {
   })
 
   it('is said once by the supervisor, which tries again with pauses until the right is back', async () => {
-    const directory = runDirectory({ MARKETLOG_RUN_DIR: join(place.folder, 'run-of-test') })
+    const directory = runDirectory({ MARKETLOG_RUN_DIR: join(platform.folder, 'run-of-test') })
     prepareRunDirectory(directory)
     const lines: string[] = []
     const givenUp: Error[] = []
-    const environment = { PATH: process.env.PATH ?? '', ...place.environment, ...asReader, LOG_LEVEL: 'info' }
+    const environment = { PATH: process.env.PATH ?? '', ...platform.environment, ...asReader, LOG_LEVEL: 'info' }
     const kept = keepRunning({
       ...{ group: { name: 'history', roles: ['feed'] }, directory, environment, onListening: () => undefined },
       report: line => lines.push(line),
@@ -121,9 +121,9 @@ describe('a reader that is refused while it runs', function () {
   })
 
   it('is given up at once by the supervisor when it never ran, where its process used to hang', async () => {
-    const directory = runDirectory({ MARKETLOG_RUN_DIR: join(place.folder, 'refused-run') })
+    const directory = runDirectory({ MARKETLOG_RUN_DIR: join(platform.folder, 'refused-run') })
     prepareRunDirectory(directory)
-    const environment = { PATH: process.env.PATH ?? '', ...place.environment, ...asReader, KAFKA_PASSWORD: 'wrong' }
+    const environment = { PATH: process.env.PATH ?? '', ...platform.environment, ...asReader, KAFKA_PASSWORD: 'wrong' }
     const givenUp = Promise.withResolvers<Error>()
     const kept = keepRunning({
       ...{ group: { name: 'history', roles: ['feed'] }, directory, environment, onListening: () => undefined },

@@ -12,15 +12,15 @@ import { useCluster } from '#test/harness/use-cluster.ts'
 
 describe('topics of a cluster', function () {
   this.timeout(180_000)
-  const place = useCluster()
-  const topic = () => `${place.config.namespace}market.quotes`
+  const platform = useCluster()
+  const topic = () => `${platform.config.namespace}market.quotes`
 
-  before(async () => void (await setUpTopics(place.connect('setup'))))
+  before(async () => void (await setUpTopics(platform.connect('setup'))))
 
   async function ask<T>(
-    work: (admin: ReturnType<ReturnType<ReturnType<typeof place.connect>['newClient']>['admin']>) => Promise<T>,
+    work: (admin: ReturnType<ReturnType<ReturnType<typeof platform.connect>['newClient']>['admin']>) => Promise<T>,
   ): Promise<T> {
-    const admin = place.connect('test').newClient('ask').admin()
+    const admin = platform.connect('test').newClient('ask').admin()
     await admin.connect()
     return work(admin).finally(() => admin.disconnect())
   }
@@ -42,7 +42,7 @@ describe('topics of a cluster', function () {
       'every broker to know the settings',
     )
   const setUp = (changes: Record<string, string> = {}) =>
-    setUpTopics(place.connect('setup', changes)).then(
+    setUpTopics(platform.connect('setup', changes)).then(
       () => '',
       error => (error as Error).message,
     )
@@ -58,7 +58,7 @@ describe('topics of a cluster', function () {
 
   it('keep what an operator has set over a start, and lose nothing of their own', async () => {
     const byHand = { 'min.insync.replicas': '1', 'retention.ms': '777000', 'segment.ms': '555000' }
-    await setTopicSettings(place.connect('test'), new Map([[topic(), { ...byHand, 'max.message.bytes': '1000' }]]))
+    await setTopicSettings(platform.connect('test'), new Map([[topic(), { ...byHand, 'max.message.bytes': '1000' }]]))
     await everywhere({ ...byHand, 'max.message.bytes': '1000' })
     expect(await setUp()).to.equal('')
     const needed = { 'max.message.bytes': String(16 * 2 ** 20), 'message.timestamp.type': 'LogAppendTime' }
@@ -75,7 +75,7 @@ describe('topics of a cluster', function () {
   it('are refused while an election may lose acknowledged records', async () => {
     const set = async (value: string) => {
       const unclean = { 'unclean.leader.election.enable': value }
-      await setTopicSettings(place.connect('test'), new Map([[topic(), unclean]]))
+      await setTopicSettings(platform.connect('test'), new Map([[topic(), unclean]]))
       await everywhere(unclean)
     }
     await set('true')

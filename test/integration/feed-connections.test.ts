@@ -4,12 +4,9 @@
  * Two gateways in this process with a host each, and one as a process that is killed.
  */
 import { expect } from 'chai'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
@@ -24,26 +21,20 @@ interface TokenReply {
 describe('connections of a key', () => {
   const platform = useServers()
   let gateways: StartedRoles[]
-  let database: Database
   let redis: Redis
   const clients: SseClient[] = []
 
   before(async function () {
     this.timeout(60_000)
-    const { config, log } = platform
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    redis = await platform.openRedis()
     gateways = [await platform.startRoles(['feed']), await platform.startRoles(['feed'])]
     for (const gateway of gateways) await gateway.ready()
   })
 
   after(async () => {
     for (const client of clients) client.close()
-    await database?.close()
-    if (redis) await closeRedis(redis)
   })
 
-  const newKey = async (tier: 'quant' | 'pro' = 'quant') => (await createAccountWithKey(database, { tier })).key
   const open = async (base: string, path: string, key?: string) => {
     const client = await openSse(base + path, key === undefined ? {} : { key })
     clients.push(client)
@@ -56,7 +47,7 @@ describe('connections of a key', () => {
   }
 
   it('are counted over all gateways, and a lease is free as soon as one closes', async () => {
-    const key = await newKey()
+    const key = await platform.newKey()
     const first = await open(at(0), '/feed/prices', key)
     const second = await open(at(1), '/feed/bids', key)
     expect([first.status, second.status]).to.deep.equal([200, 200])
@@ -70,7 +61,7 @@ describe('connections of a key', () => {
   })
 
   it('are never more than the cap, however many ask at once', async () => {
-    const key = await newKey()
+    const key = await platform.newKey()
     const asked = await Promise.all(Array.from({ length: 24 }, (_, i) => open(at(i % 2), '/feed/prices', key)))
     expect(asked.filter(({ status }) => status === 200)).to.have.length(2)
     expect(asked.filter(({ status }) => status === 429)).to.have.length(22)
@@ -78,7 +69,7 @@ describe('connections of a key', () => {
 
   it('that a killed gateway held are free again when they expire, and no sooner', async function () {
     this.timeout(90_000)
-    const key = await newKey()
+    const key = await platform.newKey()
     const gateway = await platform.spawnRole('feed', { PORT: '0' })
     const base = await gateway.baseUrl(30_000)
     for (const path of ['/feed/prices', '/feed/bids']) expect((await open(base, path, key)).status).to.equal(200)
@@ -90,20 +81,20 @@ describe('connections of a key', () => {
   })
 
   it('stay counted for as long as they are open, beyond the life of a lease, and through the loss of the store', async () => {
-    const places = openStreamLeases(redis, { prefix: platform.namespace, name: 'test', leaseMs: 600 })
-    const place = await places.take('a', 1)
+    const leases = openStreamLeases(redis, { prefix: platform.namespace, name: 'test', leaseMs: 600 })
+    const lease = await leases.take('a', 1)
     const since = performance.now()
-    while (performance.now() - since < 2_000) expect(await places.take('a', 1)).to.equal(undefined)
+    while (performance.now() - since < 2_000) expect(await leases.take('a', 1)).to.equal(undefined)
     await redis.del(...(await redis.keys(`${platform.namespace}{test:*`)))
     await eventually(async () => (await redis.exists(`${platform.namespace}{test:a}:places`)) === 1, 5_000, 'a renewal')
-    place?.release()
-    place?.release()
-    await eventually(async () => (await places.take('a', 1)) !== undefined, 1_000, 'the released lease')
-    await places.close()
+    lease?.release()
+    lease?.release()
+    await eventually(async () => (await leases.take('a', 1)) !== undefined, 1_000, 'the released lease')
+    await leases.close()
   })
 
   it('may be opened once with a feed token, which has the rights of its key and ends with it', async () => {
-    const key = await newKey()
+    const key = await platform.newKey()
     const { status, headers, body } = await askToken(key)
     expect([status, headers.get('cache-control'), headers.get('x-ratelimit-tier')]).to.deep.equal([
       200,
@@ -119,7 +110,9 @@ describe('connections of a key', () => {
     // It counts as a connection of its key.
     expect((await open(at(0), '/feed/bids', key)).status).to.equal(200)
     expect((await open(at(0), '/feed/bids', key)).status).to.equal(429)
-    await database.rows("UPDATE api_keys SET revoked_at = now() WHERE hash = sha256(convert_to($1, 'UTF8'))", [key])
+    await platform.database.rows("UPDATE api_keys SET revoked_at = now() WHERE hash = sha256(convert_to($1, 'UTF8'))", [
+      key,
+    ])
     await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
   })
 
@@ -127,8 +120,10 @@ describe('connections of a key', () => {
     for (const token of ['', 'x', '%zz', 'A'.repeat(43)]) {
       expect((await open(at(0), `/feed/prices?token=${token}`)).status, token).to.equal(401)
     }
-    expect([(await askToken(await newKey('pro'))).status, (await askToken('unknown')).status]).to.deep.equal([403, 401])
-    const { body } = await askToken(await newKey())
+    expect([(await askToken(await platform.newKey('pro'))).status, (await askToken('unknown')).status]).to.deep.equal([
+      403, 401,
+    ])
+    const { body } = await askToken(await platform.newKey())
     const stolen = await fetch(`${at(0)}/feed/token?token=${body.token}`, { method: 'POST' })
     expect(stolen.status).to.equal(401)
     expect((await fetch(`${at(0)}/feed/token`)).headers.get('allow')).to.equal('POST')
@@ -147,10 +142,10 @@ describe('connections of a key', () => {
     this.timeout(60_000)
     const gateway = await platform.spawnRole('feed', { PORT: '0' })
     const base = await gateway.baseUrl(30_000)
-    const { body } = await askToken(await newKey(), base)
+    const { body } = await askToken(await platform.newKey(), base)
     expect((await redis.keys('*')).join()).not.to.include(body.token)
     const opened = [await open(base, `/feed/prices?token=${body.token}`)]
-    for (let count = 0; count < 7; count++) opened.push(await open(base, '/feed/prices', await newKey()))
+    for (let count = 0; count < 7; count++) opened.push(await open(base, '/feed/prices', await platform.newKey()))
     await gateway.stop()
     await eventually(() => opened.every(client => client.hasEnded()), 5_000, 'the end of all streams')
     for (const client of opened) expect(client.comments.at(-1)).to.equal('closed: the server is stopping')

@@ -4,13 +4,10 @@
  * What resumes within the log, through kills and on a moving market, is test/fault/feed.test.ts' matter.
  */
 import { expect } from 'chai'
-import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
 import { type FeedListeners, openFeedListeners } from '#test/fixtures/feed-listeners.ts'
-import { type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
+import { firstItems, type MovingMarket, openMovingMarket } from '#test/fixtures/moving-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { SseClient, SseEvent } from '#test/harness/sse-client.ts'
@@ -21,32 +18,26 @@ const DROPS = 30
 
 describe('a feed that resumes', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
-  let database: Database
   let market: MovingMarket
   let base: string
   let listeners: FeedListeners
 
   before(async () => {
-    const { config, log } = place
-    kafka = connectKafka({ config, role: 'test', log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
-    listeners = openFeedListeners(database, ARRIVES_MS)
-    const catalog = await openCatalogReader(kafka)
-    const items = catalog.items().slice(0, 200)
-    await catalog.close()
-    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired places'), items })
-    const roles = await place.startRoles(['live-view', 'feed'])
+    listeners = openFeedListeners(platform, ARRIVES_MS)
+    const items = await firstItems(kafka, 200)
+    market = openMovingMarket({ publisher, codec: kafka.codec, random: seededRandom('expired positions'), items })
+    const roles = await platform.startRoles(['live-view', 'feed'])
     await roles.ready()
     base = roles.baseUrl
   })
   after(async () => {
     listeners?.close()
     await publisher?.close()
-    await database?.close()
   })
 
   const listen = (path: string, lastId?: string) => listeners.listen(base, path, lastId)

@@ -19,7 +19,7 @@ import { type FeedHandlerOptions, openFeedHandler } from '#services/feed/feed-ha
 import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { type Gateway, type GatewayOptions, openGateway } from '#services/feed/gateway.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 
 const KEYS = ['p', 'q']

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { isFenced } from '#infra/kafka/transactional-producer.ts'
 import { topics } from '#schemas/topics.ts'
 import { FeedIsRun, ingestRecorded } from '#services/ingest/commands.ts'
@@ -35,7 +35,7 @@ describe('writers of feeds', () => {
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-writers-'))
-    kafka = connectKafka({ config: platform.config, role: 'ingest', log: platform.log })
+    kafka = platform.connect('ingest')
     await kafka.codec.prepare([...topics.quotes.events, ...topics.feeds.events])
   })
   after(async () => {

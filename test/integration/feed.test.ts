@@ -4,17 +4,12 @@
  */
 import { expect } from 'chai'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { connectKafka } from '#infra/kafka/connection.ts'
+import type { connectKafka } from '#infra/kafka/connection.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
-import { bookChanged, refreshMarked } from '#schemas/events/book-changed.ts'
-import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { changed, marked } from '#test/harness/feed-events.ts'
+import { bookChangeRecord, changed, marked, markerRecords } from '#test/harness/published-records.ts'
 import { type ExpectedChange, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
@@ -43,18 +38,15 @@ describe('feed', () => {
   const platform = useServers()
   let roles: StartedRoles
   let publisher: Publisher
-  let database: Database
   let items: readonly CatalogItem[]
   let phased: CatalogItem[]
   let codec: ReturnType<typeof connectKafka>['codec']
   const clients: SseClient[] = []
 
   before(async () => {
-    const { config, log } = platform
-    const kafka = connectKafka({ config, role: 'test', log })
+    const kafka = platform.connect()
     codec = kafka.codec
     publisher = await openPublisher(kafka, 'book')
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
     const catalog = await openCatalogReader(kafka)
     items = catalog.items()
     const byName = Map.groupBy(
@@ -70,30 +62,19 @@ describe('feed', () => {
   after(async () => {
     for (const client of clients) client.close()
     await publisher?.close()
-    await database?.close()
   })
 
-  const newKey = () => createAccountWithKey(database, { tier: 'quant' })
   const listen = async (path: string, key?: string) => {
-    const client = await openSse(roles.baseUrl + path, { key: key ?? (await newKey()).key })
+    const client = await openSse(roles.baseUrl + path, { key: key ?? (await platform.newKey()) })
     clients.push(client)
     expect(client.status).to.equal(200)
     await client.event(({ event }) => event === 'ready', ARRIVES_MS)
     return client
   }
-  const recordOf = (change: ExpectedChange): Outgoing => ({
-    topic: 'bookChanges',
-    key: String(change.item_id),
-    partition: partitionOfItem(change.item_id),
-    value: codec.encode(bookChanged, { ...changed(), ...change }),
-  })
   /** A refresh as the book publishes it: its changes, then its marker in every partition. */
   const refreshOf = (changes: ExpectedChange[], members: Parameters<typeof marked>[0]): Outgoing[] => [
-    ...changes.map(recordOf),
-    ...Array.from({ length: ITEM_PARTITIONS }, (_, partition) => {
-      const value = codec.encode(refreshMarked, marked(members))
-      return { topic: 'bookChanges' as const, key: `refresh|${members?.provider}`, partition, value }
-    }),
+    ...changes.map(change => bookChangeRecord(codec, changed(change))),
+    ...markerRecords(codec, marked(members)),
   ]
 
   it('delivers a refresh in one event, whatever partitions it is spread over', async () => {
@@ -136,7 +117,9 @@ describe('feed', () => {
 
   it('delivers a pushed change at once', async () => {
     const client = await listen('/feed/prices?providers=provider_05')
-    await publisher.send([recordOf(changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 }))])
+    await publisher.send([
+      bookChangeRecord(codec, changed({ provider: 'provider_05', refresh_id: null, seen_at: 3_000 })),
+    ])
     await client.event(({ event }) => event === 'prices.changed', ARRIVES_MS)
     expect(dataOf(client)[0]?.items).to.have.length(1)
   })
@@ -152,9 +135,9 @@ describe('feed', () => {
   })
 
   it('ends the stream of a key that is revoked in the database, within a second', async () => {
-    const { key, key_id } = await newKey()
+    const { key, key_id } = await createAccountWithKey(platform.database, { tier: 'quant' })
     const client = await listen('/feed/prices', key)
-    await database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
+    await platform.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [key_id])
     await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
     const again = await openSse(`${roles.baseUrl}/feed/prices`, { key })
     expect([again.status, await again.body()]).to.deep.include(401)

@@ -8,16 +8,15 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { feedAdvanced } from '#schemas/events/feed-advanced.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { openRateFeed } from '#streams/alert-triggers/rates.ts'
-import { type FxCurrent, fxCurrentKey } from '#streams/fx/table.ts'
-import { recordsOf } from '#test/fault/market-records.ts'
-import type { ScriptedRefresh } from '#test/fault/scripted-market.ts'
+import type { FxCurrent } from '#streams/fx/table.ts'
+import { fxCurrentKey } from '#streams/fx/table.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -25,18 +24,17 @@ const HOUR_MS = 3_600_000
 const LIMIT_MS = 30_000
 
 describe('events from the future', () => {
-  const place = useServers()
+  const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let redis: Redis
 
   before(async () => {
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     publisher = await openPublisher(kafka, 'ingest')
-    redis = await openRedis(place.config.servers.redis, { name: 'test', log: place.log })
+    redis = await platform.openRedis()
   })
   after(async () => {
-    await closeRedis(redis)
     await publisher.close()
   })
 
@@ -47,18 +45,8 @@ describe('events from the future', () => {
     const now = Date.now()
     const { market_hash_name: name = '', item_id: itemId } = loadCatalog().find(({ phase }) => phase === null) ?? {}
     const publish = (observedAt: number, price: number): Promise<void> => {
-      const refresh: ScriptedRefresh = {
-        ...{
-          side: 'ask',
-          provider: 'provider_33',
-          refreshId: `r${observedAt}`,
-          observedAt,
-          currency: 'USD',
-          usdRate: '1',
-        },
-        ...{ ending: 'completed', entries: [{ name, itemId, price, quantity: 1, currency: 'USD', isRejected: false }] },
-      }
-      return publisher.send(recordsOf(refresh, kafka.codec))
+      const entries = [{ name, itemId, price, quantity: 1 }]
+      return publisher.send(refreshRecords(kafka.codec, refreshOf({ provider: 'provider_33', observedAt, entries })))
     }
     const judged = async () =>
       (await readTopic(kafka, 'refreshes')).map(({ value: { verdict, reason } }) => `${verdict} ${reason}`)
@@ -70,7 +58,7 @@ describe('events from the future', () => {
       [-2, 9, 'applied null'],
     ] as const) {
       await publish(now + hours * HOUR_MS, price)
-      const roles = await place.startRoles(['book', 'provider-health'])
+      const roles = await platform.startRoles(['book', 'provider-health'])
       expected.push(verdict)
       await eventually(async () => expect(await judged()).to.deep.equal(expected), LIMIT_MS, verdict)
       await roles.stop()
@@ -85,16 +73,14 @@ describe('events from the future', () => {
 
   it('used to freeze the exchange rates: a table from the future is a dead letter, and the former one stays in force', async () => {
     const now = Date.now()
-    const publish = (as_of: number, EUR: string): Promise<void> => {
-      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1', EUR } })
-      return publisher.send([{ topic: 'fx', key: 'USD', value }])
-    }
+    const publish = (asOf: number, EUR: string): Promise<void> =>
+      publisher.send([ratesRecord(kafka.codec, asOf, { EUR })])
     const inForce = async (): Promise<string | undefined> => {
-      const text = await redis.get(fxCurrentKey(place.namespace))
+      const text = await redis.get(fxCurrentKey(platform.namespace))
       return text === null ? undefined : (JSON.parse(text) as FxCurrent).rates.EUR
     }
     await publish(now - 2 * HOUR_MS, '0.91')
-    const first = await place.startRoles(['fx'])
+    const first = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.91'), LIMIT_MS, 'the former rates')
     // A view that is made whole sets nothing aside: its role did, when it met the record.
     await publish(now + 24 * HOUR_MS, '0.5')
@@ -102,7 +88,7 @@ describe('events from the future', () => {
     expect(await inForce()).to.equal('0.91')
     await first.stop()
     await publish(now - HOUR_MS, '0.92')
-    const second = await place.startRoles(['fx'])
+    const second = await platform.startRoles(['fx'])
     await eventually(async () => expect(await inForce()).to.equal('0.92'), LIMIT_MS, 'the next rates')
     await second.stop()
     const alerts = await openRateFeed(kafka, error => expect.fail(error.message))
@@ -120,9 +106,9 @@ describe('events from the future', () => {
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
       const options = { url, mapping: '$.{"market_hash_name": name, "price": cost, "quantity": n}' }
       const feed = { provider: 'provider_06', side: 'ask', connector: 'http-json', interval_ms: 1_000, options }
-      const market = join(place.config.stateDir, 'market.json')
+      const market = join(platform.config.stateDir, 'market.json')
       writeFileSync(market, JSON.stringify({ name: 'test', feeds: [feed] }))
-      const roles = await place.startRoles(['ingest'], { market })
+      const roles = await platform.startRoles(['ingest'], { market })
       const last = async () => (await readTopic(kafka, 'feeds')).at(-1)?.value.observed_at
       await eventually(async () => (await last()) <= Date.now(), LIMIT_MS, 'a refresh of now')
       await roles.stop()

@@ -8,7 +8,6 @@ import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -27,7 +26,7 @@ describe('a namespace that is set up', () => {
   const platform = useServers()
 
   it('has every topic of the catalogue and a catalog to read', async () => {
-    const kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    const kafka = platform.connect()
     const names = await topicNames(kafka)
     for (const { name } of allTopics) expect(names).to.include(platform.namespace + name)
     const catalog = await openCatalogReader(kafka)
@@ -72,7 +71,7 @@ describe('a namespace that is removed', () => {
   it("takes its topics, keys and database along and no other's", async () => {
     const { config, log } = platform
     const other = { ...config, namespace: `${config.namespace.slice(0, -1)}x.` }
-    const redis = await openRedis(config.servers.redis, { name: 'test', log })
+    const redis = await platform.openRedis()
     const clickhouse = openWriter(config.servers.clickhouse, { database: 'default', name: 'test' })
     for (const one of [config, other]) {
       await setUpTopics(connected(one))
@@ -102,6 +101,5 @@ describe('a namespace that is removed', () => {
     expect(kept.map(({ datname }) => datname)).not.to.include(databaseName(other.namespace))
     await postgres.close()
     await clickhouse.close()
-    await closeRedis(redis)
   })
 })

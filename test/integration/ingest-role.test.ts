@@ -13,7 +13,7 @@ import { expect } from 'chai'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
@@ -48,7 +48,7 @@ describe('ingest role', () => {
 
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-ingest-'))
-    kafka = connectKafka({ config: platform.config, role: 'ingest', log: platform.log })
+    kafka = platform.connect('ingest')
     publisher = await openPublisher(kafka, 'ingest')
     write('base.json.gz', recorded('2026-03-03T21:34:30Z', PRICES))
   })

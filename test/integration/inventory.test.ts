@@ -12,7 +12,7 @@ import { openInventories } from '#services/inventory/reader.ts'
 import { type InventoryAnswer, openHttpSource } from '#services/inventory/source.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type LoopbackPlatform, openLoopbackPlatform, WRONG } from '#test/fixtures/platform-stand-in.ts'
-import { type TestPlatform, useServers } from '#test/harness/use-servers.ts'
+import { useServers } from '#test/harness/use-servers.ts'
 
 const NEVER = new AbortController().signal
 const UNKNOWN = '76561190000000999'
@@ -165,9 +165,7 @@ describe('inventories through the API', () => {
   before('a platform and a linked account', async function () {
     this.timeout(120_000)
     platform = await openLoopbackPlatform()
-    const startRoles: TestPlatform['startRoles'] = (roles, overrides) =>
-      servers.startRoles(roles, { ...overrides, inventoryUrl: platform.url })
-    scenario = await openApiScenario(Object.create(servers, { startRoles: { value: startRoles } }), 5)
+    scenario = await openApiScenario(servers, 5, { inventoryUrl: platform.url })
     linked = await newAccount(STAND_IN.full)
   })
   after('end of both', async () => {
@@ -181,7 +179,7 @@ describe('inventories through the API', () => {
   }
   const json = { 'content-type': 'application/json' }
   const post = (path: string, as: string, body?: object, headers: Record<string, string> = {}) =>
-    scenario.get(path, {
+    scenario.ask(path, {
       as,
       method: 'POST',
       ...(body && { body: JSON.stringify(body) }),
@@ -191,7 +189,7 @@ describe('inventories through the API', () => {
     (await post('/v1/portfolio', as, { name: 'imported' })).body.id
 
   it('show the linked account, with phases by their finish', async () => {
-    const { status, body } = await scenario.get('/v1/inventory/gamestore', { as: linked })
+    const { status, body } = await scenario.ask('/v1/inventory/gamestore', { as: linked })
     expect(status).to.equal(200)
     const { data, total_count } = inventoryReply.parse(body)
     expect(total_count).to.equal(60)
@@ -205,8 +203,8 @@ describe('inventories through the API', () => {
 
   it('can be looked up by id and by vanity name, also without a linked account', async () => {
     const key = await newAccount()
-    const byId = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.full}`, { as: key })
-    const byName = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.vanity}`, { as: key })
+    const byId = await scenario.ask(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.full}`, { as: key })
+    const byName = await scenario.ask(`/v1/inventory/gamestore/lookup?gamestore_id=${STAND_IN.vanity}`, { as: key })
     expect(byId.body.total_count).to.equal(60)
     expect(byName.body).to.deep.equal(byId.body)
   })
@@ -220,18 +218,18 @@ describe('inventories through the API', () => {
   ]
   for (const [what, id, status, code] of refusals)
     it(`report ${what} by its own code`, async () => {
-      const answer = await scenario.get(`/v1/inventory/gamestore/lookup?gamestore_id=${encodeURIComponent(id)}`, {
+      const answer = await scenario.ask(`/v1/inventory/gamestore/lookup?gamestore_id=${encodeURIComponent(id)}`, {
         as: linked,
       })
       expect([answer.status, answer.body.code]).to.deep.equal([status, code])
     })
 
   it('are empty when there is nothing, and a 403 without a linked account', async () => {
-    const empty = await scenario.get('/v1/inventory/gamestore', { as: await newAccount(STAND_IN.empty) })
+    const empty = await scenario.ask('/v1/inventory/gamestore', { as: await newAccount(STAND_IN.empty) })
     expect(empty.body).to.deep.equal({ data: [], total_count: 0 })
     const key = await newAccount()
     for (const answer of [
-      await scenario.get('/v1/inventory/gamestore', { as: key }),
+      await scenario.ask('/v1/inventory/gamestore', { as: key }),
       await post(`/v1/portfolio/${await newPortfolio(key)}/import`, key),
     ]) {
       expect([answer.status, answer.body.code]).to.deep.equal([403, 'PLATFORM_ACCOUNT_NOT_LINKED'])
@@ -241,7 +239,7 @@ describe('inventories through the API', () => {
   it('are imported whole; what is there already is skipped, what no item matches is reported', async () => {
     const id = await newPortfolio(linked)
     const first = await post(`/v1/portfolio/${id}/import`, linked)
-    const inventory = (await scenario.get('/v1/inventory/gamestore', { as: linked })).body.data
+    const inventory = (await scenario.ask('/v1/inventory/gamestore', { as: linked })).body.data
     const medal = inventory.at(-1)
     const unresolved = [medal.market_hash_name]
     expect([first.status, first.body]).to.deep.equal([200, { imported: 59, skipped: 0, unresolved }])
@@ -250,7 +248,7 @@ describe('inventories through the API', () => {
       skipped: 59,
       unresolved,
     })
-    const entries = entriesReply.parse((await scenario.get(`/v1/portfolio/${id}/items`, { as: linked })).body)
+    const entries = entriesReply.parse((await scenario.ask(`/v1/portfolio/${id}/items`, { as: linked })).body)
     expect(entries).to.have.length(59)
     const valuesOf = (one: object) => {
       const { market_hash_name, phase, quantity, float_value, paint_seed, inspect_link, name_tag, stickers, charms } =
@@ -266,7 +264,7 @@ describe('inventories through the API', () => {
 
   it('are imported by asset, once for a key, and assets that are not there are reported', async () => {
     const id = await newPortfolio(linked)
-    const [one, two] = (await scenario.get('/v1/inventory/gamestore', { as: linked })).body.data
+    const [one, two] = (await scenario.ask('/v1/inventory/gamestore', { as: linked })).body.data
     const body = { asset_ids: [one.assetid, two.assetid, one.assetid, '1'] }
     const headers = { 'idempotency-key': `import-${id}` }
     const first = await post(`/v1/portfolio/${id}/import`, linked, body, headers)

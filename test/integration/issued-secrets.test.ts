@@ -4,10 +4,7 @@
  */
 import { createServer } from 'node:net'
 import { expect } from 'chai'
-import { connectKafka } from '#infra/kafka/connection.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Browser, openBrowser, type Page } from '#test/fixtures/browser.ts'
@@ -44,14 +41,12 @@ describe('issued keys, tokens and secrets', function () {
   let metrics: string
 
   before('a platform as a process of its own that logs everything', async () => {
-    const { config, log } = platform
-    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
-    database = keep(openDatabase(url, { name: 'test', log }))
+    database = platform.database
     provider = keep(await openTestIdentityProvider({ emailInToken: true }))
     mailbox = keep(await openMailbox())
     game = keep(await openTestPlatform())
     receiver = keep(await openReceiver())
-    market = keep(await openAlertMarket(connectKafka({ config, role: 'test', log })))
+    market = keep(await openAlertMarket(platform.connect()))
     await market.rates({ EUR: '0.9' })
     const port = await freePort()
     process = await platform.spawnRole(ROLES, {
@@ -153,7 +148,7 @@ describe('issued keys, tokens and secrets', function () {
     note('token of the unsubscribe link', /token=([\w-]+)/.exec(header)?.[1])
   })
 
-  it('are used wrongly, in every place that a client may mistake for the right one', async () => {
+  it('are used wrongly, in every field that a client may mistake for the right one', async () => {
     const [root, child] = [issued.get('root key') as string, issued.get('reissued child key') as string]
     const refresh = issued.get('refresh token') as string
     const before = errors.length
@@ -246,8 +241,8 @@ describe('issued keys, tokens and secrets', function () {
   }
 
   async function dumpOfRedis(): Promise<string> {
-    const { config, log } = platform
-    const redis = await openRedis(config.servers.redis, { name: 'test', log })
+    const { config } = platform
+    const redis = await platform.openRedis()
     const parts: string[] = []
     for await (const keys of redis.scanStream({ match: `${config.namespace}*`, count: 1_000 })) {
       for (const key of keys as string[]) {
@@ -258,7 +253,6 @@ describe('issued keys, tokens and secrets', function () {
         if (type === 'zset') parts.push((await redis.zrange(key, '0', '-1')).join(' '))
       }
     }
-    await closeRedis(redis)
     return parts.join('\n')
   }
 })

@@ -6,7 +6,7 @@
  * own and must fail: a scenario that it masters would prove nothing of the correction.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { createTopics } from '#infra/kafka/topic-admin.ts'
 import { type KafkajsResult, runKafkajs } from '#test/fixtures/kafkajs-worker.ts'
@@ -68,7 +68,7 @@ function randomScene(random: SeededRandom, length: number): Act[] {
 
 describe('kafkajs as corrected', function () {
   this.timeout(180_000)
-  const place = useServers({ setUp: false })
+  const platform = useServers({ setUp: false })
   let kafka: KafkaConnection
   let java: JavaReader | undefined
   let producers: Producer[]
@@ -77,11 +77,11 @@ describe('kafkajs as corrected', function () {
   before(async function () {
     // Continuous integration may have to install a JDK.
     this.timeout(400_000)
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     java = await findJavaReader()
     const own = Array.from({ length: TRANSACTIONS }, (_, number) =>
       kafka.newClient(`tx-${number}`).producer({
-        transactionalId: `${place.namespace}tx-${number}`,
+        transactionalId: `${platform.namespace}tx-${number}`,
         idempotent: true,
         maxInFlightRequests: 1,
       }),
@@ -93,7 +93,7 @@ describe('kafkajs as corrected', function () {
 
   /** Creates a topic of one partition. */
   async function createTopic(name: string, settings: Record<string, string> = {}): Promise<string> {
-    const topic = `${place.namespace}${name}`
+    const topic = `${platform.namespace}${name}`
     const admin = kafka.newClient('admin').admin()
     await admin.connect()
     const configEntries = Object.entries(settings).map(([key, value]) => ({ name: key, value }))
@@ -154,7 +154,7 @@ describe('kafkajs as corrected', function () {
   const readGroup = (topic: string, end: number, isCorrected: boolean, maxBytes: number): Promise<KafkajsResult> =>
     runKafkajs({
       ...{ kind: 'read', isCorrected, brokers: kafka.brokers, topic, end, maxBytes },
-      group: `${place.namespace}g${groups++}`,
+      group: `${platform.namespace}g${groups++}`,
     })
 
   /** Performs a scene and reads it back in every way. */
@@ -238,7 +238,7 @@ describe('kafkajs as corrected', function () {
     const topic = await createTopic('coordinator')
     const committed = await perform(topic, [send(0), commit(0)])
     const job = { kind: 'read', brokers: kafka.brokers, topic, end: await endOf(topic), maxBytes: 1_000 } as const
-    const group = () => `${place.namespace}g${groups++}`
+    const group = () => `${platform.namespace}g${groups++}`
     const corrected = await runKafkajs({ ...job, group: group(), brokenSearches: 3, isCorrected: true })
     expect(corrected.isAtEnd).to.equal(true)
     expect(corrected.keys).to.deep.equal(committed)

@@ -4,22 +4,17 @@
 import { inflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import { loadProviders } from '#infra/config/providers.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { readHead } from '#streams/live-view/sink.ts'
 import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
 import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
-import {
-  headKey,
-  manifestKey,
-  REPLACED_SEGMENT_TTL_MS,
-  type SnapshotManifest,
-  segmentKey,
-  touchedKey,
-} from '#streams/live-view/table.ts'
-import { hashOf, openSnapshotMarket, QUICK_PACE, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
+import type { SnapshotManifest } from '#streams/live-view/table.ts'
+import { headKey, manifestKey, REPLACED_SEGMENT_TTL_MS, segmentKey, touchedKey } from '#streams/live-view/table.ts'
+import type { SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
+import { hashOf, openSnapshotMarket, QUICK_PACE } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -35,9 +30,8 @@ describe('snapshots of the live view', function () {
   const opened: SnapshotMarket[] = []
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
   afterEach(async () => {
     for (const market of opened.splice(0)) await market.close()
   })

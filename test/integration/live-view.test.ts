@@ -2,15 +2,15 @@
  * The live view in a real Redis, from a real log: always equal to a plain fold of what was published.
  */
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { Fenced } from '#infra/redis/guarded-write.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
-import { type BookChanged, bookChanged, type RefreshMarked, refreshMarked } from '#schemas/events/book-changed.ts'
-import { bookRefreshStored, bookRowStored } from '#schemas/events/book-state.ts'
-import { ITEM_PARTITIONS, PROVIDER_PARTITIONS, topics } from '#schemas/topics.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
+import { type BookRefreshStored, bookRefreshStored } from '#schemas/events/book-state.ts'
+import { ITEM_PARTITIONS, topics } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { start as startLiveView } from '#streams/live-view/main.ts'
 import { deleteLeftovers, openTable } from '#streams/live-view/open-table.ts'
@@ -21,6 +21,7 @@ import { changeOf, isChange, randomLog } from '#test/fixtures/book-change-sequen
 import { expectedTables, readLiveHead, readTables } from '#test/fixtures/live-tables.ts'
 import { changeRecord, write } from '#test/fixtures/sink-records.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { bookChangeRecord, bookRowRecord, changelogPartition, markerRecords } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -30,20 +31,19 @@ const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => par
 describe('live view sink', () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
-  const place = (prefix: string) => ({ partition: 0, prefix: platform.namespace + prefix })
+  const slot = (prefix: string) => ({ partition: 0, prefix: platform.namespace + prefix })
   const open = async (prefix: string) => {
     const found =
-      (await readHead(redis, place(prefix))) ??
-      (await writeHead(redis, place(prefix), null, { generation: 1, next: 0, ask: {}, bid: {} }))
-    return openLiveSink(redis, place(prefix), found)
+      (await readHead(redis, slot(prefix))) ??
+      (await writeHead(redis, slot(prefix), null, { generation: 1, next: 0, ask: {}, bid: {} }))
+    return openLiveSink(redis, slot(prefix), found)
   }
   const ownLog = (seed: ReturnType<typeof seededRandom>, records: number) =>
     randomLog(seed, { records, items: 60, providers: 5 }).filter(r => !isChange(r) || partitionOfItem(r.item_id) === 0)
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
 
   it('shows what a plain fold shows, however the log is cut and wherever the sink is reopened', async () => {
     const random = seededRandom('cuts')
@@ -62,7 +62,7 @@ describe('live view sink', () => {
       expect(sink.position).to.equal(at)
     }
     await sink.close()
-    expect(await readTables(redis, place('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
+    expect(await readTables(redis, slot('cuts.').prefix)).to.deep.equal(expectedTables(log, [0]))
   })
 
   it('is left as it is by writing any suffix of the log again', async () => {
@@ -74,12 +74,12 @@ describe('live view sink', () => {
     await first.close()
     for (let round = 0; round < 10; round++) {
       const from = random.integer(0, log.length - 1)
-      const { head, text } = (await readHead(redis, place('again.'))) ?? expect.fail('no head')
-      await writeHead(redis, place('again.'), text, { ...head, next: from })
+      const { head, text } = (await readHead(redis, slot('again.'))) ?? expect.fail('no head')
+      await writeHead(redis, slot('again.'), text, { ...head, next: from })
       const sink = await open('again.')
       await write(sink, records.slice(from))
       await sink.close()
-      expect(await readTables(redis, place('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
+      expect(await readTables(redis, slot('again.').prefix)).to.deep.equal(expectedTables(log, [0]))
     }
   })
 
@@ -91,23 +91,8 @@ describe('live view sink', () => {
       await open('many.'),
       log.map((change, offset) => changeRecord(change, offset)),
     )
-    const { rows, listed } = await readTables(redis, place('many.').prefix)
+    const { rows, listed } = await readTables(redis, slot('many.').prefix)
     expect([rows.size, listed.length]).to.deep.equal([9_000, 9_000])
-  })
-
-  it('refuses an owner that was paused while another took over, and writes nothing of it', async () => {
-    const row = (itemId: number, seenAt: number) =>
-      changeOf({ provider: 'a', itemId, after: { micro: 10_000, quantity: 1 }, seenAt })
-    const paused = await open('fence.')
-    const other = await open('fence.')
-    await write(other, [changeRecord(row(1, 1), 0)])
-    const before = await readTables(redis, place('fence.').prefix)
-    const refused = await write(paused, [changeRecord(row(1, 2), 0), changeRecord(row(2, 2), 1)]).catch(error => error)
-    expect(refused).to.be.instanceOf(Fenced)
-    expect(await readTables(redis, place('fence.').prefix)).to.deep.equal(before)
-    await write(other, [changeRecord(row(2, 3), 1)])
-    await paused.close()
-    await other.close()
   })
 
   for (const { name, isHeld, kept } of [
@@ -115,7 +100,7 @@ describe('live view sink', () => {
     { name: 'those of a rebuild that goes on too', isHeld: true, kept: [3, 4] },
   ])
     it(`keeps of the rows of all generations ${name}`, async () => {
-      const { partition, prefix } = place(`left-${isHeld}.`)
+      const { partition, prefix } = slot(`left-${isHeld}.`)
       await writeHead(redis, { partition, prefix }, null, { generation: 3, next: 0, ask: {}, bid: {} })
       await redis.set(generationsKey(partition, prefix), 4)
       if (isHeld) await redis.set(rebuildKey(partition, prefix), 'a rebuild')
@@ -126,7 +111,7 @@ describe('live view sink', () => {
       expect(left.flat()).to.deep.equal(kept)
     })
 
-  it('sets a record aside that no store can hold', async () => {
+  it('makes a dead letter of a record that no store can hold', async () => {
     const sink = await open('poison.')
     const poisoned = changeOf({ provider: 'a', itemId: -5, after: { micro: 1, quantity: 1 }, seenAt: 1 })
     expect(sink.apply(changeRecord(poisoned, 0))).to.include({ kind: 'deadLetter', reason: 'item_out_of_range' })
@@ -143,14 +128,19 @@ describe('live view on a log', function () {
   const published: (BookChanged | RefreshMarked)[] = []
 
   before(async () => {
-    kafka = connectKafka({ config: platform.config, role: 'book', log: platform.log })
+    kafka = platform.connect('book')
     await kafka.codec.prepare([...topics.bookChanges.events, ...topics.book.events])
     book = await openTransactionalProducer(kafka, { transactionalId: 'live-view-test', writers: ['book'] })
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
   after(async () => {
     await book.close()
-    await closeRedis(redis)
+  })
+
+  /** The last refresh of a provider, as the changelog has it. */
+  const refreshStored = (side: Side, provider: string, stored: BookRefreshStored): Outgoing => ({
+    ...{ topic: 'book', partition: changelogPartition(side, provider), key: `refresh|${provider}` },
+    value: kafka.codec.encode(bookRefreshStored, stored),
   })
 
   /**
@@ -159,37 +149,10 @@ describe('live view on a log', function () {
    */
   async function publish(log: readonly (BookChanged | RefreshMarked)[]): Promise<void> {
     const records = log.flatMap((record): Outgoing[] => {
-      const number = Number(record.provider.split('_')[1]) % PROVIDER_PARTITIONS
-      const changelog = {
-        topic: 'book' as const,
-        partition: record.side === 'ask' ? number : PROVIDER_PARTITIONS + number,
-      }
-      if (!isChange(record)) {
-        const { provider, refresh_id, last_updated: observed_at } = record
-        const stored = { refresh_id, observed_at, currency: 'USD', suspect: null, applied_at: observed_at }
-        const value = kafka.codec.encode(bookRefreshStored, stored)
-        const marker = kafka.codec.encode(refreshMarked, record)
-        return [
-          ...partitions.map(partition => ({
-            topic: 'bookChanges' as const,
-            partition,
-            key: `refresh|${provider}`,
-            value: marker,
-          })),
-          { ...changelog, key: `refresh|${provider}`, value },
-        ]
-      }
-      const { price, currency, price_micro_usd, quantity, seen_at, url } = record
-      const stored =
-        price === null || price_micro_usd === null ? null : { price, currency, price_micro_usd, quantity, seen_at, url }
-      return [
-        { topic: 'bookChanges', key: String(record.item_id), value: kafka.codec.encode(bookChanged, record) },
-        {
-          ...changelog,
-          key: `row|${record.provider}|${record.item_id}`,
-          value: stored && kafka.codec.encode(bookRowStored, stored),
-        },
-      ]
+      if (isChange(record)) return [bookChangeRecord(kafka.codec, record), bookRowRecord(kafka.codec, record)]
+      const { side, provider, refresh_id, last_updated: observed_at } = record
+      const stored = { refresh_id, observed_at, currency: 'USD', suspect: null, applied_at: observed_at }
+      return [...markerRecords(kafka.codec, record), refreshStored(side, provider, stored)]
     })
     await book.commit(records)
     published.push(...log)
@@ -198,16 +161,12 @@ describe('live view on a log', function () {
   /** A refresh that is judged and held back: the one before it is still the last that moved rows. */
   async function holdBackOne(): Promise<void> {
     const last = published.findLast(record => !isChange(record)) as RefreshMarked
-    const number = Number(last.provider.split('_')[1]) % PROVIDER_PARTITIONS
-    const judged = {
-      refresh_id: 'held back',
-      observed_at: last.last_updated + 60_000,
-      currency: 'USD',
-      suspect: 'glitch',
-    }
-    const value = kafka.codec.encode(bookRefreshStored, { ...judged, applied_at: last.last_updated })
-    const partition = last.side === 'ask' ? number : PROVIDER_PARTITIONS + number
-    await book.commit([{ topic: 'book', partition, key: `refresh|${last.provider}`, value }])
+    await book.commit([
+      refreshStored(last.side, last.provider, {
+        ...{ refresh_id: 'held back', observed_at: last.last_updated + 60_000, currency: 'USD', suspect: 'glitch' },
+        applied_at: last.last_updated,
+      }),
+    ])
   }
 
   async function caughtUp(): Promise<void> {
@@ -224,7 +183,7 @@ describe('live view on a log', function () {
     await reader.close()
   }
 
-  it('is empty but vouched for before anything was published', async () => {
+  it('is empty, with a head in every partition, before anything was published', async () => {
     const roles = await platform.startRoles([startLiveView])
     await roles.ready()
     await roles.stop()
@@ -293,35 +252,35 @@ describe('live view on a log', function () {
     expect(await readTables(redis, platform.namespace)).to.deep.equal(expectedTables(published))
   })
 
-  it('is in Redis once when another owner was quicker to build it', async () => {
-    const place = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(place.partition, place.prefix))
+  it('is built once when another owner was quicker: the slower one is refused', async () => {
+    const slot = { partition: 3, prefix: platform.namespace }
+    await redis.del(headKey(slot.partition, slot.prefix))
     const names = [kafka.topicName('bookChanges'), kafka.topicName('book')]
     const reader = await openRangeReader(kafka, names)
-    const { rebuild } = openRebuilder({ kafka, reader, redis, prefix: place.prefix })
+    const { rebuild } = openRebuilder({ kafka, reader, redis, prefix: slot.prefix })
     const overtaken = async (partition: number) => {
-      await openTable({ ...sources, rebuilder: { rebuild } }, place)
+      await openTable({ ...sources, rebuilder: { rebuild } }, slot)
       return rebuild(partition)
     }
     const sources = { redis, isInLog: async () => true }
     expect(
-      await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, place).catch(error => error),
+      await openTable({ ...sources, rebuilder: { rebuild: overtaken } }, slot).catch(error => error),
     ).to.be.instanceOf(Fenced)
-    expect(await readTables(redis, place.prefix)).to.deep.equal(expectedTables(published))
-    const opened = await openTable({ ...sources, rebuilder: { rebuild } }, place)
+    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
+    const opened = await openTable({ ...sources, rebuilder: { rebuild } }, slot)
     expect(opened).to.include({ isUsable: true, deleted: 0 })
     await reader.close()
   })
 
-  it('stays when two openers of one process have it built together', async () => {
-    const place = { partition: 3, prefix: platform.namespace }
-    await redis.del(headKey(place.partition, place.prefix))
+  it('is built once when two openers of one process build it together', async () => {
+    const slot = { partition: 3, prefix: platform.namespace }
+    await redis.del(headKey(slot.partition, slot.prefix))
     const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
     const sources = { redis, isInLog: async () => true }
-    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: place.prefix })
-    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, place)))
+    const rebuilder = openRebuilder({ kafka, reader, redis, prefix: slot.prefix })
+    const opened = await Promise.allSettled([1, 2].map(() => openTable({ ...sources, rebuilder }, slot)))
     expect(opened.map(({ status }) => status)).to.have.members(['fulfilled', 'rejected'])
-    expect(await readTables(redis, place.prefix)).to.deep.equal(expectedTables(published))
+    expect(await readTables(redis, slot.prefix)).to.deep.equal(expectedTables(published))
     await reader.close()
   })
 

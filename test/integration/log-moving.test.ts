@@ -8,16 +8,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
-import { askObserved, refreshCompleted } from '#schemas/events/observation.ts'
 import { topics } from '#schemas/topics.ts'
 import { exportTopic } from '#services/cli/log-tools/export.ts'
 import { play, replay } from '#services/cli/log-tools/replay.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
+import { type PublishedRefresh, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -33,10 +33,10 @@ describe('replay and export', function () {
   const going = { signal: new AbortController().signal }
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    kafka = platform.connect('ingest')
     const publisher = await openPublisher(kafka, 'ingest')
-    for (let refresh = 0; refresh < REFRESHES; refresh++) await publisher.send(refreshRecords(kafka, refresh))
+    for (let refresh = 0; refresh < REFRESHES; refresh++)
+      await publisher.send(refreshRecords(kafka.codec, refreshOfMinute(refresh)))
     await publisher.send([{ topic: 'quotes', key: 'provider_03', value: Buffer.from('poison') }])
     await publisher.close()
     folder = mkdtempSync(join(tmpdir(), 'marketlog-export-'))
@@ -179,21 +179,16 @@ const numbers = (_: string, value: unknown) => (typeof value === 'bigint' ? Numb
 const groupsOf = (total: number, size: number): number[] =>
   Array.from({ length: Math.ceil(total / size) }, (_, at) => Math.min(size, total - at * size))
 
-function refreshRecords(kafka: KafkaConnection, refresh: number) {
-  const provider = `provider_0${1 + (refresh % 5)}`
-  const at = Date.UTC(2026, 2, 3) + refresh * 60_000
-  const refresh_id = `r${refresh}`
-  const asks = Array.from({ length: ITEMS }, (_, index) =>
-    kafka.codec.encode(askObserved, {
-      ...{ provider, refresh_id, index, market_hash_name: `Name ${index}`, phase: index % 7 === 0 ? 'Ruby' : null },
-      ...{ price: 100 + index, currency: 'USD', usd_rate: null, quantity: index, url: null, observed_at: at },
-    }),
-  )
-  const completed = kafka.codec.encode(refreshCompleted, {
-    ...{ provider, refresh_id, observed_at: at, count: ITEMS, currency: 'USD', usd_rate: '1' },
-  } as never)
-  return [...asks, completed].map(value => ({ topic: 'quotes' as const, key: provider, value }))
-}
+const refreshOfMinute = (minute: number): PublishedRefresh =>
+  refreshOf({
+    provider: `provider_0${1 + (minute % 5)}`,
+    observedAt: Date.UTC(2026, 2, 3) + minute * 60_000,
+    refreshId: `r${minute}`,
+    entries: Array.from({ length: ITEMS }, (_, index) => ({
+      ...{ name: `Name ${index}`, phase: index % 7 === 0 ? 'Ruby' : null, itemId: undefined },
+      ...{ price: 100 + index, quantity: index },
+    })),
+  })
 
 async function readAll(kafka: KafkaConnection, topic: string): Promise<ScannedRecord[]> {
   const reader = await openRangeReader(kafka, [topic])

@@ -5,11 +5,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
-import { type SaleObserved, saleObserved } from '#schemas/events/sale-observed.ts'
+import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { waitForLag } from '#services/cli/lag.ts'
 import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/dead-letters.ts'
@@ -18,6 +18,7 @@ import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
 import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { saleRecord } from '#test/harness/published-records.ts'
 import { runCommand, runOnTerminal } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -35,7 +36,7 @@ describe('log tools', function () {
 
   before(async () => {
     const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    kafka = platform.connect('ingest')
     publisher = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     const names = loadCatalog().slice(0, SALES)
@@ -51,10 +52,7 @@ describe('log tools', function () {
     await clickhouse.close()
   })
 
-  const publish = (some: readonly SaleObserved[]) =>
-    publisher.send(
-      some.map(sale => ({ topic: 'sales', key: sale.provider, value: kafka.codec.encode(saleObserved, sale) })),
-    )
+  const publish = (some: readonly SaleObserved[]) => publisher.send(some.map(sale => saleRecord(kafka.codec, sale)))
 
   const environment = () => ({ PATH: process.env.PATH, ...platform.environment })
   const call = (...args: string[]) => runCommand(args, environment())

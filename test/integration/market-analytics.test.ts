@@ -7,20 +7,16 @@ import type { z } from 'zod'
 import { loadAnalytics } from '#infra/config/analytics.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadSupply } from '#infra/config/supply.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { arbitrageReply } from '#schemas/api/arbitrage.ts'
 import { indexesReply, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { type StoredSale, storeSales } from '#test/fixtures/api-records.ts'
 import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -56,26 +52,21 @@ describe('market analytics on real refreshes', function () {
 
   before('the market behind the service', async function () {
     this.timeout(LIMIT_MS)
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'test', log })
+    const { config } = platform
+    kafka = platform.connect()
     const settings = { providersFile: writeProviders(config.stateDir), tiersFile: writeRoomyTiers(config.stateDir) }
     const below = await platform.startRoles(
       ['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'],
       settings,
     )
     await publishRealMarket(kafka, Date.now(), EVERY_NAME)
-    await waitForViews(config, log, { signal: AbortSignal.timeout(LIMIT_MS), without: ['sales', 'alert-triggers'] })
+    await platform.drained(LIMIT_MS, ['sales', 'alert-triggers'])
     expect(below.failures).to.deep.equal([])
     const log_ = (await readTopic(kafka, 'bookChanges')).map(({ value }) => value)
     model = new MarketModel(log_)
     sales = salesOf(model.itemIds.slice(0, 40))
     await storeSales(clickhouse, sales)
-    const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
-      name: 'test',
-      log,
-    })
-    key = (await createAccountWithKey(database, { tier: 'quant', name: 'test' })).key
-    await database.close()
+    key = await platform.newKey()
     roles = await platform.startRoles(['market-summary', 'api'], settings)
     await eventually(async () => (await get('/v1/market/items')).status === 200, LIMIT_MS, 'a summary')
     await eventually(async () => (await get('/v1/market/arbitrage')).status === 200, LIMIT_MS, 'a snapshot')

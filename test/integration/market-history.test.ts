@@ -9,7 +9,7 @@ import { expect } from 'chai'
 import type { z } from 'zod'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders } from '#infra/config/providers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { candlesReply } from '#schemas/api/candles.ts'
 import { historyChartReply } from '#schemas/api/history.ts'
@@ -49,7 +49,7 @@ describe('daily history', function () {
   before('a service and the owners of daily tables', async function () {
     this.timeout(120_000)
     scenario = await openApiScenario(platform, 0)
-    kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    kafka = platform.connect()
     await storeRates(clickhouse, rateDays)
     await platform.startRoles(['history', 'candles'])
     spaced = scenario.catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem
@@ -58,7 +58,7 @@ describe('daily history', function () {
   after('end of the market', () => scenario.close())
 
   async function chart(parameters: string): Promise<Chart> {
-    const answer = await scenario.get(`/v1/market/history/chart?${parameters}`)
+    const answer = await scenario.ask(`/v1/market/history/chart?${parameters}`)
     expect(answer.status, answer.text).to.equal(200)
     return historyChartReply.parse(answer.body)
   }
@@ -147,7 +147,7 @@ describe('daily history', function () {
       const { item_id: id } = scenario.items.full
       const read = async () => {
         const query = `item_id=${id}&interval=1d&start=${day(20)}&currency=USD`
-        const { body } = await scenario.get(`/v1/prices/candles?${query}`)
+        const { body } = await scenario.ask(`/v1/prices/candles?${query}`)
         const { data } = candlesReply.parse(body)
         return data.length === 2 ? data : undefined
       }
@@ -277,7 +277,7 @@ describe('daily history', function () {
         'start=2026-01-01',
         `item_id=${itemId}&lookback=0`,
       ]) {
-        expect((await scenario.get(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
+        expect((await scenario.ask(`/v1/market/history/chart?${wrong}`)).status, wrong).to.equal(422)
       }
     })
 
@@ -306,7 +306,7 @@ describe('daily history', function () {
 
   describe('indicators', () => {
     const read = async (parameters: string) => {
-      const answer = await scenario.get(`/v1/market/indicators?${parameters}`)
+      const answer = await scenario.ask(`/v1/market/indicators?${parameters}`)
       expect(answer.status, answer.text).to.equal(200)
       return indicatorsReply.parse(answer.body)
     }
@@ -338,7 +338,7 @@ describe('daily history', function () {
       const empty = await read('item_id=13&interval=1h')
       expect(empty.data).to.deep.include({ close_price_usd: null })
       expect(empty.data.coverage.candle_count).to.equal(0)
-      expect((await scenario.get('/v1/market/indicators')).status).to.equal(422)
+      expect((await scenario.ask('/v1/market/indicators')).status).to.equal(422)
     })
   })
 })

@@ -4,11 +4,11 @@
 import { expect } from 'chai'
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import { openLease } from '#infra/redis/lease.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { openViewWriter } from '#streams/market-summary/sink.ts'
+import type { ArbitrageHead } from '#streams/market-summary/table.ts'
 import {
-  type ArbitrageHead,
   arbitrageColumns,
   arbitrageHeadKey,
   CHUNK_BYTES,
@@ -25,9 +25,8 @@ describe("the writer of the market's views", function () {
   const platform = useServers({ setUp: false })
   let redis: Redis
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
 
   const snapshotOf = (asOf: number, rows: number) => {
     const columns = arbitrageColumns(rows)
@@ -100,7 +99,7 @@ describe("the writer of the market's views", function () {
     market.stop()
   })
 
-  it('is read by those who answer from it while somebody asks, and let go of then', async () => {
+  it('has its views kept in memory by a reader while they are asked for, and released afterwards', async () => {
     const prefix = `${platform.namespace}asked.`
     const lease = openLease(redis, marketLeaseKey(prefix), 60_000)
     await lease.hold()

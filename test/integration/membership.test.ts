@@ -11,7 +11,7 @@ import { readdirSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openMembership } from '#infra/kafka/membership.ts'
 import { topics } from '#schemas/topics.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
@@ -28,7 +28,7 @@ const SOON_MS = 5_000
 
 describe('members of a group that are process 1', function () {
   this.timeout(120_000)
-  const place = useServers()
+  const platform = useServers()
   const workers: ChildProcess[] = []
   let kafka: KafkaConnection
   let admin: ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
@@ -36,7 +36,7 @@ describe('members of a group that are process 1', function () {
 
   before(async () => {
     if (!HAS_NAMESPACES) noteAbsence('a process namespace', 'members have pids of their own instead of being process 1')
-    kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    kafka = platform.connect()
     group = kafka.groupName('members')
     admin = kafka.newClient('admin').admin()
     await admin.connect()
@@ -54,7 +54,7 @@ describe('members of a group that are process 1', function () {
   function start() {
     const [command = '', ...inside] = [...(HAS_NAMESPACES ? ['unshare', ...UNSHARE] : []), process.execPath, WORKER]
     const worker = spawn(command, inside, {
-      env: { PATH: process.env.PATH, ...place.environment },
+      env: { PATH: process.env.PATH, ...platform.environment },
       stdio: ['ignore', 'pipe', 'inherit'],
     })
     workers.push(worker)
@@ -75,7 +75,7 @@ describe('members of a group that are process 1', function () {
     const { groups } = await admin.describeGroups([group])
     return groups.flatMap(({ members }) => members.map(({ memberId }) => memberId)).sort()
   }
-  const files = (): string[] => readdirSync(place.config.stateDir).filter(name => /\.(member|lock)$/.test(name))
+  const files = (): string[] => readdirSync(platform.config.stateDir).filter(name => /\.(member|lock)$/.test(name))
 
   it('used to wait for the session of the dead one: started again, the member has its partitions soon', async () => {
     const first = start()

@@ -24,12 +24,12 @@ const AWAY_LIMIT_MS = 90_000
 
 describe('a missing broker', function () {
   this.timeout(180_000)
-  const place = useCluster()
+  const platform = useCluster()
   let kafka: KafkaConnection
   const undo: (() => Promise<unknown>)[] = []
 
   before(() => {
-    kafka = place.connect('test')
+    kafka = platform.connect('test')
   })
   afterEach(async () => {
     for (const end of undo.splice(0).reverse()) await end()
@@ -118,7 +118,7 @@ describe('a missing broker', function () {
     const hasCommitted = async (offset: number): Promise<boolean> => (await committed()).every(one => one === offset)
     await send('before')
     await eventually(() => hasCommitted(1), MOVE_LIMIT_MS, 'the group')
-    await openClusterControl(place).moveLeaders(['__consumer_offsets'], leader => (leader % 3) + 1, MOVE_LIMIT_MS)
+    await openClusterControl(platform).moveLeaders(['__consumer_offsets'], leader => (leader % 3) + 1, MOVE_LIMIT_MS)
     await send('after')
     await eventually(() => hasCommitted(2), GOES_ON_MS, 'commits after the move')
     expect({ failures, generations, partitions: (await committed()).length }).to.deep.equal({
@@ -130,10 +130,10 @@ describe('a missing broker', function () {
     const { admin } = await provide('alertRules', 3)
     const others = `${kafka.namespace}of-others`
     await admin.createTopics({ topics: [{ topic: others, replicaAssignment: [{ partition: 0, replicas: [3] }] }] })
-    const broker = place.cluster.brokers[2]
+    const broker = platform.cluster.brokers[2]
     await broker?.stop()
     undo.push(async () => broker?.start())
-    const [left] = (await openClusterControl(place).partitions()).filter(({ topic }) => topic === others)
+    const [left] = (await openClusterControl(platform).partitions()).filter(({ topic }) => topic === others)
     expect(left?.leader).to.equal(-1)
 
     const { topic, send, all } = await provide('alertsTriggered', 2)
@@ -165,7 +165,7 @@ describe('a missing broker', function () {
     undo.push(() => member.leave())
     const before = await send('before')
     await eventually(() => before.every(key => grouped.has(key)), MOVE_LIMIT_MS, 'the group')
-    const broker = place.cluster.brokers[1]
+    const broker = platform.cluster.brokers[1]
     await broker?.kill()
     undo.push(async () => broker?.start())
     const asked = Promise.all([

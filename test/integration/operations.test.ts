@@ -7,10 +7,10 @@ import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 30_000
@@ -94,10 +94,9 @@ describe('operations', function () {
   }
 
   const publishRates = async (): Promise<void> => {
-    const kafka = connectKafka({ config: platform.config, role: 'test', log: platform.log })
+    const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
-    const value = kafka.codec.encode(fxRatesPublished, { as_of: 1, source: 'test', rates: { USD: '1' } })
-    await publisher.send([{ topic: 'fx', key: 'USD', value }])
+    await publisher.send([ratesRecord(kafka.codec, 1)])
     await publisher.close()
   }
 

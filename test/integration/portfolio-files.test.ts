@@ -2,8 +2,9 @@
  * CSV import and export through the API: malformed files, a file at the bound, and the way out and in again.
  */
 import { expect } from 'chai'
-import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { largeLedger, MALFORMED } from '#test/fixtures/malformed-csv.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const MAX_BYTES = 5 * 1024 * 1024
@@ -25,7 +26,7 @@ describe('portfolio files through the API', function () {
   const newPortfolio = async (): Promise<string> => {
     const body = JSON.stringify({ name: 'files' })
     const headers = { 'content-type': 'application/json' }
-    return (await scenario.get('/v1/portfolio', { method: 'POST', body, headers })).body.id
+    return (await scenario.ask('/v1/portfolio', { method: 'POST', body, headers })).body.id
   }
   const form = (file: string | Buffer, field = 'file'): Buffer =>
     Buffer.concat([
@@ -36,14 +37,14 @@ describe('portfolio files through the API', function () {
       Buffer.from('\r\n--b--\r\n'),
     ])
   const upload = (id: string, body: Buffer, headers: Record<string, string> = {}): Promise<Answer> =>
-    scenario.get(`/v1/portfolio/${id}/import/csv`, {
+    scenario.ask(`/v1/portfolio/${id}/import/csv`, {
       method: 'POST',
       body: body as unknown as string,
       headers: { 'content-type': 'multipart/form-data; boundary=b', ...headers },
     })
-  const read = async (id: string, what: string) => (await scenario.get(`/v1/portfolio/${id}/${what}`)).body
+  const read = async (id: string, what: string) => (await scenario.ask(`/v1/portfolio/${id}/${what}`)).body
   const exported = async (id: string, type: string) =>
-    (await scenario.get(`/v1/portfolio/${id}/export?type=${type}`)).text
+    (await scenario.ask(`/v1/portfolio/${id}/export?type=${type}`)).text
   // biome-ignore lint/suspicious/noExplicitAny: records of the API
   const without = (record: any, ...names: string[]) =>
     Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)))

@@ -3,7 +3,6 @@
  * price, and fifty random ones, which must hold nothing in particular.
  */
 import { expect } from 'chai'
-import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import {
@@ -74,7 +73,7 @@ describe('daily values', function () {
       }),
     )
     scenario = await openApiScenario(platform, 5)
-    key = (await createAccountWithKey(scenario.database, { tier: 'quant' })).key
+    key = await platform.newKey()
     await storeCloses(clickhouse, closes)
     await storeRates(clickhouse, Object.fromEntries(rates))
   })
@@ -96,14 +95,14 @@ describe('daily values', function () {
 
   async function store(trades: readonly Trade[]): Promise<string> {
     const json = { 'content-type': 'application/json' }
-    const made = await scenario.get('/v1/portfolio', {
+    const made = await scenario.ask('/v1/portfolio', {
       ...{ as: key, method: 'POST', body: '{"name":"tried"}', headers: json },
     })
     const rows = trades.map(({ date, type, itemId, quantity }) => `${date},${type},${itemId},${quantity},100`)
     const file = ['date,type,item_id,quantity,price', ...random.shuffle(rows), ''].join('\n')
     const body = `--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\n\r\n${file}\r\n--b--\r\n`
     const headers = { 'content-type': 'multipart/form-data; boundary=b' }
-    const stored = await scenario.get(`/v1/portfolio/${made.body.id}/import/csv`, {
+    const stored = await scenario.ask(`/v1/portfolio/${made.body.id}/import/csv`, {
       as: key,
       method: 'POST',
       body,
@@ -154,7 +153,7 @@ describe('daily values', function () {
     let cursor = ''
     do {
       const page = `${query}&limit=${limit}${cursor}`
-      const { status, body, text } = await scenario.get(`/v1/portfolio/${id}/history?${page}`, { as: key })
+      const { status, body, text } = await scenario.ask(`/v1/portfolio/${id}/history?${page}`, { as: key })
       expect(status, text.slice(0, 300)).to.equal(200)
       expect(body.pagination.has_prev).to.equal(cursor !== '')
       days.push(...body.data)
@@ -204,7 +203,7 @@ describe('daily values', function () {
   it('come in the window that is asked for', async () => {
     const [itemId = 0] = itemIds
     const id = await store([{ date: '2022-03-05', type: 'buy', itemId, quantity: 1 }])
-    const ask = async (query: string) => (await scenario.get(`/v1/portfolio/${id}/history?${query}`, { as: key })).body
+    const ask = async (query: string) => (await scenario.ask(`/v1/portfolio/${id}/history?${query}`, { as: key })).body
     const dates = ({ data }: { data: { date: string }[] }) => [data[0]?.date, data.at(-1)?.date, data.length]
     const today = new Date().toISOString().slice(0, 10)
     expect(dates(await ask('start_date=2022-03-04&end_date=2022-03-06'))).to.deep.equal(['2022-03-04', '2022-03-06', 3])
@@ -239,7 +238,7 @@ describe('daily values', function () {
     const before = await readAll(id, query, 10)
     const body = JSON.stringify({ item_id: itemId, type: 'buy', quantity: 2, price: 1, date: '2022-05-01' })
     const headers = { 'content-type': 'application/json' }
-    await scenario.get(`/v1/portfolio/${id}/transactions`, { as: key, method: 'POST', body, headers })
+    await scenario.ask(`/v1/portfolio/${id}/transactions`, { as: key, method: 'POST', body, headers })
     const [then] = await readAll(id, query, 10)
     expect(then?.total_value).to.equal((before[0]?.total_value ?? 0) * 3)
     expect(then?.total_value).to.be.greaterThan(0)

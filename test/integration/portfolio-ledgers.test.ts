@@ -105,7 +105,7 @@ describe('ledgers', function () {
   }
 
   for (const kind of ['of one seed', 'of a random seed'] as const)
-    it(`one writer is answered as the model foretells, ${OPERATIONS} operations ${kind}`, async () => {
+    it(`one writer is answered as the model predicts, ${OPERATIONS} operations ${kind}`, async () => {
       const isFixed = kind === 'of one seed'
       const random = isFixed ? randomOf(1) : seededRandom('ledger of one writer')
       const portfolioId = await newPortfolio()

@@ -5,7 +5,9 @@ import { expect } from 'chai'
 import { entriesReply, portfoliosReply } from '#schemas/api/portfolios.ts'
 import { transactionReply } from '#schemas/api/transactions.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import type { Answer } from '#test/e2e/own-platform.ts'
+import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
+import { openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { hundredths, majorUnits } from '#test/oracles/exact-amounts.ts'
@@ -24,7 +26,7 @@ describe('portfolios', () => {
   after('end of the market', () => scenario.close())
 
   const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
-    scenario.get(path, {
+    scenario.ask(path, {
       ...{ method, as, body: JSON.stringify(body) },
       headers: { 'content-type': 'application/json', ...headers },
     })
@@ -43,12 +45,12 @@ describe('portfolios', () => {
     expect(created.status).to.equal(201)
     expect(created.body).to.include({ name: 'second', item_count: 0 })
     await trade({}, created.body.id)
-    const listed = portfoliosReply.parse((await scenario.get('/v1/portfolio')).body)
+    const listed = portfoliosReply.parse((await scenario.ask('/v1/portfolio')).body)
     expect(listed.data.find(one => one.id === created.body.id)).to.include({ item_count: 1 })
     const path = `/v1/portfolio/${created.body.id}`
-    const gone = await scenario.get(path, { method: 'DELETE' })
+    const gone = await scenario.ask(path, { method: 'DELETE' })
     expect([gone.status, gone.text]).to.deep.equal([204, ''])
-    expect(codeOf(await scenario.get(path, { method: 'DELETE' }))).to.deep.equal([404, 'PORTFOLIO_NOT_FOUND'])
+    expect(codeOf(await scenario.ask(path, { method: 'DELETE' }))).to.deep.equal([404, 'PORTFOLIO_NOT_FOUND'])
     const left = await scenario.database.rows('SELECT 1 FROM portfolio_transactions WHERE portfolio_id = $1', [
       created.body.id,
     ])
@@ -69,15 +71,15 @@ describe('portfolios', () => {
       expect(added.status, added.text).to.equal(201)
       expect(added.body).to.include({ item_id: item.item_id, phase: item.phase, source: 'manual' })
     }
-    const entries = entriesReply.parse((await scenario.get(path)).body)
+    const entries = entriesReply.parse((await scenario.ask(path)).body)
     expect(entries.map(entry => entry.quantity)).to.deep.equal([3, 1, 2])
-    const removed = await scenario.get(`${path}/${entries[1]?.id}`, { method: 'DELETE' })
+    const removed = await scenario.ask(`${path}/${entries[1]?.id}`, { method: 'DELETE' })
     expect(removed.status).to.equal(204)
-    expect(codeOf(await scenario.get(`${path}/${MISSING}`, { method: 'DELETE' }))).to.deep.equal([
+    expect(codeOf(await scenario.ask(`${path}/${MISSING}`, { method: 'DELETE' }))).to.deep.equal([
       404,
       'PORTFOLIO_ENTRY_NOT_FOUND',
     ])
-    expect((await scenario.get(path)).body).to.have.length(2)
+    expect((await scenario.ask(path)).body).to.have.length(2)
     expect(codeOf(await post(path, { market_hash_name: 'No Such Item', quantity: 1 }))).to.deep.equal([
       404,
       'ITEM_NOT_FOUND',
@@ -129,7 +131,7 @@ describe('portfolios', () => {
     })
 
   it('answer a path that is no UUID with a 422, and a PATCH without any member too', async () => {
-    expect((await scenario.get('/v1/portfolio/1/items')).body.detail[0]).to.include({ type: 'uuid_parsing' })
+    expect((await scenario.ask('/v1/portfolio/1/items')).body.detail[0]).to.include({ type: 'uuid_parsing' })
     const { body } = await trade({})
     const empty = await send('PATCH', `/v1/portfolio/${id}/transactions/${body.id}`, { price: null })
     expect(empty.status).to.equal(422)
@@ -138,7 +140,7 @@ describe('portfolios', () => {
   it('hold what the ledger adds up to, and refuse what would sell more than was held on any day', async () => {
     const portfolio = await newPortfolio()
     const path = `/v1/portfolio/${portfolio}`
-    const held = async () => (await scenario.get(`${path}/items`)).body.map((one: { quantity: number }) => one.quantity)
+    const held = async () => (await scenario.ask(`${path}/items`)).body.map((one: { quantity: number }) => one.quantity)
     const first = await trade({ quantity: 5, date: '2026-01-10' }, portfolio)
     expect(first.status, first.text).to.equal(201)
     expect(await held()).to.deep.equal([5])
@@ -150,7 +152,7 @@ describe('portfolios', () => {
     expect(sold.status).to.equal(201)
     expect(await held()).to.deep.equal([])
     const one = `${path}/transactions/${first.body.id}`
-    expect(codeOf(await scenario.get(one, { method: 'DELETE' }))).to.deep.equal([409, 'INSUFFICIENT_HOLDINGS'])
+    expect(codeOf(await scenario.ask(one, { method: 'DELETE' }))).to.deep.equal([409, 'INSUFFICIENT_HOLDINGS'])
     for (const patch of [{ quantity: 4 }, { date: '2026-01-11' }, { type: 'sell' }]) {
       expect(codeOf(await send('PATCH', one, patch)), JSON.stringify(patch)).to.deep.equal([
         409,
@@ -162,11 +164,11 @@ describe('portfolios', () => {
     const cleared = await send('PATCH', one, { fee_amount: null, note: null, quantity: null, currency: 'EUR' })
     expect(cleared.body).to.include({ quantity: 9, fee_amount: null, note: null, currency: 'EUR' })
     expect(await held()).to.deep.equal([4])
-    expect((await scenario.get(`${path}/transactions/${sold.body.id}`, { method: 'DELETE' })).status).to.equal(204)
+    expect((await scenario.ask(`${path}/transactions/${sold.body.id}`, { method: 'DELETE' })).status).to.equal(204)
     expect(await held()).to.deep.equal([9])
-    expect((await scenario.get(one, { method: 'DELETE' })).status).to.equal(204)
+    expect((await scenario.ask(one, { method: 'DELETE' })).status).to.equal(204)
     expect(await held()).to.deep.equal([])
-    expect(codeOf(await scenario.get(one, { method: 'DELETE' }))).to.deep.equal([404, 'TRANSACTION_NOT_FOUND'])
+    expect(codeOf(await scenario.ask(one, { method: 'DELETE' }))).to.deep.equal([404, 'TRANSACTION_NOT_FOUND'])
   })
 
   it('list transactions newest first, by day and then by entry', async () => {
@@ -179,7 +181,7 @@ describe('portfolios', () => {
     ]) {
       await trade({ note, date }, portfolio)
     }
-    const { body } = await scenario.get(`/v1/portfolio/${portfolio}/transactions`)
+    const { body } = await scenario.ask(`/v1/portfolio/${portfolio}/transactions`)
     expect(body.map(({ note }: { note: string }) => note).join('')).to.equal('dbca')
   })
 
@@ -188,10 +190,10 @@ describe('portfolios', () => {
     const path = `/v1/portfolio/${portfolio}/items`
     await post(path, { item_id: scenario.items.full.item_id, quantity: 2 })
     await trade({ quantity: 5 }, portfolio)
-    const { body } = await scenario.get(path)
+    const { body } = await scenario.ask(path)
     expect(body.map((one: { quantity: number }) => one.quantity)).to.deep.equal([7])
     await trade({ type: 'sell', quantity: 5 }, portfolio)
-    expect((await scenario.get(path)).body[0]).to.include({ quantity: 2 })
+    expect((await scenario.ask(path)).body[0]).to.include({ quantity: 2 })
   })
 
   it('are valued at the best live ask, in any currency, with every provider and null where there is none', async () => {
@@ -214,7 +216,7 @@ describe('portfolios', () => {
         const [best = 0n] = [...amounts].sort((a, b) => (a < b ? -1 : 1))
         const worth = Number(best * 3n)
         const query = `currency=${currency}${(providers ?? []).map(key => `&providers=${key}`).join('')}`
-        const stored = await scenario.get(`/v1/portfolio/${portfolio}/value?${query}`)
+        const stored = await scenario.ask(`/v1/portfolio/${portfolio}/value?${query}`)
         const items = [full, unlisted].map((item, i) => ({ item_id: item.item_id, quantity: i + 3 }))
         const stateless = await post('/v1/portfolio/value', {
           items: [...items, { item_id: 99_999_999, quantity: 1 }],
@@ -251,7 +253,7 @@ describe('portfolios', () => {
     const best = Math.min(
       ...asks.map(row => (row.currency === 'USD' ? row.price : Number(hundredths(majorUnits(row.priceMicroUsd, '1'))))),
     )
-    const { status, body } = await scenario.get(`/v1/portfolio/${portfolio}/performance`)
+    const { status, body } = await scenario.ask(`/v1/portfolio/${portfolio}/performance`)
     expect(status).to.equal(200)
     const rowOf = (itemId: number) => body.data.items.find((one: { item_id: number }) => one.item_id === itemId)
     const mine = rowOf(scenario.items.full.item_id)
@@ -286,7 +288,7 @@ describe('portfolios', () => {
     const path = `/v1/portfolio/${first.body.id}/transactions`
     const many = await Promise.all(Array.from({ length: 20 }, () => post(path, buy(), { 'idempotency-key': 'buy-1' })))
     expect(new Set(many.map(({ status, text }) => `${status}${text}`))).to.have.length(1)
-    expect((await scenario.get(path)).body).to.have.length(1)
+    expect((await scenario.ask(path)).body).to.have.length(1)
     const refused = buy({ type: 'sell', quantity: 6 })
     expect((await post(path, refused, { 'idempotency-key': 'sell-1' })).status).to.equal(409)
     await post(path, buy({ quantity: 1 }))
@@ -330,16 +332,16 @@ describe('portfolios', () => {
       key,
     )
     expect(codeOf(tracked)).to.deep.equal([409, 'PORTFOLIO_ITEM_LIMIT_REACHED'])
-    expect((await scenario.get(`/v1/portfolio/${portfolio}/transactions`, { as: key })).body).to.deep.equal([])
+    expect((await scenario.ask(`/v1/portfolio/${portfolio}/transactions`, { as: key })).body).to.deep.equal([])
   })
 
   it('answer 503 while the store does not answer, and go on when it does', async () => {
     await scenario.database.transaction(async query => {
       await query('LOCK TABLE portfolio_entries IN ACCESS EXCLUSIVE MODE')
-      const { status, body } = await scenario.get(`/v1/portfolio/${id}/items`)
+      const { status, body } = await scenario.ask(`/v1/portfolio/${id}/items`)
       expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     })
-    const isBack = async () => (await scenario.get(`/v1/portfolio/${id}/items`)).status === 200
+    const isBack = async () => (await scenario.ask(`/v1/portfolio/${id}/items`)).status === 200
     await eventually(isBack, 5_000, 'entries again')
   })
 })

@@ -3,96 +3,58 @@
  * doubles a record, and a paused owner writes nothing.
  */
 import { expect } from 'chai'
-import { Fenced } from '#infra/redis/guarded-write.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import type { RefreshJudged, Verdict } from '#schemas/events/refresh-judged.ts'
-
 import { openFxSink } from '#streams/fx/sink.ts'
-import { type FxCurrent, fxCurrentKey } from '#streams/fx/table.ts'
+import type { FxCurrent } from '#streams/fx/table.ts'
+import { fxCurrentKey } from '#streams/fx/table.ts'
 import { openHealthSink } from '#streams/provider-health/sink.ts'
-import { healthKey, healthNextKey, type StoredHealth } from '#streams/provider-health/table.ts'
-import { recordOf, write } from '#test/fixtures/sink-records.ts'
+import type { StoredHealth } from '#streams/provider-health/table.ts'
+import { healthKey, healthNextKey } from '#streams/provider-health/table.ts'
+import { judgedRecords, recordOf, write } from '#test/fixtures/sink-records.ts'
 import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
-import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelHealth } from '#test/oracles/provider-health.ts'
 
-const VERDICTS: readonly Verdict[] = ['applied', 'failed', 'incomplete', 'quarantined', 'stale']
-
 const nothing = async () => undefined
 
-describe('views of single records', () => {
+describe('provider health and exchange rates in their stores', () => {
   const platform = useServers({ setUp: false })
   const clickhouse = useClickhouse(platform)
   let redis: Redis
 
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
-
-  const verdicts = (random: SeededRandom, count: number): RefreshJudged[] =>
-    Array.from({ length: count }, (_, index) => ({
-      side: random.pick(['ask', 'ask', 'bid'] as const),
-      provider: `provider_${random.integer(1, 5)}`,
-      refresh_id: `r${index}`,
-      observed_at: 1_000 + index,
-      verdict: random.pick(VERDICTS),
-      reason: random.chance(0.5) ? 'glitch' : null,
-      ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0 },
-      unique_items: random.integer(0, 9),
-      total_offers: random.integer(0, 99),
-      total_value: random.integer(0, 999),
-      currency: 'USD',
-      total_value_usd: random.integer(0, 999),
-    }))
-
-  const judgedRecord = (judged: RefreshJudged, offset: number) => recordOf('RefreshJudged', judged, offset, 'refreshes')
 
   const healthIn = async (prefix: string): Promise<Record<string, StoredHealth>> =>
     Object.fromEntries(
       Object.entries(await redis.hgetall(healthKey(prefix))).map(([key, text]) => [key, JSON.parse(text)]),
     )
 
-  it('health equals what all verdicts come to, however often the sink is opened again', async () => {
+  it('the health equals what all verdicts come to, however often the sink is opened again', async () => {
     const random = seededRandom('health')
     const prefix = `${platform.namespace}fold.`
-    const log = verdicts(random, 600)
+    const log = judgedRecords(random, 600)
     let sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
     for (let at = 0; at < log.length; ) {
       const next = Math.min(log.length, at + random.integer(1, 40))
-      await write(
-        sink,
-        log.slice(at, next).map((judged, i) => judgedRecord(judged, at + i)),
-      )
+      await write(sink, log.slice(at, next))
       at = next
       if (random.chance(0.5)) sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
       if (random.chance(0.2)) {
         // Died before its write: what was applied is gone and comes again.
-        for (const judged of log.slice(at, at + 5)) sink.apply(judgedRecord(judged, at))
+        for (const judged of log.slice(at, at + 5)) sink.apply(judged)
         sink = await openHealthSink(redis, prefix, openMetrics(), nothing)
       }
       expect(Number(await redis.get(healthNextKey(prefix)))).to.equal(at)
       expect((await openHealthSink(redis, prefix, openMetrics(), nothing)).position).to.equal(at)
     }
-    expect(await healthIn(prefix)).to.deep.equal(modelHealth(log))
+    expect(await healthIn(prefix)).to.deep.equal(modelHealth(log.map(({ value }) => value)))
   })
 
-  it('health is refused to an owner that was paused while another went on', async () => {
-    const prefix = `${platform.namespace}fence.`
-    const log = verdicts(seededRandom('fence'), 20)
-    const [paused, other] = [
-      await openHealthSink(redis, prefix, openMetrics(), nothing),
-      await openHealthSink(redis, prefix, openMetrics(), nothing),
-    ]
-    await write(other, log.slice(0, 10).map(judgedRecord))
-    const before = await healthIn(prefix)
-    expect(await write(paused, log.map(judgedRecord)).catch(error => error)).to.be.instanceOf(Fenced)
-    expect(await healthIn(prefix)).to.deep.equal(before)
-  })
-
-  it('exchange rates end at the newest table, and each day keeps its newest, after replays', async () => {
+  it('the exchange rates end at the newest table, and each day keeps its newest, after replays', async () => {
     const random = seededRandom('rates')
     const prefix = `${platform.namespace}fx.`
     const day = 86_400_000

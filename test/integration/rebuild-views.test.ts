@@ -4,8 +4,8 @@
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
@@ -13,11 +13,11 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
-import { waitForViews } from '#services/cli/wait-for-views.ts'
 import { view as candlesView } from '#streams/candles/view.ts'
 import { view as historyView } from '#streams/history/view.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
-import { headKey, itemKey, type LiveHead, listingKey } from '#streams/live-view/table.ts'
+import type { LiveHead } from '#streams/live-view/table.ts'
+import { headKey, itemKey, listingKey } from '#streams/live-view/table.ts'
 import { finishSwitch, shadowOf } from '#streams/runner/table-switch.ts'
 import type { Findings } from '#streams/runner/verify/findings.ts'
 import { VIEWS } from '#streams/views.ts'
@@ -39,11 +39,11 @@ describe('rebuild and verify', function () {
   let redis: Redis
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    const { config } = platform
+    kafka = platform.connect('ingest')
     market = await openSmallMarket(kafka)
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    redis = await platform.openRedis()
     await platform.startRoles(['sales', 'history', 'candles', 'live-view', 'book'])
     for (let each = 0; each < 6; each++) await market.publishRound()
     await settled()
@@ -51,7 +51,6 @@ describe('rebuild and verify', function () {
   after(async () => {
     await market.close()
     await clickhouse.close()
-    await closeRedis(redis)
   })
 
   const check = (name: string): Promise<Findings> => findingsOf(platform.config, platform.log, name, () => undefined)
@@ -63,11 +62,8 @@ describe('rebuild and verify', function () {
   }
 
   const settled = () =>
-    waitForViews(platform.config, platform.log, {
-      signal: AbortSignal.timeout(LIMIT_MS),
-      // They do not run here.
-      without: ['alert-triggers', 'provider-health', 'fx', 'accounts'],
-    })
+    // Those named do not run here.
+    platform.drained(LIMIT_MS, ['alert-triggers', 'provider-health', 'fx', 'accounts'])
 
   const countOf = async (table: string): Promise<number> => {
     const [row] = await clickhouse.rows<{ rows: number }>(
@@ -170,7 +166,7 @@ describe('rebuild and verify', function () {
     }
   })
 
-  it('goes on being read and written: no row is away for more than a moment, none is lost', async () => {
+  it('a view that is rebuilt is read and written meanwhile: no row is away for more than a moment, none is lost', async () => {
     let isOver = false
     const counts: number[] = []
     // A read between two rounds paces them: a rebuild shares the machine with what it runs against.
@@ -192,7 +188,7 @@ describe('rebuild and verify', function () {
     expect(shadows).to.deep.equal([])
   })
 
-  it('finishes the switch of a rebuild that was killed after its exchange', async () => {
+  it('the role finishes the switch of a rebuild that was killed after its exchange', async () => {
     // The state that a kill leaves: empty tables in place, and a note that they reach nowhere.
     const { database } = clickhouse
     const parts = { kafka, writer: clickhouse, log: platform.log, metrics: openMetrics() }
@@ -222,7 +218,7 @@ describe('rebuild and verify', function () {
     await rebuilt('history')
   })
 
-  it('carries over what the log no longer holds', async () => {
+  it('a rebuild carries over what the log no longer holds', async () => {
     const before = { parts: await countOf('candle_parts'), standing: await countOf('candle_standing') }
     const admin = kafka.newClient('test').admin()
     await admin.connect()

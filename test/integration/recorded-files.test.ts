@@ -13,15 +13,14 @@ import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { type LiveTables, readTables } from '#test/fixtures/live-tables.ts'
 import { packagedRate } from '#test/fixtures/packaged-rate.ts'
 import { type RecordedRefresh, readRefreshes } from '#test/fixtures/recorded-refreshes.ts'
-import { writeRoomyTiers } from '#test/fixtures/roomy-tiers.ts'
 import { bookKey, type Expected, foldRefreshes, type GivenRefresh } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -124,13 +123,12 @@ describe('files of recorded refreshes', function () {
   })
 
   it('are the rows of the live view in Redis, in hashes and listings, with the time of the last refresh', async () => {
-    const { config, log, namespace } = platform
-    const redis = await openRedis(config.servers.redis, { name: 'test', log })
+    const { namespace } = platform
+    const redis = await platform.openRedis()
     let tables: LiveTables
     try {
       tables = await readTables(redis, namespace)
     } finally {
-      await closeRedis(redis)
     }
     const withoutPartition = (text: string): string => text.slice(text.indexOf('|') + 1)
     const found = [...tables.rows].map(([name, { price, currency, priceMicroUsd, quantity, seenAt }]) =>

@@ -11,7 +11,7 @@ import { openWireProxy, type WireProxy } from '#test/harness/wire-proxy.ts'
 const LIMIT_MS = 10_000
 
 describe('lookups of schemas', () => {
-  const place = useServers({ setUp: false })
+  const platform = useServers({ setUp: false })
   let line: WireProxy
 
   before(async () => {
@@ -20,7 +20,7 @@ describe('lookups of schemas', () => {
   after(() => line.close())
 
   it('are repeated while the line to the registry is cut', async () => {
-    const { namespace, config } = place
+    const { namespace, config } = platform
     const { registry: settings, servers } = config
     await registerSchemas({ registry: { url: servers.schemaRegistry, settings }, namespace })
     const url = new URL(servers.schemaRegistry)

@@ -5,18 +5,19 @@ import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
-import { type SaleObserved, saleObserved } from '#schemas/events/sale-observed.ts'
+import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { SaleRow } from '#streams/sales/reader.ts'
 import { view as salesView } from '#streams/sales/view.ts'
 import { TABLES } from '#streams/views.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { saleRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 30_000
@@ -31,8 +32,8 @@ describe('sales', function () {
   const soldAt = Date.now() - 86_400_000
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'ingest', log })
+    const { config } = platform
+    kafka = platform.connect('ingest')
     publisher = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
     await setUpClickhouse(clickhouse, TABLES)
@@ -62,10 +63,7 @@ describe('sales', function () {
     observed_at: soldAt + 60_000,
   })
 
-  const publish = (sales: readonly SaleObserved[]) =>
-    publisher.send(
-      sales.map(sale => ({ topic: 'sales', key: sale.provider, value: kafka.codec.encode(saleObserved, sale) })),
-    )
+  const publish = (sales: readonly SaleObserved[]) => publisher.send(sales.map(sale => saleRecord(kafka.codec, sale)))
 
   /** The tables' rows, newest first, as readers see them. */
   const rowsIn = async (table: string) => {

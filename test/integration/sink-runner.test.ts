@@ -5,11 +5,11 @@ import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
 import { openLagReader } from '#services/cli/wait-for-views.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const RECORDS = 12
@@ -18,7 +18,7 @@ const LIMIT_MS = 30_000
 
 describe('sink runner', function () {
   this.timeout(60_000)
-  const place = useServers()
+  const platform = useServers()
 
   /** A view that starts at a position and notes what it is given. */
   const noting = (
@@ -45,17 +45,14 @@ describe('sink runner', function () {
   }
 
   const publish = async (count: number): Promise<void> => {
-    const kafka = connectKafka({ config: place.config, role: 'test', log: place.log })
+    const kafka = platform.connect()
     const publisher = await openPublisher(kafka, 'ingest')
-    for (let as_of = 0; as_of < count; as_of++) {
-      const value = kafka.codec.encode(fxRatesPublished, { as_of, source: 'test', rates: { USD: '1' } })
-      await publisher.send([{ topic: 'fx', key: 'USD', value }])
-    }
+    for (let asOf = 0; asOf < count; asOf++) await publisher.send([ratesRecord(kafka.codec, asOf)])
     await publisher.close()
   }
 
   const untilNoLag = async (): Promise<void> => {
-    const look = await openLagReader(place.config, place.log)
+    const look = await openLagReader(platform.config, platform.log)
     const groups = [{ group: 'fx', topic: 'fx' as const, stage: 0 }]
     await eventually(async () => (await look.read(groups)).every(({ lag }) => lag === 0), LIMIT_MS, 'no lag')
     await look.close()
@@ -67,7 +64,7 @@ describe('sink runner', function () {
     await publish(RECORDS)
     const seen: number[] = []
     const flushed: number[] = []
-    const whole = await place.startRoles([noting(RECORDS, seen, flushed)])
+    const whole = await platform.startRoles([noting(RECORDS, seen, flushed)])
     await untilNoLag()
     await whole.stop()
     expect(seen).to.deep.equal([])
@@ -80,7 +77,7 @@ describe('sink runner', function () {
     // What used to happen: a view that had been wiped stayed empty until its next record.
     const seen: number[] = []
     const flushed: number[] = []
-    const behind = await place.startRoles([noting(POSITION, seen, flushed)])
+    const behind = await platform.startRoles([noting(POSITION, seen, flushed)])
     await eventually(() => flushed.at(-1) === RECORDS, LIMIT_MS, 'the last record')
     await untilNoLag()
     await behind.stop()
@@ -96,7 +93,7 @@ describe('sink runner', function () {
       if (flushed.length > 0) stored = flushed.at(-1)
       return stored === (flushed.at(-1) ?? RECORDS)
     })
-    const running = await place.startRoles([view])
+    const running = await platform.startRoles([view])
     await running.ready()
     await untilNoLag()
     expect(seen).to.deep.equal([])

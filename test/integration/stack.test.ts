@@ -46,7 +46,7 @@ function lightEnvironment(): Record<string, string | undefined> {
 
 /** Every process that works in the data directory or names it in its command. */
 function processesOf(dataDir: string): number[] {
-  const places = [dataDir, postgresHomeElsewhere(dataDir)].filter(place => place !== undefined)
+  const folders = [dataDir, postgresHomeElsewhere(dataDir)].filter(folder => folder !== undefined)
   return readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
     .map(Number)
@@ -54,7 +54,7 @@ function processesOf(dataDir: string): number[] {
     .filter(pid => {
       try {
         const known = `${readFileSync(`/proc/${pid}/cmdline`, 'utf8')}\0${readlinkSync(`/proc/${pid}/cwd`)}`
-        return places.some(place => known.includes(place))
+        return folders.some(folder => known.includes(folder))
       } catch {
         return false
       }

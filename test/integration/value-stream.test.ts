@@ -4,7 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect } from 'chai'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { readValues, ValueMissing } from '#infra/redis/value-stream.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -14,9 +14,8 @@ describe('values streamed from Redis', () => {
   const never = new AbortController().signal
   let redis: Redis
   before(async () => {
-    redis = await openRedis(platform.config.servers.redis, { name: 'test', log: platform.log })
+    redis = await platform.openRedis()
   })
-  after(() => closeRedis(redis))
 
   const keyOf = (name: string): string => `${platform.namespace}${name}`
   const url = (): string => platform.config.servers.redis

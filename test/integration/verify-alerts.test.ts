@@ -4,16 +4,17 @@
  */
 import { expect } from 'chai'
 import { loadTiers } from '#infra/config/tiers.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
+import type { NewAlert } from '#services/alerts/rules/commands.ts'
+import { createAlerts } from '#services/alerts/rules/commands.ts'
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
 import { noFindings } from '#streams/runner/verify/findings.ts'
-import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
+import type { AlertMarket } from '#test/fixtures/alert-market.ts'
+import { openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { collectOutput } from '#test/harness/collected-output.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
@@ -33,10 +34,9 @@ describe('alerts, verified', function () {
   let triggers: StartedRoles
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'test', log })
+    kafka = platform.connect()
     market = await openAlertMarket(kafka)
-    database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), { name: 'test', log })
+    database = platform.database
     accountId = (await createAccountWithKey(database, { tier: 'quant' })).account_id
     await platform.startRoles(['accounts'])
     triggers = await platform.startRoles(['alert-triggers'])
@@ -44,7 +44,6 @@ describe('alerts, verified', function () {
   })
   after(async () => {
     await market.close()
-    await database.close()
   })
 
   const alertOn = (itemId: number, changes: Partial<NewAlert> = {}): NewAlert => ({

@@ -4,12 +4,11 @@
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
-import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { type BookChanged, bookChanged } from '#schemas/events/book-changed.ts'
-import { fxRatesPublished } from '#schemas/events/fx-rates-published.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type RefreshJudged, refreshJudged } from '#schemas/events/refresh-judged.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'
 import { composeCandles, type StandingAsk } from '#streams/candles/compose.ts'
@@ -22,6 +21,7 @@ import { start as startHealth } from '#streams/provider-health/main.ts'
 import { healthKey, healthNextKey } from '#streams/provider-health/table.ts'
 import { isChange, randomLog } from '#test/fixtures/book-change-sequences.ts'
 import { eventually } from '#test/harness/eventually.ts'
+import { bookChangeRecord, ratesRecord } from '#test/harness/published-records.ts'
 import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { modelCandles } from '#test/oracles/candle-model.ts'
@@ -42,18 +42,17 @@ describe('views on a log', function () {
   let redis: Redis
 
   before(async () => {
-    const { config, log } = platform
-    kafka = connectKafka({ config, role: 'test', log })
+    const { config } = platform
+    kafka = platform.connect()
     book = await openPublisher(kafka, 'book')
     ingest = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
-    redis = await openRedis(config.servers.redis, { name: 'test', log })
+    redis = await platform.openRedis()
   })
   after(async () => {
     await book.close()
     await ingest.close()
     await clickhouse.close()
-    await closeRedis(redis)
   })
 
   const judgedOf = (index: number): RefreshJudged => ({
@@ -65,20 +64,16 @@ describe('views on a log', function () {
 
   const publish = async (changes: readonly BookChanged[], verdicts: readonly RefreshJudged[]) => {
     await book.send([
-      ...changes.map(change => ({
-        topic: 'bookChanges' as const,
-        key: String(change.item_id),
-        value: kafka.codec.encode(bookChanged, change),
-      })),
+      ...changes.map(change => bookChangeRecord(kafka.codec, change)),
       ...verdicts.map(judged => ({
         topic: 'refreshes' as const,
         key: judged.provider,
         value: kafka.codec.encode(refreshJudged, judged),
       })),
     ])
-    const rates = { as_of: today + verdicts.length, source: 'test', rates: { USD: '1', CNY: `7.${verdicts.length}` } }
-    await ingest.send([{ topic: 'fx', key: 'USD', value: kafka.codec.encode(fxRatesPublished, rates) }])
-    return rates
+    const [asOf, CNY] = [today + verdicts.length, `7.${verdicts.length}`]
+    await ingest.send([ratesRecord(kafka.codec, asOf, { CNY })])
+    return { as_of: asOf, source: 'test', rates: { USD: '1', CNY } }
   }
 
   const candlesOf = async (itemId: number) => {

@@ -20,10 +20,10 @@ describe("the README's receiver of webhooks", () => {
   let port: number
   before('a free port that is allowed, and roles', async function () {
     this.timeout(120_000)
-    const place = await openReceiver()
-    port = place.port
-    scenario = await openWebhookScenario(platform, { beside: [place] })
-    await place.close()
+    const receiver = await openReceiver()
+    port = receiver.port
+    scenario = await openWebhookScenario(platform, { beside: [receiver] })
+    await receiver.close()
   })
   after('end of them', async () => {
     rmSync(folder, { recursive: true, force: true })

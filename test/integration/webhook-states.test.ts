@@ -23,7 +23,7 @@ const LIMIT_MS = 20_000
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape are looked into
 type Body = any
 
-describe('states', () => {
+describe('webhooks by state', () => {
   const platform = useServers()
   let scenario: WebhookScenario
   let next = 0

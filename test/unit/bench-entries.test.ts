@@ -61,7 +61,7 @@ describe('bench bars', () => {
     expect(holds(figureEntry(FAST, 29.999), { atLeast: 30 })).to.equal(false)
   })
 
-  it('say nothing of a line that has none', () => {
+  it('leave a line without a bar unjudged', () => {
     expect(judged([figureEntry(SLOW, 1e9)], {})[0]).to.deep.include({ bar: null, holds: null })
   })
 
@@ -130,7 +130,7 @@ describe('bench requirements', () => {
     expect(() => requireOffered('changes', Number.NaN, 5_000)).to.throw()
   })
 
-  it('refuse to speak of nothing', () => {
+  it('refuse a claim about no rows at all', () => {
     expect(() => requireSome('rows', 1)).to.not.throw()
     expect(() => requireSome('rows', 0)).to.throw('rows')
     expect(() => requireSome('rows', Number.NaN)).to.throw()

@@ -39,7 +39,11 @@ const spread = alertTriggered({
   best_bid_micro_usd: null,
   bid_provider: null,
 })
-const place = { to: 'you@example.com', host: 'market.example', unsubscribeUrl: 'https://market.example/v1/u?token=a&b' }
+const recipient = {
+  to: 'you@example.com',
+  host: 'market.example',
+  unsubscribeUrl: 'https://market.example/v1/u?token=a&b',
+}
 
 describe('bodies of an event', () => {
   it('hold the members of their schema, prices as decimal texts of adaptive precision', () => {
@@ -81,7 +85,7 @@ describe('bodies of an event', () => {
 
 describe('the mail of an event', () => {
   it('escapes the item in HTML, keeps it as it is in text, and loads nothing', () => {
-    const { html = '', text, subject } = alertMail(event, place)
+    const { html = '', text, subject } = alertMail(event, recipient)
     expect(html).not.to.include('<b>Knife')
     expect(html).to.include('&lt;b&gt;Knife&lt;/b&gt; &amp; &quot;Co&quot;')
     expect(html).not.to.match(/<(img|script|link|iframe)/i)
@@ -91,12 +95,12 @@ describe('the mail of an event', () => {
   })
 
   it('says how to unsubscribe, in one click, and is the same mail at every try', () => {
-    const { headers, messageId } = alertMail(event, place)
+    const { headers, messageId } = alertMail(event, recipient)
     expect(headers).to.include({
-      'List-Unsubscribe': `<${place.unsubscribeUrl}>`,
+      'List-Unsubscribe': `<${recipient.unsubscribeUrl}>`,
       'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
     })
-    expect(messageId).to.equal(alertMail(event, place).messageId)
+    expect(messageId).to.equal(alertMail(event, recipient).messageId)
     expect(messageId).to.include(event.id)
   })
 
@@ -104,7 +108,7 @@ describe('the mail of an event', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), name => {
         const named: AlertTriggeredBody = { ...event, data: { ...event.data, market_hash_name: name, phase: null } }
-        expect(alertMail(named, place).subject).not.to.match(/[\p{Cc}\u2028\u2029]/u)
+        expect(alertMail(named, recipient).subject).not.to.match(/[\p{Cc}\u2028\u2029]/u)
       }),
     )
   })

@@ -9,7 +9,7 @@ import { type CatchUpOptions, openCatchUps } from '#services/feed/catch-up.ts'
 import type { LogPosition } from '#services/feed/log-position.ts'
 import { type AssembledBatch, openRefreshAssembler } from '#services/feed/refresh-assembler.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 const LIMIT_MS = 5_000
 const PLENTY = 2 ** 20
@@ -115,7 +115,7 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
 
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, each) => from + each)
 
-describe('catching up', () => {
+describe('the catch-up of clients that resume', () => {
   it('serves all clients that come together by one reading, each from its own position', async () => {
     const log = openLog(40)
     const catchUps = openCatchUps(log.options)
@@ -126,7 +126,7 @@ describe('catching up', () => {
     catchUps.close()
   })
 
-  it('takes those along who come while a reading is still before their position', async () => {
+  it('takes clients along that come while a reading is still before their position', async () => {
     const log = openLog(200)
     const catchUps = openCatchUps(log.options)
     const goOn = log.hold()

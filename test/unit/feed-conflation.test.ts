@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { openConflation } from '#services/feed/conflation.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 /** Applies changes as a client does that trusts every event. */
 function apply(state: Map<string, number>, changes: readonly BookChanged[]): void {

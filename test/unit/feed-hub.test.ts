@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { EVENT_ITEMS_MAX, openHub, type Subscription } from '#services/feed/hub.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 
 interface Named extends Subscription {
   id: string
@@ -51,7 +51,7 @@ function deliveriesTo(subscribers: Named[], changes: BookChanged[], provider = '
   return got
 }
 
-describe('hub', () => {
+describe('the hub of a feed', () => {
   const changes = [1, 2, 3].map(item_id => changed({ item_id }))
   const cases = [
     { name: 'everything, where nothing is named', wants: wanting('a'), gets: [[1, 2, 3]] },
@@ -83,7 +83,7 @@ describe('hub', () => {
   for (const { name, wants, gets } of cases)
     it(`sends ${name}`, () => expect(deliveriesTo([wants], changes)).to.deep.equal({ a: gets }))
 
-  it('makes one frame for all who are unfiltered', () => {
+  it('makes one frame for all unfiltered subscribers', () => {
     const hub = openHub<Named>(itemOf)
     for (const id of ['a', 'b', 'c']) hub.add(wanting(id))
     const [delivery, ...more] = [...hub.deliver({ side: 'ask', provider: 'p', changes })]
@@ -148,7 +148,7 @@ describe('hub', () => {
     expect(hub.unknownItems()).to.equal(1)
   })
 
-  it('sends nothing to one that has left, and nothing of a batch to one that came in the middle of it', () => {
+  it('sends nothing to a subscriber that has left, and nothing of a batch to one that came in the middle of it', () => {
     const hub = openHub<Named>(itemOf)
     const left = wanting('left', { itemIds: new Set([1]), names: new Set(['Item 3']) })
     hub.add(left)

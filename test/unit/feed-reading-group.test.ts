@@ -131,8 +131,8 @@ describe('a reading that many share', () => {
   })
 })
 
-describe('positions together', () => {
-  it('have what either has, and what both have', () => {
+describe('positions that are merged', () => {
+  it('hold what either holds, or what both hold', () => {
     const counts = fc.tuple(fc.nat(30), fc.nat(30))
     fc.assert(
       fc.property(logs, choices, choices, counts, (log, order, other, [some, more]) => {

@@ -5,7 +5,7 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
 import { type Batch, type BufferLimits, openRefreshBuffer } from '#services/feed/refresh-buffer.ts'
-import { changed, marked } from '#test/harness/feed-events.ts'
+import { changed, marked } from '#test/harness/published-records.ts'
 
 const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
 

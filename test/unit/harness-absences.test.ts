@@ -10,15 +10,15 @@ import { findJavaReader } from '#test/harness/java-reader.ts'
 
 describe('an absence', () => {
   let folder: string
-  let place: NodeJS.ProcessEnv
+  let environment: NodeJS.ProcessEnv
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-absences-test-'))
-    place = { MARKETLOG_TEST_NOTES: folder }
+    environment = { MARKETLOG_TEST_NOTES: folder }
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
   it('fails continuous integration unless it is listed', () => {
-    const note = (name: string, CI?: string) => noteAbsence(name, 'less is checked', { ...place, CI })
+    const note = (name: string, CI?: string) => noteAbsence(name, 'less is checked', { ...environment, CI })
     expect(() => note('a JDK', 'true')).to.throw('a JDK is absent, which continuous integration does not allow')
     expect(() => note('a JDK', '1')).to.throw('less is checked')
     note('a JDK')
@@ -27,9 +27,9 @@ describe('an absence', () => {
 
   it('is noted once for all workers of a run, with the reason where it is listed', () => {
     const [name = '', reason] = Object.entries(ALLOWED_ABSENCES)[0] ?? []
-    for (let worker = 0; worker < 3; worker++) noteAbsence(name, 'less is checked', place)
-    noteAbsence('a JDK', 'less is checked', place)
-    expect(notedAbsences(place)).to.deep.equal([
+    for (let worker = 0; worker < 3; worker++) noteAbsence(name, 'less is checked', environment)
+    noteAbsence('a JDK', 'less is checked', environment)
+    expect(notedAbsences(environment)).to.deep.equal([
       'a JDK is absent: less is checked',
       `${name} is absent: less is checked (${reason})`,
     ])
@@ -42,9 +42,9 @@ describe('an absence', () => {
   })
 
   it('of a JDK is noted, and where it must not be installed fails continuous integration', async () => {
-    const bare = { ...place, PATH: '', MARKETLOG_INSTALL: 'never', MARKETLOG_CACHE: folder }
+    const bare = { ...environment, PATH: '', MARKETLOG_INSTALL: 'never', MARKETLOG_CACHE: folder }
     expect(await findJavaReader(bare, folder)).to.equal(undefined)
-    expect(notedAbsences(place)).to.deep.equal([
+    expect(notedAbsences(environment)).to.deep.equal([
       "a JDK (javac) is absent: Kafka's own client does not read the topics a second time",
     ])
     const refused = await findJavaReader({ ...bare, CI: 'true' }, folder).then(() => 'found', String)

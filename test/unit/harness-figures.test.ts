@@ -9,10 +9,10 @@ import { expectFigure, type Figure, keepFigures } from '#test/harness/figures.ts
 
 describe('a figure', () => {
   let folder: string
-  let place: NodeJS.ProcessEnv
+  let environment: NodeJS.ProcessEnv
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'marketlog-figures-test-'))
-    place = { MARKETLOG_TEST_NOTES: folder }
+    environment = { MARKETLOG_TEST_NOTES: folder }
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
   const figure = (value: number, limit: Figure['limit']): Figure => ({
@@ -20,7 +20,7 @@ describe('a figure', () => {
   })
 
   it('fails beyond its limit, and where there is none', () => {
-    const note = (value: number, limit: Figure['limit']) => expectFigure(figure(value, limit), place)
+    const note = (value: number, limit: Figure['limit']) => expectFigure(figure(value, limit), environment)
     note(5, { atMost: 5 })
     note(5, { atLeast: 5 })
     expect(() => note(5.1, { atMost: 5 })).to.throw('outage: catch-up 5.10 s (at most 5)')
@@ -29,17 +29,17 @@ describe('a figure', () => {
   })
 
   it('is kept in one file of the run, also when it is beyond its limit', () => {
-    keepFigures(place, folder)
+    keepFigures(environment, folder)
     expect(existsSync(join(folder, 'fault-figures.json'))).to.equal(false)
     const figures = [figure(1, { atMost: 5 }), figure(9, { atMost: 5 })]
     for (const one of figures) {
       try {
-        expectFigure(one, place)
+        expectFigure(one, environment)
       } catch {
         expect(one.value).to.equal(9)
       }
     }
-    keepFigures(place, folder)
+    keepFigures(environment, folder)
     expect(JSON.parse(readFileSync(join(folder, 'fault-figures.json'), 'utf8'))).to.deep.equal(figures)
   })
 })

@@ -39,7 +39,7 @@ describe('ingest: recorded refreshes', () => {
     ])
   })
 
-  it('what is no price keeps its place, to be rejected', () => {
+  it('what is no price keeps its index, to be rejected', () => {
     expect(entriesOf(textOf({ a: null, b: 'abc', c: -1 }))).to.deep.equal([
       { market_hash_name: 'a', price: null, quantity: 1 },
       { market_hash_name: 'b', price: 'abc', quantity: 1 },

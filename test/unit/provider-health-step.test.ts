@@ -77,7 +77,7 @@ describe('provider health', () => {
     expect(fold([...held, judged('applied')]).quarantined_reason).to.equal(null)
   })
 
-  it('takes a stale refresh as a sign of life only', () => {
+  it('takes a stale refresh as seen, and as nothing else', () => {
     const stale = judged('stale')
     const before = fold([judged('applied', { observed_at: 500 }), judged('failed', { observed_at: 600 })])
     expect(step(before, stale)).to.include({

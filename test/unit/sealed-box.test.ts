@@ -12,16 +12,16 @@ describe('the sealed box', () => {
 
   it('opens what it sealed, and never seals alike', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, place) => {
-        const sealed = box.seal(text, place)
-        expect(box.open(sealed, place)).to.equal(text)
-        expect(box.seal(text, place)).not.to.equal(sealed)
+      fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, context) => {
+        const sealed = box.seal(text, context)
+        expect(box.open(sealed, context)).to.equal(text)
+        expect(box.seal(text, context)).not.to.equal(sealed)
         expect(sealed).to.match(/^v1\.[A-Za-z0-9_-]+$/)
       }),
     )
   })
 
-  it('refuses another place, another key and any bit that was changed', () => {
+  it('refuses another context, another key and any bit that was changed', () => {
     const sealed = box.seal('whsec_something', 'webhooks/1')
     expect(() => box.open(sealed, 'webhooks/2')).to.throw()
     expect(() => openSealedBox(newSecretKey()).open(sealed, 'webhooks/1')).to.throw()
@@ -43,7 +43,7 @@ describe('the sealed box', () => {
     expect(Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString()).to.equal('text')
   })
 
-  it('knows its keys', () => {
+  it('takes a key of 32 bytes and nothing else', () => {
     for (const text of ['', 'short', 'A'.repeat(42), 'A'.repeat(45), `${'A'.repeat(42)}!=`]) {
       expect(isSecretKey(text), text).to.equal(false)
       expect(() => openSealedBox(text)).to.throw(/MARKETLOG_SECRET_KEY/)

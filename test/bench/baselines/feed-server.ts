@@ -21,7 +21,7 @@ import { openFeedMetrics } from '#services/feed/feed-metrics.ts'
 import { changedFrame, openItemText, rowOf } from '#services/feed/frames.ts'
 import { openGateway } from '#services/feed/gateway.ts'
 import type { StreamStartOptions } from '#services/feed/stream-start.ts'
-import { changed } from '#test/harness/feed-events.ts'
+import { changed } from '#test/harness/published-records.ts'
 import { answerAsBaseline, measured } from '../baseline.ts'
 
 /** Which server. */

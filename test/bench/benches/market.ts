@@ -22,7 +22,7 @@ import {
   summaryHeadKey,
 } from '#streams/market-summary/table.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../api-access.ts'
+import { newKey } from '../account-keys.ts'
 import { startBaseline } from '../baseline.ts'
 import type { TimedReading } from '../baselines/readers.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'

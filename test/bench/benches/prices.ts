@@ -6,7 +6,7 @@
  * that list 250 of these items each. 64 kept connections, both servers in processes of their own.
  */
 import { ITEMS_KEPT } from '#streams/live-view/reader.ts'
-import { newKey } from '../api-access.ts'
+import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import { type HttpTurns, measureRoute } from '../http-turns.ts'

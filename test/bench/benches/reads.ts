@@ -4,7 +4,7 @@
  *
  * The market is at rest, keys and limits are those of every request.
  */
-import { newKey } from '../api-access.ts'
+import { newKey } from '../account-keys.ts'
 import type { Bench, Entry } from '../bench.ts'
 import { ratioEntry } from '../entry.ts'
 import type { HttpQuestion } from '../http-load.ts'

@@ -10,7 +10,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { GROUPS } from '#services/cli/roles.ts'
 import { eventually } from '#test/harness/eventually.ts'
-import { newKey } from '../api-access.ts'
+import { newKey } from '../account-keys.ts'
 import type { Bench, BenchContext, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import type { Listing } from '../market-load.ts'

@@ -1,0 +1,105 @@
+/**
+ * Roles of a platform behind one HTTP host, and a client of the API whose every answer is held against its description.
+ *
+ * What tests of the API, of webhooks, of alerts and of signing in start from; each adds what it is about. Limits on the number
+ * of requests are lifted, all others are as built in.
+ */
+import { TIERS, type Tier } from '#infra/config/tiers.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { RoleName } from '#services/cli/roles.ts'
+import { type DescriptionCheck, fetchDescriptionCheck } from './described-answers.ts'
+import { writeRoomyTiers } from './roomy-tiers.ts'
+import type { StartedRoles } from './start-roles.ts'
+import type { TestPlatform } from './test-platform.ts'
+
+/** An answer of the service. */
+export interface Answer {
+  status: number
+  headers: Headers
+  text: string
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape
+  body: any
+}
+
+/** How a request is made. */
+export interface Ask {
+  /** A tier's key, or a key's or token's text, or null for none. */
+  as?: Tier | null | (string & {})
+  method?: string
+  /** A text is sent as it is, all else as JSON. */
+  body?: unknown
+  headers?: Record<string, string>
+}
+
+/** Running roles and ways to ask them. */
+export interface Scenario {
+  readonly platform: TestPlatform
+  readonly database: Database
+  readonly roles: StartedRoles
+  /** Throws when an answer is not described. */
+  readonly check: DescriptionCheck
+  /** Asks the service; throws when the answer deviates from the API's description. */
+  ask(path: string, ask?: Ask): Promise<Answer>
+  /** Starts the same roles once more, as other processes would run them. */
+  startAnother(): Promise<StartedRoles>
+  close(): Promise<void>
+}
+
+/** What a scenario is opened with. */
+export interface ScenarioOptions {
+  roles?: readonly RoleName[]
+  config?: Partial<PlatformConfig>
+  /** Keys that requests may name by their tier. */
+  keys?: Record<Tier, string>
+}
+
+/** Starts the roles; resolves when they are ready. */
+export async function openScenario(platform: TestPlatform, options: ScenarioOptions = {}): Promise<Scenario> {
+  const startAnother = async (): Promise<StartedRoles> => {
+    const tiersFile = writeRoomyTiers(platform.config.stateDir)
+    const started = await platform.startRoles(options.roles ?? ['api'], { tiersFile, ...options.config })
+    await started.ready()
+    return started
+  }
+  const roles = await startAnother()
+  const check = await fetchDescriptionCheck(roles.baseUrl)
+  return {
+    ...{ platform, database: platform.database, roles, check, startAnother },
+    ask: (path, ask = {}) => request(roles.baseUrl, check, path, { ...ask, as: keyOf(options.keys, ask.as) }),
+    close: () => roles.stop(),
+  }
+}
+
+/** A key of each tier. */
+export async function keysOfTiers(platform: TestPlatform): Promise<Record<Tier, string>> {
+  const keys = {} as Record<Tier, string>
+  for (const tier of TIERS) keys[tier] = await platform.newKey(tier)
+  return keys
+}
+
+/** The highest tier's key where nothing is named. */
+const keyOf = (keys: Record<Tier, string> | undefined, as: Ask['as']): string | null =>
+  as === undefined ? (keys?.quant ?? null) : (keys?.[as as Tier] ?? as)
+
+/** Sends one request and holds its answer against the description. */
+export async function request(baseUrl: string, check: DescriptionCheck, path: string, ask: Ask): Promise<Answer> {
+  const { as, method = 'GET', headers = {}, body } = ask
+  const isText = typeof body === 'string'
+  const answer = await fetch(baseUrl + path, {
+    method,
+    redirect: 'manual',
+    headers: {
+      ...(as && { authorization: `Bearer ${as}` }),
+      ...(body !== undefined && !isText && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  const type = answer.headers.get('content-type')
+  const isJson = type?.startsWith('application/json') && text !== ''
+  const parsed = isJson ? JSON.parse(text) : undefined
+  check({ method, path, status: answer.status, type, body: type?.startsWith('text/') ? text : parsed })
+  return { status: answer.status, headers: answer.headers, text, body: parsed }
+}

@@ -1,0 +1,183 @@
+/**
+ * A platform of a test file's own on some servers: its namespace, the ways into it, and the roles that run in it.
+ *
+ * Namespaces never share topics, groups, keys, databases or subjects, so test files may share servers, also with other
+ * runs. What is opened or started here is closed and has ended after the file's last test, in reverse order. A role that ended
+ * unannounced fails the file, whether a test checks it or not.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Tier } from '#infra/config/tiers.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import { openPublisher } from '#infra/kafka/publisher.ts'
+import type { Database, DatabaseOptions } from '#infra/postgres/pool.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import type { PlatformConfig, ServerAddresses } from '#infra/runtime/config.ts'
+import { databaseName, readConfig } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import type { RoleName } from '#services/cli/roles.ts'
+import { addressVariables } from '#services/cli/settle-environment.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import type { SpawnedRole } from './spawn-role.ts'
+import { spawnRole } from './spawn-role.ts'
+import type { StartedRoles } from './start-roles.ts'
+import { startRoles } from './start-roles.ts'
+
+const START_LIMIT_MS = 300_000
+
+/** A platform; its members may be read from the first `before` hook on. */
+export interface TestPlatform {
+  readonly namespace: string
+  readonly config: PlatformConfig
+  /** The environment that gives a child process the same configuration. */
+  readonly environment: Record<string, string>
+  readonly log: Log
+  /** Postgres with the usual limits, opened at the first use. */
+  readonly database: Database
+  /** Postgres with limits of its own. */
+  openDatabase(options: Partial<Omit<DatabaseOptions, 'log'>>): Database
+  openRedis(): Promise<Redis>
+  /** Kafka as a role or as a test sees it; `changes` replace variables of the environment. */
+  connect(role?: string, changes?: Record<string, string>): KafkaConnection
+  /** A publisher of one writer on a connection, whose codec it prepares. */
+  openPublisher(kafka: KafkaConnection, writer: Parameters<typeof openPublisher>[1]): Promise<Publisher>
+  /** How far the groups are behind. */
+  openLagReader(): Promise<LagReader>
+  /** The key of a new account. */
+  newKey(tier?: Tier): Promise<string>
+  /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
+  drained(limitMs: number, without?: readonly string[]): Promise<void>
+  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
+  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
+  /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
+  startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
+}
+
+/** Registers what is to be done after the file's last test. */
+export type OnEnd = (end: () => unknown) => void
+
+/** What a platform is opened on. */
+export interface OpenedPlatform {
+  config: PlatformConfig
+  environment: Record<string, string>
+  log: Log
+  /** How a role's process comes in, where that differs from role to role. */
+  roleEnvironment?(role: string): Record<string, string>
+}
+
+/** Gives the surrounding `describe` a platform, and what `open` has opened besides. */
+export function providePlatform<T extends OpenedPlatform>(
+  open: (onEnd: OnEnd) => Promise<T>,
+): { platform: TestPlatform; opened: () => T } {
+  let current: T | undefined
+  const ends: (() => unknown)[] = []
+  const opened = (): T => {
+    if (current === undefined)
+      throw new Error('the servers are ready from the first before hook on, not while tests are collected')
+    return current
+  }
+  before('servers and namespace', async function () {
+    this.timeout(START_LIMIT_MS)
+    // Added only now, and so after the file's own hooks: those still need what it removes.
+    this.runnable().parent?.afterAll('end of the namespace', async function () {
+      this.timeout(START_LIMIT_MS)
+      const problems: unknown[] = []
+      for (const end of ends.reverse()) await (async () => end())().catch(problem => problems.push(problem))
+      if (problems.length > 0) throw problems[0]
+    })
+    current = await open(end => void ends.push(end))
+  })
+  return { platform: platformOf(opened, end => void ends.push(end)), opened }
+}
+
+function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
+  let database: Database | undefined
+  const closed = <T extends { close(): Promise<void> }>(one: T): T => {
+    onEnd(() => one.close())
+    return one
+  }
+  const openPostgres: TestPlatform['openDatabase'] = options => {
+    const { config, log } = opened()
+    const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+    return closed(openDatabase(url, { name: 'test', log, ...options }))
+  }
+  const keep = <T extends { stop(): Promise<void> }>(one: T): T => {
+    onEnd(() => one.stop())
+    return one
+  }
+  const members: Omit<TestPlatform, 'namespace' | 'config' | 'environment' | 'log' | 'database'> = {
+    openDatabase: openPostgres,
+    async openRedis() {
+      const redis = await openRedis(opened().config.servers.redis, { name: 'test', log: opened().log })
+      onEnd(() => closeRedis(redis))
+      return redis
+    },
+    connect(role = 'test', changes) {
+      const { config, environment, log } = opened()
+      return connectKafka({ config: changes ? readConfig({ ...environment, ...changes }) : config, role, log })
+    },
+    openPublisher: async (kafka, writer) => closed(await openPublisher(kafka, writer)),
+    async openLagReader() {
+      const { openLagReader } = await import('#services/cli/wait-for-views.ts')
+      return closed(await openLagReader(opened().config, opened().log))
+    },
+    async newKey(tier = 'quant') {
+      const { createAccountWithKey } = await import('#services/accounts/keys/commands.ts')
+      return (await createAccountWithKey(platform.database, { tier })).key
+    },
+    async drained(limitMs, without = []) {
+      const { waitForViews } = await import('#services/cli/wait-for-views.ts')
+      await waitForViews(opened().config, opened().log, { signal: AbortSignal.timeout(limitMs), without })
+    },
+    spawnRole: async (role, env = {}) => {
+      const { environment, roleEnvironment } = opened()
+      return keep(await spawnRole(role, { ...environment, LOG_LEVEL: 'info', ...roleEnvironment?.(role), ...env }))
+    },
+    startRoles: async (roles, overrides = {}) =>
+      keep(await startRoles(roles, { config: { ...opened().config, ...overrides }, log: opened().log })),
+  }
+  const platform: TestPlatform = withLateMembers(members, {
+    namespace: () => opened().config.namespace,
+    config: () => opened().config,
+    environment: () => opened().environment,
+    log: () => opened().log,
+    database: () => {
+      database ??= openPostgres({})
+      return database
+    },
+  })
+  return platform
+}
+
+/** Adds members that are computed whenever they are read. */
+export const withLateMembers = <T extends object, M extends Record<string, () => unknown>>(
+  target: T,
+  members: M,
+): T & { readonly [Name in keyof M]: ReturnType<M[Name]> } =>
+  Object.defineProperties(
+    target,
+    Object.fromEntries(Object.entries(members).map(([name, get]) => [name, { get, enumerable: true }])),
+  ) as T & { readonly [Name in keyof M]: ReturnType<M[Name]> }
+
+/** A fresh namespace on servers, as the environment of a process that runs in it. */
+export const newEnvironment = (
+  addresses: ServerAddresses,
+  options: { initial: 't' | 'b'; stateDir: string },
+): Record<string, string> => ({
+  ...(addressVariables(addresses) as Record<string, string>),
+  MARKETLOG_NAMESPACE: `${options.initial}${randomBytes(4).toString('hex')}.`,
+  MARKETLOG_STATE_DIR: options.stateDir,
+  ...{ HOST: '127.0.0.1', PORT: '0', MARKET: 'empty' },
+})
+
+/** What an environment comes to, with a log of tests. */
+export function readTestEnvironment(environment: Record<string, string>): OpenedPlatform {
+  const whole = { ...environment, LOG_LEVEL: process.env.LOG_LEVEL ?? 'error' }
+  const config = readConfig(whole)
+  return { config, environment: whole, log: openLog({ level: config.logLevel, name: 'test' }) }
+}
