@@ -1,112 +1,12 @@
-/**
- * How a failed request is answered: the one place where errors become HTTP.
- *
- * Status codes are in schemas/api/error.ts. Invariant: every error answer has `code` and `detail`; what is not an
- * ApiError is a bug or a lost dependency, is logged with the request's id and does not reveal its cause to the client.
- */
-import type { ErrorRequestHandler } from 'express'
-import type { Log } from '#infra/runtime/log.ts'
-import { ERROR_STATUS, type ErrorCode, type ErrorReply, type Violation } from '#schemas/api/error.ts'
-import { Refusal } from '#services/accounts/refusal.ts'
-import { CsvRefusal, Refusal as PortfolioRefusal } from '#services/portfolios/refusal.ts'
-import { localsOf, send } from './reply.ts'
-
-const REPORT_EVERY_MS = 1_000
-
-/** An answer that is not the one that was asked for. */
-export class ApiError extends Error {
-  readonly code: ErrorCode
-  readonly detail: string | Violation[]
-  /** Further headers, names and values alternating. */
-  readonly headers: readonly string[]
-  /** What the body holds beside code and detail. */
-  readonly members: object
-
-  constructor(
-    code: ErrorCode,
-    detail: string | Violation[],
-    options: { headers?: string[]; members?: object; cause?: unknown } = {},
-  ) {
-    super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
-    this.code = code
-    this.detail = detail
-    this.headers = options.headers ?? []
-    this.members = options.members ?? {}
-  }
-}
+import { HttpError } from '#infra/http/http-error.ts'
 
 /** The item that a request names is not in the catalog; `nearest` is the name that may have been meant. */
-export function itemNotFound(nearest?: string): ApiError {
+export function itemNotFound(nearest?: string): HttpError {
   if (nearest === undefined) {
-    return new ApiError('ITEM_NOT_FOUND', 'No catalog item has this id, or this name and phase.')
+    return new HttpError('ITEM_NOT_FOUND', 'No catalog item has this id, or this name and phase.')
   }
-  return new ApiError('ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${nearest}".`)
+  return new HttpError('ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${nearest}".`)
 }
 
-/** Runs a read of a dependency; its failure becomes a 503 that names no cause to the client. */
-export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail: string): Promise<T> {
-  try {
-    return await read
-  } catch (error) {
-    if (error instanceof ApiError) throw error
-    throw new ApiError(code, detail, { cause: error })
-  }
-}
-
-/** Answers errors; the last handler of the application. */
-export function answerErrors(log: Log, now: () => number): ErrorRequestHandler {
-  const report = openReporter(log, now)
-  return (error, _request, response, _next) => {
-    const failure = asApiError(error)
-    const status = ERROR_STATUS[failure.code]
-    if (status >= 500) report(failure, localsOf(response).requestId)
-    if (response.headersSent) {
-      // Half an answer must not look like a whole one.
-      response.destroy()
-      return
-    }
-    send(
-      response,
-      status,
-      JSON.stringify({ code: failure.code, detail: failure.detail, ...failure.members } as ErrorReply),
-      failure.headers,
-    )
-  }
-}
-
-/** Logs bugs one by one, and a lost dependency once a second: it fails every request. */
-function openReporter(log: Log, now: () => number): (failure: ApiError, requestId: string) => void {
-  const lastAt = new Map<ErrorCode, number>()
-  let unreported = 0
-  return (failure, requestId) => {
-    const { code } = failure
-    const isBug = code === 'INTERNAL_ERROR'
-    if (!isBug && now() - (lastAt.get(code) ?? Number.NEGATIVE_INFINITY) < REPORT_EVERY_MS) {
-      unreported += 1
-      return
-    }
-    lastAt.set(code, now())
-    const line = { request_id: requestId, code, unreported, err: failure.cause ?? failure }
-    if (isBug) log.error(line, 'a request met a bug')
-    else log.warn(line, 'a request could not be answered')
-    unreported = 0
-  }
-}
-
-/** Express marks what it refuses itself (a path parameter that cannot be decoded) with a status. */
-function asApiError(error: unknown): ApiError {
-  if (error instanceof ApiError) return error
-  if (error instanceof Refusal) {
-    const { code, detail, retryAfterSeconds: seconds } = error
-    return new ApiError(code, detail, seconds === undefined ? {} : { headers: ['Retry-After', String(seconds)] })
-  }
-  if (error instanceof PortfolioRefusal) {
-    return new ApiError(error.code, error.detail, error instanceof CsvRefusal ? { members: error.members } : {})
-  }
-  if ((error as { status?: number } | null)?.status === 400) {
-    return new ApiError('BAD_REQUEST', 'The request line cannot be decoded.', { cause: error })
-  }
-  return new ApiError('INTERNAL_ERROR', 'Something went wrong on our side; the request id helps us find it.', {
-    cause: error,
-  })
-}
+/** The 403 for what a tier may not do. */
+export const forbiddenTier = (detail: string): HttpError => new HttpError('FORBIDDEN_TIER', detail)

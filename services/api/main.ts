@@ -7,28 +7,37 @@
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
+import { openGuard } from '#infra/http/guard.ts'
+import { makeApp } from '#infra/http/serve-routes.ts'
 import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
 import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { openKeyUse } from '#infra/postgres/key-use.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { openIdentityProvider } from '#infra/sign-in/identity-provider.ts'
+import { openPlatformProvider } from '#infra/sign-in/platform-provider.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
-import { makeApp } from './app.ts'
+import { openSessions } from '#services/accounts/sessions.ts'
+import { openSigningKeys } from '#services/accounts/signing-keys.ts'
+import { openHttpSource } from '#services/inventory/http-source.ts'
+import { type Inventories, openInventories } from '#services/inventory/inventory.ts'
+import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
+import { apiEndpoints, openAuthenticate } from './app.ts'
 import { openCursors } from './cursors.ts'
-import { openInventoriesAt } from './inventory-access.ts'
-import type { ApiParts } from './parts.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
 import { openMarketViews } from './queries/market-views.ts'
-import { openSignInParts } from './sign-in-parts.ts'
+import { readHealth } from './queries/provider-records.ts'
+import { pinSnapshot } from './queries/snapshot.ts'
+import type { SignInNeeds } from './routes/sign-in.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -54,35 +63,41 @@ export const start: StartRole = async context => {
   const fx = await openFxReader(redis, fxCurrentKey(config.namespace), log)
   const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
-  const parts: ApiParts = {
+  const tiers = loadTiers(config.tiersFile)
+  const keys = openKeyDirectory(postgres)
+  const meter = openRequestMeter(redis, { prefix: config.namespace, now: Date.now })
+  const { signIn, ...mailAndLinks } = openSignIn(config, writes)
+  const guard = openGuard({
+    authenticate: openAuthenticate(keys, signIn?.sessions),
+    meter,
+    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
+    tiers,
+    noteUse: keyId => keyUse.note(keyId, Date.now()),
+  })
+  const endpoints = apiEndpoints({
+    ...mailAndLinks,
+    ...settingsOf(config, context.signal),
     catalog,
     registry,
-    tiers: loadTiers(config.tiersFile),
-    keys: openKeyDirectory(postgres),
-    keyUse,
-    meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
-    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
-    streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
-    snapshotStreams,
-    live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
-    market,
-    redis,
-    prefix: config.namespace,
+    tiers,
+    keys,
+    meter,
+    signIn,
     clickhouse,
     fx,
+    market,
     database: writes,
-    ...openSignInParts(config, writes, Date.now),
-    box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
-    refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
-    unsubscribeLinks:
-      config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl),
-    inventories: openInventoriesAt(config.inventoryUrl, context.signal),
-    cursors: openCursors(config.cursorKey),
-    baseUrl: config.baseUrl,
-    now: Date.now,
-  }
+    store: { database: writes, queues: openSerialQueues() },
+    streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
+    snapshots: {
+      pin: (side, providers) => pinSnapshot({ redis, prefix: config.namespace }, side, providers),
+      streams: snapshotStreams,
+    },
+    live: openLiveView(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }),
+    health: { read: providers => readHealth(redis, config.namespace, providers) },
+  })
   const accessLog = openLineLog(log)
-  http.mount(['/'], makeApp(parts, { log, accessLog: accessLog.log, metrics }))
+  http.mount(['/'], makeApp(endpoints, guard, { log, accessLog: accessLog.log, metrics }))
   return {
     name: NAME,
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
@@ -96,6 +111,61 @@ export const start: StartRole = async context => {
       await postgres.close()
       await writes.close()
       accessLog.close()
+    },
+  }
+}
+
+/** What routes are given of the settings alone. */
+function settingsOf(config: PlatformConfig, signal: AbortSignal) {
+  const { secretKey, baseUrl } = config
+  return {
+    box: secretKey === undefined ? undefined : openSealedBox(secretKey),
+    unsubscribeLinks: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
+    refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
+    inventories: openInventoriesAt(config.inventoryUrl, signal),
+    cursors: openCursors(config.cursorKey),
+    baseUrl,
+    now: Date.now,
+  }
+}
+
+/** The inventories of the platform at an address; none without one. */
+function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): Inventories | undefined {
+  return baseUrl === undefined
+    ? undefined
+    : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
+}
+
+/** Opens what sign-in, sessions, mails and platform links work with; a missing setting disables what needs it and nothing else. */
+function openSignIn(
+  config: Pick<PlatformConfig, 'baseUrl' | 'secretKey' | 'signIn' | 'platformSignInUrl' | 'smtpUrl'>,
+  database: Database,
+): Pick<SignInNeeds, 'signIn' | 'platformSignIn' | 'mail'> {
+  const { baseUrl, secretKey, signIn, platformSignInUrl, smtpUrl } = config
+  const box = secretKey === undefined ? undefined : openSealedBox(secretKey)
+  const mail = box && smtpUrl !== undefined ? { box, baseUrl } : undefined
+  const platformSignIn =
+    platformSignInUrl === undefined
+      ? undefined
+      : {
+          database,
+          platform: openPlatformProvider({
+            endpoint: platformSignInUrl,
+            returnTo: `${baseUrl}/v1/account/platform/callback`,
+            realm: baseUrl,
+          }),
+        }
+  if (!box || !signIn) return { mail, platformSignIn, signIn: undefined }
+  const keys = openSigningKeys(database, box)
+  return {
+    mail,
+    platformSignIn,
+    signIn: {
+      database,
+      box,
+      mail,
+      provider: openIdentityProvider({ ...signIn, redirectUri: `${baseUrl}/v1/account/callback` }),
+      sessions: openSessions({ database, keys, issuer: baseUrl, now: Date.now }),
     },
   }
 }

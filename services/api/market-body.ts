@@ -6,8 +6,8 @@
  * (joined members are not read by every client). Invariant: both forms are the same JSON text.
  */
 import { constants, crc32, deflateRawSync } from 'node:zlib'
+import type { ContentCoding } from '#infra/http/content-coding.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
-import type { ContentCoding } from './content-coding.ts'
 
 /** Rows made beforehand. */
 export interface PreparedRows {

@@ -11,10 +11,10 @@
  */
 import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
+import type { ContentCoding } from '#infra/http/content-coding.ts'
 import type { ValuePiece } from '#infra/redis/value-stream.ts'
 import { crc32Combine } from '#schemas/values/crc32.ts'
 import { plainBytes, storedBytes } from '#schemas/views/snapshot.ts'
-import type { ContentCoding } from './content-coding.ts'
 import type { PinnedSegment } from './queries/snapshot.ts'
 
 /** Deflate, no name, no time, compressed fast, on an unknown system. */

@@ -6,18 +6,17 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadProviders } from '#infra/config/providers.ts'
-import { loadTiers, TIERS, type Tier } from '#infra/config/tiers.ts'
+import { TIERS, type Tier } from '#infra/config/tiers.ts'
+import { openApiDocument } from '#infra/http/openapi.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { childKeyScope } from '#schemas/api/account-keys.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import { feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
-import { openApiDocument } from '#schemas/api/openapi.ts'
 import { createAccountWithKey } from '#services/accounts/create-key.ts'
 import { parseFeedQuery } from '#services/feed/feed-query.ts'
 import { parseReplayRange } from '#services/feed/replay.ts'
-import { type Description, openDescribedAnswers } from '#test/fixtures/described-answers.ts'
+import { type Description, openDescribedAnswers, resolved } from '#test/fixtures/described-answers.ts'
 import { openSse, type SseClient } from '#test/harness/sse-client.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -25,8 +24,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 const RUNS = 2_000
 const ARRIVES_MS = 10_000
 const registry = loadProviders()
-const SCOPE = { ...registry, childKeys: childKeyScope(loadTiers().quant) }
-const OPERATIONS = feedOperations(SCOPE)
+const OPERATIONS = feedOperations(registry.askKeys)
 const STREAMS = OPERATIONS.filter(({ reply }) => reply.events)
 const document = openApiDocument(OPERATIONS, { baseUrl: 'https://api.example.com' }) as unknown as Description
 const feeds = asyncApiDocument({ baseUrl: 'https://api.example.com' }) as {
@@ -144,8 +142,8 @@ describe('the feeds, served as described', () => {
     check({ method, path, status: answer.status, type, body })
     const [plain = ''] = path.split('?')
     const operation = document.paths[`/v1${plain}`]?.[method.toLowerCase()]
-    const described = operation?.responses[answer.status] as { headers: object } | undefined
-    for (const name of Object.keys(described?.headers ?? {}))
+    const described = operation?.responses[answer.status]
+    for (const name of Object.keys((described && resolved(document, described).headers) ?? {}))
       expect(answer.headers.has(name), `${method} ${path} ${answer.status}: ${name}`).to.equal(true)
     return { status: answer.status, code: (body as { code?: string }).code, isStream }
   }

@@ -6,11 +6,11 @@
  * other replaces it, so a client that pages gets no row twice and misses none.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { ArbitrageQuery } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#schemas/views/arbitrage.ts'
 import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'
-import { ApiError } from '../errors.ts'
 import type { ArbitrageView, MarketViews } from './market-views.ts'
 
 /** Rows of a snapshot, best first, and whether more follow. */
@@ -23,7 +23,7 @@ export interface ArbitragePage {
 export async function currentArbitrage(market: MarketViews, now: number): Promise<ArbitrageView> {
   const view = await market.arbitrage()
   if (view && now - view.head.as_of <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
-  throw new ApiError('SERVICE_UNAVAILABLE', 'No current arbitrage snapshot is available; retry in a few seconds.')
+  throw new HttpError('SERVICE_UNAVAILABLE', 'No current arbitrage snapshot is available; retry in a few seconds.')
 }
 
 /** The rows of a page. */

@@ -5,9 +5,9 @@
  * they hold (schemas/views/candle.ts). Invariant: the window lies on bucket edges and within the retention of
  * the interval. A name without phase composes all phases of the finish: their asks count side by side.
  */
-
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'
+import type { RawQuery } from '#infra/http/request.ts'
 import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import {
@@ -34,8 +34,7 @@ import {
   selectPartsBeside,
 } from '#schemas/views/clickhouse/candle-parts.ts'
 import { type CandleStandingRow, selectCandleStanding } from '#schemas/views/clickhouse/candle-standing.ts'
-import { forbiddenTier } from '../guard.ts'
-import type { RawQuery } from '../request.ts'
+import { forbiddenTier } from '../errors.ts'
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000

@@ -5,11 +5,11 @@
  * the key, and an absent key means that there is none: an amount is then refused, never guessed. While Redis is
  * unreachable the last table stays, since rates come about once a day and carry their own time.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { ApiError } from '../errors.ts'
 
 /** The rates in force. */
 export interface FxTable {
@@ -68,8 +68,8 @@ export async function openFxReader(redis: Redis, key: string, log: Log): Promise
 }
 
 /** The 503 for an amount that cannot be converted now. */
-export const ratesUnavailable = (): ApiError =>
-  new ApiError('SERVICE_UNAVAILABLE', 'Exchange rates are temporarily unavailable; USD needs none.')
+export const ratesUnavailable = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Exchange rates are temporarily unavailable; USD needs none.')
 
 function parseTable(text: string): FxTable {
   const { as_of, rates } = JSON.parse(text) as { as_of: number; rates: Record<string, string> }

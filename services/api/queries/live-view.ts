@@ -6,13 +6,13 @@
  * order: provider key, partition, item id. Rows and heads are cached under the stamp at which they were read and
  * used again only while Redis confirms the stamp.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { headKey, itemKey, type LiveHead, listingKey } from '#schemas/views/live-keys.ts'
-import { ApiError } from '../errors.ts'
 import { type ItemRows, type ListedRow, type LiveEntry, listedRow, openRowStore, type RowStore } from './live-rows.ts'
 import { bindLiveScripts, type LiveScripts, SEPARATOR, type Stamped } from './live-scripts.ts'
 
@@ -136,7 +136,7 @@ export function openLiveView(redis: Redis, prefix: string, keysOf: Record<Side, 
     try {
       return await read()
     } catch (error) {
-      throw error instanceof ApiError ? error : unavailable(side, error)
+      throw error instanceof HttpError ? error : unavailable(side, error)
     }
   }
   return {
@@ -368,8 +368,8 @@ function missing({ heads, seen }: ViewState, partition: number): never {
   throw new Error(`partition ${partition} has no live view`)
 }
 
-const unavailable = (side: Side, cause?: unknown): ApiError =>
-  new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
+const unavailable = (side: Side, cause?: unknown): HttpError =>
+  new HttpError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
 
 function entryOf(side: Side, itemId: number, listed: ListedRow, head: LiveHead): LiveEntry {
   return { itemId, listed, lastUpdatedAt: lastUpdatedAt(side, listed, head) }

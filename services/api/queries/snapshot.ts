@@ -6,13 +6,13 @@
  * did not lead to the one its head names, makes the whole snapshot unavailable. Order of lines: provider, partition, item id.
  */
 import { createHash } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { headKey, type LiveHead } from '#schemas/views/live-keys.ts'
 import { manifestKey, type SegmentEntry, type SnapshotManifest, segmentKey } from '#schemas/views/snapshot.ts'
-import { ApiError } from '../errors.ts'
 
 /** A segment of a snapshot. */
 export interface PinnedSegment {
@@ -39,8 +39,8 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; detail: string }> = {
 }
 
 /** The 503 of a side. */
-export const snapshotUnavailable = (side: Side, cause?: unknown): ApiError =>
-  new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
+export const snapshotUnavailable = (side: Side, cause?: unknown): HttpError =>
+  new HttpError(UNAVAILABLE[side].code, UNAVAILABLE[side].detail, { cause })
 
 /** Pins what some providers list now; throws the 503 when it cannot be read. */
 export async function pinSnapshot(

@@ -1,0 +1,33 @@
+import type { ErrorCode, Violation } from '#schemas/api/error.ts'
+
+/** An answer that is not the one that was asked for. */
+export class HttpError extends Error {
+  readonly code: ErrorCode
+  readonly detail: string | Violation[]
+  /** Further headers, names and values alternating. */
+  readonly headers: readonly string[]
+  /** What the body holds beside code and detail. */
+  readonly members: object
+
+  constructor(
+    code: ErrorCode,
+    detail: string | Violation[],
+    options: { headers?: string[]; members?: object; cause?: unknown } = {},
+  ) {
+    super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
+    this.code = code
+    this.detail = detail
+    this.headers = options.headers ?? []
+    this.members = options.members ?? {}
+  }
+}
+
+/** Runs a read of a dependency; its failure becomes a 503 that names no cause to the client. */
+export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail: string): Promise<T> {
+  try {
+    return await read
+  } catch (error) {
+    if (error instanceof HttpError) throw error
+    throw new HttpError(code, detail, { cause: error })
+  }
+}
