@@ -27,7 +27,7 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['hyparquet-writer'], rooms: ['infra/parquet'] },
   { library: ['busboy'], rooms: ['infra/http'] },
   { library: ['csv-parse', 'csv-stringify'], rooms: ['services/portfolios', 'services/ingest', 'infra/config'] },
-  { library: ['express'], rooms: ['infra/http', 'services/api', 'test/bench'] },
+  { library: ['express'], rooms: ['infra/http', 'services/api', 'services/feed', 'test/bench'] },
   { library: ['dependency-cruiser', '@swc/core'], rooms: ['infra/checks'] },
   { library: ['testcontainers'], rooms: ['test/harness'] },
 ]

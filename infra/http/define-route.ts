@@ -32,8 +32,13 @@ export interface Asked<P, Q, B, C> {
 /** A request whose credential and limits have been checked, and nothing else. */
 export type Admitted<C> = Pick<Asked<unknown, unknown, unknown, C>, 'credential' | 'request' | 'response'>
 
+/** What a request holds until its answer is over. */
+export interface Held {
+  release(): void
+}
+
 /** A declaration of a route. */
-export interface RouteSpec<P, Q, B, V, T> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
+export interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
   tiers: T
   params?: P
   query?: Q | PerTier<Q>
@@ -43,10 +48,13 @@ export interface RouteSpec<P, Q, B, V, T> extends Omit<Operation, 'params' | 'qu
   areParamsChecked?: false
   /** What is answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
   uncountedCode?: ErrorCode
-  /** Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. */
-  admit?(admitted: Admitted<CredentialOf<T>>): void | Promise<void>
+  /**
+   * Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. What it gives is
+   * released if the request fails after all, else it is the handler's.
+   */
+  admit?(admitted: Admitted<CredentialOf<T>>): H | Promise<H>
   /** Gives the value of a JSON reply, nothing where the reply has no body, or SENT when it has answered itself. */
-  handle(asked: Asked<Output<P>, Output<Q>, Output<B>, CredentialOf<T>>): V | Sent | Promise<V | Sent>
+  handle(asked: Asked<Output<P>, Output<Q>, Output<B>, CredentialOf<T>> & { held: H }): V | Sent | Promise<V | Sent>
 }
 
 /** What is served at a method and path. */
@@ -64,8 +72,8 @@ export interface Endpoint {
   isBodyOptional?: boolean
   status: number
   uncountedCode?: ErrorCode
-  admit?(admitted: Admitted<Credential | undefined>): void | Promise<void>
-  handle(asked: Asked<unknown, unknown, unknown, Credential | undefined>): unknown
+  admit?(admitted: Admitted<Credential | undefined>): unknown
+  handle(asked: Asked<unknown, unknown, unknown, Credential | undefined> & { held: unknown }): unknown
 }
 
 /** A route with its documentation. */
@@ -78,7 +86,8 @@ export function defineRoute<
   B extends z.ZodObject | undefined = undefined,
   T extends readonly string[] | undefined = undefined,
   V = void,
->(spec: RouteSpec<P, Q, B, V, T>): Route {
+  H = undefined,
+>(spec: RouteSpec<P, Q, B, V, T, H>): Route {
   const { query } = spec
   const queries = isPerTier(query) ? query : undefined
   const route = { ...spec, query: queries ? queries[HIGHEST] : query, queries, status: spec.reply.status }

@@ -11,26 +11,27 @@ import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
 import { type Metered, type RequestLimits, type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Access } from '#schemas/api/operation.ts'
 import { HttpError } from './http-error.ts'
 import { localsOf } from './reply.ts'
 
 /** What the guard is given. */
 export interface GuardNeeds {
-  /** Judges the credential of a request, a session only where its route takes one; rejects when that is not possible. */
-  authenticate(request: Request, takesSession: boolean): KeyAnswer | Promise<KeyAnswer>
+  /** Judges the credential of a request, of the kinds that its route takes; rejects when that is not possible. */
+  authenticate(request: Request, access: Access): KeyAnswer | Promise<KeyAnswer>
   meter: Pick<RequestMeter, 'take' | 'read'>
   addresses: AddressLimit
   tiers: Record<Tier, TierLimits>
   /** Called with every accepted key. */
   noteUse(keyId: string): void
+  /** Retry-After of what cannot be checked or counted at the moment; left out unless given. */
+  retryAfterSeconds?: number
 }
 
 /** What a route asks of a credential. */
 export interface Rule {
   tiers: readonly string[]
-  takesSession: boolean
-  takesChildKeys: boolean
-  countsInMonth: boolean
+  access: Access
   /** What is answered when requests cannot be counted. */
   uncountedCode: ErrorCode
 }
@@ -55,6 +56,16 @@ export interface Guard {
 
 /** Opens the guard. */
 export function openGuard(needs: GuardNeeds): Guard {
+  const { retryAfterSeconds: seconds } = needs
+  const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)]
+  const unreachable = (cause: unknown): never => {
+    throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { headers, cause })
+  }
+  /** No request passes uncounted. */
+  const uncounted = (code: ErrorCode, cause: unknown): never => {
+    const detail = 'Requests cannot be counted at the moment; try again with a growing delay.'
+    throw new HttpError(code, detail, { headers, cause })
+  }
   const limitsOf = (credential: Credential) => requestLimits(needs.tiers[credential.tier], credential)
   const accept: Guard['accept'] = (response, { credential }) => {
     localsOf(response).credential = credential
@@ -65,8 +76,8 @@ export function openGuard(needs: GuardNeeds): Guard {
     limitsOf,
     accept,
     enforce,
-    authenticate(request, { takesSession }) {
-      const judged = needs.authenticate(request, takesSession)
+    authenticate(request, { access }) {
+      const judged = needs.authenticate(request, access)
       return judged instanceof Promise ? judged.catch(unreachable) : judged
     },
     async refused(request, { code, detail }) {
@@ -80,11 +91,13 @@ export function openGuard(needs: GuardNeeds): Guard {
       if (metered) localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
       return refusal
     },
-    count: ({ keyId }, limits, { countsInMonth, uncountedCode }) =>
-      needs.meter.take(keyId, limits, { countsInMonth }).catch(cause => uncounted(uncountedCode, cause)),
+    count: ({ keyId }, limits, { access, uncountedCode }) =>
+      needs.meter
+        .take(keyId, limits, { countsInMonth: access === 'key' })
+        .catch(cause => uncounted(uncountedCode, cause)),
     async passWithoutKey(request, response) {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
-      const answer = await Promise.resolve(needs.authenticate(request, false)).catch(() => undefined)
+      const answer = await Promise.resolve(needs.authenticate(request, 'key')).catch(() => undefined)
       if (!answer?.accepted) return chargeAddress(needs, request)
       const credential = accept(response, answer)
       const limits = limitsOf(credential)
@@ -94,11 +107,11 @@ export function openGuard(needs: GuardNeeds): Guard {
   }
 }
 
-function closed({ tier, isRootKey }: Credential, { tiers, takesChildKeys }: Rule): HttpError | undefined {
+function closed({ tier, isRootKey }: Credential, { tiers, access }: Rule): HttpError | undefined {
   if (!tiers.includes(tier)) {
     return new HttpError('FORBIDDEN_TIER', `This route is for the tier ${tiers[0]} and above.`)
   }
-  if (takesChildKeys || isRootKey) return undefined
+  if (access !== 'management' || isRootKey) return undefined
   return new HttpError('FORBIDDEN_CHILD_KEY', 'A child key manages no keys; use the root key or a session.')
 }
 
@@ -119,13 +132,4 @@ function enforce(response: Response, credential: Credential, limits: RequestLimi
   }
   const detail = `This key has used up its ${limits.perMonth} requests of the month.`
   throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
-}
-
-/** No request passes uncounted. */
-function uncounted(code: ErrorCode, cause: unknown): never {
-  throw new HttpError(code, 'Requests cannot be counted at the moment; try again with a growing delay.', { cause })
-}
-
-function unreachable(cause: unknown): never {
-  throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { cause })
 }

@@ -178,7 +178,7 @@ export const localsOf = (response: Response): RequestLocals => response.locals a
  * What lines of a key, and measurements of a route, have in common is prepared once: an answer costs 3 us here
  * instead of 8, with a whole GET at about 70.
  */
-export function openObserver(log: Log, metrics: Metrics, now: () => number): Observe {
+export function openObserver(log: Log, metrics: Metrics, now: () => number = () => performance.now()): Observe {
   const latency = metrics.histogram('api_request_seconds', 'Time from request to answer', ['route', 'status'])
   const isLogged = log.isLevelEnabled('info')
   const timers = new Map<string, ReturnType<typeof latency.labels>>()
@@ -209,10 +209,11 @@ export function openObserver(log: Log, metrics: Metrics, now: () => number): Obs
 }
 
 /** Answers errors, by the status of their code; the last handler of an application. */
-export function answerErrors(log: Log, now: () => number): ErrorRequestHandler {
+export function answerErrors(log: Log, now: () => number, note?: (code: ErrorCode) => void): ErrorRequestHandler {
   const report = openReporter(log, now)
   return (error, _request, response, _next) => {
     const failure = asHttpError(error)
+    note?.(failure.code)
     const status = ERROR_STATUS[failure.code]
     if (status >= 500) report(failure, localsOf(response).requestId)
     if (response.headersSent) {

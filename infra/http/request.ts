@@ -128,10 +128,14 @@ function violationsOf(issues: readonly Issue[], raw: unknown, part: 'path' | 'qu
       return issue.keys.map(key => violationAt([...issue.path, key], described, raw, part))
     }
     const input = inputAt(raw, issue.path)
-    const isRepeated = part === 'query' && Array.isArray(input) && !('origin' in issue && issue.origin === 'array')
+    const isRepeated = part === 'query' && Array.isArray(input) && !isOfList(issue)
     return [violationAt(issue.path, isRepeated ? REPEATED : describe(issue, input), raw, part)]
   })
 }
+
+/** Whether an issue is about a list as such, and not about a list where one text is expected. */
+const isOfList = (issue: Issue): boolean =>
+  ('origin' in issue && issue.origin === 'array') || (issue.code === 'custom' && issue.params?.type === 'too_long')
 
 const REPEATED: Described = { type: 'value_error', msg: 'Parameter should be given only once', ctx: {} }
 

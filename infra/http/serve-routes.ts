@@ -4,25 +4,32 @@
  * Every path answers under /v1 and at the root alike; a known path with another method is a 405 with Allow, an unknown path a 404.
  * Paths are tried in order, so the most frequent routes come first.
  */
-import express, { type Express, type Request, type RequestHandler, type Response, Router } from 'express'
+import express, { type Express, type RequestHandler, Router } from 'express'
 import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import type { Metrics } from '#infra/runtime/metrics.ts'
-import type { Endpoint } from './define-route.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Admitted, Endpoint, Held } from './define-route.ts'
 import type { Guard, Rule } from './guard.ts'
 import { HttpError } from './http-error.ts'
-import { answerErrors, localsOf, type Observe, openObserver, SENT, send, sendEmpty } from './reply.ts'
+import { answerErrors, localsOf, type Observe, SENT, send, sendEmpty } from './reply.ts'
 import { decodePercent, parse, parseBody, parseParams, readBody, requestIdOf } from './request.ts'
 
 const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400
 
+/** What an application reports, and how strict it is. */
+export interface AppOptions {
+  log: Log
+  /** Called with every answer. */
+  observe: Observe
+  /** Called with the code of every error that is answered. */
+  noteError?(code: ErrorCode): void
+  /** Whether paths take the declared methods alone: no HEAD for GET, and no OPTIONS. */
+  isStrict?: boolean
+}
+
 /** Makes an application of routes. */
-export function makeApp(
-  endpoints: readonly Endpoint[],
-  guard: Guard,
-  options: { log: Log; accessLog: Log; metrics: Metrics },
-): Express {
+export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: AppOptions): Express {
   const app = express()
   app.disable('x-powered-by')
   app.set('etag', false)
@@ -31,23 +38,27 @@ export function makeApp(
   app.set('trust proxy', false)
   app.set('query parser', false)
   const now = () => performance.now()
-  app.use(receive(openObserver(options.accessLog, options.metrics, now), now))
-  app.use(routerOf(endpoints, guard))
+  app.use(receive(options.observe, now))
+  app.use(routerOf(endpoints, guard, options))
   app.use(async (request, response) => {
     await guard.passWithoutKey(request, response)
     throw new HttpError('NOT_FOUND', 'There is no such path.')
   })
-  app.use(answerErrors(options.log, now))
+  app.use(answerErrors(options.log, now, options.noteError))
   return app
 }
 
 /** The router of some routes, which refuses other methods of their paths. */
-export function routerOf(endpoints: readonly Endpoint[], guard: Guard): Router {
+export function routerOf(
+  endpoints: readonly Endpoint[],
+  guard: Guard,
+  { isStrict = false }: Pick<AppOptions, 'isStrict'> = {},
+): Router {
   const router = Router({ caseSensitive: true })
+  const paths = Map.groupBy(endpoints, each => each.path)
+  if (isStrict) for (const [path, own] of paths) router.head(path, refuseOtherMethods(own, guard, isStrict))
   for (const endpoint of endpoints) router[endpoint.method](endpoint.path, handlerOf(endpoint, guard))
-  for (const [path, own] of Map.groupBy(endpoints, each => each.path)) {
-    router.all(path, refuseOtherMethods(own, guard))
-  }
+  for (const [path, own] of paths) router.all(path, refuseOtherMethods(own, guard, isStrict))
   return router
 }
 
@@ -82,34 +93,29 @@ function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
       const limits = guard.limitsOf(credential)
       guard.enforce(response, credential, limits, await guard.count(credential, limits, rule))
     }
-    if (admit) await admit({ credential, request, response })
-    if (body) await readBody(request, response)
-    const result = handle(askedOf(endpoint, request, response, credential))
-    const reply = result instanceof Promise ? await result : result
-    if (reply === SENT) return
-    if (reply === undefined) sendEmpty(response, status, [])
-    else send(response, status, JSON.stringify(reply))
+    const held = admit && (await admit({ credential, request, response }))
+    try {
+      if (body) await readBody(request, response)
+      const result = handle(askedOf(endpoint, { credential, request, response, held }))
+      const reply = result instanceof Promise ? await result : result
+      if (reply === SENT) return
+      if (reply === undefined) sendEmpty(response, status, [])
+      else send(response, status, JSON.stringify(reply))
+    } catch (error) {
+      ;(held as Held | undefined)?.release()
+      throw error
+    }
   }
 }
 
 function ruleOf({ tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' }: Endpoint): Rule | undefined {
-  return (
-    tiers && {
-      tiers,
-      takesSession: access === 'account' || access === 'management',
-      takesChildKeys: access !== 'management',
-      countsInMonth: access === 'key',
-      uncountedCode,
-    }
-  )
+  return tiers && { tiers, access, uncountedCode }
 }
 
 /** Reads path, query and body by the schemas that document them; throws the 422 of the first that does not fit. */
 function askedOf(
   { params, areParamsChecked, query, queries, body, isBodyOptional }: Endpoint,
-  request: Request,
-  response: Response,
-  credential: Credential | undefined,
+  { credential, request, response, held }: Admitted<Credential | undefined> & { held: unknown },
 ): Parameters<Endpoint['handle']>[0] {
   const schema = queries && credential ? queries[credential.tier] : query
   return {
@@ -119,18 +125,19 @@ function askedOf(
     credential,
     request,
     response,
+    held,
   }
 }
 
 /** A known path refuses every other method and says which it takes; a browser asks with OPTIONS whether it may. */
-function refuseOtherMethods(own: readonly Endpoint[], guard: Guard): RequestHandler {
+function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, isStrict: boolean): RequestHandler {
   const taken = new Set(own.map(({ method }) => method.toUpperCase()))
-  if (taken.has('GET')) taken.add('HEAD')
+  if (taken.has('GET') && !isStrict) taken.add('HEAD')
   const allowed = [...taken].sort().join(', ')
-  const allow = ['Allow', `${allowed}, OPTIONS`]
+  const allow = ['Allow', isStrict ? allowed : `${allowed}, OPTIONS`]
   return async (request, response) => {
     await guard.passWithoutKey(request, response)
-    if (request.method !== 'OPTIONS') {
+    if (request.method !== 'OPTIONS' || isStrict) {
       const detail = `This path answers ${allowed}, not ${request.method}.`
       throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: allow })
     }

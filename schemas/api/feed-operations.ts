@@ -29,15 +29,15 @@ function streamOf(
   name: string,
   description: string,
   events: Record<string, { name: string; schema: z.ZodType }>,
-): Reply {
+): Reply<never> {
   const { schema: _, ...reply } = json(name, changedEvent, description)
   return { ...reply, type: 'text/event-stream', headers: HEADERS, events: { ...READY, ...events } }
 }
 
 /** All operations of the feeds. */
-export function feedOperations(providers: readonly string[]): Operation[] {
-  return [
-    {
+export function feedOperations(providers: readonly string[]) {
+  return {
+    prices: {
       ...STREAM,
       id: 'streamPriceChanges',
       path: '/feed/prices',
@@ -47,7 +47,7 @@ export function feedOperations(providers: readonly string[]): Operation[] {
       reply: streamOf('PricesFeed', 'The stream of asks.', { 'prices.changed': CHANGED, ...BEYOND }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    {
+    bids: {
       ...STREAM,
       id: 'streamBidChanges',
       path: '/feed/bids',
@@ -57,7 +57,7 @@ export function feedOperations(providers: readonly string[]): Operation[] {
       reply: streamOf('BidsFeed', 'The stream of buy orders.', { 'bids.changed': CHANGED, ...BEYOND }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    {
+    replay: {
       ...STREAM,
       id: 'replayPriceChanges',
       path: '/feed/replay/prices',
@@ -71,7 +71,7 @@ export function feedOperations(providers: readonly string[]): Operation[] {
       }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    {
+    token: {
       ...STREAM,
       id: 'issueFeedToken',
       method: 'post',
@@ -82,5 +82,5 @@ export function feedOperations(providers: readonly string[]): Operation[] {
       reply: json('FeedTokenReply', feedTokenReply, 'A token, good for five minutes and one connect.'),
       errors: [],
     },
-  ]
+  } satisfies Record<string, Operation>
 }

@@ -5,7 +5,7 @@ import type { Request } from 'express'
 import type { Endpoint, Route } from '#infra/http/define-route.ts'
 import type { KeyAnswer, KeyDirectory } from '#infra/postgres/key-directory.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
-import type { Operation } from '#schemas/api/operation.ts'
+import type { Access, Operation } from '#schemas/api/operation.ts'
 import type { Sessions } from '#services/accounts/sessions.ts'
 import { type AccountKeyNeeds, accountKeyRoutes } from './routes/account-keys.ts'
 import { type AlertNeeds, alertRoutes } from './routes/alerts.ts'
@@ -82,7 +82,7 @@ export const apiRoutes = (needs: MarketDataNeeds & AccountNeeds): Route[] => [
 export const describedOperations = (
   routes: readonly Route[],
   { registry }: Pick<ListingNeeds, 'registry'>,
-): Operation[] => [...routes, ...feedOperations(registry.askKeys)]
+): Operation[] => [...routes, ...Object.values(feedOperations(registry.askKeys))]
 
 /** All that is served: the routes, their documents, and the link of alert mails. */
 export function apiEndpoints(needs: Parameters<typeof apiRoutes>[0] & UnsubscribeNeeds): Endpoint[] {
@@ -98,8 +98,9 @@ const SESSION_FORM = /^bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i
 export function openAuthenticate(
   keys: Pick<KeyDirectory, 'judge'>,
   sessions: Pick<Sessions, 'judge'> | undefined,
-): (request: Request, takesSession: boolean) => KeyAnswer | Promise<KeyAnswer> {
-  return ({ headers: { authorization } }, takesSession) => {
+): (request: Request, access: Access) => KeyAnswer | Promise<KeyAnswer> {
+  return ({ headers: { authorization } }, access) => {
+    const takesSession = access === 'account' || access === 'management'
     const token = takesSession && authorization !== undefined ? SESSION_FORM.exec(authorization)?.[1] : undefined
     return token === undefined || !sessions ? keys.judge(authorization) : sessions.judge(token)
   }

@@ -8,6 +8,7 @@ import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { openGuard } from '#infra/http/guard.ts'
+import { openObserver } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
@@ -97,7 +98,7 @@ export const start: StartRole = async context => {
     health: { read: providers => readHealth(redis, config.namespace, providers) },
   })
   const accessLog = openLineLog(log)
-  http.mount(['/'], makeApp(endpoints, guard, { log, accessLog: accessLog.log, metrics }))
+  http.mount(['/'], makeApp(endpoints, guard, { log, observe: openObserver(accessLog.log, metrics) }))
   return {
     name: NAME,
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),

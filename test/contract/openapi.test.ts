@@ -9,8 +9,7 @@ import { openApiDocument } from '#infra/http/openapi.ts'
 import { routerOf } from '#infra/http/serve-routes.ts'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
 import { REPLY_EXAMPLES } from '#schemas/api/examples.ts'
-import { feedRoutes } from '#services/feed/feed-handler.ts'
-import { operationsDescribed, routesAlone } from '#test/fixtures/api-routes.ts'
+import { feedRoutesAlone, operationsDescribed, routesAlone } from '#test/fixtures/api-routes.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type Description, openDescribedAnswers, resolved } from '#test/fixtures/described-answers.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
@@ -132,7 +131,7 @@ describe('the description of the API', () => {
         .filter(({ method }) => methods.has(method))
         .map(({ method }) => `${method.toUpperCase()} /v1${String(route?.path).replaceAll(/:(\w+)/g, '{$1}')}`),
     )
-    routes.push(...feedRoutes().map(route => route.replace(' ', ' /v1')))
+    routes.push(...feedRoutesAlone().map(({ method, path }) => `${method.toUpperCase()} /v1${path}`))
     expect([...new Set(routes)].sort()).to.deep.equal(described().sort())
   })
 
