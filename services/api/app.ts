@@ -7,6 +7,7 @@ import type { KeyAnswer, KeyDirectory } from '#infra/postgres/key-directory.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import type { Access, Operation } from '#schemas/api/operation.ts'
 import type { Sessions } from '#services/accounts/sessions.ts'
+import { type AccountNeeds, accountRoutes } from './routes/account.ts'
 import { type AccountKeyNeeds, accountKeyRoutes } from './routes/account-keys.ts'
 import { type AlertNeeds, alertRoutes } from './routes/alerts.ts'
 import { type BatchNeeds, batchRoutes } from './routes/batches.ts'
@@ -43,8 +44,9 @@ type MarketDataNeeds = ListingNeeds &
   MarketHistoryNeeds &
   RedirectNeeds
 
-/** What an account's routes are given, each slice its own. */
-type AccountNeeds = AccountKeyNeeds &
+/** What the routes of accounts are given, each slice its own. */
+type OwnDataNeeds = AccountKeyNeeds &
+  AccountNeeds &
   WebhookNeeds &
   AlertNeeds &
   PortfolioValueNeeds &
@@ -55,7 +57,7 @@ type AccountNeeds = AccountKeyNeeds &
   SignInNeeds
 
 /** All routes. */
-export const apiRoutes = (needs: MarketDataNeeds & AccountNeeds): Route[] => [
+export const apiRoutes = (needs: MarketDataNeeds & OwnDataNeeds): Route[] => [
   ...listingRoutes(needs),
   ...batchRoutes(needs),
   ...snapshotRoutes(needs),
@@ -75,6 +77,7 @@ export const apiRoutes = (needs: MarketDataNeeds & AccountNeeds): Route[] => [
   ...portfolioFileRoutes(needs),
   ...inventoryRoutes(needs),
   ...signInRoutes(needs),
+  ...accountRoutes(needs),
   openListing(needs),
 ]
 

@@ -38,6 +38,7 @@ import { openLiveView } from './queries/live-view.ts'
 import { openMarketViews } from './queries/market-views.ts'
 import { readHealth } from './queries/provider-records.ts'
 import { pinSnapshot } from './queries/snapshot.ts'
+import type { AccountNeeds } from './routes/account.ts'
 import type { SignInNeeds } from './routes/sign-in.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
@@ -141,7 +142,7 @@ function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): In
 function openSignIn(
   config: Pick<PlatformConfig, 'baseUrl' | 'secretKey' | 'signIn' | 'platformSignInUrl' | 'smtpUrl'>,
   database: Database,
-): Pick<SignInNeeds, 'signIn' | 'platformSignIn' | 'mail'> {
+): Pick<SignInNeeds & AccountNeeds, 'signIn' | 'platformSignIn' | 'mail'> {
   const { baseUrl, secretKey, signIn, platformSignInUrl, smtpUrl } = config
   const box = secretKey === undefined ? undefined : openSealedBox(secretKey)
   const mail = box && smtpUrl !== undefined ? { box, baseUrl } : undefined

@@ -13,8 +13,8 @@ import type { StreamSlot } from '#infra/redis/stream-slots.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import { bodyLength, bodyOf } from './deflated-bodies.ts'
 import type { PinnedSnapshot } from './queries/snapshot.ts'
-import { bodyLength, bodyOf } from './snapshot-body.ts'
 
 /** A stream that may begin. */
 export interface SnapshotStream {

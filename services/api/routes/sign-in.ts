@@ -1,5 +1,5 @@
 /**
- * The routes of sign-in, sessions, e-mail addresses and the linked platform account.
+ * The routes of sign-in, sessions and the linked platform account.
  *
  * Writes through services/accounts. Invariant: a browser's steps are bound to it by a cookie that scripts and other
  * sites cannot use; tokens and codes are in the one answer that issues them. What is not configured is a 404 that
@@ -12,9 +12,7 @@ import { send, sendDocument, sendEmpty } from '#infra/http/reply.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import {
-  accountReply,
   callbackQuery,
-  emailBody,
   keySetReply,
   okReply,
   platformBegunReply,
@@ -23,12 +21,8 @@ import {
   sessionBody,
   sessionReply,
   signedInReply,
-  verifiedReply,
-  verifyQuery,
 } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { readAccount } from '#services/accounts/account-record.ts'
-import { type MailScope, sendVerification, useLink } from '#services/accounts/email-addresses.ts'
 import {
   beginPlatformLink,
   finishPlatformLink,
@@ -44,12 +38,11 @@ import {
   type SignInScope,
 } from '#services/accounts/sign-ins.ts'
 
-/** What sign-in, addresses and platform links need; what is undefined is not configured. */
+/** What sign-in and platform links need; what is undefined is not configured. */
 export interface SignInNeeds {
   database: Database
   signIn: SignInScope | undefined
   platformSignIn: PlatformScope | undefined
-  mail: MailScope | undefined
   /** Public root of the API, without a trailing slash. */
   baseUrl: string
   /** Milliseconds since the epoch. */
@@ -58,7 +51,6 @@ export interface SignInNeeds {
 
 const GROUP = 'Sign-in'
 const OPEN = { group: GROUP, tiers: undefined } as const
-const ACCOUNT = { group: GROUP, tiers: ALL, access: 'account' } as const
 const MANAGED = { group: GROUP, tiers: ALL, access: 'management' } as const
 const UNSET = 'SIGN_IN_NOT_CONFIGURED'
 const SIGN_IN_COOKIE = 'marketlog_sign_in'
@@ -70,7 +62,6 @@ const COOKIE_FORM = /^[A-Za-z0-9_-]{43}$/
 export const signInRoutes = (needs: SignInNeeds): Route[] => [
   ...signIns(needs),
   ...sessions(needs),
-  ...addresses(needs),
   ...platformLinks(needs),
 ]
 
@@ -174,59 +165,6 @@ const sessions = (needs: SignInNeeds): Route[] => [
     async handle({ response }) {
       const keys = await scopeOf(needs).sessions.publicKeys(needs.now())
       return sendDocument(response, JSON_TYPE, JSON.stringify({ keys }))
-    },
-  }),
-]
-
-const addresses = ({ database, mail, now }: SignInNeeds): Route[] => [
-  defineRoute({
-    ...ACCOUNT,
-    id: 'readAccount',
-    method: 'get',
-    path: '/account',
-    summary: 'The account of the caller',
-    description: 'Tier, e-mail address and linked platform account.',
-    reply: json('AccountReply', accountReply, 'The account.'),
-    errors: [],
-    async handle({ credential }) {
-      const account = await readAccount(database, credential.accountId)
-      const { createdAt, isEmailVerified, platformId, ...record } = account
-      const created_at = formatInstant(createdAt)
-      return { ...record, created_at, email_verified: isEmailVerified, platform_id: platformId }
-    },
-  }),
-  defineRoute({
-    ...MANAGED,
-    id: 'sendVerification',
-    method: 'post',
-    path: '/account/email',
-    summary: 'Confirm an e-mail address',
-    description: 'Sends a one-time link, good for a day. A verified address stays until the new one is confirmed.',
-    body: emailBody,
-    reply: json('OkReply', okReply, 'The mail is on its way.'),
-    errors: [],
-    async handle({ body: { email }, credential: { accountId } }) {
-      if (!mail) {
-        const detail = 'No mail can be sent here; set MARKETLOG_SMTP_URL and MARKETLOG_SECRET_KEY.'
-        throw new HttpError('SERVICE_UNAVAILABLE', detail)
-      }
-      await database.transaction(query => sendVerification(query, mail, { accountId, email, now: now() }))
-      return { ok: true }
-    },
-  }),
-  defineRoute({
-    ...OPEN,
-    id: 'verifyEmail',
-    method: 'get',
-    path: '/account/email/verify',
-    summary: 'Open the link of a verification mail',
-    description: 'Works once.',
-    query: verifyQuery,
-    reply: json('VerifiedReply', verifiedReply, 'The address is the account’s.'),
-    errors: ['NOT_FOUND'],
-    async handle({ query: { token } }) {
-      const { email } = await database.transaction(query => useLink(query, token, now()))
-      return { ok: true, email }
     },
   }),
 ]
