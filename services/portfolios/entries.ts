@@ -5,8 +5,8 @@
  * is the sum of the item's transactions as of the last of them; units that were added otherwise are kept apart and
  * are never touched by a transaction. An entry without any unit does not exist.
  */
-import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
+import { Refusal } from './refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 
 /** Where an entry comes from. */
@@ -96,10 +96,7 @@ export function removeEntry(store: PortfolioStore, scope: PortfolioScope, entryI
       scope.portfolioId,
     ])
     if (rows.length === 0) {
-      throw new HttpError(
-        'PORTFOLIO_ENTRY_NOT_FOUND',
-        'This portfolio has no entry with this id; it is not the item_id.',
-      )
+      throw new Refusal('PORTFOLIO_ENTRY_NOT_FOUND', 'This portfolio has no entry with this id; it is not the item_id.')
     }
   })
 }

@@ -6,8 +6,8 @@
  * or rolled back leaves its key free. A key counts for a day; another request under it is refused.
  */
 import { createHash } from 'node:crypto'
-import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
+import { Refusal } from './refusal.ts'
 
 /** A key, and the request that it names. */
 export interface IdempotencyKey {
@@ -77,10 +77,10 @@ async function answerOf(query: Query, accountId: string, { key, hash }: Idempote
     'SELECT request_hash, answer FROM idempotency_keys WHERE account_id = $1 AND key = $2',
     [accountId, key],
   )
-  if (!known) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
+  if (!known) throw new Refusal('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
   if (known.request_hash.equals(hash)) return known.answer
   const msg = 'This key stands for another request already; send a new one'
-  throw new HttpError('VALIDATION_ERROR', [
+  throw new Refusal('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
   ])
 }

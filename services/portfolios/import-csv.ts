@@ -4,12 +4,11 @@
  * Writes portfolio_transactions and portfolio_entries. Invariant: rows of a ledger obey its rules together with what the
  * portfolio holds already; a row that does not is reported by its number, and nothing is stored.
  */
-import { HttpError } from '#infra/http/http-error.ts'
 import type { Query } from '#infra/postgres/pool.ts'
-import type { Violation } from '#schemas/api/error.ts'
 import { followLedger, insertEntries } from './entries.ts'
 import { type DayNets, rowAtFault } from './ledger.ts'
 import { type CsvContent, type CsvFault, FAULTS_MAX } from './read-csv.ts'
+import { CsvRefusal } from './refusal.ts'
 import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 import { describeShortfall, insertTransactions, readDayNets } from './transactions.ts'
 
@@ -25,9 +24,9 @@ export interface CsvResult {
 /** Rows of one statement. */
 const SLICE = 5_000
 
-/** Stores what a file says; throws the {@link csvRefused} of one that cannot be stored. */
+/** Stores what a file says; throws the {@link CsvRefusal} of one that cannot be stored. */
 export function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
-  if (content.kind === 'refused') return Promise.reject(csvRefused(content.faults, content.unresolved))
+  if (content.kind === 'refused') return Promise.reject(new CsvRefusal(content.faults, content.unresolved))
   return writePortfolio(store, scope, async (query, portfolio) => {
     if (content.kind === 'ledger') await storeLedger(query, scope, portfolio, content.rows)
     else await storeSnapshot(query, scope, content.rows)
@@ -52,7 +51,7 @@ async function storeLedger(
     const fault = rowAtFault(stored.get(itemId) as DayNets, movements)
     if (fault) faults.push({ row: fault.row, message: describeShortfall(fault) })
   }
-  if (faults.length > 0) throw csvRefused(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
+  if (faults.length > 0) throw new CsvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
   for (let at = 0; at < rows.length; at += SLICE) {
     const slice = rows.slice(at, at + SLICE).map(({ input }) => input)
     await insertTransactions(query, scope, slice)
@@ -71,18 +70,4 @@ async function storeSnapshot(
     const slice = rows.slice(at, at + SLICE).map(row => ({ ...row, source: 'csv' as const }))
     await insertEntries(query, scope, slice)
   }
-}
-
-/** The 422 of a file that cannot be stored: the rows at fault, and the same members that a successful import has. */
-function csvRefused(errors: { row: number; message: string }[], unresolved: string[]): HttpError {
-  const detail = errors.map(
-    ({ row, message }): Violation => ({
-      type: 'value_error',
-      loc: ['body', 'file', row],
-      msg: `row ${row}: ${message}`,
-      input: null,
-      ctx: { row },
-    }),
-  )
-  return new HttpError('VALIDATION_ERROR', detail, { members: { imported: 0, skipped: 0, unresolved, errors } })
 }

@@ -5,9 +5,9 @@
  * commit, checks the limits when it is done, and ends with a new version; an exception in between leaves the portfolio
  * unchanged. An account sees and writes its own portfolios alone; others are not found.
  */
-import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { answerOnce, type IdempotencyKey } from './idempotency.ts'
+import { portfolioNotFound, Refusal } from './refusal.ts'
 import type { SerialQueues } from './serial-queues.ts'
 
 /** What the write side works with. */
@@ -87,7 +87,7 @@ export function createPortfolio(
           [accountId],
         )
         if ((counted?.count ?? 0) >= portfoliosMax) {
-          throw new HttpError(
+          throw new Refusal(
             'PORTFOLIO_LIMIT_REACHED',
             `Your tier allows ${portfoliosMax} portfolios; delete one first.`,
           )
@@ -137,7 +137,7 @@ export async function deletePortfolio(
   if (rows.length === 0) throw portfolioNotFound()
 }
 
-/** Writes into a portfolio. `work` throws a {@link HttpError} for what the rules forbid. */
+/** Writes into a portfolio. `work` throws a {@link Refusal} for what the rules forbid. */
 export function writePortfolio<T>(
   { database, queues }: PortfolioStore,
   scope: PortfolioScope,
@@ -176,13 +176,9 @@ async function endWrite(
   )
   const entries = after?.entry_count ?? 0
   if (entries > entriesMax && entries > before.entry_count) {
-    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio of your tier holds ${entriesMax} items at most.`)
+    throw new Refusal('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio of your tier holds ${entriesMax} items at most.`)
   }
   if (transactionCount > TRANSACTIONS_MAX) {
-    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
+    throw new Refusal('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
   }
 }
-
-/** The portfolio is missing, or belongs to another account, which is not revealed. */
-const portfolioNotFound = (): HttpError =>
-  new HttpError('PORTFOLIO_NOT_FOUND', 'This account has no portfolio with this id.')

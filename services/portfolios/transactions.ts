@@ -5,7 +5,6 @@
  * have been checked on all days (ledger.ts) under the lock of the portfolio, so that no order of concurrent writers
  * can leave a day on which more was sold than was held.
  */
-import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { type EntrySource, followLedger } from './entries.ts'
 import {
@@ -17,6 +16,7 @@ import {
   signedQuantity,
 } from './ledger.ts'
 import type { Trade } from './performance.ts'
+import { Refusal } from './refusal.ts'
 import { type PortfolioScope, type PortfolioStore, writePortfolio } from './store.ts'
 
 /** The members of a transaction, without what the catalog knows of its item. */
@@ -216,7 +216,7 @@ async function findTransaction(
     `SELECT ${COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 AND id = $2`,
     [portfolioId, transactionId],
   )
-  if (!row) throw new HttpError('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
+  if (!row) throw new Refusal('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
   return row
 }
 
@@ -230,7 +230,7 @@ async function demandHoldings(
   const nets = (await readDayNets(query, portfolioId, [itemId])).get(itemId) as DayNets
   change(nets)
   const shortfall = firstShortfall(nets)
-  if (shortfall) throw new HttpError('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
+  if (shortfall) throw new Refusal('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
 }
 
 /** Describes what is missing. */
