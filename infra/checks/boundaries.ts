@@ -32,9 +32,17 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['testcontainers'], rooms: ['test/harness'] },
 ]
 
+/** What a service lets others ask and read: of the whole service, or of a folder of it. */
+const COMMANDS_AND_READERS = [
+  '^services/[^/]+/(commands|reader)\\.ts$',
+  '^services/[^/]+/[^/]+/(commands|reader)\\.ts$',
+]
+
+/** What starts a role; a service may start one in each folder. */
+const MAINS = ['^(services|streams)/[^/]+/main\\.ts$', '^services/[^/]+/[^/]+/main\\.ts$']
+
 /** What the composition root may load of the rooms that it starts, besides their main.ts. */
 const ENTRY_MODULES = [
-  'services/accounts/create-key.ts',
   'services/ingest/history/publish.ts',
   'services/ingest/history/read.ts',
   'services/ingest/ingest-recorded.ts',
@@ -85,26 +93,17 @@ const RULES: IRegularForbiddenRuleType[] = [
   ),
   rule(
     'services-know-no-service',
-    'a service never imports another service or a stream; what they share belongs to infra/ or schemas/. One that reads with a group does so by streams/runner, which alone commits',
-    { path: '^services/([^/]+)/', pathNot: '^services/(cli|api)/' },
-    { path: '^(services|streams|test)/', pathNot: ['^services/$1/', '^streams/runner/'] },
-  ),
-  rule(
-    'api-knows-write-sides-alone',
-    "services/api may import the write sides of accounts, portfolios, inventory and delivery, and no other room's code",
-    { path: '^services/api/' },
-    {
-      path: '^(services|streams|test)/',
-      pathNot: ['^services/(api|accounts|portfolios|inventory)/', literal('services/delivery/requests.ts')],
-    },
+    'a service imports of another one its commands.ts and reader.ts alone, and no stream. One that reads with a group does so by streams/runner, which alone commits',
+    { path: '^services/([^/]+)/', pathNot: '^services/cli/' },
+    { path: '^(services|streams|test)/', pathNot: ['^services/$1/', ...COMMANDS_AND_READERS, '^streams/runner/'] },
   ),
   rule(
     'cli-composes',
-    'services/cli starts rooms by their main.ts and the entry modules that infra/checks names, and knows nothing else of them',
+    'services/cli starts roles by their main.ts, and knows of services their commands.ts and reader.ts and the entry modules that infra/checks names',
     { path: '^services/cli/' },
     {
       path: '^(services|streams|test)/',
-      pathNot: ['^services/cli/', '^(services|streams)/[^/]+/main\\.ts$', ...ENTRY_MODULES.map(literal)],
+      pathNot: ['^services/cli/', ...MAINS, ...COMMANDS_AND_READERS, ...ENTRY_MODULES.map(literal)],
     },
   ),
   rule(

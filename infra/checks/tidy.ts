@@ -1,5 +1,5 @@
 /**
- * Tidiness as a failing build: sizes, names, headers, leftovers, places, citations.
+ * Tidiness as a failing build: sizes, names, headers, leftovers, places, citations, owners of tables.
  *
  * Reads the source tree; functions are measured on swc's syntax tree, the rest on the text. Invariant:
  * one function per rule, and each rule is stated in its finding. Judges form alone: types, lint and
@@ -13,6 +13,7 @@ import type { Finding } from './finding.ts'
 import { longFunctions } from './function-length.ts'
 import { findSharedOracles } from './oracles.ts'
 import { isSource, listFiles, ROOMS, type SourceFile, topLevel } from './source-tree.ts'
+import { findSharedTables } from './table-owners.ts'
 
 const FILE_LINES = 400
 const FUNCTION_LINES = 70
@@ -101,6 +102,7 @@ export function checkTidiness(root: string): Finding[] {
     ...findDeadFiles(root, sources),
     ...findSharedOracles(sources),
     ...findLostCitations(texts),
+    ...findSharedTables(texts),
   ]
 }
 

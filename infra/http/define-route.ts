@@ -6,9 +6,9 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
-import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Operation, Reply } from '#schemas/api/operation.ts'
+import type { Credential } from './credential.ts'
 import type { Sent } from './reply.ts'
 
 /** A schema for every tier: bounds may be the tier's. The document has that of the highest one. */

@@ -7,11 +7,11 @@
  */
 import type { Request, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
-import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
 import type { AddressLimit } from '#infra/redis/address-limit.ts'
-import { type Metered, type RequestLimits, type RequestMeter, rateHeaders } from '#infra/redis/request-meter.ts'
+import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Access } from '#schemas/api/operation.ts'
+import type { Credential, KeyAnswer } from './credential.ts'
 import { HttpError } from './http-error.ts'
 import { localsOf } from './reply.ts'
 
@@ -133,3 +133,9 @@ function enforce(response: Response, credential: Credential, limits: RequestLimi
   const detail = `This key has used up its ${limits.perMonth} requests of the month.`
   throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
 }
+
+/** The rate-limit headers of an answer, names and values alternating. */
+const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
+  ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
+  ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
+]

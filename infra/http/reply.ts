@@ -7,10 +7,10 @@
  * whole GET /prices (45 to 67 us in bare Express, 32 so).
  */
 import type { ErrorRequestHandler, Response } from 'express'
-import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import { ERROR_STATUS, type ErrorCode, type ErrorReply } from '#schemas/api/error.ts'
+import type { Credential } from './credential.ts'
 import { HttpError } from './http-error.ts'
 
 /** What a handler returns that has answered itself, by one of the functions here. */

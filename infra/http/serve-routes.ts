@@ -5,9 +5,9 @@
  * Paths are tried in order, so the most frequent routes come first.
  */
 import express, { type Express, type RequestHandler, Router } from 'express'
-import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Credential } from './credential.ts'
 import type { Admitted, Endpoint, Held } from './define-route.ts'
 import type { Guard, Rule } from './guard.ts'
 import { HttpError } from './http-error.ts'

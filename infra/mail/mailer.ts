@@ -32,7 +32,7 @@ export interface Mailer {
 }
 
 /** Where mails go out. */
-export interface MailSettings {
+interface MailSettings {
   /** `smtp://user:password@host:587` or `smtps://...`; undefined: no mail leaves. */
   smtpUrl: string | undefined
   /** Address that mails come from, with or without a name. */

@@ -6,12 +6,11 @@
  * redirect is followed, no proxy used, no connection kept for another request. Time, headers and answer are bounded.
  * Errors are reported without addresses, since they are shown to the client that chose the host.
  */
+import { Resolver } from 'node:dns/promises'
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import type { LookupFunction } from 'node:net'
-import { isIPv6 } from 'node:net'
+import { isIPv6, type LookupFunction } from 'node:net'
 import { type AddressPolicy, literalAddress, openAddressPolicy } from './address-policy.ts'
-import { type HostResolver, openHostResolver } from './host-resolver.ts'
 
 /** What became of a post. */
 export type PostResult =
@@ -25,7 +24,7 @@ export type PostResult =
   | { kind: 'interrupted' }
 
 /** A request to be posted. */
-export interface Post {
+interface Post {
   url: string
   headers: Record<string, string>
   body: string
@@ -45,7 +44,7 @@ const EXCERPT_BYTES = 4_096
 const BODY_LIMIT_MS = 1_000
 const HEADER_BYTES = 16_384
 
-/** Opens the door. */
+/** Opens posts: `allow` lists what may be reached though it is not public, `dns` the name servers to ask. */
 export function openOutbound(options: { allow: readonly string[]; dns: readonly string[] }): Outbound {
   const policy = openAddressPolicy(options.allow)
   const resolver = openHostResolver(options.dns)
@@ -179,4 +178,33 @@ function reasonOf(error: NodeJS.ErrnoException): string {
   if (code.startsWith('HPE_')) return 'The answer was no HTTP response.'
   if (/^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|UNABLE_TO|SELF_SIGNED|EPROTO)/.test(code)) return `TLS failed (${code}).`
   return 'The connection failed.'
+}
+
+/** Resolves a name to its addresses of both families; empty when it has none or no server answers. */
+interface HostResolver {
+  resolve(host: string): Promise<string[]>
+}
+
+const ASK_LIMIT_MS = 1_500
+const TRIES = 2
+const LOCALHOST = /(^|\.)localhost\.?$/
+
+/**
+ * Asks name servers directly and asynchronously: the system's lookup runs on four threads, so four names whose servers are
+ * silent would hold up every other one, and it reads /etc/hosts, whose names mean this machine's networks. A lookup ends within
+ * a few seconds; `localhost` and what ends in it is this machine whatever a server says (RFC 6761).
+ *
+ * Opens a resolver; `servers` are `address` or `address:port`, none means those of the system.
+ */
+function openHostResolver(servers: readonly string[]): HostResolver {
+  const resolver = new Resolver({ timeout: ASK_LIMIT_MS, tries: TRIES, maxTimeout: ASK_LIMIT_MS * TRIES })
+  if (servers.length > 0) resolver.setServers([...servers])
+  return {
+    async resolve(host) {
+      if (LOCALHOST.test(host)) return ['127.0.0.1', '::1']
+      const none = (): string[] => []
+      const [v4, v6] = await Promise.all([resolver.resolve4(host).catch(none), resolver.resolve6(host).catch(none)])
+      return [...v4, ...v6]
+    },
+  }
 }

@@ -51,7 +51,9 @@ export async function openJobOwners(url: string, options: { name: string; log: L
 
   const openSession = (): Promise<Client> =>
     connectSession({
-      ...{ url, name, held: own },
+      url,
+      name,
+      held: own,
       lost(client) {
         if (session === client) session = undefined
       },

@@ -24,7 +24,7 @@ import { type JobOwners, openJobOwners } from './job-owners.ts'
 import type { Query } from './pool.ts'
 
 /** How a job is added. */
-export interface JobOptions {
+interface JobOptions {
   /** Milliseconds since the epoch; at once when left out. */
   runAt?: number
   /** A waiting job of the same key is replaced; one that runs already is not touched, and the new one follows it. */
@@ -47,7 +47,7 @@ export interface JobLane {
 }
 
 /** A task that the clock adds: `match` is a crontab's five columns, UTC. */
-export interface JobClock {
+interface JobClock {
   task: string
   match: string
 }
@@ -95,6 +95,11 @@ export async function addJob(query: Query, task: string, payload: object, option
     await query(ADD_EARLIER, values)
   }
 }
+
+/** A condition of SQL: no job of a key, itself an expression of SQL, is going to run within a minute. */
+export const withoutJobSoon = (key: string): string => `NOT EXISTS (
+    SELECT 1 FROM graphile_worker.jobs j WHERE j.key = ${key} AND j.attempts < j.max_attempts
+      AND j.run_at < now() + interval '1 minute')`
 
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
 export async function setUpJobs(url: string, log: Log): Promise<void> {

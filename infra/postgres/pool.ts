@@ -20,7 +20,7 @@ export interface Database {
 }
 
 /** How a pool behaves. */
-export interface DatabaseOptions {
+interface DatabaseOptions {
   /** Shown in pg_stat_activity. */
   name: string
   log: Log

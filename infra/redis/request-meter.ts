@@ -123,7 +123,9 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
     const remaining = Math.max(leftBefore - (countsInMonth ? admitted : 0), 0)
     const waitMs = isMonthUsedUp ? endsAt - at : minuteLeftMs
     const refused: Metered = {
-      ...{ refusedBy: isMonthUsedUp ? 'month' : 'minute', remaining, resetAt },
+      refusedBy: isMonthUsedUp ? 'month' : 'minute',
+      remaining,
+      resetAt,
       retryAfterSeconds: Math.max(Math.ceil(waitMs / 1000), 1),
     }
     return { admitted, leftBefore, refused }
@@ -203,12 +205,6 @@ async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]
   const counts = await Promise.all(keys.map(key => redis.get(key)))
   return counts.map(count => Number(count ?? 0))
 }
-
-/** The rate-limit headers of an answer, name and value in turn. */
-export const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
-  ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
-  ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
-]
 
 function monthOf(instant: number): Month {
   const date = new Date(instant)

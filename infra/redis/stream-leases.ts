@@ -24,7 +24,7 @@ export interface StreamLeases {
 }
 
 /** Where and for how long. */
-export interface StreamLeaseOptions {
+interface StreamLeaseOptions {
   /** Of all keys. */
   prefix: string
   /** What is counted; part of the keys. */

@@ -44,7 +44,7 @@ export interface StreamSlots {
 }
 
 /** Where and for how long. */
-export interface StreamSlotOptions {
+interface StreamSlotOptions {
   /** Of all keys. */
   prefix: string
   /** How far back starts count. */

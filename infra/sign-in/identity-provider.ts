@@ -36,7 +36,7 @@ export interface SignInChecks {
 }
 
 /** What became of a sign-in. */
-export type SignInOutcome =
+type SignInOutcome =
   | { kind: 'identity'; identity: Identity }
   /** The person or the provider declined, or the answer is not to be trusted. */
   | { kind: 'refused'; reason: string }
@@ -52,7 +52,7 @@ export interface IdentityProvider {
 }
 
 /** Which provider, and what it knows us by. */
-export interface IdentityProviderSettings {
+interface IdentityProviderSettings {
   /** URL of the issuer or of its discovery document. */
   discoveryUrl: string
   clientId: string
@@ -81,8 +81,13 @@ export function openIdentityProvider(settings: IdentityProviderSettings): Identi
       if (!config) return undefined
       const [state, nonce, codeVerifier] = [randomState(), randomNonce(), randomPKCECodeVerifier()]
       const url = buildAuthorizationUrl(config, {
-        ...{ redirect_uri: settings.redirectUri, scope: SCOPE, response_type: 'code', state, nonce },
-        ...{ code_challenge: await calculatePKCECodeChallenge(codeVerifier), code_challenge_method: 'S256' },
+        redirect_uri: settings.redirectUri,
+        scope: SCOPE,
+        response_type: 'code',
+        state,
+        nonce,
+        code_challenge: await calculatePKCECodeChallenge(codeVerifier),
+        code_challenge_method: 'S256',
       })
       return { url: url.href, state, checks: { nonce, codeVerifier } }
     },
@@ -112,7 +117,10 @@ async function identityOf(
   { nonce, codeVerifier }: SignInChecks,
 ): Promise<Identity> {
   const tokens = await authorizationCodeGrant(config, returned, {
-    ...{ expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier, idTokenExpected: true },
+    expectedState: state,
+    expectedNonce: nonce,
+    pkceCodeVerifier: codeVerifier,
+    idTokenExpected: true,
   })
   const claims = tokens.claims()
   if (!claims) throw new Error('the provider sent no id token')

@@ -8,7 +8,7 @@
  */
 
 /** What became of a platform sign-in. */
-export type PlatformOutcome =
+type PlatformOutcome =
   | { kind: 'platformId'; platformId: string }
   | { kind: 'refused'; reason: string }
   | { kind: 'unreachable'; reason: string }
@@ -22,7 +22,7 @@ export interface PlatformProvider {
 }
 
 /** Where the platform signs in. */
-export interface PlatformProviderSettings {
+interface PlatformProviderSettings {
   /** The OpenID 2.0 endpoint; ids are `<its origin>/openid/id/<17 digits>`. */
   endpoint: string
   /** Where the platform sends browsers back to. */
@@ -49,8 +49,12 @@ export function openPlatformProvider(settings: PlatformProviderSettings): Platfo
     begin(state) {
       const url = new URL(endpoint)
       const asked = {
-        ...{ ns: VERSION, mode: 'checkid_setup', return_to: returnTo(state), realm },
-        ...{ identity: SELECT, claimed_id: SELECT },
+        ns: VERSION,
+        mode: 'checkid_setup',
+        return_to: returnTo(state),
+        realm,
+        identity: SELECT,
+        claimed_id: SELECT,
       }
       for (const [name, value] of Object.entries(asked)) url.searchParams.set(`openid.${name}`, value)
       return url.href
@@ -84,7 +88,10 @@ async function confirm(endpoint: string, params: URLSearchParams): Promise<boole
   body.set('openid.mode', 'check_authentication')
   try {
     const answer = await fetch(endpoint, {
-      ...{ method: 'POST', body, redirect: 'error', signal: AbortSignal.timeout(LIMIT_MS) },
+      method: 'POST',
+      body,
+      redirect: 'error',
+      signal: AbortSignal.timeout(LIMIT_MS),
     })
     if (!answer.ok) {
       await answer.body?.cancel()

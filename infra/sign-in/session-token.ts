@@ -15,13 +15,13 @@ export interface SigningKey {
 }
 
 /** What a token says. */
-export interface SessionClaims {
+interface SessionClaims {
   accountId: string
   sessionId: string
 }
 
 /** What tokens are made and checked with. */
-export interface TokenScope {
+interface TokenScope {
   /** Public root of the API. */
   issuer: string
   /** Milliseconds since the epoch. */
@@ -79,7 +79,10 @@ export async function readSession(
   }
   try {
     const { payload } = await jwtVerify(token, keyOf, {
-      ...{ algorithms: [ALGORITHM], issuer, audience: AUDIENCE, currentDate: new Date(now) },
+      algorithms: [ALGORITHM],
+      issuer,
+      audience: AUDIENCE,
+      currentDate: new Date(now),
       requiredClaims: ['exp', 'sub', 'sid'],
     })
     return { accountId: String(payload.sub), sessionId: String(payload.sid) }

@@ -1,12 +1,9 @@
 /**
  * All that the API serves: its routes, the most frequent first, and its pages.
  */
-import type { Request } from 'express'
 import type { Endpoint, Route } from '#infra/http/define-route.ts'
-import type { KeyAnswer, KeyDirectory } from '#infra/postgres/key-directory.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
-import type { Access, Operation } from '#schemas/api/operation.ts'
-import type { Sessions } from '#services/accounts/sessions.ts'
+import type { Operation } from '#schemas/api/operation.ts'
 import { type AccountNeeds, accountRoutes } from './routes/account.ts'
 import { type AccountKeyNeeds, accountKeyRoutes } from './routes/account-keys.ts'
 import { type AlertNeeds, alertRoutes } from './routes/alerts.ts'
@@ -93,18 +90,4 @@ export function apiEndpoints(needs: Parameters<typeof apiRoutes>[0] & Unsubscrib
   const { baseUrl } = needs
   const documents = documentPages({ operations: describedOperations(routes, needs), baseUrl })
   return [...routes, ...documents, ...unsubscribePages(needs)]
-}
-
-const SESSION_FORM = /^bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i
-
-/** Judges API keys, and session tokens where a route takes them and sign-in is configured; keys have no dots. */
-export function openAuthenticate(
-  keys: Pick<KeyDirectory, 'judge'>,
-  sessions: Pick<Sessions, 'judge'> | undefined,
-): (request: Request, access: Access) => KeyAnswer | Promise<KeyAnswer> {
-  return ({ headers: { authorization } }, access) => {
-    const takesSession = access === 'account' || access === 'management'
-    const token = takesSession && authorization !== undefined ? SESSION_FORM.exec(authorization)?.[1] : undefined
-    return token === undefined || !sessions ? keys.judge(authorization) : sessions.judge(token)
-  }
 }

@@ -10,11 +10,8 @@ import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { openGuard } from '#infra/http/guard.ts'
 import { openObserver } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
-import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
-import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
-import { openKeyUse } from '#infra/postgres/key-use.ts'
-import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
@@ -23,23 +20,20 @@ import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
-import { openIdentityProvider } from '#infra/sign-in/identity-provider.ts'
-import { openPlatformProvider } from '#infra/sign-in/platform-provider.ts'
 import { fxCurrentKey } from '#schemas/views/fx-current.ts'
-import { openSessions } from '#services/accounts/sessions.ts'
-import { openSigningKeys } from '#services/accounts/signing-keys.ts'
-import { openHttpSource } from '#services/inventory/http-source.ts'
-import { type Inventories, openInventories } from '#services/inventory/inventory.ts'
-import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
-import { apiEndpoints, openAuthenticate } from './app.ts'
+import { openKeyUse } from '#services/accounts/access/commands.ts'
+import { openAuthenticate, openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { openSignIn } from '#services/accounts/sign-in/commands.ts'
+import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
+import { openInventoriesAt } from '#services/inventory/reader.ts'
+import { openPortfolioStore } from '#services/portfolios/commands.ts'
+import { apiEndpoints } from './app.ts'
 import { openCursors } from './cursors.ts'
 import { openFxReader } from './queries/fx-table.ts'
 import { openLiveView } from './queries/live-view.ts'
 import { openMarketViews } from './queries/market-views.ts'
 import { readHealth } from './queries/provider-records.ts'
 import { pinSnapshot } from './queries/snapshot.ts'
-import type { AccountNeeds } from './routes/account.ts'
-import type { SignInNeeds } from './routes/sign-in.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
@@ -68,7 +62,7 @@ export const start: StartRole = async context => {
   const tiers = loadTiers(config.tiersFile)
   const keys = openKeyDirectory(postgres)
   const meter = openRequestMeter(redis, { prefix: config.namespace, now: Date.now })
-  const { signIn, ...mailAndLinks } = openSignIn(config, writes)
+  const { signIn, ...mailAndLinks } = openSignIn(config, writes, Date.now)
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),
     meter,
@@ -89,7 +83,7 @@ export const start: StartRole = async context => {
     fx,
     market,
     database: writes,
-    store: { database: writes, queues: openSerialQueues() },
+    store: openPortfolioStore(writes),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
     snapshots: {
       pin: (side, providers) => pinSnapshot({ redis, prefix: config.namespace }, side, providers),
@@ -128,46 +122,5 @@ function settingsOf(config: PlatformConfig, signal: AbortSignal) {
     cursors: openCursors(config.cursorKey),
     baseUrl,
     now: Date.now,
-  }
-}
-
-/** The inventories of the platform at an address; none without one. */
-function openInventoriesAt(baseUrl: string | undefined, signal: AbortSignal): Inventories | undefined {
-  return baseUrl === undefined
-    ? undefined
-    : openInventories(openHttpSource({ baseUrl, signal }), () => performance.now())
-}
-
-/** Opens what sign-in, sessions, mails and platform links work with; a missing setting disables what needs it and nothing else. */
-function openSignIn(
-  config: Pick<PlatformConfig, 'baseUrl' | 'secretKey' | 'signIn' | 'platformSignInUrl' | 'smtpUrl'>,
-  database: Database,
-): Pick<SignInNeeds & AccountNeeds, 'signIn' | 'platformSignIn' | 'mail'> {
-  const { baseUrl, secretKey, signIn, platformSignInUrl, smtpUrl } = config
-  const box = secretKey === undefined ? undefined : openSealedBox(secretKey)
-  const mail = box && smtpUrl !== undefined ? { box, baseUrl } : undefined
-  const platformSignIn =
-    platformSignInUrl === undefined
-      ? undefined
-      : {
-          database,
-          platform: openPlatformProvider({
-            endpoint: platformSignInUrl,
-            returnTo: `${baseUrl}/v1/account/platform/callback`,
-            realm: baseUrl,
-          }),
-        }
-  if (!box || !signIn) return { mail, platformSignIn, signIn: undefined }
-  const keys = openSigningKeys(database, box)
-  return {
-    mail,
-    platformSignIn,
-    signIn: {
-      database,
-      box,
-      mail,
-      provider: openIdentityProvider({ ...signIn, redirectUri: `${baseUrl}/v1/account/callback` }),
-      sessions: openSessions({ database, keys, issuer: baseUrl, now: Date.now }),
-    },
   }
 }

@@ -6,15 +6,15 @@
  */
 import type { Request } from 'express'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { ALL } from '#schemas/api/operation.ts'
 import { portfolioParams } from '#schemas/api/portfolios.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
-import type { PortfolioScope } from '#services/portfolios/store.ts'
+import type { PortfolioScope } from '#services/portfolios/commands.ts'
+import { type IdempotencyKey, requestHash } from '#services/portfolios/commands.ts'
 import { itemNotFound } from './errors.ts'
 import { nearestName } from './queries/near-names.ts'
 

@@ -4,12 +4,14 @@
  * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
  * Invariant: the keys stay the same from start to start while the database knows them.
  */
-import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#infra/config/stand-in-inventory.ts'
-import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { completeAccount, createAccountWithKey, linkPlatformAccount } from '#services/accounts/create-key.ts'
+import { openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { completeAccount } from '#services/accounts/commands.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
+import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#services/inventory/main.ts'
 import { type RunDirectory, readKeys, TIERS, type Tier, writeKeys } from './run-directory.ts'
 
 /** One working key of each tier, kept from earlier starts where the database still accepts them. */

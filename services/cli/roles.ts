@@ -7,7 +7,7 @@
 import type { StartRole } from '#infra/runtime/role.ts'
 
 const LOADERS = {
-  delivery: () => import('#services/delivery/main.ts'),
+  delivery: () => import('#services/alerts/delivery/main.ts'),
   fx: () => import('#streams/fx/main.ts'),
   'provider-health': () => import('#streams/provider-health/main.ts'),
   sales: () => import('#streams/sales/main.ts'),
@@ -15,7 +15,7 @@ const LOADERS = {
   'market-summary': () => import('#streams/market-summary/main.ts'),
   candles: () => import('#streams/candles/main.ts'),
   'live-view': () => import('#streams/live-view/main.ts'),
-  accounts: () => import('#services/accounts/main.ts'),
+  accounts: () => import('#services/alerts/rules/main.ts'),
   'alert-triggers': () => import('#streams/alert-triggers/main.ts'),
   book: () => import('#streams/book/main.ts'),
   api: () => import('#services/api/main.ts'),

@@ -8,12 +8,12 @@
  */
 import { createServer } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { STAND_IN_PATH } from '#infra/config/stand-in-inventory.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { endNotedProcesses, takeOwnership } from '#infra/stack/owner.ts'
 import { provideServers, type ServerAddresses } from '#infra/stack/servers.ts'
+import { STAND_IN_PATH } from '#services/inventory/main.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { publishCurrentRates } from './ingest-from-outside.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'

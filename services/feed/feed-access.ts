@@ -5,12 +5,12 @@
  * streams last, and the key's text need not.
  */
 import type { Request } from 'express'
+import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import { bearerOf, type Credential, type KeyAnswer, type KeyDirectory } from '#infra/postgres/key-directory.ts'
-import { hashOfKey } from '#infra/postgres/key-text.ts'
 import type { IssuedToken, OneTimeTokens } from '#infra/redis/one-time-tokens.ts'
 import type { StreamLease, StreamLeases } from '#infra/redis/stream-leases.ts'
 import type { Access } from '#schemas/api/operation.ts'
+import { bearerOf, hashOfKey, type KeyDirectory } from '#services/accounts/access/reader.ts'
 import { tokenOf } from './feed-query.ts'
 
 /** What decides on access. */

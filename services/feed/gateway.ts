@@ -8,7 +8,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as yieldToSockets } from 'node:timers/promises'
-import type { Credential, KeyAnswer } from '#infra/postgres/key-directory.ts'
+import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
 import type { StreamLease } from '#infra/redis/stream-leases.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

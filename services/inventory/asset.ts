@@ -74,7 +74,7 @@ export type InventoryPage = z.infer<typeof inventoryPage>
 const PROPERTY = { seed: 1, float: 2, charmPattern: 3, nameTag: 5, finish: 7 } as const
 
 /** How an asset's links and pictures are spelled out. */
-export interface AssetScope {
+interface AssetScope {
   accountId: string
   /** Root of the platform's pictures, with a trailing slash. */
   imageRoot: string

@@ -5,7 +5,7 @@
  * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
  * up, and no more than `waitingMax` wait for a key.
  */
-import { Refusal } from './refusal.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 
 /** Queues by key, each of which runs one task at a time. */
 export interface SerialQueues {
@@ -20,7 +20,7 @@ export function openSerialQueues(waitingMax = 64): SerialQueues {
     async add(key, work) {
       const queue = queues.get(key) ?? { waiting: 0, last: Promise.resolve() }
       if (queue.waiting >= waitingMax) {
-        throw new Refusal('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
+        throw new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
       }
       queue.waiting += 1
       const mine = queue.last.then(work, work)

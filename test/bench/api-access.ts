@@ -3,7 +3,7 @@
  */
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import type { BenchPlatform } from './bench-platform.ts'
 
 /** Creates an account and returns its key. */

@@ -6,8 +6,7 @@
  */
 import { expect } from 'chai'
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
-import { newKeyText } from '#infra/postgres/key-text.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import {
   filledPath,
   HOSTILE_TEXTS,

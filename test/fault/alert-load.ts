@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Database } from '#infra/postgres/pool.ts'
-import { changeAlert, createAlerts, type NewAlert } from '#services/accounts/alerts.ts'
+import { changeAlert, createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
 import type { AlertMarket, Move } from '#test/fixtures/alert-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import type { SeededRandom } from '#test/harness/seeded-random.ts'

@@ -4,8 +4,8 @@
  */
 import { expect } from 'chai'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { FAN_OUT } from '#infra/postgres/fan-out-jobs.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import { FAN_OUT } from '#services/alerts/delivery/jobs.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'

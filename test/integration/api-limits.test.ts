@@ -3,11 +3,11 @@
  */
 import { expect } from 'chai'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
-import { hashOfKey, newKeyText } from '#infra/postgres/key-text.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
 import { errorReply } from '#schemas/api/error.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { hashOfKey } from '#services/accounts/access/reader.ts'
+import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 

@@ -2,9 +2,9 @@
  * What delivery forgets after 90 days, and what it finds that was left behind.
  */
 import { expect } from 'chai'
-import { queueFanOut } from '#infra/postgres/fan-out-jobs.ts'
 import { addJob } from '#infra/postgres/jobs.ts'
-import { forgetOld, pickUpLeft } from '#services/delivery/housekeeping.ts'
+import { queueFanOut } from '#services/alerts/delivery/jobs.ts'
+import { forgetOld, pickUpLeft } from '#services/alerts/delivery/store.ts'
 import {
   EVENT,
   openWebhookScenario,

@@ -3,11 +3,11 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { openKeyDirectory } from '#infra/postgres/key-directory.ts'
-import { hashOfKey, newKeyText } from '#infra/postgres/key-text.ts'
 import { dropDatabase, migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import { hashOfKey, openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { newKeyText } from '#services/accounts/keys/commands.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const FOLDER = new URL('../../infra/postgres/migrations/', import.meta.url)

@@ -3,7 +3,7 @@
  * price, and fifty random ones, which must hold nothing in particular.
  */
 import { expect } from 'chai'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { storeRates } from '#test/fixtures/api-records.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import {

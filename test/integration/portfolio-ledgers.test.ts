@@ -4,15 +4,22 @@
  */
 import { randomUUID } from 'node:crypto'
 import { expect } from 'chai'
+import { HttpError } from '#infra/http/http-error.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
-import { addEntry, listEntries, listHoldings } from '#services/portfolios/entries.ts'
-import { type IdempotencyKey, requestHash } from '#services/portfolios/idempotency.ts'
-import { Refusal } from '#services/portfolios/refusal.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import {
+  createPortfolio,
+  type IdempotencyKey,
+  type PortfolioStore,
+  requestHash,
+} from '#services/portfolios/commands.ts'
+import { addEntry } from '#services/portfolios/entries/commands.ts'
+import { listEntries, listHoldings } from '#services/portfolios/entries/reader.ts'
+import { addTransaction, changeTransaction, removeTransaction } from '#services/portfolios/ledger/commands.ts'
+import { readLedger } from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
 import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
-import { createPortfolio, findPortfolio, type PortfolioStore } from '#services/portfolios/store.ts'
-import { addTransaction, changeTransaction, readLedger, removeTransaction } from '#services/portfolios/transactions.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import {
@@ -77,7 +84,7 @@ describe('ledgers', function () {
       else await removeTransaction(store, scope, operation.id)
       return operation.id
     } catch (error) {
-      if (error instanceof Refusal && error.code === 'INSUFFICIENT_HOLDINGS') return undefined
+      if (error instanceof HttpError && error.code === 'INSUFFICIENT_HOLDINGS') return undefined
       throw error
     }
   }

@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import { entriesReply, portfoliosReply, transactionReply } from '#schemas/api/portfolios.ts'
-import { createAccountWithKey } from '#services/accounts/create-key.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'

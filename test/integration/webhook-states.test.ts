@@ -7,7 +7,7 @@
 import { createHmac } from 'node:crypto'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
-import { readDelivery } from '#services/api/queries/deliveries.ts'
+import { readDelivery } from '#services/alerts/webhooks/reader.ts'
 import { type Receiver, silence, status } from '#test/fixtures/webhook-receiver.ts'
 import {
   openWebhookScenario,

@@ -7,7 +7,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { STAND_IN_ACCOUNT } from '#infra/config/stand-in-inventory.ts'
+import { STAND_IN_ACCOUNT } from '#services/inventory/main.ts'
 import { openTestIdentityProvider } from '#test/fixtures/identity-provider.ts'
 import { openMailbox } from '#test/fixtures/mailbox.ts'
 import { openTestPlatform } from '#test/fixtures/platform-provider.ts'

@@ -97,18 +97,42 @@ describe('import rules', () => {
       broken: ['services-know-no-service services/feed/b.ts'],
     },
     {
-      name: 'the api that writes accounts',
-      files: { 'services/api/b.ts': "import '#services/accounts/keys.ts'", 'services/accounts/keys.ts': '' },
+      name: 'a service that asks another one',
+      files: {
+        'services/api/b.ts': "import '#services/accounts/keys/commands.ts'; import '#services/accounts/reader.ts'",
+        'services/accounts/keys/commands.ts': '',
+        'services/accounts/reader.ts': '',
+      },
       broken: [],
+    },
+    {
+      name: 'a service that reaches past what another one offers',
+      files: {
+        'services/api/b.ts': "import '#services/accounts/keys/rows.ts'",
+        'services/accounts/keys/rows.ts': '',
+        'services/api/c.ts': "import '#services/accounts/keys/old/reader.ts'",
+        'services/accounts/keys/old/reader.ts': '',
+      },
+      broken: ['services-know-no-service services/api/b.ts', 'services-know-no-service services/api/c.ts'],
     },
     {
       name: 'the api that knows the feed',
       files: { 'services/api/b.ts': "import '#services/feed/hub.ts'", 'services/feed/hub.ts': '' },
-      broken: ['api-knows-write-sides-alone services/api/b.ts'],
+      broken: ['services-know-no-service services/api/b.ts'],
     },
     {
       name: 'the composition root that starts a room',
       files: { 'services/cli/b.ts': "await import('#streams/book/main.ts')", 'streams/book/main.ts': '' },
+      broken: [],
+    },
+    {
+      name: 'the composition root that starts a role of a folder of a service, and asks services',
+      files: {
+        'services/cli/b.ts':
+          "await import('#services/alerts/rules/main.ts'); await import('#services/accounts/commands.ts')",
+        'services/alerts/rules/main.ts': '',
+        'services/accounts/commands.ts': '',
+      },
       broken: [],
     },
     {

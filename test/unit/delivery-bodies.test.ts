@@ -3,12 +3,12 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { openUnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/webhooks.ts'
-import { alertMail } from '#services/delivery/alert-mail.ts'
-import { type AlertEvent, alertTriggered, bodyFor } from '#services/delivery/event-body.ts'
-import { safeExcerpt } from '#services/delivery/excerpt.ts'
+import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
+import { alertMail } from '#services/alerts/delivery/alert-mail.ts'
+import { type AlertEvent, alertTriggered, bodyFor } from '#services/alerts/delivery/event-body.ts'
+import { safeExcerpt } from '#services/alerts/delivery/excerpt.ts'
 
 const row: AlertEvent = {
   id: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b',

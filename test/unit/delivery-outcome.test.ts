@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { PostResult } from '#infra/outbound/post.ts'
-import { judgeAttempt, pauseAfter, RETRY_PAUSES_MS, retryAfterMs } from '#services/delivery/attempt-outcome.ts'
+import { judgeAttempt, pauseAfter, RETRY_PAUSES_MS, retryAfterMs } from '#services/alerts/delivery/attempt-outcome.ts'
 
 const NOW = Date.UTC(2026, 2, 3, 12, 0, 0)
 const context = { failures: 0, chance: 0.5, now: NOW, limitMs: 10_000 }

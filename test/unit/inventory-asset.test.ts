@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { assetsOf, inventoryPage } from '#services/inventory/asset.ts'
-import { matchAsset } from '#services/inventory/match.ts'
+import { matchAsset } from '#services/inventory/reader.ts'
 
 const ACCOUNT = '76561190000000001'
 const scope = { accountId: ACCOUNT, imageRoot: 'https://images.example/' }

@@ -5,11 +5,16 @@ import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import { nameKey } from '#schemas/values/item-name.ts'
-import { guardedCell, unguardedCell } from '#services/portfolios/csv-columns.ts'
-import type { CsvScope } from '#services/portfolios/csv-row.ts'
-import { readCsv } from '#services/portfolios/read-csv.ts'
-import type { TransactionInput } from '#services/portfolios/transactions.ts'
-import { LEDGER_HEADER, SNAPSHOT_HEADER, writeLedgerRows, writeSnapshotRows } from '#services/portfolios/write-csv.ts'
+import { guardedCell, unguardedCell } from '#services/portfolios/csv/columns.ts'
+import {
+  LEDGER_HEADER,
+  readCsv,
+  SNAPSHOT_HEADER,
+  writeLedgerRows,
+  writeSnapshotRows,
+} from '#services/portfolios/csv/reader.ts'
+import type { CsvScope } from '#services/portfolios/csv/row.ts'
+import type { TransactionInput } from '#services/portfolios/ledger/reader.ts'
 import { MALFORMED } from '#test/fixtures/malformed-csv.ts'
 
 const catalog = loadCatalog()

@@ -3,9 +3,9 @@
  */
 import { expect } from 'chai'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { addItem, noValues } from '#services/portfolios/daily-values.ts'
-import { rowAtFault } from '#services/portfolios/ledger.ts'
-import { type ItemPerformance, performanceOf, type Trade } from '#services/portfolios/performance.ts'
+import { type ItemPerformance, performanceOf, type Trade } from '#services/portfolios/ledger/reader.ts'
+import { rowAtFault } from '#services/portfolios/ledger/rules.ts'
+import { addItem, noValues } from '#services/portfolios/values/reader.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { type Fraction, fractionOf } from '#test/oracles/exact-amounts.ts'
 import { MODEL_DAYS } from '#test/oracles/ledger-model.ts'

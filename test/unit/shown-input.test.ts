@@ -3,8 +3,8 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { newKeyText } from '#infra/postgres/key-text.ts'
 import { shownInput } from '#schemas/api/shown-input.ts'
+import { newKeyText } from '#services/accounts/keys/commands.ts'
 import { newText } from '#services/accounts/one-time-text.ts'
 
 describe('the input that a violation repeats', () => {

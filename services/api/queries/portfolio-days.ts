@@ -17,7 +17,7 @@ import {
   type DailyValues,
   type DayMovement,
   noValues,
-} from '#services/portfolios/daily-values.ts'
+} from '#services/portfolios/values/reader.ts'
 import { readRates } from './fx-days.ts'
 
 /** What daily values are asked for. */

@@ -4,7 +4,7 @@
  * Reads the live view in slices. Invariant: rows of one item are of one moment; a view that is not there is a 503, never
  * an item without quotes.
  */
-import type { Quote } from '#services/portfolios/valuation.ts'
+import type { Quote } from '#services/portfolios/values/reader.ts'
 import type { LiveView } from './live-view.ts'
 
 /** The asks and bids of items. */

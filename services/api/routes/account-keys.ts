@@ -5,10 +5,9 @@
  * one answer that issues it, and in nothing that is logged.
  */
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { orUnavailable } from '#infra/http/http-error.ts'
-import type { Credential, KeyDirectory } from '#infra/postgres/key-directory.ts'
-import { keyPrefix } from '#infra/postgres/key-text.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import {
@@ -27,15 +26,17 @@ import {
 } from '#schemas/api/account-keys.ts'
 import { ALL, json, QUANT } from '#schemas/api/operation.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import {
   changeChildKey,
   createChildKey,
-  listChildKeys,
-  readChildKey,
+  type IssuedKey,
+  keyPrefix,
   reissueChildKey,
+  reissueRootKey,
   revokeChildKey,
-} from '#services/accounts/child-keys.ts'
-import { type IssuedKey, readKey, reissueRootKey, type StoredKey } from '#services/accounts/keys.ts'
+} from '#services/accounts/keys/commands.ts'
+import { listChildKeys, readChildKey, readKey, type StoredKey } from '#services/accounts/keys/reader.ts'
 
 /** What the routes of keys need. */
 export interface AccountKeyNeeds {

@@ -9,8 +9,8 @@ import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { accountReply, emailBody, okReply, verifiedReply, verifyQuery } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { readAccount } from '#services/accounts/account-record.ts'
-import { type MailScope, sendVerification, useLink } from '#services/accounts/email-addresses.ts'
+import { type MailScope, sendVerification, useLink } from '#services/accounts/commands.ts'
+import { readAccount } from '#services/accounts/reader.ts'
 
 /** What the routes of an account need. */
 export interface AccountNeeds {

@@ -6,9 +6,9 @@
  */
 import type { z } from 'zod'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import {
   type AlertBody,
@@ -28,9 +28,15 @@ import {
 import { ALL, json } from '#schemas/api/operation.ts'
 import { parseThreshold } from '#schemas/values/alert.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { listAlertEvents, listAlerts, type StoredAlertEvent } from '#services/accounts/alert-lists.ts'
-import type { StoredAlert } from '#services/accounts/alert-rows.ts'
-import { type AlertTerms, changeAlert, createAlerts, deleteAlert, type NewAlert } from '#services/accounts/alerts.ts'
+import {
+  type AlertTerms,
+  changeAlert,
+  createAlerts,
+  deleteAlert,
+  type NewAlert,
+} from '#services/alerts/rules/commands.ts'
+import type { StoredAlert } from '#services/alerts/rules/reader.ts'
+import { listAlertEvents, listAlerts, type StoredAlertEvent } from '#services/alerts/rules/reader.ts'
 import { itemNotFound } from '../errors.ts'
 import type { FxReader } from '../queries/fx-table.ts'
 

@@ -12,9 +12,9 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import { inventoryReply, lookupQuery } from '#schemas/api/inventory.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
-import type { PlatformAsset } from '#services/inventory/asset.ts'
-import type { Inventories } from '#services/inventory/inventory.ts'
-import { matchAsset } from '#services/inventory/match.ts'
+import { readPlatformId } from '#services/accounts/reader.ts'
+import type { Inventories, PlatformAsset } from '#services/inventory/reader.ts'
+import { matchAsset } from '#services/inventory/reader.ts'
 import { kept } from '../portfolio-access.ts'
 
 /** What inventories need. */
@@ -64,12 +64,8 @@ export const inventoryRoutes = (needs: InventoryNeeds): Route[] => [
 
 /** Reads the inventory of the platform account that an account has linked. */
 export async function readLinkedInventory(needs: LinkedNeeds, accountId: string): Promise<LinkedInventory> {
-  const [link] = await kept(
-    needs.database.rows<{ platform_id: string }>('SELECT platform_id FROM platform_links WHERE account_id = $1', [
-      accountId,
-    ]),
-  )
-  if (link) return readInventory(needs, link.platform_id)
+  const platformId = await kept(readPlatformId(needs.database.rows, accountId))
+  if (platformId !== undefined) return readInventory(needs, platformId)
   throw new HttpError('PLATFORM_ACCOUNT_NOT_LINKED', 'Link an account of the platform to this account first.')
 }
 

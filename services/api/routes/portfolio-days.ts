@@ -13,11 +13,17 @@ import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { json } from '#schemas/api/operation.ts'
 import { dailyQuery, dailyReply, performanceReply, valueQuery } from '#schemas/api/portfolio-values.ts'
 import { formatDay, formatInstant, parseInstant } from '#schemas/values/instant.ts'
-import type { DailyValues } from '#services/portfolios/daily-values.ts'
-import { type ItemPerformance, performanceOf, type RateOn } from '#services/portfolios/performance.ts'
-import { findPortfolio, type PortfolioStore } from '#services/portfolios/store.ts'
-import { readDayMovements, readTrades } from '#services/portfolios/transactions.ts'
-import { valueHoldings } from '#services/portfolios/valuation.ts'
+import type { PortfolioStore } from '#services/portfolios/commands.ts'
+import {
+  type ItemPerformance,
+  performanceOf,
+  type RateOn,
+  readDayMovements,
+  readTrades,
+} from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
+import type { DailyValues } from '#services/portfolios/values/reader.ts'
+import { valueHoldings } from '#services/portfolios/values/reader.ts'
 import type { Cursors } from '../cursors.ts'
 import { kept, MISSING, namedItem, OWN } from '../portfolio-access.ts'
 import { readRates } from '../queries/fx-days.ts'

@@ -13,15 +13,21 @@ import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { REPLY_EXAMPLES } from '#schemas/api/examples.ts'
 import { json } from '#schemas/api/operation.ts'
 import { csvMembers, exportQuery, importBody, importReply } from '#schemas/api/portfolios.ts'
-import type { Inventories } from '#services/inventory/inventory.ts'
-import { matchAsset } from '#services/inventory/match.ts'
-import type { CsvScope } from '#services/portfolios/csv-row.ts'
-import { type InventoryImport, importAssets, listEntries, type NewEntry } from '#services/portfolios/entries.ts'
-import { answeredBefore } from '#services/portfolios/idempotency.ts'
-import { importCsv } from '#services/portfolios/import-csv.ts'
-import { readCsv } from '#services/portfolios/read-csv.ts'
-import { findPortfolio, type PortfolioStore } from '#services/portfolios/store.ts'
-import { LEDGER_HEADER, SNAPSHOT_HEADER, writeLedgerRows, writeSnapshotRows } from '#services/portfolios/write-csv.ts'
+import type { Inventories } from '#services/inventory/reader.ts'
+import { matchAsset } from '#services/inventory/reader.ts'
+import { answeredBefore, type PortfolioStore } from '#services/portfolios/commands.ts'
+import { importCsv } from '#services/portfolios/csv/commands.ts'
+import type { CsvScope } from '#services/portfolios/csv/reader.ts'
+import {
+  LEDGER_HEADER,
+  readCsv,
+  SNAPSHOT_HEADER,
+  writeLedgerRows,
+  writeSnapshotRows,
+} from '#services/portfolios/csv/reader.ts'
+import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
+import { listEntries } from '#services/portfolios/entries/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
 import { idempotencyKeyOf, kept, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxReader } from '../queries/fx-table.ts'
 import { type LinkedInventory, readLinkedInventory } from './inventory.ts'

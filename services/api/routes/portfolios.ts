@@ -24,22 +24,17 @@ import {
   transactionsReply,
 } from '#schemas/api/portfolios.ts'
 import { formatDay } from '#schemas/values/instant.ts'
-import { addEntry, type EntryRecord, listEntries, removeEntry } from '#services/portfolios/entries.ts'
-import {
-  createPortfolio,
-  deletePortfolio,
-  findPortfolio,
-  listPortfolios,
-  type PortfolioStore,
-} from '#services/portfolios/store.ts'
+import { createPortfolio, deletePortfolio, type PortfolioStore } from '#services/portfolios/commands.ts'
+import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'
+import { type EntryRecord, listEntries } from '#services/portfolios/entries/reader.ts'
 import {
   addTransaction,
   changeTransaction,
-  readLedger,
   removeTransaction,
   type TransactionPatch,
-  type TransactionRecord,
-} from '#services/portfolios/transactions.ts'
+} from '#services/portfolios/ledger/commands.ts'
+import { readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio, listPortfolios } from '#services/portfolios/reader.ts'
 import { idempotencyKeyOf, itemOfBody, kept, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxReader } from '../queries/fx-table.ts'
 

@@ -23,20 +23,18 @@ import {
   signedInReply,
 } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
 import {
   beginPlatformLink,
-  finishPlatformLink,
-  type PlatformScope,
-  unlinkPlatform,
-} from '#services/accounts/platform-links.ts'
-import type { SessionTokens } from '#services/accounts/sessions.ts'
-import {
   beginSignIn,
   exchangeSignIn,
+  finishPlatformLink,
+  type PlatformScope,
   returnSignIn,
   SIGN_IN_LIFE_MS,
   type SignInScope,
-} from '#services/accounts/sign-ins.ts'
+  unlinkPlatform,
+} from '#services/accounts/sign-in/commands.ts'
 
 /** What sign-in and platform links need; what is undefined is not configured. */
 export interface SignInNeeds {

@@ -10,9 +10,9 @@ import { definePage, type Endpoint } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { beginAnswer, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
 import { type RawQuery, rawQuery } from '#infra/http/request.ts'
-import { UNSUBSCRIBE_PATH, type UnsubscribeLinks } from '#infra/mail/unsubscribe-link.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import { setAlertEmails } from '#services/accounts/alert-emails.ts'
+import { setAlertEmails } from '#services/accounts/commands.ts'
+import { UNSUBSCRIBE_PATH, type UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 
 /** What the link needs. */
 export interface UnsubscribeNeeds {

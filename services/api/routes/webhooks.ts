@@ -4,10 +4,10 @@
  * Rules: DECISIONS.md, "Webhooks". Writes destinations through services/accounts and deliveries through services/delivery,
  * both in one transaction, so that neither shows without the other. Invariant: a secret is in the one answer that issues it.
  */
+import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import type { Credential } from '#infra/postgres/key-directory.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
@@ -32,20 +32,18 @@ import {
 import {
   changeWebhook,
   createWebhook,
-  type IssuedSecret,
-  removeWebhook,
-  rotateWebhookSecret,
-  type WebhookActor,
-  webhookNotFound,
-} from '#services/accounts/webhooks.ts'
-import {
   type DeliveryRefusal,
   forgetDestination,
+  type IssuedSecret,
+  removeWebhook,
   requestRedelivery,
   requestTest,
   resumeDestination,
-} from '#services/delivery/requests.ts'
-import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '../queries/deliveries.ts'
+  rotateWebhookSecret,
+  type WebhookActor,
+  webhookNotFound,
+} from '#services/alerts/webhooks/commands.ts'
+import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
 
 /** What webhooks need. */
 export interface WebhookNeeds {

@@ -17,6 +17,7 @@ import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
+import { readAllRules, readAllTriggers, type StoredRule, type StoredTrigger } from '#services/alerts/rules/reader.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from './findings.ts'
 import { decodeUnlessPoison, type LogAccess, rangesOf } from './log-access.ts'
 
@@ -29,9 +30,6 @@ interface Pair {
 /** Longer than a change takes from Postgres to the log, and a trigger back. */
 const SETTLE_MS = 15_000
 const READ_EVERY_MS = 1_500
-const PAGE_ROWS = 20_000
-/** Below every id. */
-const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 /** An alert whose condition holds is still enabled. */
 const WAITS = 'waits'
 const FIRED = 'has fired'
@@ -107,14 +105,14 @@ async function readPairs(
   return rows
 }
 
-const textOfRule = (rule: Rule): string =>
+const textOfRule = (rule: StoredRule | AlertRuleChanged): string =>
   [
     ...[rule.account_id, rule.item_id, rule.kind, rule.threshold_value, rule.threshold_currency],
     ...[rule.is_enabled ? 'enabled' : 'disabled', `version ${rule.version}`],
   ].join(' ')
 
 function isMet(
-  rule: Rule,
+  rule: StoredRule,
   { best, rates }: { best: ReadonlyMap<number, BestPrices>; rates: ReadonlyMap<string, Rate> },
 ): boolean {
   const { kind, item_id, threshold_value, threshold_currency } = rule
@@ -124,60 +122,21 @@ function isMet(
   return decisive !== undefined && threshold !== undefined && holds(kind, threshold, decisive)
 }
 
-/** What an alert is compared by. */
-type Rule = Pick<
-  AlertRuleChanged,
-  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
->
-
-/** Passes all rows of a select in the order of their ids, page by page; `from` is what follows SELECT. */
-async function readRows<T extends { id: string }>(
-  database: Database,
-  from: string,
-  take: (row: T) => void,
-): Promise<void> {
-  for (let after: string | undefined = FIRST_ID; after !== undefined; ) {
-    const rows: T[] = await database.rows<T>(`SELECT ${from} WHERE id > $1 ORDER BY id LIMIT $2`, [after, PAGE_ROWS])
-    for (const row of rows) take(row)
-    after = rows.at(-1)?.id
-  }
-}
-
-async function readAlerts(database: Database): Promise<Map<string, Rule>> {
-  const alerts = new Map<string, Rule>()
-  await readRows<Rule & { id: string }>(
-    database,
-    `id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled, version
-    FROM alerts`,
-    row => void alerts.set(row.id, row),
-  )
+async function readAlerts(database: Database): Promise<Map<string, StoredRule>> {
+  const alerts = new Map<string, StoredRule>()
+  await readAllRules(database, rule => void alerts.set(rule.id, rule))
   return alerts
-}
-
-interface EventRow {
-  id: string
-  trigger: string
-  triggered_value: string
-  triggered_currency: string | null
-  best_ask_micro_usd: string
-  best_bid_micro_usd: string | null
-  ask_provider: string
-  bid_provider: string | null
 }
 
 async function readEvents(database: Database): Promise<Map<string, { trigger: string; text: string }>> {
   const events = new Map<string, { trigger: string; text: string }>()
-  await readRows<EventRow>(
-    database,
-    `id, alert_id || '@' || alert_version AS trigger, triggered_value::text AS triggered_value, triggered_currency,
-      best_ask_micro_usd::text AS best_ask_micro_usd, best_bid_micro_usd::text AS best_bid_micro_usd, ask_provider, bid_provider
-    FROM alert_events`,
-    row => void events.set(row.id, { trigger: row.trigger, text: textOfTrigger(row) }),
-  )
+  await readAllTriggers(database, row => {
+    events.set(row.id, { trigger: `${row.alert_id}@${row.alert_version}`, text: textOfTrigger(row) })
+  })
   return events
 }
 
-const textOfTrigger = (trigger: Omit<EventRow, 'id' | 'trigger'> | AlertTriggered): string =>
+const textOfTrigger = (trigger: StoredTrigger | AlertTriggered): string =>
   [
     ...[trigger.triggered_value, trigger.triggered_currency, trigger.best_ask_micro_usd, trigger.best_bid_micro_usd],
     ...[trigger.ask_provider, trigger.bid_provider],

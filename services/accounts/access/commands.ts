@@ -1,0 +1,63 @@
+/**
+ * Remembers when keys were last used and writes it in batches.
+ *
+ * Writes api_keys.last_used_at and nothing else; every role that checks keys notes their use. Invariant: a moment
+ * never moves back, whatever the order of processes; noting is a map write and never waits. What a kill
+ * takes along is FLUSH_MS of moments at most, and what Postgres cannot take is noted again by the next use.
+ */
+import type { Database } from '#infra/postgres/pool.ts'
+import type { Log } from '#infra/runtime/log.ts'
+
+/** Takes note of used keys. */
+export interface KeyUse {
+  /** A key was used at `now` (milliseconds since the epoch). */
+  note(keyId: string, now: number): void
+  /** Writes what was noted and ends. */
+  close(): Promise<void>
+}
+
+const FLUSH_MS = 2_000
+/** Keys of one statement; more wait for the next. */
+const BATCH = 5_000
+const NOTED_MAX = 100_000
+
+/** Rows are locked in the order of their ids, so that two processes never wait for each other in a circle. */
+const WRITE = `WITH used AS (
+    SELECT k.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN api_keys k ON k.id = u.id
+    ORDER BY k.id FOR NO KEY UPDATE OF k
+  )
+  UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, used.at) FROM used WHERE k.id = used.id`
+
+/** Opens the record of uses, which is written every `flushMs`. */
+export function openKeyUse(database: Database, log: Log, flushMs = FLUSH_MS): KeyUse {
+  const noted = new Map<string, number>()
+  let writing: Promise<void> | undefined
+
+  async function write(): Promise<void> {
+    const batch = [...noted].slice(0, BATCH)
+    if (batch.length === 0) return
+    for (const [keyId] of batch) noted.delete(keyId)
+    await database.rows(WRITE, [batch.map(([keyId]) => keyId), batch.map(([, at]) => new Date(at).toISOString())])
+  }
+
+  const flush = (): Promise<void> => {
+    writing ??= write()
+      .catch(error => log.warn({ err: error }, 'the last use of keys could not be written'))
+      .finally(() => {
+        writing = undefined
+      })
+    return writing
+  }
+  const timer = setInterval(() => void flush(), flushMs)
+
+  return {
+    note(keyId, now) {
+      if (noted.size < NOTED_MAX || noted.has(keyId)) noted.set(keyId, now)
+    },
+    async close() {
+      clearInterval(timer)
+      await writing
+      await flush()
+    },
+  }
+}

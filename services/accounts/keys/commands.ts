@@ -1,0 +1,206 @@
+/**
+ * Changes of API keys: accounts with their first key, the root key's reissue, and the child keys of a root.
+ *
+ * Writes api_keys, and accounts for new ones. States of a key: active -> revoked | expired. Invariant: an account has one
+ * active root key, and a root no more active children than its tier allows; the account's row is locked first, so of two
+ * changes of its keys one sees the other. The text of a key exists only in the returned value, the table holds its SHA-256;
+ * 256 random bits need no salt. Overrides are bounded by the API's schema, and the enforced limit is the lower of override
+ * and tier.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Tier } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import { hashOfKey, type KeyKind } from '../access/reader.ts'
+import { LOCAL_ADDRESS } from '../commands.ts'
+import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
+
+/** Who asks for a change: an accepted root key, or a session. */
+type Actor = Pick<Credential, 'kind' | 'keyId' | 'accountId'>
+
+/** A key and the only copy of its text. */
+export interface IssuedKey {
+  text: string
+  key: StoredKey
+}
+
+/** Replaces the root key and revokes all child keys; needs a verified e-mail. */
+export function reissueRootKey(database: Database, actor: Actor, now: number): Promise<IssuedKey> {
+  return database.transaction(async query => {
+    await lockForIssue(query, actor)
+    await query('UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [
+      actor.accountId,
+      new Date(now),
+    ])
+    return insertKey(query, { accountId: actor.accountId, kind: 'root', now })
+  })
+}
+
+/** Locks the account for a change of its keys; refuses an actor whose own key was revoked meanwhile. */
+async function lockActor(query: Query, actor: Actor): Promise<{ rootKeyId: string; isVerified: boolean }> {
+  const [account] = await query<{ is_verified: boolean }>(
+    'SELECT email_verified_at IS NOT NULL AS is_verified FROM accounts WHERE id = $1 FOR NO KEY UPDATE',
+    [actor.accountId],
+  )
+  const [root] = await query<{ id: string }>(
+    `SELECT id FROM api_keys WHERE account_id = $1 AND kind = 'root' AND revoked_at IS NULL`,
+    [actor.accountId],
+  )
+  if (!account || !root || (actor.kind === 'key' && root.id !== actor.keyId)) {
+    throw new HttpError('AUTH_API_KEY_REVOKED', 'This API key was revoked; use the key that replaced it.')
+  }
+  return { rootKeyId: root.id, isVerified: account.is_verified }
+}
+
+/** Locks the account for issuing a key, which needs a verified e-mail. */
+async function lockForIssue(query: Query, actor: Actor): Promise<{ rootKeyId: string }> {
+  const { rootKeyId, isVerified } = await lockActor(query, actor)
+  if (isVerified) return { rootKeyId }
+  const detail = 'Keys are issued to accounts with a verified e-mail address; see POST /account/email.'
+  throw new HttpError('EMAIL_NOT_VERIFIED', detail)
+}
+
+/** What a new key needs. */
+interface NewKey {
+  accountId: string
+  kind: KeyKind
+  now: number
+  /** Of a child. */
+  rootKeyId?: string
+  name?: string | null
+  expiresAt?: number | null
+  quotaPerMonthOverride?: number | null
+  ratePerMinuteOverride?: number | null
+}
+
+/** Draws a key and stores its hash. */
+async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> {
+  const text = newKeyText(made.kind)
+  const id = crypto.randomUUID()
+  const [row] = await query<KeyRow>(
+    `INSERT INTO api_keys AS k (id, account_id, kind, root_key_id, hash, name, created_at, expires_at,
+       quota_requests_per_month_override, rate_requests_per_minute_override)
+     VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10) RETURNING ${KEY_COLUMNS}`,
+    [
+      ...[id, made.accountId, made.kind, made.rootKeyId ?? id, hashOfKey(text), made.name ?? null],
+      ...[new Date(made.now), made.expiresAt == null ? null : new Date(made.expiresAt)],
+      ...[made.quotaPerMonthOverride ?? null, made.ratePerMinuteOverride ?? null],
+    ],
+  )
+  return { text, key: keyOfRow(row as KeyRow) }
+}
+
+/** What a child key may be given; null removes a limit. */
+interface ChildKeyChanges {
+  name?: string
+  quotaPerMonthOverride?: number | null
+  ratePerMinuteOverride?: number | null
+}
+
+/** Creates a child key; `most` is how many a root may have. */
+export function createChildKey(
+  database: Database,
+  actor: Actor,
+  child: ChildKeyChanges & { name: string },
+  { most, now }: { most: number; now: number },
+): Promise<IssuedKey> {
+  const { accountId } = actor
+  return database.transaction(async query => {
+    const { rootKeyId } = await lockForIssue(query, actor)
+    const [count] = await query<{ total: number }>(
+      `SELECT count(*)::int AS total FROM api_keys k WHERE ${ACTIVE_CHILD}`,
+      [accountId, new Date(now)],
+    )
+    if ((count?.total ?? 0) >= most) {
+      throw new HttpError('CHILD_KEY_LIMIT_REACHED', `A root key has ${most} child keys at most; delete one first.`)
+    }
+    return insertKey(query, { ...child, accountId, kind: 'child', rootKeyId, now })
+  })
+}
+
+/** Changes name and limits of a child key. */
+export function changeChildKey(
+  database: Database,
+  actor: Actor,
+  keyId: string,
+  { changes, now }: { changes: ChildKeyChanges; now: number },
+): Promise<StoredKey> {
+  return database.transaction(async query => {
+    const before = await lockChild(query, actor, keyId, now)
+    const { name, quotaPerMonthOverride: quota, ratePerMinuteOverride: rate } = changes
+    const [row] = await query<KeyRow>(
+      `UPDATE api_keys k SET name = $2, quota_requests_per_month_override = $3, rate_requests_per_minute_override = $4
+       WHERE k.id = $1 RETURNING ${KEY_COLUMNS}`,
+      [
+        ...[keyId, name ?? before.name],
+        ...[quota === undefined ? before.quotaPerMonthOverride : quota],
+        ...[rate === undefined ? before.ratePerMinuteOverride : rate],
+      ],
+    )
+    return keyOfRow(row as KeyRow)
+  })
+}
+
+/** Revokes a child key; its text is refused within a second everywhere. */
+export function revokeChildKey(database: Database, actor: Actor, keyId: string, now: number): Promise<void> {
+  return database.transaction(async query => {
+    await lockChild(query, actor, keyId, now)
+    await revoke(query, keyId, now)
+  })
+}
+
+/** Replaces a child key by a new one of the same name, limits and expiry. */
+export function reissueChildKey(database: Database, actor: Actor, keyId: string, now: number): Promise<IssuedKey> {
+  return database.transaction(async query => {
+    await lockForIssue(query, actor)
+    const { id: _, createdAt, lastUsedAt, ...kept } = await lockChild(query, actor, keyId, now)
+    await revoke(query, keyId, now)
+    return insertKey(query, { ...kept, accountId: actor.accountId, now })
+  })
+}
+
+async function lockChild(query: Query, actor: Actor, keyId: string, now: number): Promise<StoredKey> {
+  await lockActor(query, actor)
+  const [row] = await query<KeyRow>(
+    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3 FOR NO KEY UPDATE`,
+    [actor.accountId, new Date(now), keyId],
+  )
+  if (!row) throw keyNotFound()
+  return keyOfRow(row)
+}
+
+const revoke = (query: Query, keyId: string, now: number): Promise<unknown> =>
+  query('UPDATE api_keys SET revoked_at = $2 WHERE id = $1', [keyId, new Date(now)])
+
+/** A new account and the only copy of its key's text. */
+interface CreatedAccount {
+  account_id: string
+  key_id: string
+  key: string
+}
+
+/** Creates an account of a tier and its root key; `email` is taken as verified, null leaves it without one. */
+export function createAccountWithKey(
+  database: Database,
+  options: { tier: Tier; name?: string; email?: string | null; expiresAt?: number },
+): Promise<CreatedAccount> {
+  const { tier, name = null, email = LOCAL_ADDRESS, expiresAt } = options
+  return database.transaction(async query => {
+    const [account] = await query<{ id: string; created_at: Date }>(
+      `INSERT INTO accounts (tier, name, email, email_verified_at)
+       VALUES ($1, $2, $3::text, CASE WHEN $3::text IS NOT NULL THEN now() END) RETURNING id, created_at`,
+      [tier, name, email],
+    )
+    if (!account) throw new Error('the database returned no account')
+    const now = account.created_at.getTime()
+    const { key, text } = await insertKey(query, { accountId: account.id, kind: 'root', now, expiresAt })
+    return { account_id: account.id, key_id: key.id, key: text }
+  })
+}
+
+/** The visible prefix of a kind of key. */
+export const keyPrefix = (kind: KeyKind): string => `sk_live_${kind}`
+
+/** Draws a new key; shown once, then only its hash is known. */
+export const newKeyText = (kind: KeyKind): string => `${keyPrefix(kind)}_${randomBytes(32).toString('base64url')}`

@@ -1,0 +1,100 @@
+/**
+ * API keys as they are stored, and as their account lists them.
+ *
+ * Reads api_keys, writes nothing. A key that is not an active child of the asking account is not found, so ids reveal
+ * nothing.
+ */
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { KeyKind } from '../access/reader.ts'
+
+/** A key as it is stored; times in milliseconds since the epoch. */
+export interface StoredKey {
+  id: string
+  kind: KeyKind
+  name: string | null
+  rootKeyId: string
+  createdAt: number
+  lastUsedAt: number | null
+  expiresAt: number | null
+  quotaPerMonthOverride: number | null
+  ratePerMinuteOverride: number | null
+}
+
+/** A row of {@link KEY_COLUMNS}. */
+export interface KeyRow {
+  id: string
+  kind: KeyKind
+  name: string | null
+  root_key_id: string
+  created_at: Date
+  last_used_at: Date | null
+  expires_at: Date | null
+  quota: number | null
+  rate: number | null
+}
+
+/** The columns of a stored key. */
+export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, k.created_at, k.last_used_at, k.expires_at,
+  k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate`
+
+/** The stored key of a row. */
+export const keyOfRow = (row: KeyRow): StoredKey => ({
+  id: row.id,
+  kind: row.kind,
+  name: row.name,
+  rootKeyId: row.root_key_id,
+  createdAt: row.created_at.getTime(),
+  lastUsedAt: row.last_used_at?.getTime() ?? null,
+  expiresAt: row.expires_at?.getTime() ?? null,
+  quotaPerMonthOverride: row.quota,
+  ratePerMinuteOverride: row.rate,
+})
+
+/** There is no such active key of this account; a key of another account is not revealed. */
+export const keyNotFound = (): HttpError =>
+  new HttpError('KEY_NOT_FOUND', 'This account has no active key with this id.')
+
+/** Reads one key. */
+export async function readKey(database: Database, keyId: string): Promise<StoredKey> {
+  const [row] = await database.rows<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
+  if (!row) throw keyNotFound()
+  return keyOfRow(row)
+}
+
+/** Of one account, at one moment. */
+export const ACTIVE_CHILD = `k.kind = 'child' AND k.account_id = $1 AND k.revoked_at IS NULL
+  AND (k.expires_at IS NULL OR k.expires_at > $2)`
+
+/** A page of active child keys, oldest first, and how many there are. */
+export async function listChildKeys(
+  database: Database,
+  accountId: string,
+  page: { limit: number; offset: number; now: number },
+): Promise<{ keys: StoredKey[]; total: number }> {
+  const scope = [accountId, new Date(page.now)]
+  const rows = await database.rows<KeyRow>(
+    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} ORDER BY k.created_at, k.id LIMIT $3 OFFSET $4`,
+    [...scope, page.limit, page.offset],
+  )
+  const [count] = await database.rows<{ total: number }>(
+    `SELECT count(*)::int AS total FROM api_keys k WHERE ${ACTIVE_CHILD}`,
+    scope,
+  )
+  return { keys: rows.map(keyOfRow), total: count?.total ?? 0 }
+}
+
+/** Reads one active child key. */
+export async function readChildKey(
+  database: Database,
+  accountId: string,
+  keyId: string,
+  now: number,
+): Promise<StoredKey> {
+  const [row] = await database.rows<KeyRow>(
+    `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE ${ACTIVE_CHILD} AND k.id = $3`,
+    [accountId, new Date(now), keyId],
+  )
+  if (!row) throw keyNotFound()
+  return keyOfRow(row)
+}

@@ -1,0 +1,178 @@
+/**
+ * Sessions: short tokens for requests, refresh tokens that are good for one use.
+ *
+ * Reads and writes sessions and refresh_tokens; reads accounts and api_keys. States of a session: open -> revoked |
+ * expired. Invariant: of a session's refresh tokens the newest alone is unused, and the use of a used one revokes the
+ * session, since two holders have it (RFC 9700, 4.14.2). A request's token is checked against its session each
+ * time, so a revocation is in force at once.
+ */
+import type { Tier } from '#infra/config/tiers.ts'
+import type { KeyAnswer } from '#infra/http/credential.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
+import { hashOf, newText } from '../one-time-text.ts'
+import type { PublicKey, SigningKeys } from './signing-keys.ts'
+
+/** The tokens of a session; the only copies. */
+export interface SessionTokens {
+  accessToken: string
+  expiresInSeconds: number
+  refreshToken: string
+  /** Milliseconds since the epoch, for the whole session. */
+  expiresAt: number
+}
+
+/** The sessions of a platform. */
+export interface Sessions {
+  /** Opens a session of the account that `claim` names, in one transaction with it. */
+  open(claim: (query: Query) => Promise<string>, now: number): Promise<SessionTokens>
+  /** Takes a refresh token for new tokens; refuses one that was used before, and revokes its session. */
+  refresh(refreshToken: string, now: number): Promise<SessionTokens>
+  /** Ends a session. */
+  revoke(sessionId: string, now: number): Promise<void>
+  /** Judges the token of a request: it acts as its account's active root key. */
+  judge(token: string): Promise<KeyAnswer>
+  /** The keys to check tokens with. */
+  publicKeys(now: number): Promise<PublicKey[]>
+}
+
+const DAY_MS = 86_400_000
+const SESSION_LIFE_MS = 30 * DAY_MS
+const PREFIX = 'refresh_'
+
+const JUDGED = `SELECT k.id AS key_id, a.tier, a.disabled_at IS NOT NULL AS disabled,
+    k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate
+  FROM sessions s JOIN accounts a ON a.id = s.account_id
+  JOIN api_keys k ON k.account_id = a.id AND k.kind = 'root' AND k.revoked_at IS NULL
+  WHERE s.id = $1 AND s.account_id = $2 AND s.revoked_at IS NULL AND s.expires_at > $3`
+
+interface JudgedRow {
+  key_id: string
+  tier: Tier
+  disabled: boolean
+  quota: number | null
+  rate: number | null
+}
+
+const INVALID: KeyAnswer = {
+  accepted: false,
+  code: 'AUTH_INVALID_API_KEY',
+  detail: 'This session token is not valid, or has expired; take a new one with POST /account/session/refresh.',
+}
+const DISABLED: KeyAnswer = { accepted: false, code: 'AUTH_ACCOUNT_DISABLED', detail: 'This account is disabled.' }
+
+const invalidRefresh = (): HttpError =>
+  new HttpError('AUTH_INVALID_SESSION', 'This refresh token is not valid, was used, or has expired; sign in again.')
+
+/** Opens the sessions of a database; `issuer` is the public root of the API. */
+export function openSessions(options: {
+  database: Database
+  keys: SigningKeys
+  issuer: string
+  /** Milliseconds since the epoch. */
+  now: () => number
+}): Sessions {
+  const { database, keys, issuer } = options
+
+  async function issue(
+    query: Query,
+    session: { id: string; accountId: string; expiresAt: number },
+    { key, now }: { key: SigningKey; now: number },
+  ): Promise<SessionTokens> {
+    const refreshToken = newText(PREFIX)
+    await query('INSERT INTO refresh_tokens (hash, session_id, issued_at) VALUES ($1, $2, $3)', [
+      ...[hashOf(refreshToken), session.id, new Date(now)],
+    ])
+    const claims = { accountId: session.accountId, sessionId: session.id }
+    return {
+      accessToken: await signSession(key, claims, { issuer, now }),
+      expiresInSeconds: TOKEN_LIFE_SECONDS,
+      refreshToken,
+      expiresAt: session.expiresAt,
+    }
+  }
+
+  return {
+    publicKeys: keys.published,
+    async open(claim, now) {
+      // Before the transaction: a new key takes a connection of its own.
+      const key = await keys.current(now)
+      return database.transaction(async query => {
+        const accountId = await claim(query)
+        const session = { id: crypto.randomUUID(), accountId, expiresAt: now + SESSION_LIFE_MS }
+        await query('DELETE FROM sessions WHERE expires_at < $1', [new Date(now - DAY_MS)])
+        await query('INSERT INTO sessions (id, account_id, created_at, expires_at) VALUES ($1, $2, $3, $4)', [
+          ...[session.id, accountId, new Date(now), new Date(session.expiresAt)],
+        ])
+        return issue(query, session, { key, now })
+      })
+    },
+    async refresh(refreshToken, now) {
+      const key = await keys.current(now)
+      const tokens = await database.transaction(async query => {
+        const found = await lockSession(query, refreshToken, now)
+        if (found?.isUsed) await revokeSession(query, found.id, now)
+        if (!found || found.isUsed || found.isEnded) return undefined
+        await query('UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1', [hashOf(refreshToken), new Date(now)])
+        return issue(query, found, { key, now })
+      })
+      // Refused only now: the revocation must stay.
+      if (!tokens) throw invalidRefresh()
+      return tokens
+    },
+    revoke: (sessionId, now) => revokeSession(database.rows, sessionId, now),
+    async judge(token) {
+      const now = options.now()
+      const claims = await readSession(token, { issuer, now }, id => keys.publicKeyOf(id, now))
+      if (!claims) return INVALID
+      const [row] = await database.rows<JudgedRow>(JUDGED, [claims.sessionId, claims.accountId, new Date(now)])
+      return row ? answerOf(row, claims) : INVALID
+    },
+  }
+}
+
+function answerOf(row: JudgedRow, { accountId, sessionId }: { accountId: string; sessionId: string }): KeyAnswer {
+  if (row.disabled) return DISABLED
+  return {
+    accepted: true,
+    credential: {
+      kind: 'session',
+      keyId: row.key_id,
+      accountId,
+      tier: row.tier,
+      isRootKey: true,
+      rootKeyId: row.key_id,
+      quotaPerMonthOverride: row.quota,
+      ratePerMinuteOverride: row.rate,
+      sessionId,
+    },
+  }
+}
+
+/** Locks the session of a refresh token, so that of two uses one comes second. */
+async function lockSession(
+  query: Query,
+  refreshToken: string,
+  now: number,
+): Promise<{ id: string; accountId: string; expiresAt: number; isUsed: boolean; isEnded: boolean } | undefined> {
+  const hash = hashOf(refreshToken)
+  const [session] = await query<{ id: string; account_id: string; expires_at: Date; revoked_at: Date | null }>(
+    `SELECT s.id, s.account_id, s.expires_at, s.revoked_at FROM sessions s
+     WHERE s.id = (SELECT session_id FROM refresh_tokens WHERE hash = $1) FOR UPDATE`,
+    [hash],
+  )
+  // Read after the lock: the use before may have ended a moment ago.
+  const [token] = await query<{ is_used: boolean }>(
+    'SELECT used_at IS NOT NULL AS is_used FROM refresh_tokens WHERE hash = $1',
+    [hash],
+  )
+  if (!session || !token) return undefined
+  const expiresAt = session.expires_at.getTime()
+  const isEnded = session.revoked_at !== null || expiresAt <= now
+  return { id: session.id, accountId: session.account_id, expiresAt, isUsed: token.is_used, isEnded }
+}
+
+async function revokeSession(query: Query, sessionId: string, now: number): Promise<void> {
+  await query('UPDATE sessions SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL', [sessionId, new Date(now)])
+}

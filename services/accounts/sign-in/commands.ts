@@ -1,0 +1,273 @@
+/**
+ * A sign-in, from the browser's redirect to the session: the returning identity gets an account, or links a platform account.
+ *
+ * Writes sign_ins, identities, platform_links and accounts. States: begun -> returned -> exchanged (that of a platform account
+ * ends with returned); each step once, within its time, in the browser that began (its cookie). Invariant: each step is claimed
+ * by one UPDATE before anything else happens, so of two attempts one finds nothing; an identity (issuer and subject) belongs to
+ * one account; a platform account's id comes from the platform alone. A new account gets a root key whose text is discarded: the
+ * first usable one comes by reissue.
+ */
+import { randomBytes } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import { openSealedBox, type SealedBox } from '#infra/runtime/sealed-box.ts'
+import {
+  type Identity,
+  type IdentityProvider,
+  openIdentityProvider,
+  type SignInChecks,
+} from '#infra/sign-in/identity-provider.ts'
+import { openPlatformProvider, type PlatformProvider } from '#infra/sign-in/platform-provider.ts'
+import { type MailScope, sendVerification } from '../commands.ts'
+import { hashOf, newText } from '../one-time-text.ts'
+import { openSessions, type Sessions, type SessionTokens } from '../sessions/commands.ts'
+import { openSigningKeys } from '../sessions/signing-keys.ts'
+
+/** What a sign-in works with. */
+export interface SignInScope {
+  database: Database
+  box: SealedBox
+  provider: IdentityProvider
+  sessions: Sessions
+  /** Undefined when no mail can be sent. */
+  mail: MailScope | undefined
+}
+
+/** A sign-in that came back. */
+interface Returned {
+  /** For POST /account/session; the only copy. */
+  code: string
+  expiresAt: number
+  accountId: string
+}
+
+const DAY_MS = 86_400_000
+
+/** How long a browser may stay with the provider. */
+export const SIGN_IN_LIFE_MS = 10 * 60_000
+const EXCHANGE_LIFE_MS = 2 * 60_000
+
+const sealContextOf = (id: string): string => `sign_ins/${id}`
+
+const refused = (detail: string): HttpError => new HttpError('SIGN_IN_REFUSED', detail)
+
+const notYours = (): HttpError =>
+  refused('This sign-in was not begun in this browser, was used, or took too long; begin again at GET /account/login.')
+
+/** Begins: where the browser goes, and what it carries until it is back. */
+export async function beginSignIn(
+  { database, box, provider }: SignInScope,
+  now: number,
+): Promise<{ url: string; browser: string }> {
+  const begun = await provider.begin()
+  if (!begun) throw new HttpError('UPSTREAM_ERROR', 'The identity provider does not answer; try again later.')
+  const [id, browser] = [crypto.randomUUID(), newText()]
+  await database.transaction(async query => {
+    await query('DELETE FROM sign_ins WHERE expires_at < $1', [new Date(now - DAY_MS)])
+    await query(
+      `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, sealed_checks, begun_at, expires_at)
+       VALUES ($1, 'provider', $2, $3, $4, $5, $6)`,
+      [
+        ...[id, hashOf(begun.state), hashOf(browser), box.seal(JSON.stringify(begun.checks), sealContextOf(id))],
+        ...[new Date(now), new Date(now + SIGN_IN_LIFE_MS)],
+      ],
+    )
+  })
+  return { url: begun.url, browser }
+}
+
+/** Takes a browser back: asks the provider who it is, and makes or finds the account. */
+export async function returnSignIn(
+  scope: SignInScope,
+  back: { query: string; state: string; browser: string },
+  now: number,
+): Promise<Returned> {
+  const [begun] = await scope.database.rows<{ id: string; sealed_checks: string }>(
+    `UPDATE sign_ins SET returned_at = $3 WHERE state_hash = $1 AND browser_hash = $2 AND kind = 'provider'
+     AND returned_at IS NULL AND expires_at > $3 RETURNING id, sealed_checks`,
+    [hashOf(back.state), hashOf(back.browser), new Date(now)],
+  )
+  if (!begun) throw notYours()
+  const checks: SignInChecks = JSON.parse(scope.box.open(begun.sealed_checks, sealContextOf(begun.id)))
+  const outcome = await scope.provider.finish(back.query, back.state, checks)
+  if (outcome.kind === 'unreachable') {
+    throw new HttpError('UPSTREAM_ERROR', 'The identity provider does not answer; begin again later.')
+  }
+  if (outcome.kind === 'refused') throw refused(`The sign-in was refused (${outcome.reason}); begin again.`)
+  return scope.database.transaction(async query => {
+    const accountId = await accountOf(query, scope, outcome.identity, now)
+    const code = newText('code_')
+    const expiresAt = now + EXCHANGE_LIFE_MS
+    await query(
+      'UPDATE sign_ins SET account_id = $2, code_hash = $3, expires_at = $4, sealed_checks = NULL WHERE id = $1',
+      [...[begun.id, accountId, hashOf(code), new Date(expiresAt)]],
+    )
+    return { code, expiresAt, accountId }
+  })
+}
+
+/** Exchanges the code of a sign-in for a session, once. */
+export function exchangeSignIn(
+  { sessions }: SignInScope,
+  { code, browser }: { code: string; browser: string },
+  now: number,
+): Promise<SessionTokens> {
+  return sessions.open(async query => {
+    const [row] = await query<{ account_id: string }>(
+      `UPDATE sign_ins SET exchanged_at = $3 WHERE code_hash = $1 AND browser_hash = $2 AND exchanged_at IS NULL
+       AND expires_at > $3 RETURNING account_id`,
+      [hashOf(code), hashOf(browser), new Date(now)],
+    )
+    if (!row) throw notYours()
+    return row.account_id
+  }, now)
+}
+
+/** The account of an identity; made at its first sign-in. */
+async function accountOf(query: Query, { mail }: SignInScope, identity: Identity, now: number): Promise<string> {
+  const { issuer, subject, email = null, isEmailVerified } = identity
+  // Two first sign-ins of one person run one after the other.
+  await query('SELECT pg_advisory_xact_lock(hashtextextended($1, 1))', [JSON.stringify([issuer, subject])])
+  const [known] = await query<{ id: string; disabled_at: Date | null; email_verified_at: Date | null }>(
+    `SELECT a.id, a.disabled_at, a.email_verified_at FROM identities i JOIN accounts a ON a.id = i.account_id
+     WHERE i.issuer = $1 AND i.subject = $2 FOR NO KEY UPDATE OF a`,
+    [issuer, subject],
+  )
+  if (known?.disabled_at) throw new HttpError('AUTH_ACCOUNT_DISABLED', 'This account is disabled.')
+  const accountId = known?.id ?? (await createAccount(query, identity, now))
+  if (known?.email_verified_at || email === null) return accountId
+  if (isEmailVerified) {
+    await query('UPDATE accounts SET email = $2, email_verified_at = $3 WHERE id = $1', [
+      ...[accountId, email, new Date(now)],
+    ])
+  } else if (!known && mail) await sendVerification(query, mail, { accountId, email, now })
+  return accountId
+}
+
+async function createAccount(query: Query, { issuer, subject, email }: Identity, now: number): Promise<string> {
+  const at = new Date(now)
+  const [account] = await query<{ id: string }>(
+    `INSERT INTO accounts (tier, email, created_at) VALUES ('free', $1, $2) RETURNING id`,
+    [email ?? null, at],
+  )
+  const [accountId, keyId] = [account?.id as string, crypto.randomUUID()]
+  await query('INSERT INTO identities (issuer, subject, account_id, created_at) VALUES ($1, $2, $3, $4)', [
+    ...[issuer, subject, accountId, at],
+  ])
+  await query(
+    `INSERT INTO api_keys (id, account_id, kind, root_key_id, hash, created_at) VALUES ($1, $2, 'root', $1, $3, $4)`,
+    [keyId, accountId, randomBytes(32), at],
+  )
+  return accountId
+}
+
+/** What linking works with. */
+export interface PlatformScope {
+  database: Database
+  platform: PlatformProvider
+}
+
+/** Begins: where the browser goes, and what it carries until it is back. */
+export async function beginPlatformLink(
+  { database, platform }: PlatformScope,
+  accountId: string,
+  now: number,
+): Promise<{ url: string; browser: string; expiresAt: number }> {
+  const [state, browser, expiresAt] = [newText(), newText(), now + SIGN_IN_LIFE_MS]
+  await database.rows(
+    `INSERT INTO sign_ins (id, kind, state_hash, browser_hash, account_id, begun_at, expires_at)
+     VALUES ($1, 'platform', $2, $3, $4, $5, $6)`,
+    [crypto.randomUUID(), hashOf(state), hashOf(browser), accountId, new Date(now), new Date(expiresAt)],
+  )
+  return { url: platform.begin(state), browser, expiresAt }
+}
+
+/** Takes a browser back and links the platform account that it is signed in to. */
+export async function finishPlatformLink(
+  { database, platform }: PlatformScope,
+  back: { query: string; state: string; browser: string },
+  now: number,
+): Promise<{ platformId: string; linkedAt: number }> {
+  const [begun] = await database.rows<{ account_id: string }>(
+    `UPDATE sign_ins SET returned_at = $3 WHERE state_hash = $1 AND browser_hash = $2 AND kind = 'platform'
+     AND returned_at IS NULL AND expires_at > $3 RETURNING account_id`,
+    [hashOf(back.state), hashOf(back.browser), new Date(now)],
+  )
+  if (!begun) {
+    const detail = 'This link was not begun in this browser, was used, or took too long; begin again.'
+    throw new HttpError('SIGN_IN_REFUSED', detail)
+  }
+  const outcome = await platform.finish(back.query, back.state, now)
+  if (outcome.kind === 'unreachable')
+    throw new HttpError('UPSTREAM_ERROR', 'The platform does not answer; begin again.')
+  if (outcome.kind === 'refused') {
+    throw new HttpError('SIGN_IN_REFUSED', `The platform did not confirm the sign-in (${outcome.reason}); begin again.`)
+  }
+  const { platformId } = outcome
+  await database.rows(
+    `INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, $3)
+     ON CONFLICT (account_id) DO UPDATE SET platform_id = EXCLUDED.platform_id, linked_at = EXCLUDED.linked_at`,
+    [begun.account_id, platformId, new Date(now)],
+  )
+  return { platformId, linkedAt: now }
+}
+
+/** Removes the link; refuses when there is none. */
+export async function unlinkPlatform(database: Database, accountId: string): Promise<void> {
+  const gone = await database.rows('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
+  if (gone.length === 0) throw new HttpError('NOT_FOUND', 'No platform account is linked.')
+}
+
+/** Links an account on the game's platform to an account that has none. */
+export async function linkPlatformAccount(database: Database, accountId: string, platformId: string): Promise<void> {
+  await database.rows(
+    'INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, now()) ON CONFLICT DO NOTHING',
+    [accountId, platformId],
+  )
+}
+
+/** What of sign-in is configured; a missing setting disables what needs it and nothing else. */
+interface SignInParts {
+  /** Undefined: sign-in is not configured. */
+  signIn: SignInScope | undefined
+  /** Undefined: platform links are not configured. */
+  platformSignIn: PlatformScope | undefined
+  /** Undefined: mail is not configured. */
+  mail: MailScope | undefined
+}
+
+/** Opens what sign-in, sessions, verification mails and platform links work with. No connection: providers are called at sign-in. */
+export function openSignIn(
+  config: Pick<PlatformConfig, 'baseUrl' | 'secretKey' | 'signIn' | 'platformSignInUrl' | 'smtpUrl'>,
+  database: Database,
+  now: () => number,
+): SignInParts {
+  const { baseUrl, secretKey, signIn, platformSignInUrl, smtpUrl } = config
+  const box = secretKey === undefined ? undefined : openSealedBox(secretKey)
+  const mail = box && smtpUrl !== undefined ? { box, baseUrl } : undefined
+  const platformSignIn =
+    platformSignInUrl === undefined
+      ? undefined
+      : {
+          database,
+          platform: openPlatformProvider({
+            endpoint: platformSignInUrl,
+            returnTo: `${baseUrl}/v1/account/platform/callback`,
+            realm: baseUrl,
+          }),
+        }
+  if (!box || !signIn) return { mail, platformSignIn, signIn: undefined }
+  const keys = openSigningKeys(database, box)
+  return {
+    mail,
+    platformSignIn,
+    signIn: {
+      database,
+      box,
+      mail,
+      provider: openIdentityProvider({ ...signIn, redirectUri: `${baseUrl}/v1/account/callback` }),
+      sessions: openSessions({ database, keys, issuer: baseUrl, now }),
+    },
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * Makes the deliveries of alert events: of each one per active destination of its account, and one e-mail.
+ *
+ * Adds rows to webhook_deliveries and email_deliveries in one transaction with the jobs of mails, and then the jobs of
+ * destinations, one by one (why: jobs.ts). Invariant: an event has at most one delivery per destination and one e-mail, however
+ * often this runs; an account that is disabled, or no longer quant, gets no webhook; an event that cannot be fanned out does
+ * not block others.
+ */
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
+import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { type AlertRecipient, readAlertRecipients } from '#services/accounts/reader.ts'
+import { type AlertEvent, alertTriggered, bodyFor } from './event-body.ts'
+import { queueAlertMail, queueDestination, queueFanOut } from './jobs.ts'
+
+/** A destination as deliveries quote it. */
+export interface DeliveryTarget {
+  id: string
+  account_id: string
+  label: string
+  url: string
+  platform: WebhookPlatform
+}
+
+const EVENTS = 'SELECT * FROM alert_events WHERE id = ANY ($1::uuid[]) ORDER BY array_position($1::uuid[], id)'
+
+const INSERT_DELIVERIES = `INSERT INTO webhook_deliveries (id, account_id, event_id, event_type, event, is_test, endpoint_id,
+    endpoint_label, endpoint_url, platform, body, status, next_attempt_at, created_at)
+  SELECT id, $1, $2, $3, $4, $5, endpoint_id, label, url, platform, body, 'pending', now(), now()
+  FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[])
+    AS d (id, endpoint_id, label, url, platform, body)
+  ON CONFLICT (event_id, endpoint_id) DO NOTHING`
+
+const INSERT_MAIL = `INSERT INTO email_deliveries (id, account_id, event_id, status, next_attempt_at, created_at)
+  VALUES ($1, $2, $3, 'pending', now(), now()) ON CONFLICT (event_id) DO NOTHING RETURNING id`
+
+const PENDING_DESTINATIONS = `SELECT DISTINCT endpoint_id FROM webhook_deliveries
+  WHERE event_id = ANY ($1::uuid[]) AND status = 'pending'`
+
+/** What new rows need. */
+interface Making {
+  newId: UuidSource
+  now: number
+}
+
+/**
+ * Makes what is missing of the deliveries of some events; an event that housekeeping has removed has none. Of several that
+ * cannot be fanned out together each gets a job of its own.
+ */
+export async function fanOut(database: Database, eventIds: readonly string[], making: Making): Promise<void> {
+  try {
+    await database.transaction(async query => {
+      const events = await query<AlertEvent>(EVENTS, [eventIds])
+      const recipients = await readAlertRecipients(
+        query,
+        events.map(event => event.account_id),
+      )
+      for (const event of events) await addEvent(query, event, recipients.get(event.account_id), making)
+    })
+  } catch (error) {
+    if (eventIds.length === 1) throw error
+    await database.transaction(async query => {
+      for (const eventId of eventIds) await queueFanOut(query, [eventId])
+    })
+    return
+  }
+  // Also what an earlier run has made: it may have died before this.
+  for (const { endpoint_id } of await database.rows<{ endpoint_id: string }>(PENDING_DESTINATIONS, [eventIds])) {
+    await queueDestination(database.rows, endpoint_id)
+  }
+}
+
+async function addEvent(
+  query: Query,
+  event: AlertEvent,
+  recipient: AlertRecipient | undefined,
+  { newId, now }: Making,
+): Promise<void> {
+  if (recipient?.getsWebhooks) {
+    const targets = await query<DeliveryTarget>(
+      'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
+      [event.account_id],
+    )
+    await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
+  }
+  if (!recipient || recipient.mailAddress === null) return
+  const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])
+  if (mail) await queueAlertMail(query, mail.id)
+}
+
+/** Adds the deliveries of an event to destinations of one account, which are then to be served; returns their ids. */
+export async function addDeliveries(
+  query: Query,
+  event: AlertTriggeredBody,
+  targets: readonly DeliveryTarget[],
+  options: { isTest: boolean; newId: UuidSource; now: number },
+): Promise<string[]> {
+  const [first] = targets
+  if (!first) return []
+  const ids = targets.map(() => options.newId(options.now))
+  await query(INSERT_DELIVERIES, [
+    first.account_id,
+    event.id,
+    event.type,
+    JSON.stringify(event),
+    options.isTest,
+    ids,
+    targets.map(({ id }) => id),
+    targets.map(({ label }) => label),
+    targets.map(({ url }) => url),
+    targets.map(({ platform }) => platform),
+    targets.map(({ url, platform }) => bodyFor(platform, url, event)),
+  ])
+  return ids
+}

@@ -1,0 +1,222 @@
+/**
+ * The rows of deliveries while they are attempted and kept: what is due, what an attempt was, what became of it.
+ *
+ * Sole writer of webhook_attempts and webhook_health; fan-out.ts and webhooks/commands.ts add and repeat webhook_deliveries.
+ * Invariant: an attempt is on record before its request leaves, so none is unknown after a crash; a delivery changes only while
+ * it is pending; Postgres' clock alone decides what is due; each pending delivery that is due has a job. An attempt under way
+ * holds its delivery by a lease, the delivery's next time: when its process dies the delivery is due again after that. The
+ * outcome of an attempt whose lease had expired counts if it succeeded, and else is only recorded.
+ */
+import { withoutJobSoon } from '#infra/postgres/jobs.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { WebhookPlatform } from '#schemas/api/webhooks.ts'
+import { type AttemptOutcome, INTERRUPTED } from './attempt-outcome.ts'
+import { DESTINATION_KEY, MAIL_KEY, queueAlertMail, queueDestination } from './jobs.ts'
+
+/** An attempt that has begun. */
+export interface BegunAttempt {
+  id: string
+  attempt_count: number
+  failures: number
+  endpoint_url: string
+  platform: WebhookPlatform
+  event_type: string
+  body: string
+  is_test: boolean
+}
+
+/** Longer than an attempt takes with all that belongs to it. */
+const LEASE_SECONDS = 20
+
+/** The error of cancelled deliveries. */
+const CANCELLED = 'Cancelled: the destination was removed.'
+
+/** One round trip for the most frequent query; a row without a delivery is a destination to which nothing is due. */
+const BEGIN = `WITH destination AS MATERIALIZED (
+    SELECT id, is_active, sealed_secret FROM webhooks WHERE id = $1 FOR SHARE
+  ), due AS (
+    SELECT d.id FROM webhook_deliveries d
+    WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at <= now()
+      AND EXISTS (SELECT FROM destination WHERE is_active)
+    ORDER BY d.next_attempt_at, d.id LIMIT $2 FOR UPDATE SKIP LOCKED
+  ), broken AS (
+    UPDATE webhook_attempts a SET status = 'failed', error = '${INTERRUPTED}', completed_at = now()
+    FROM due WHERE a.delivery_id = due.id AND a.status = 'pending'
+  ), begun AS (
+    UPDATE webhook_deliveries d SET attempt_count = attempt_count + 1,
+      next_attempt_at = now() + interval '${LEASE_SECONDS} seconds'
+    FROM due WHERE d.id = due.id
+    RETURNING d.id, d.attempt_count, d.failures, d.endpoint_url, d.platform, d.event_type, d.body, d.is_test
+  ), noted AS (
+    INSERT INTO webhook_attempts (delivery_id, attempt_number, status, created_at)
+    SELECT id, attempt_count, 'pending', now() FROM begun
+  )
+  SELECT begun.*, destination.is_active, destination.sealed_secret FROM destination LEFT JOIN begun ON true`
+
+/**
+ * Begins attempts of at most `limit` due deliveries of a destination, and returns the sealed secret to sign with. A removed
+ * destination's deliveries are cancelled, a paused one's wait without a time.
+ */
+export async function beginAttempts(
+  database: Database,
+  endpointId: string,
+  limit: number,
+): Promise<{ attempts: BegunAttempt[]; sealedSecret: string }> {
+  const rows = await database.rows<BegunAttempt & { is_active: boolean; sealed_secret: string }>(BEGIN, [
+    endpointId,
+    limit,
+  ])
+  const [first] = rows
+  if (!first?.is_active) await holdOrCancel(database, endpointId)
+  return { attempts: rows.filter(({ id }) => id !== null), sealedSecret: first?.sealed_secret ?? '' }
+}
+
+function holdOrCancel(database: Database, endpointId: string): Promise<void> {
+  return database.transaction(async query => {
+    // Locked until the commit: a pause, a removal and a resumption wait, and so see what is done here.
+    const [destination] = await query<{ is_active: boolean }>(
+      'SELECT is_active FROM webhooks WHERE id = $1 FOR SHARE',
+      [endpointId],
+    )
+    if (!destination) await cancelDeliveries(query, endpointId)
+    else if (!destination.is_active) await holdDeliveries(query, endpointId)
+  })
+}
+
+/** Cancels what is pending to a destination. */
+export async function cancelDeliveries(query: Query, endpointId: string): Promise<void> {
+  await query(
+    `UPDATE webhook_deliveries SET status = 'failed', error = $2, next_attempt_at = NULL, completed_at = now()
+      WHERE endpoint_id = $1 AND status = 'pending'`,
+    [endpointId, CANCELLED],
+  )
+}
+
+async function holdDeliveries(query: Query, endpointId: string): Promise<void> {
+  await query(
+    `UPDATE webhook_deliveries SET next_attempt_at = NULL
+      WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NOT NULL`,
+    [endpointId],
+  )
+}
+
+const CONCLUDE = `WITH attempt AS (
+    UPDATE webhook_attempts SET status = $3, http_status = $4, error = $5, response_body_excerpt = $6, completed_at = now()
+    WHERE delivery_id = $1 AND attempt_number = $2
+  ), delivery AS (
+    UPDATE webhook_deliveries SET
+      status = $7::text,
+      failures = failures + $8,
+      last_http_status = coalesce($4, last_http_status),
+      error = $5,
+      next_attempt_at = CASE WHEN $7::text = 'pending' AND next_attempt_at IS NOT NULL
+        THEN now() + $9 * interval '1 millisecond' END,
+      completed_at = CASE WHEN $7::text = 'pending' THEN NULL ELSE now() END
+    WHERE id = $1 AND status = 'pending' AND (attempt_count = $2 OR $7::text = 'succeeded')
+    RETURNING endpoint_id
+  )
+  INSERT INTO webhook_health (endpoint_id, last_success_at, last_failure_at, last_failure_message)
+  SELECT endpoint_id, CASE WHEN $3 = 'succeeded' THEN now() END, CASE WHEN $3 = 'failed' THEN now() END,
+    CASE WHEN $3 = 'failed' THEN $5 END
+  FROM delivery WHERE NOT $10
+  ON CONFLICT (endpoint_id) DO UPDATE SET
+    last_success_at = coalesce(excluded.last_success_at, webhook_health.last_success_at),
+    last_failure_at = coalesce(excluded.last_failure_at, webhook_health.last_failure_at),
+    last_failure_message = coalesce(excluded.last_failure_message, webhook_health.last_failure_message)`
+
+/** Records how an attempt ended and what follows for its delivery and its destination. */
+export async function concludeAttempt(
+  { rows }: Pick<Database, 'rows'>,
+  attempt: BegunAttempt,
+  outcome: AttemptOutcome,
+  excerpt: string | null,
+): Promise<void> {
+  const isSuccess = outcome.kind === 'succeeded'
+  const isAgain = outcome.kind === 'retried' || outcome.kind === 'interrupted'
+  await rows(CONCLUDE, [
+    attempt.id,
+    attempt.attempt_count,
+    isSuccess ? 'succeeded' : 'failed',
+    outcome.kind === 'interrupted' ? null : outcome.httpStatus,
+    isSuccess ? null : outcome.error,
+    excerpt,
+    isSuccess ? 'succeeded' : isAgain ? 'pending' : 'failed',
+    outcome.kind === 'retried' || outcome.kind === 'failed' ? 1 : 0,
+    outcome.kind === 'retried' ? outcome.delayMs : 0,
+    outcome.kind === 'interrupted',
+  ])
+}
+
+/** Whether a destination is among the slow ones at the moment. */
+export async function isSlow({ rows }: Pick<Database, 'rows'>, endpointId: string): Promise<boolean> {
+  const found = await rows('SELECT 1 FROM webhook_health WHERE endpoint_id = $1 AND slow_until > now()', [endpointId])
+  return found.length > 0
+}
+
+/** Queues a destination for its next due delivery, and records whether it was slow, where that is known. */
+export function leaveDestination(
+  database: Database,
+  endpointId: string,
+  options: { wasSlow: boolean | undefined; slowForMs: number },
+): Promise<void> {
+  const { wasSlow, slowForMs } = options
+  return database.transaction(async query => {
+    if (wasSlow !== undefined) {
+      await query(
+        `UPDATE webhook_health SET slow_until = CASE WHEN $2 THEN now() + $3 * interval '1 millisecond' END
+          WHERE endpoint_id = $1 AND ($2 OR slow_until IS NOT NULL)`,
+        [endpointId, wasSlow, slowForMs],
+      )
+    }
+    const [next] = await query<{ at: Date | null; slow: boolean | null }>(
+      `SELECT min(d.next_attempt_at) AS at, bool_or(h.slow_until > now()) AS slow
+        FROM webhook_deliveries d LEFT JOIN webhook_health h USING (endpoint_id)
+        WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.next_attempt_at IS NOT NULL`,
+      [endpointId],
+    )
+    if (!next?.at) return
+    await queueDestination(query, endpointId, { runAt: next.at.getTime(), isSlow: next.slow ?? false })
+  })
+}
+
+/** Days that deliveries are kept (the account issue, "Housekeeping"). */
+const KEPT_DAYS = 90
+const BATCH = 1_000
+const BATCHES_MOST = 1_000
+
+/** Deletes what is older than the given days; returns the number of rows. */
+export async function forgetOld({ rows }: Pick<Database, 'rows'>, signal: AbortSignal): Promise<number> {
+  let forgotten = 0
+  for (const table of ['webhook_deliveries', 'email_deliveries'] as const) {
+    for (let round = 0; round < BATCHES_MOST && !signal.aborted; round++) {
+      const gone = await rows(
+        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table}
+          WHERE created_at < now() - $1 * interval '1 day' ORDER BY created_at LIMIT $2) RETURNING id`,
+        [KEPT_DAYS, BATCH],
+      )
+      forgotten += gone.length
+      if (gone.length < BATCH) break
+    }
+  }
+  await rows('DELETE FROM webhook_health h WHERE NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = h.endpoint_id)')
+  return forgotten
+}
+
+const LEFT_DESTINATIONS = `SELECT DISTINCT d.endpoint_id AS id FROM webhook_deliveries d
+  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute'
+    AND ${withoutJobSoon(`'${DESTINATION_KEY}' || d.endpoint_id`)}
+  ORDER BY 1 LIMIT ${BATCH}`
+
+const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
+  WHERE d.status = 'pending' AND d.next_attempt_at < now() - interval '1 minute'
+    AND ${withoutJobSoon(`'${MAIL_KEY}' || d.id`)}
+  ORDER BY 1 LIMIT ${BATCH}`
+
+/** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; returns their number. */
+export async function pickUpLeft(database: Database): Promise<number> {
+  const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
+  for (const { id } of destinations) await queueDestination(database.rows, id)
+  const mails = await database.rows<{ id: string }>(LEFT_MAILS)
+  for (const { id } of mails) await queueAlertMail(database.rows, id)
+  return destinations.length + mails.length
+}

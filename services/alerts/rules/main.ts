@@ -1,0 +1,116 @@
+/**
+ * The role `accounts`: alert rules from the outbox to the log, alerts.triggered back into the tables, and housekeeping.
+ *
+ * Consumer group `accounts`, whose positions are in Postgres beside the tables that they belong to. The role keeps the name
+ * under which it was first run: consumer groups, ACLs and metrics go by it. The role `delivery` (delivery/main.ts) is the
+ * other process of this service, which only jobs in Postgres connect with this one, so either runs without the other.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import { connectKafka } from '#infra/kafka/connection.ts'
+import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
+import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { startRelay } from './outbox-relay.ts'
+import { CONSUMER, openTriggerApplier, readPosition } from './trigger-applier.ts'
+
+const STATEMENT_LIMIT_MS = 20_000
+const FETCH_BYTES = 2 ** 17
+
+/** Starts the role. */
+export const start: StartRole = async context => {
+  const { config, metrics } = context
+  const log = context.log.child({ role: CONSUMER })
+  const kafka = connectKafka({ config, role: CONSUMER, log })
+  const topic = kafka.topicName('alertsTriggered')
+  const database = openDatabase(databaseUrl(config.servers.postgres, databaseName(config.namespace)), {
+    name: CONSUMER,
+    log,
+    connections: 12,
+    statementLimitMs: STATEMENT_LIMIT_MS,
+  })
+  const reader = await openRangeReader(kafka, [topic])
+  const parts = { database, newId: openUuidSource(), now: Date.now }
+  const running = await runSink(context, kafka, {
+    group: CONSUMER,
+    topics: ['alertsTriggered'],
+    maxBytesPerPartition: FETCH_BYTES,
+    async open(_topic, partition) {
+      const stored = await readPosition(database, partition)
+      const position = await positionInLog(reader, topic, partition, stored)
+      if (stored !== undefined && position !== stored) {
+        log.warn({ partition, stored, position }, 'the log does not hold the stored position; it is read again')
+      }
+      return openTriggerApplier(parts, partition, { stored, position })
+    },
+  })
+  const relay = startRelay({ database, kafka, log, metrics })
+  const housekeeping = startHousekeeping(database, log, Date.now)
+  return {
+    ...running,
+    async stop() {
+      await running.stop()
+      await relay.stop()
+      await housekeeping.stop()
+      await reader.close()
+      await database.close()
+    },
+  }
+}
+
+/** The stored position where the log holds it; else the log's start, since a repeat of a trigger does nothing. */
+async function positionInLog(
+  reader: RangeReader,
+  topic: string,
+  partition: number,
+  stored: number | undefined,
+): Promise<number> {
+  const start = await reader.start(topic, partition)
+  const end = await reader.end(topic, partition)
+  return stored !== undefined && stored >= start && stored <= end ? stored : start
+}
+
+const DAY_MS = 86_400_000
+const KEPT_DAYS = 90
+const EVERY_MS = 3_600_000
+const ROWS = 5_000
+
+const DELETE = `WITH old AS (SELECT id FROM alert_events WHERE created_at < $1 ORDER BY created_at LIMIT $2)
+  DELETE FROM alert_events e USING old WHERE e.id = old.id RETURNING e.id`
+
+/** Deletes the events that are too old at `now`; resolves with their number. */
+export async function deleteOldAlertEvents(database: Database, now: number): Promise<number> {
+  const before = new Date(now - KEPT_DAYS * DAY_MS)
+  for (let total = 0; ; ) {
+    const deleted = await database.rows(DELETE, [before, ROWS])
+    total += deleted.length
+    if (deleted.length < ROWS) return total
+  }
+}
+
+/** Deletes old events until stopped; a failure is logged and retried an hour later. */
+export function startHousekeeping(database: Database, log: Log, now: () => number): { stop(): Promise<void> } {
+  const ending = new AbortController()
+  const { signal } = ending
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        const deleted = await deleteOldAlertEvents(database, now())
+        if (deleted > 0) log.info({ deleted, days: KEPT_DAYS }, 'old alert events were deleted')
+      } catch (error) {
+        log.warn({ err: error }, 'old alert events could not be deleted; it is tried again in an hour')
+      }
+      await pause(EVERY_MS, undefined, { signal }).catch(() => undefined)
+    }
+  }
+  const running = run()
+  return {
+    async stop() {
+      ending.abort()
+      await running
+    },
+  }
+}

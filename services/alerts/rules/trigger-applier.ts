@@ -1,0 +1,146 @@
+/**
+ * Applies alerts.triggered to the tables of alerts: one partition of the topic.
+ *
+ * Writes alerts, alert_events, outbox, consumer_positions and the jobs of delivery, all in one transaction per batch.
+ * A trigger disarms its alert by a conditional update - this version, and enabled - and only what that matched
+ * becomes an event with a job. Invariant: an alert fires once per version, whatever is repeated or late; the
+ * position advances in the same transaction, from the value that this owner knows, so two owners never both write.
+ */
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
+import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
+import { topics } from '#schemas/topics.ts'
+import { OK } from '#streams/runner/outcome.ts'
+import type { PartitionSink } from '#streams/runner/sink-runner.ts'
+import { queueFanOut } from '../delivery/jobs.ts'
+import { appendToOutbox, outboxEntryOf } from './outbox.ts'
+import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
+
+/** The group and the consumer under which positions are kept. */
+export const CONSUMER = 'accounts'
+
+/** What an applier works with. */
+interface ApplierParts {
+  database: Database
+  newId: UuidSource
+  /** Milliseconds since the epoch: the moment of recording, from which events are kept. */
+  now(): number
+}
+
+interface Fired {
+  eventId: string
+  alert: StoredAlert
+  trigger: AlertTriggered
+}
+
+const { name: TOPIC } = topics.alertsTriggered
+
+const DISARM = `UPDATE alerts a SET is_enabled = false, version = a.version + 1, last_triggered_at = $3, updated_at = $3
+  FROM unnest($1::uuid[], $2::bigint[]) AS t(id, version)
+  WHERE a.id = t.id AND a.version = t.version AND a.is_enabled
+  RETURNING ${ALERT_COLUMNS}`
+
+const RECORD = `INSERT INTO alert_events (id, account_id, alert_id, alert_version, item_id, market_hash_name, phase, kind,
+    threshold_value, threshold_currency, triggered_value, triggered_currency, best_ask_micro_usd, best_bid_micro_usd,
+    ask_provider, bid_provider, reason, created_at)
+  SELECT e.*, $1 FROM unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::bigint[], $6::int[], $7::text[], $8::text[], $9::text[],
+    $10::numeric[], $11::text[], $12::numeric[], $13::text[], $14::bigint[], $15::bigint[], $16::text[], $17::text[],
+    $18::text[]) AS e`
+
+const MOVE = `INSERT INTO consumer_positions AS p (consumer, topic, partition, next) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (consumer, topic, partition) DO UPDATE SET next = EXCLUDED.next WHERE p.next = $5 RETURNING next`
+
+/** The position of the tables in a partition; undefined before its first batch. */
+export async function readPosition(database: Database, partition: number): Promise<number | undefined> {
+  const [row] = await database.rows<{ next: string }>(
+    'SELECT next FROM consumer_positions WHERE consumer = $1 AND topic = $2 AND partition = $3',
+    [CONSUMER, TOPIC, partition],
+  )
+  return row === undefined ? undefined : Number(row.next)
+}
+
+/** Opens a partition whose tables reflect `stored`; reading begins at `position`. */
+export function openTriggerApplier(
+  parts: ApplierParts,
+  partition: number,
+  { stored, position }: { stored: number | undefined; position: number },
+): PartitionSink {
+  const { database } = parts
+  let triggers = new Map<string, AlertTriggered>()
+  let known = stored
+  return {
+    position,
+    apply({ event, value }) {
+      if (event !== 'AlertTriggered') return OK
+      const fault = faultOf(value)
+      if (fault) return { kind: 'deadLetter', reason: 'unusable_trigger', detail: fault }
+      triggers.set(`${value.alert_id} ${value.version}`, value)
+      return OK
+    },
+    async flush(next) {
+      const batch = [...triggers.values()]
+      triggers = new Map()
+      await database.transaction(async query => {
+        const fired = batch.length === 0 ? [] : await disarm(query, parts, batch)
+        const entries = fired.map(({ alert }) => outboxEntryOf(alert))
+        await appendToOutbox(query, entries)
+        await queueFanOut(
+          query,
+          fired.map(({ eventId }) => eventId),
+        )
+        const moved = await query(MOVE, [CONSUMER, TOPIC, partition, next, known ?? null])
+        if (moved.length === 0) throw new Error(`another process has moved partition ${partition} of ${TOPIC}`)
+      })
+      known = next
+    },
+    close: async () => undefined,
+  }
+}
+
+const UUID_FORM = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const NUMBER_FORM = /^\d{1,40}(\.\d{1,20})?$/
+
+/** What the table could not take: one such record must not keep its batch from being applied. */
+function faultOf({ alert_id, triggered_value }: AlertTriggered): string | undefined {
+  if (!UUID_FORM.test(alert_id)) return `${alert_id.slice(0, 100)} is no alert id`
+  return NUMBER_FORM.test(triggered_value) ? undefined : `${triggered_value.slice(0, 100)} is no amount`
+}
+
+/** Disarms the alerts whose version the triggers name, and records an event for each. */
+async function disarm(query: Query, parts: ApplierParts, batch: readonly AlertTriggered[]): Promise<Fired[]> {
+  const now = parts.now()
+  const values = [batch.map(one => one.alert_id), batch.map(one => one.version), new Date(now)]
+  const rows = await query<AlertRow>(DISARM, values)
+  const byVersion = new Map(batch.map(trigger => [`${trigger.alert_id} ${trigger.version}`, trigger]))
+  const fired = rows.map(alertOfRow).flatMap((alert): Fired[] => {
+    const trigger = byVersion.get(`${alert.id} ${alert.version - 1}`)
+    return trigger ? [{ eventId: parts.newId(now), alert, trigger }] : []
+  })
+  if (fired.length > 0) await record(query, fired, now)
+  return fired
+}
+
+async function record(query: Query, fired: readonly Fired[], now: number): Promise<void> {
+  const all = <T>(pick: (one: Fired) => T): T[] => fired.map(pick)
+  await query(RECORD, [
+    ...[new Date(now), all(one => one.eventId), all(one => one.alert.accountId), all(one => one.alert.id)],
+    ...[all(one => one.trigger.version), all(one => one.alert.itemId), all(one => one.alert.marketHashName)],
+    ...[all(one => one.alert.phase), all(one => one.alert.kind), all(one => one.alert.thresholdValue)],
+    ...[all(one => one.alert.thresholdCurrency), all(one => one.trigger.triggered_value)],
+    ...[all(one => one.trigger.triggered_currency), all(one => one.trigger.best_ask_micro_usd)],
+    ...[all(one => one.trigger.best_bid_micro_usd), all(one => one.trigger.ask_provider)],
+    ...[all(one => one.trigger.bid_provider), all(one => reasonOf(one.alert, one.trigger))],
+  ])
+}
+
+/** Why an alert fired, in one sentence. */
+function reasonOf(alert: StoredAlert, trigger: AlertTriggered): string {
+  const { triggered_value: value, triggered_currency: currency, ask_provider, bid_provider } = trigger
+  const { kind, thresholdValue, thresholdCurrency } = alert
+  if (kind === 'spread_exceeds') {
+    const between = `between the best ask at ${ask_provider} and the best bid at ${bid_provider}`
+    return `The spread of ${value} % ${between} exceeds ${thresholdValue} %.`
+  }
+  const side = kind === 'price_below' ? 'below' : 'above'
+  return `The best ask of ${value} ${currency} at ${ask_provider} is ${side} ${thresholdValue} ${thresholdCurrency}.`
+}

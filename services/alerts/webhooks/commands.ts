@@ -1,0 +1,244 @@
+/**
+ * What a client may ask of webhook destinations and their deliveries, within the transaction of the caller.
+ *
+ * Sole writer of webhooks; writes webhook_deliveries through delivery/ and by itself. States of a destination: active <->
+ * paused, any -> removed. Invariant: the account's row is locked first, so it never has more destinations than allowed; the
+ * secret's text exists in the returned value and, sealed, in the row; another account's destination is not found. A delivery
+ * that is repeated keeps its id, so its receiver recognizes the repeat; it is sent to the current URL, with new attempts.
+ */
+import { randomBytes } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Query } from '#infra/postgres/pool.ts'
+import type { SealedBox } from '#infra/runtime/sealed-box.ts'
+import { openUuidSource, type UuidSource } from '#infra/runtime/uuid-v7.ts'
+import {
+  ALERT_TRIGGERED,
+  type AlertTriggeredBody,
+  hasChat,
+  WEBHOOKS_MAX,
+  type WebhookBody,
+  type WebhookPatch,
+  type WebhookPlatform,
+} from '#schemas/api/webhooks.ts'
+import { lockAccount } from '#services/accounts/commands.ts'
+import { bodyFor } from '../delivery/event-body.ts'
+import { addDeliveries, type DeliveryTarget } from '../delivery/fan-out.ts'
+import { queueDestination } from '../delivery/jobs.ts'
+import { cancelDeliveries } from '../delivery/store.ts'
+
+/** A new secret, the only copy of its text, and the destination that signs with it. */
+export interface IssuedSecret {
+  id: string
+  secret: string
+}
+
+/** Whether a change of a destination resumed its deliveries. */
+interface ChangedWebhook {
+  isResumed: boolean
+}
+
+/** Who changes what and when. */
+export interface WebhookActor {
+  accountId: string
+  /** Milliseconds since the epoch. */
+  now: number
+}
+
+const SECRET_BYTES = 32
+
+const newId = openUuidSource()
+const newSecret = (): string => `whsec_${randomBytes(SECRET_BYTES).toString('base64url')}`
+
+/** The account has no such destination; one of another account is not revealed. */
+export const webhookNotFound = (): HttpError =>
+  new HttpError('WEBHOOK_NOT_FOUND', 'This account has no webhook with this id.')
+
+/** Creates a destination; refuses the one after the last that is allowed. */
+export async function createWebhook(
+  query: Query,
+  { accountId, now }: WebhookActor,
+  body: WebhookBody,
+  box: SealedBox,
+): Promise<IssuedSecret> {
+  await lockAccount(query, accountId)
+  const [count] = await query<{ n: number }>('SELECT count(*)::int AS n FROM webhooks WHERE account_id = $1', [
+    accountId,
+  ])
+  if ((count?.n ?? 0) >= WEBHOOKS_MAX) {
+    throw new HttpError('WEBHOOK_LIMIT_REACHED', `An account has ${WEBHOOKS_MAX} webhooks at most; delete one first.`)
+  }
+  const [id, secret] = [newId(now), newSecret()]
+  await query(
+    `INSERT INTO webhooks (id, account_id, label, url, platform, sealed_secret, secret_last4, is_active, created_at, updated_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)`,
+    [id, accountId, body.label, body.url, body.platform, ...sealed(box, id, secret), body.is_active, new Date(now)],
+  )
+  return { id, secret }
+}
+
+/** Changes a destination; what is left out stays. */
+export async function changeWebhook(
+  query: Query,
+  actor: WebhookActor,
+  id: string,
+  patch: WebhookPatch,
+): Promise<ChangedWebhook | 'chat missing'> {
+  const before = await lockWebhook(query, actor, id)
+  const after = {
+    label: patch.label ?? before.label,
+    url: patch.url ?? before.url,
+    platform: patch.platform ?? before.platform,
+    is_active: patch.is_active ?? before.is_active,
+  }
+  if (after.platform === 'telegram' && !hasChat(after.url)) return 'chat missing'
+  await query(
+    `UPDATE webhooks SET label = $2, url = $3, platform = $4, is_active = $5, updated_at = greatest(updated_at, $6)
+      WHERE id = $1`,
+    [id, after.label, after.url, after.platform, after.is_active, new Date(actor.now)],
+  )
+  return { isResumed: after.is_active && !before.is_active }
+}
+
+/** Gives a destination another secret; the old one signs nothing from the commit on. */
+export async function rotateWebhookSecret(
+  query: Query,
+  actor: WebhookActor,
+  id: string,
+  box: SealedBox,
+): Promise<IssuedSecret> {
+  await lockWebhook(query, actor, id)
+  const secret = newSecret()
+  await query(
+    'UPDATE webhooks SET sealed_secret = $2, secret_last4 = $3, updated_at = greatest(updated_at, $4) WHERE id = $1',
+    [id, ...sealed(box, id, secret), new Date(actor.now)],
+  )
+  return { id, secret }
+}
+
+/** Removes a destination. */
+export async function removeWebhook(query: Query, actor: WebhookActor, id: string): Promise<void> {
+  await lockWebhook(query, actor, id)
+  await query('DELETE FROM webhooks WHERE id = $1', [id])
+}
+
+interface WebhookRow {
+  label: string
+  url: string
+  platform: WebhookPlatform
+  is_active: boolean
+}
+
+async function lockWebhook(query: Query, { accountId }: WebhookActor, id: string): Promise<WebhookRow> {
+  const [row] = await query<WebhookRow>(
+    'SELECT label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR UPDATE',
+    [accountId, id],
+  )
+  if (!row) throw webhookNotFound()
+  return row
+}
+
+const sealed = (box: SealedBox, id: string, secret: string): [sealed: string, last4: string] => [
+  box.seal(secret, `webhooks/${id}`),
+  secret.slice(-4),
+]
+
+/** Why a delivery is not made. */
+export type DeliveryRefusal = 'no destination' | 'no delivery' | 'paused'
+
+/** The item of a test event. */
+interface TestSubject {
+  item_id: number
+  market_hash_name: string
+  phase: string | null
+}
+
+const NO_ALERT = '00000000-0000-0000-0000-000000000000'
+
+/** Cancels what is pending to a destination that is being removed, and deletes its health. */
+export async function forgetDestination(query: Query, endpointId: string): Promise<void> {
+  await cancelDeliveries(query, endpointId)
+  await query('DELETE FROM webhook_health WHERE endpoint_id = $1', [endpointId])
+}
+
+/** Makes what waited for a paused destination due. */
+export async function resumeDestination(query: Query, endpointId: string): Promise<void> {
+  const waiting = await query(
+    `UPDATE webhook_deliveries SET next_attempt_at = now()
+      WHERE endpoint_id = $1 AND status = 'pending' AND next_attempt_at IS NULL RETURNING id`,
+    [endpointId],
+  )
+  if (waiting.length > 0) await queueDestination(query, endpointId)
+}
+
+/** Sends a made-up event to a destination; returns the delivery's id. */
+export async function requestTest(
+  query: Query,
+  accountId: string,
+  endpointId: string,
+  options: { subject: TestSubject; newId: UuidSource; now: number },
+): Promise<{ deliveryId: string } | { refusal: DeliveryRefusal }> {
+  const target = await targetOf(query, accountId, endpointId)
+  if (typeof target === 'string') return { refusal: target }
+  const event = testEvent(options.newId(options.now), options.subject, options.now)
+  const [deliveryId = ''] = await addDeliveries(query, event, [target], { ...options, isTest: true })
+  await queueDestination(query, endpointId)
+  return { deliveryId }
+}
+
+/** Repeats a delivery; one that waits for its next attempt is attempted at once. */
+export async function requestRedelivery(
+  query: Query,
+  accountId: string,
+  deliveryId: string,
+): Promise<{ deliveryId: string } | { refusal: DeliveryRefusal }> {
+  const [found] = await query<{ endpoint_id: string; event: string }>(
+    'SELECT endpoint_id, event FROM webhook_deliveries WHERE account_id = $1 AND id = $2',
+    [accountId, deliveryId],
+  )
+  if (!found) return { refusal: 'no delivery' }
+  // Its destination is locked before it, here as everywhere: the other order could end in a deadlock.
+  const target = await targetOf(query, accountId, found.endpoint_id)
+  if (typeof target === 'string') return { refusal: target }
+  const { label, url, platform } = target
+  await query(
+    `UPDATE webhook_deliveries SET status = 'pending', failures = 0, next_attempt_at = now(), completed_at = NULL,
+        endpoint_label = $2, endpoint_url = $3, platform = $4, body = $5 WHERE id = $1`,
+    [deliveryId, label, url, platform, bodyFor(platform, url, JSON.parse(found.event) as AlertTriggeredBody)],
+  )
+  await queueDestination(query, found.endpoint_id)
+  return { deliveryId }
+}
+
+/** The current destination; locked until the commit, so that no pause or removal comes between. */
+async function targetOf(
+  query: Query,
+  accountId: string,
+  endpointId: string,
+): Promise<DeliveryTarget | 'no destination' | 'paused'> {
+  const [target] = await query<DeliveryTarget & { is_active: boolean }>(
+    'SELECT id, account_id, label, url, platform, is_active FROM webhooks WHERE account_id = $1 AND id = $2 FOR SHARE',
+    [accountId, endpointId],
+  )
+  if (!target) return 'no destination'
+  return target.is_active ? target : 'paused'
+}
+
+function testEvent(id: string, subject: TestSubject, now: number): AlertTriggeredBody {
+  return {
+    id,
+    type: ALERT_TRIGGERED,
+    created_at: new Date(now).toISOString(),
+    data: {
+      alert_id: NO_ALERT,
+      kind: 'price_below',
+      ...subject,
+      threshold_value: '10.00',
+      threshold_currency: 'USD',
+      triggered_value: '9.50',
+      triggered_currency: 'USD',
+      best_ask_usd: '9.50',
+      best_bid_usd: '9.10',
+      providers: { ask: 'provider_01', bid: 'provider_02' },
+    },
+  }
+}

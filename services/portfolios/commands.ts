@@ -1,0 +1,215 @@
+/**
+ * Portfolios themselves, the one way to write into one, and creates that may be repeated.
+ *
+ * Writes the tables portfolios and idempotency_keys. Invariant: a write holds the lock of its portfolio's row from its first
+ * read to its commit, checks the limits when it is done, and ends with a new version; an exception in between leaves the
+ * portfolio unchanged. Of two creates with one Idempotency-Key of an account at most one happens - the second waits for the
+ * first to commit and is given its answer, which is stored with what it created - and a create that was refused or rolled back
+ * leaves its key free. A key counts for a day; another request under it is refused.
+ */
+import { createHash } from 'node:crypto'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import { lockAccount } from '#services/accounts/commands.ts'
+import { PORTFOLIO_COLUMNS, type PortfolioRecord, type PortfolioRow, portfolioNotFound, portfolioOf } from './reader.ts'
+import { openSerialQueues, type SerialQueues } from './serial-queues.ts'
+
+/** What the write side works with. */
+export interface PortfolioStore {
+  database: Database
+  queues: SerialQueues
+}
+
+/** Who writes, and when. */
+interface WriteScope {
+  accountId: string
+  /** Milliseconds since the epoch. */
+  now: number
+  idempotencyKey?: IdempotencyKey | undefined
+}
+
+/** A write into a portfolio. */
+export interface PortfolioScope extends WriteScope {
+  portfolioId: string
+  /** Entries that the portfolio may hold. */
+  entriesMax: number
+}
+
+/** A portfolio that is locked for a write. */
+export interface LockedPortfolio {
+  readonly id: string
+  /** A write that adds or removes transactions updates it. */
+  transactionCount: number
+}
+
+/** Room for any file that the CSV import takes. */
+const TRANSACTIONS_MAX = 250_000
+
+/** Opens the write side over a database; one for all writers of a process. */
+export const openPortfolioStore = (database: Database): PortfolioStore => ({ database, queues: openSerialQueues() })
+
+/** Creates an empty portfolio; refused when the account has as many as its tier allows. */
+export function createPortfolio(
+  { database, queues }: PortfolioStore,
+  scope: WriteScope,
+  { name, portfoliosMax }: { name: string; portfoliosMax: number },
+): Promise<PortfolioRecord> {
+  const { accountId, now } = scope
+  return queues.add(accountId, () =>
+    database.transaction(query =>
+      answerOnce(query, scope, async () => {
+        // Creates of one account run one at a time, or two of them would both find room for the last portfolio.
+        await lockAccount(query, accountId)
+        const [counted] = await query<{ count: number }>(
+          'SELECT count(*)::int AS count FROM portfolios WHERE account_id = $1',
+          [accountId],
+        )
+        if ((counted?.count ?? 0) >= portfoliosMax) {
+          throw new HttpError(
+            'PORTFOLIO_LIMIT_REACHED',
+            `Your tier allows ${portfoliosMax} portfolios; delete one first.`,
+          )
+        }
+        const [row] = await query<PortfolioRow>(
+          `INSERT INTO portfolios (account_id, name, created_at, updated_at) VALUES ($1, $2, $3, $3) RETURNING ${PORTFOLIO_COLUMNS}`,
+          [accountId, name, new Date(now)],
+        )
+        return portfolioOf(row as PortfolioRow)
+      }),
+    ),
+  )
+}
+
+/** Deletes a portfolio with all that it holds. */
+export async function deletePortfolio(
+  { database, queues }: PortfolioStore,
+  accountId: string,
+  portfolioId: string,
+): Promise<void> {
+  const rows = await queues.add(portfolioId, () =>
+    database.rows('DELETE FROM portfolios WHERE id = $1 AND account_id = $2 RETURNING id', [portfolioId, accountId]),
+  )
+  if (rows.length === 0) throw portfolioNotFound()
+}
+
+/** Writes into a portfolio. `work` throws a {@link HttpError} for what the rules forbid. */
+export function writePortfolio<T>(
+  { database, queues }: PortfolioStore,
+  scope: PortfolioScope,
+  work: (query: Query, portfolio: LockedPortfolio) => Promise<T>,
+): Promise<T> {
+  const { accountId, portfolioId } = scope
+  return queues.add(portfolioId, () =>
+    database.transaction(query =>
+      answerOnce(query, scope, async () => {
+        const [row] = await query<PortfolioRow>(
+          `SELECT ${PORTFOLIO_COLUMNS} FROM portfolios WHERE id = $1 AND account_id = $2 FOR UPDATE`,
+          [portfolioId, accountId],
+        )
+        if (!row) throw portfolioNotFound()
+        const portfolio: LockedPortfolio = { id: row.id, transactionCount: row.transaction_count }
+        const result = await work(query, portfolio)
+        await endWrite(query, scope, row, portfolio)
+        return result
+      }),
+    ),
+  )
+}
+
+/** Counts what the portfolio holds now, checks its limits, and gives it its next version. */
+async function endWrite(
+  query: Query,
+  { now, entriesMax }: PortfolioScope,
+  before: PortfolioRow,
+  { id, transactionCount }: LockedPortfolio,
+): Promise<void> {
+  const [after] = await query<{ entry_count: number }>(
+    `UPDATE portfolios SET version = version + 1, updated_at = $2, transaction_count = $3,
+      entry_count = (SELECT count(*) FROM portfolio_entries WHERE portfolio_id = $1)
+    WHERE id = $1 RETURNING entry_count`,
+    [id, new Date(now), transactionCount],
+  )
+  const entries = after?.entry_count ?? 0
+  if (entries > entriesMax && entries > before.entry_count) {
+    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio of your tier holds ${entriesMax} items at most.`)
+  }
+  if (transactionCount > TRANSACTIONS_MAX) {
+    throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
+  }
+}
+
+/** A key, and the request that it names. */
+export interface IdempotencyKey {
+  key: string
+  /** SHA-256 of the operation and its whole input. */
+  hash: Buffer
+}
+
+/** How long a key counts. */
+const KEPT_MS = 24 * 60 * 60_000
+/** Expired keys that one create deletes: more than it adds, so that they never accumulate. */
+const CLEARED = 20
+
+/** Names a request: its operation and everything that decides what it does. */
+export function requestHash(operation: string, ...input: (string | Buffer)[]): Buffer {
+  const hash = createHash('sha256').update(operation)
+  for (const part of input) hash.update(`\0${Buffer.byteLength(part)}\0`).update(part)
+  return hash.digest()
+}
+
+/** The answer of a create that was done already; undefined when it was not. For creates that first call another service. */
+export async function answeredBefore<T>(
+  query: Query,
+  { accountId, now, idempotencyKey }: { accountId: string; now: number; idempotencyKey?: IdempotencyKey | undefined },
+): Promise<T | undefined> {
+  if (!idempotencyKey) return undefined
+  const known = await query(
+    'SELECT 1 FROM idempotency_keys WHERE account_id = $1 AND key = $2 AND created_at > $3 AND answer IS NOT NULL',
+    [accountId, idempotencyKey.key, new Date(now - KEPT_MS)],
+  )
+  return known.length === 0 ? undefined : (JSON.parse(await answerOf(query, accountId, idempotencyKey)) as T)
+}
+
+/** Runs a create, or answers what it answered before. What it answers must be plain JSON. */
+async function answerOnce<T>(
+  query: Query,
+  scope: { accountId: string; now: number; idempotencyKey?: IdempotencyKey | undefined },
+  create: () => Promise<T>,
+): Promise<T> {
+  const { accountId, now, idempotencyKey } = scope
+  if (!idempotencyKey) return create()
+  const expired = new Date(now - KEPT_MS)
+  await query(
+    `DELETE FROM idempotency_keys WHERE ctid IN (
+      SELECT ctid FROM idempotency_keys WHERE created_at <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+    [expired, CLEARED],
+  )
+  const claimed = await query(
+    `INSERT INTO idempotency_keys AS known (account_id, key, request_hash, created_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (account_id, key) DO UPDATE SET request_hash = EXCLUDED.request_hash, answer = NULL, created_at = $4
+      WHERE known.created_at <= $5
+    RETURNING key`,
+    [accountId, idempotencyKey.key, idempotencyKey.hash, new Date(now), expired],
+  )
+  if (claimed.length === 0) return JSON.parse(await answerOf(query, accountId, idempotencyKey)) as T
+  const result = await create()
+  await query('UPDATE idempotency_keys SET answer = $3 WHERE account_id = $1 AND key = $2', [
+    accountId,
+    idempotencyKey.key,
+    JSON.stringify(result),
+  ])
+  return result
+}
+
+async function answerOf(query: Query, accountId: string, { key, hash }: IdempotencyKey): Promise<string> {
+  const [known] = await query<{ request_hash: Buffer; answer: string }>(
+    'SELECT request_hash, answer FROM idempotency_keys WHERE account_id = $1 AND key = $2',
+    [accountId, key],
+  )
+  if (!known) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
+  if (known.request_hash.equals(hash)) return known.answer
+  const msg = 'This key stands for another request already; send a new one'
+  throw new HttpError('VALIDATION_ERROR', [
+    { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
+  ])
+}

@@ -1,0 +1,90 @@
+/**
+ * Imports a portfolio file: all of its rows in one transaction, or none.
+ *
+ * Writes portfolio_transactions and portfolio_entries. Invariant: rows of a ledger obey its rules together with what the
+ * portfolio holds already; a row that does not is reported by its number, and nothing is stored.
+ */
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Query } from '#infra/postgres/pool.ts'
+import type { Violation } from '#schemas/api/error.ts'
+import { type LockedPortfolio, type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
+import { followLedger, insertEntries } from '../entries/commands.ts'
+import { describeShortfall, insertTransactions } from '../ledger/commands.ts'
+import { readDayNets } from '../ledger/reader.ts'
+import { type DayNets, rowAtFault } from '../ledger/rules.ts'
+import { type CsvContent, type CsvFault, FAULTS_MAX } from './reader.ts'
+
+/** What an import did. */
+interface CsvResult {
+  imported: number
+  /** Rows without any value. */
+  skipped: number
+  unresolved: string[]
+  errors: CsvFault[]
+}
+
+/** Rows of one statement. */
+const SLICE = 5_000
+
+/** Stores what a file says; throws the {@link HttpError} of one that cannot be stored. */
+export function importCsv(store: PortfolioStore, scope: PortfolioScope, content: CsvContent): Promise<CsvResult> {
+  if (content.kind === 'refused') return Promise.reject(csvRefusal(content.faults, content.unresolved))
+  return writePortfolio(store, scope, async (query, portfolio) => {
+    if (content.kind === 'ledger') await storeLedger(query, scope, portfolio, content.rows)
+    else await storeSnapshot(query, scope, content.rows)
+    return { imported: content.rows.length, skipped: content.skipped, unresolved: [], errors: [] }
+  })
+}
+
+/** Refuses a file, with the rows that are at fault; the answer has the members of a successful import too. */
+function csvRefusal(errors: CsvFault[], unresolved: string[]): HttpError {
+  const detail = errors.map(
+    ({ row, message }): Violation => ({
+      type: 'value_error',
+      loc: ['body', 'file', row],
+      msg: `row ${row}: ${message}`,
+      input: null,
+      ctx: { row },
+    }),
+  )
+  const members: CsvResult = { imported: 0, skipped: 0, unresolved, errors }
+  return new HttpError('VALIDATION_ERROR', detail, { members })
+}
+
+type LedgerRows = Extract<CsvContent, { kind: 'ledger' }>['rows']
+
+async function storeLedger(
+  query: Query,
+  scope: PortfolioScope,
+  portfolio: LockedPortfolio,
+  rows: LedgerRows,
+): Promise<void> {
+  const byItem = Map.groupBy(rows, ({ input }) => input.item_id)
+  const itemIds = [...byItem.keys()]
+  const stored = await readDayNets(query, scope.portfolioId, itemIds)
+  const faults: CsvFault[] = []
+  for (const [itemId, ofItem] of byItem) {
+    const movements = ofItem.map(({ row, input: { type, quantity, date } }) => ({ row, type, quantity, date }))
+    const fault = rowAtFault(stored.get(itemId) as DayNets, movements)
+    if (fault) faults.push({ row: fault.row, message: describeShortfall(fault) })
+  }
+  if (faults.length > 0) throw csvRefusal(faults.sort((a, b) => a.row - b.row).slice(0, FAULTS_MAX), [])
+  for (let at = 0; at < rows.length; at += SLICE) {
+    const slice = rows.slice(at, at + SLICE).map(({ input }) => input)
+    await insertTransactions(query, scope, slice)
+  }
+  portfolio.transactionCount += rows.length
+  const grown = itemIds.filter(id => byItem.get(id)?.some(({ input }) => input.type === 'buy'))
+  await followLedger(query, scope, { itemIds, grown, source: 'csv' })
+}
+
+async function storeSnapshot(
+  query: Query,
+  scope: PortfolioScope,
+  rows: readonly { item_id: number; quantity: number }[],
+): Promise<void> {
+  for (let at = 0; at < rows.length; at += SLICE) {
+    const slice = rows.slice(at, at + SLICE).map(row => ({ ...row, source: 'csv' as const }))
+    await insertEntries(query, scope, slice)
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * Reads one row of a portfolio file.
+ *
+ * Pure. Strict on purpose: a number that could mean two things is refused instead of being guessed, since a price that
+ * is wrong by a hundred is worse than a file that comes back. Amounts are hundredths as whole numbers, as everywhere in the
+ * API, or units with a decimal point; one file holds one of the two. A row yields a value or a fault, and depends on the
+ * rows before it in that choice alone.
+ */
+import { parseInstant } from '#schemas/values/instant.ts'
+import { parsePhase } from '#schemas/values/phase.ts'
+import type { TransactionInput } from '../ledger/reader.ts'
+import { type Column, type Header, unguardedCell } from './columns.ts'
+
+/** What a row is read with. */
+export interface CsvScope {
+  /** The item of a name and phase. */
+  idOf(name: string, phase: string | null): number | undefined
+  nameOf(itemId: number): string | undefined
+  isCurrency(code: string): boolean
+  /** The last day that a transaction may have, YYYY-MM-DD. */
+  latestDay: string
+}
+
+/** How a file writes amounts, once a row has shown it. */
+export interface AmountForm {
+  form?: 'hundredths' | 'decimals'
+  /** The row that showed it. */
+  row?: number
+}
+
+/** The first day that a transaction may have. */
+const EARLIEST_DAY = '2000-01-01'
+/** Units of one transaction or entry. */
+const QUANTITY_MAX = 1_000_000
+
+/** What is wrong with a row. */
+export class RowFault extends Error {
+  /** The name that no item has. */
+  readonly unresolved: string | undefined
+
+  constructor(message: string, unresolved?: string) {
+    super(message)
+    this.unresolved = unresolved
+  }
+}
+
+/** The cells of a row by column. */
+interface Row {
+  number: number
+  cells: readonly string[]
+  header: Header
+}
+
+const WHOLE = /^\d{1,15}$/
+const DECIMALS = /^\d{1,13}\.\d{1,2}$/
+const PERCENT = /^\d{1,3}(\.\d{1,6})?$/
+const DAY = /^\d{4}-\d\d-\d\d$/
+
+/** Reads a row of a ledger; throws a {@link RowFault}. */
+export function readLedgerRow(row: Row, scope: CsvScope, amounts: AmountForm): TransactionInput {
+  const type = cellOf(row, 'type')
+  if (type !== 'buy' && type !== 'sell') throw new RowFault(`type is buy or sell, not ${shown(type)}`)
+  const currency = cellOf(row, 'currency') || 'USD'
+  if (!scope.isCurrency(currency)) throw new RowFault(`currency ${shown(currency)} is none that GET /fx lists`)
+  return {
+    item_id: readItem(row, scope),
+    type,
+    quantity: readQuantity(row),
+    price: readAmount(row, 'price', amounts) ?? missing('price'),
+    currency,
+    date: readDay(cellOf(row, 'date'), scope.latestDay),
+    fee_amount: readAmount(row, 'fee_amount', amounts),
+    fee_percentage: readPercentage(cellOf(row, 'fee_percentage')),
+    marketplace: readText(row, 'marketplace', 64),
+    note: readText(row, 'note', 1000),
+  }
+}
+
+/** Reads a row of holdings; throws a {@link RowFault}. */
+export function readSnapshotRow(row: Row, scope: CsvScope): { item_id: number; quantity: number } {
+  return { item_id: readItem(row, scope), quantity: readQuantity(row) }
+}
+
+/** Whether a row says nothing at all. */
+export const isBlank = (cells: readonly string[]): boolean => cells.every(cell => cell.trim() === '')
+
+/** A cell without the spaces around it; empty where the file lacks the column. */
+function cellOf({ cells, header }: Row, column: Column): string {
+  const index = header.indexes.get(column)
+  return index === undefined ? '' : (cells[index] ?? '').trim()
+}
+
+function readItem(row: Row, scope: CsvScope): number {
+  const id = cellOf(row, 'item_id')
+  const name = unguardedCell(cellOf(row, 'market_hash_name'))
+  const phaseText = cellOf(row, 'phase')
+  const phase = phaseText === '' ? null : parsePhase(phaseText)
+  if (phase === undefined) throw new RowFault(`phase ${shown(phaseText)} does not exist`)
+  if (id !== '') {
+    const known = WHOLE.test(id) ? scope.nameOf(Number(id)) : undefined
+    if (known === undefined) throw new RowFault(`item_id ${shown(id)} is none of the catalog`, id)
+    if (name !== '' && name !== known) throw new RowFault(`item_id ${id} is ${shown(known)}, not ${shown(name)}`)
+    return Number(id)
+  }
+  if (name === '') throw new RowFault('market_hash_name or item_id is missing')
+  const found = scope.idOf(name, phase)
+  if (found === undefined) {
+    const wanted = phase === null ? shown(name) : `${shown(name)} (${phase})`
+    throw new RowFault(`the catalog has no item ${wanted}`, name)
+  }
+  return found
+}
+
+function readQuantity(row: Row): number {
+  const text = cellOf(row, 'quantity')
+  const quantity = WHOLE.test(text) ? Number(text) : 0
+  if (quantity >= 1 && quantity <= QUANTITY_MAX) return quantity
+  throw new RowFault(`quantity is a whole number from 1 to ${QUANTITY_MAX}, not ${shown(text)}`)
+}
+
+function readAmount(row: Row, column: 'price' | 'fee_amount', seen: AmountForm): number | null {
+  const text = cellOf(row, column)
+  if (text === '') return null
+  const form = WHOLE.test(text) ? 'hundredths' : DECIMALS.test(text) ? 'decimals' : undefined
+  if (!form) {
+    throw new RowFault(
+      `${column} is hundredths as a whole number (1250) or units with a decimal point (12.50), not ${shown(text)}`,
+    )
+  }
+  if (seen.form !== undefined && seen.form !== form) {
+    throw new RowFault(
+      `${column} ${text} is in ${form}, but row ${seen.row} is in ${seen.form}; a file holds one of them`,
+    )
+  }
+  seen.form = form
+  seen.row ??= row.number
+  if (form === 'hundredths') return Number(text)
+  const [units = '', fraction = ''] = text.split('.')
+  return Number(units + fraction.padEnd(2, '0'))
+}
+
+function readDay(text: string, latestDay: string): string {
+  if (!DAY.test(text) || parseInstant(text) === undefined) throw new RowFault(`date is YYYY-MM-DD, not ${shown(text)}`)
+  if (text < EARLIEST_DAY || text > latestDay) {
+    throw new RowFault(`date lies between ${EARLIEST_DAY} and ${latestDay}, unlike ${text}`)
+  }
+  return text
+}
+
+function readPercentage(text: string): number | null {
+  if (text === '') return null
+  if (PERCENT.test(text) && Number(text) <= 100) return Number(text)
+  throw new RowFault(`fee_percentage is a number from 0 to 100 with a decimal point, not ${shown(text)}`)
+}
+
+/** Free text keeps its spaces. */
+function readText({ cells, header }: Row, column: 'marketplace' | 'note', longest: number): string | null {
+  const index = header.indexes.get(column)
+  const text = index === undefined ? '' : unguardedCell(cells[index] ?? '')
+  if (text === '') return null
+  if ([...text].length > longest) throw new RowFault(`${column} has more than ${longest} characters`)
+  return text
+}
+
+function missing(column: Column): never {
+  throw new RowFault(`${column} is missing`)
+}
+
+const shown = (text: string): string =>
+  text === '' ? 'nothing' : `"${text.length > 60 ? `${text.slice(0, 60)}...` : text}"`

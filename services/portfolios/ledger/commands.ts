@@ -1,0 +1,149 @@
+/**
+ * The ledger of a portfolio: buys and sells, each of which may be changed or removed later.
+ *
+ * Writes portfolio_transactions. Invariant: before a write commits, the holdings of every item that it touches
+ * have been checked on all days (rules.ts) under the lock of the portfolio, so that no order of concurrent writers
+ * can leave a day on which more was sold than was held.
+ */
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Query } from '#infra/postgres/pool.ts'
+import { type PortfolioScope, type PortfolioStore, writePortfolio } from '../commands.ts'
+import { followLedger } from '../entries/commands.ts'
+import type { EntrySource } from '../entries/reader.ts'
+import {
+  readDayNets,
+  TRANSACTION_COLUMNS,
+  type TransactionInput,
+  type TransactionRecord,
+  type TransactionRow,
+  transactionOf,
+} from './reader.ts'
+import { applyMovement, type DayNets, firstShortfall, type Shortfall, signedQuantity } from './rules.ts'
+
+/** What of a transaction may be changed. */
+export type TransactionPatch = Partial<Omit<TransactionInput, 'item_id'>>
+
+/** Records a transaction. */
+export function addTransaction(
+  store: PortfolioStore,
+  scope: PortfolioScope,
+  input: TransactionInput,
+): Promise<TransactionRecord> {
+  return writePortfolio(store, scope, async (query, portfolio) => {
+    if (input.type === 'sell') await demandHoldings(query, scope, input.item_id, nets => applyMovement(nets, input))
+    await insertTransactions(query, scope, [input])
+    portfolio.transactionCount += 1
+    await follow(query, scope, input.item_id, signedQuantity(input))
+    const [row] = await query<TransactionRow>(
+      `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 AND sequence = currval(
+        pg_get_serial_sequence('portfolio_transactions', 'sequence'))`,
+      [scope.portfolioId],
+    )
+    return transactionOf(row as TransactionRow)
+  })
+}
+
+/** Changes a transaction; what the patch leaves out stays. */
+export function changeTransaction(
+  store: PortfolioStore,
+  scope: PortfolioScope,
+  transactionId: string,
+  patch: TransactionPatch,
+): Promise<TransactionRecord> {
+  return writePortfolio(store, scope, async query => {
+    const before = await findTransaction(query, scope, transactionId)
+    const after = { ...before, ...patch }
+    const gained = signedQuantity(after) - signedQuantity(before)
+    const isMoved = gained !== 0 || after.date !== before.date || after.type !== before.type
+    if (isMoved) {
+      await demandHoldings(query, scope, before.item_id, nets => {
+        applyMovement(nets, before, -1)
+        applyMovement(nets, after)
+      })
+    }
+    const [row] = await query<TransactionRow>(
+      `UPDATE portfolio_transactions SET type = $3, quantity = $4, price = $5, currency = $6, date = $7, fee_amount = $8,
+        fee_percentage = $9, marketplace = $10, note = $11, updated_at = $12
+      WHERE portfolio_id = $1 AND id = $2 RETURNING ${TRANSACTION_COLUMNS}`,
+      [
+        ...[scope.portfolioId, transactionId, after.type, after.quantity, after.price, after.currency, after.date],
+        ...[after.fee_amount, after.fee_percentage, after.marketplace, after.note, new Date(scope.now)],
+      ],
+    )
+    if (gained !== 0) await follow(query, scope, before.item_id, gained)
+    return transactionOf(row as TransactionRow)
+  })
+}
+
+/** Removes a transaction. */
+export function removeTransaction(store: PortfolioStore, scope: PortfolioScope, transactionId: string): Promise<void> {
+  return writePortfolio(store, scope, async (query, portfolio) => {
+    const before = await findTransaction(query, scope, transactionId)
+    if (before.type === 'buy') {
+      await demandHoldings(query, scope, before.item_id, nets => applyMovement(nets, before, -1))
+    }
+    await query('DELETE FROM portfolio_transactions WHERE portfolio_id = $1 AND id = $2', [
+      scope.portfolioId,
+      transactionId,
+    ])
+    portfolio.transactionCount -= 1
+    await follow(query, scope, before.item_id, -signedQuantity(before))
+  })
+}
+
+/** Writes transactions in the order given; called inside a write, after the ledger's rules have been checked. */
+export async function insertTransactions(
+  query: Query,
+  { portfolioId, now }: Pick<PortfolioScope, 'portfolioId' | 'now'>,
+  inputs: readonly TransactionInput[],
+): Promise<void> {
+  const column = <K extends keyof TransactionInput>(name: K) => inputs.map(input => input[name])
+  await query(
+    `INSERT INTO portfolio_transactions (portfolio_id, created_at, updated_at, item_id, type, quantity, price, currency,
+      date, fee_amount, fee_percentage, marketplace, note)
+    SELECT $1, $2, $2, item_id, type, quantity, price, currency, date, fee_amount, fee_percentage, marketplace, note
+    FROM unnest($3::int[], $4::text[], $5::int[], $6::bigint[], $7::text[], $8::date[], $9::bigint[], $10::float8[],
+      $11::text[], $12::text[]) WITH ORDINALITY AS t (item_id, type, quantity, price, currency, date, fee_amount,
+      fee_percentage, marketplace, note, place) ORDER BY place`,
+    [
+      ...[portfolioId, new Date(now), column('item_id'), column('type'), column('quantity'), column('price')],
+      ...[column('currency'), column('date'), column('fee_amount'), column('fee_percentage')],
+      ...[column('marketplace'), column('note')],
+    ],
+  )
+}
+
+async function findTransaction(
+  query: Query,
+  { portfolioId }: PortfolioScope,
+  transactionId: string,
+): Promise<TransactionRow> {
+  const [row] = await query<TransactionRow>(
+    `SELECT ${TRANSACTION_COLUMNS} FROM portfolio_transactions WHERE portfolio_id = $1 AND id = $2`,
+    [portfolioId, transactionId],
+  )
+  if (!row) throw new HttpError('TRANSACTION_NOT_FOUND', 'This portfolio has no transaction with this id.')
+  return row
+}
+
+/** Refuses a change after which a day would end below zero. */
+async function demandHoldings(
+  query: Query,
+  { portfolioId }: PortfolioScope,
+  itemId: number,
+  change: (nets: DayNets) => void,
+): Promise<void> {
+  const nets = (await readDayNets(query, portfolioId, [itemId])).get(itemId) as DayNets
+  change(nets)
+  const shortfall = firstShortfall(nets)
+  if (shortfall) throw new HttpError('INSUFFICIENT_HOLDINGS', describeShortfall(shortfall))
+}
+
+/** Describes what is missing. */
+export const describeShortfall = ({ date, missing }: Shortfall): string =>
+  `On ${date} the ledger would have sold ${missing} more than it held; record what was bought by then first.`
+
+async function follow(query: Query, scope: PortfolioScope, itemId: number, gained: number): Promise<void> {
+  const source: EntrySource = 'manual'
+  await followLedger(query, scope, { itemIds: [itemId], grown: gained > 0 ? [itemId] : [], source })
+}
