@@ -1,9 +1,9 @@
 /**
  * THE catalogue of topics: name, key, events, partitions, retention, single writer, readers.
  *
- * Reads and writes nothing. Everything else looks a topic up here: topic creation, registration of
- * schemas, producers (which refuse a topic that they do not own) and the documentation. Invariant:
- * one writer per topic; `market.book` has one partition per partition of the book's two inputs.
+ * Topic creation, registration of schemas, producers (which refuse a topic that their role does not write), ACLs and
+ * AsyncAPI derive from it. `market.book` has one partition per partition of the book's two inputs; with another number,
+ * two producers would write one changelog partition.
  */
 import { alertRuleChanged } from './events/alert-rule-changed.ts'
 import { alertTriggered } from './events/alert-triggered.ts'
@@ -24,7 +24,7 @@ import { saleObserved } from './events/sale-observed.ts'
 const DAY_MS = 86_400_000
 const GIB = 2 ** 30
 
-/** How long a topic keeps its records: for a time, or the last record of each key for ever. */
+/** How long a topic keeps its records: for a time, or compacted to the last record of each key. */
 export type Retention = { policy: 'delete'; ms: number; bytesPerPartition: number } | { policy: 'compact' }
 
 /** One topic of the platform. */
@@ -174,7 +174,7 @@ export const topics = {
   },
   alertRules: {
     name: 'accounts.alert-rules',
-    // The partition is the item's, not the key's: an instance that reads an item's changes has all of its rules.
+    // Partitioned by item, not by key: an instance that reads the changes of an item has all of its rules.
     key: 'alert_id',
     events: [alertRuleChanged],
     partitions: ITEM_PARTITIONS,

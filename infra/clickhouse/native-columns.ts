@@ -1,5 +1,5 @@
 /**
- * Columns of an answer in ClickHouse's Native form, decoded without looking at rows.
+ * Columns of an answer in ClickHouse's Native form, decoded column by column.
  *
  * Reads memory only. An answer comes in blocks, each with its columns one behind the other as they are stored, so the server
  * converts nothing: asking for Float64 took a fifth longer, arrays of RowBinary 5 ms more for 15,000 rows, JSON 20.

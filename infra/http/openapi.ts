@@ -7,7 +7,6 @@
  */
 import { z } from 'zod'
 import { ERROR_STATUS, type ErrorCode, violation } from '#schemas/api/error.ts'
-import { MEMBER_NOTES } from '#schemas/api/member-notes.ts'
 import type { Access, Operation } from '#schemas/api/operation.ts'
 import { amount } from '#schemas/api/reply-values.ts'
 
@@ -120,14 +119,19 @@ function describe(operation: Operation, errors: Components): Json {
 function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): Json[] {
   if (!schema) return []
   const { properties = {}, required = [] } = schemaOf(schema, 'input') as { properties?: Json; required?: string[] }
-  return Object.entries(properties).map(([name, one]) => ({
-    name,
-    in: place,
-    required: place === 'path' || required.includes(name),
-    ...noteOf(name, one as Json),
-    ...((one as Json).type === 'array' && { style: 'form', explode: true }),
-    schema: one,
-  }))
+  return Object.entries(properties).map(([name, one]) => {
+    const { description, example, ...own } = one as Json
+    if (description === undefined) throw new Error(`the ${place} parameter ${name} has no description`)
+    return {
+      name,
+      in: place,
+      required: place === 'path' || required.includes(name),
+      description,
+      example,
+      ...(own.type === 'array' && { style: 'form', explode: true }),
+      schema: own,
+    }
+  })
 }
 
 const IDEMPOTENCY_KEY: Json = {
@@ -154,23 +158,14 @@ function requestOf({ body, upload, isBodyOptional = false }: Operation): Json {
 
 function bodyOf(schema: z.ZodObject, required: boolean): Json {
   const json = schemaOf(schema, 'input') as { properties: Record<string, Json> }
-  const properties = Object.entries(json.properties).map(([name, one]) => [
-    name,
-    { description: noteOf(name).description, ...one },
-  ])
-  const example = Object.fromEntries(Object.keys(json.properties).map(name => [name, noteOf(name).example]))
-  const described = { ...json, properties: Object.fromEntries(properties) }
-  return { required, content: { 'application/json': { schema: described, example } } }
+  const members = Object.entries(json.properties).map(([name, { example, ...own }]) => {
+    if (own.description === undefined) throw new Error(`the body member ${name} has no description`)
+    return { name, own, example }
+  })
+  const properties = Object.fromEntries(members.map(({ name, own }) => [name, own]))
+  const example = Object.fromEntries(members.map(({ name, example }) => [name, example]))
+  return { required, content: { 'application/json': { schema: { ...json, properties }, example } } }
 }
-
-/** The note of a name; what a parameter's own schema says goes first. */
-function noteOf(name: string, own: Json = {}): Json {
-  const note = { ...MEMBER_NOTES[name], ...pick(own, 'description'), ...pick(own, 'example') }
-  if (!('description' in note)) throw new Error(`schemas/api/member-notes.ts has no note for ${name}`)
-  return note
-}
-
-const pick = (one: Json, name: string): Json => (one[name] === undefined ? {} : { [name]: one[name] })
 
 function successOf({ reply, tiers }: Operation): Json {
   const { status, description, name, isStream, headers = {}, example } = reply
@@ -275,11 +270,15 @@ function replySchemas(operations: readonly Operation[]): Json {
   return Object.fromEntries(named.map(([name, schema]) => [name, schemaOf(schema, 'output')]))
 }
 
-/** A zod schema as JSON Schema, without what would only repeat the limits of a double or the form of a date. */
+/**
+ * A zod schema as JSON Schema, without what would only repeat the limits of a double or the form of a date. Examples
+ * stay at parameters and at the members of a body; those of replies are shown once, beside the schema.
+ */
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Json {
   const { $schema: _, ...json } = z.toJSONSchema(schema, {
     io,
-    override: ({ zodSchema, jsonSchema }) => {
+    override: ({ zodSchema, jsonSchema, path }) => {
+      if (io === 'output' || path.length > 2) delete jsonSchema.example
       if (zodSchema === amount) jsonSchema.type = 'integer'
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum

@@ -21,7 +21,7 @@ import { agentOf, authorizationOf, putJson, type RegistryAddress } from './regis
 export interface Decoded {
   /** The event's name, `BookChanged`. */
   event: string
-  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape; callers narrow by it.
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name determines the shape; callers narrow by it.
   value: any
 }
 

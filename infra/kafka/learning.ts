@@ -1,5 +1,5 @@
 /**
- * Decodes a record and fetches its writer's schema when it is met for the first time.
+ * Decodes a record; fetches the schema of its writer when its id is new.
  *
  * Invariant: an id that the registry does not know makes a record unreadable; a registry that does not answer is a lost
  * dependency, and the record may be readable.

@@ -24,7 +24,7 @@ import { openRangeReader } from './range-reader.ts'
 export interface Membership {
   /** Keeps the id of the member that has joined. */
   remember(memberId: string): void
-  /** Forgets it: the member has left by itself. */
+  /** Deletes the record of a member that has left its group. */
   forget(): void
 }
 

@@ -33,7 +33,7 @@ interface Shape {
 /** A cluster that cannot hold what is asked of it; its message says what to set. */
 export class UnfitCluster extends Error {}
 
-/** One line that says what is refused and what to look at; undefined for any other error. */
+/** One line that names what is refused and what to check; undefined for any other error. */
 export function refusalOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined
   if (error instanceof UnfitCluster) return error.message

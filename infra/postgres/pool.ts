@@ -3,7 +3,7 @@
  *
  * Reads and writes what its callers ask for. Invariant: nothing waits for ever - not for a connection, a
  * statement, a lock or an idle transaction - and a transaction whose work throws is rolled back. Errors of
- * connections are logged here and met again by the next statement.
+ * connections are logged here and reported again by the next statement.
  */
 import { Pool, type PoolClient, type QueryResultRow } from 'pg'
 import type { Log } from '../runtime/log.ts'

@@ -1,9 +1,9 @@
 /**
- * Puts a text that names other keys in place of the one before, on the condition that guard keys are as expected.
+ * Replaces a text that names other keys, on the condition that guard keys are as expected.
  *
  * One script, carried out by Redis as a whole. The keys that the text names were written before, with an
- * expiry, so a writer that dies in between leaves nothing behind; here their expiry is lifted. Invariant: a reader who finds
- * the text finds what it names, and what the former text named goes only after a time. All keys must share one hash tag.
+ * expiry, so a writer that dies in between leaves nothing behind; here their expiry is lifted. Invariant: a reader of
+ * the text finds the keys that it names; the keys that only the former text named expire after a time. All keys must share one hash tag.
  */
 import type { Redis } from './redis.ts'
 

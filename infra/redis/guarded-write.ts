@@ -2,9 +2,9 @@
  * Writes many keys at once on the condition that a guard key is still as its owner left it.
  *
  * One script, carried out by Redis as a whole: compare the guard, write, set the guard. Invariant: either
- * everything is written or nothing, and nothing when somebody else has written the guard, however long
+ * everything is written or nothing, and nothing when another process has written the guard, however long
  * this process was paused in between. All keys must share the guard's hash tag.
- * Rejected: WATCH, MULTI, EXEC. It says the same, but a queued command cost 9.2 us of client CPU here
+ * Rejected: WATCH, MULTI, EXEC. It does the same, but a queued command cost 9.2 us of client CPU here
  * against 0.7 us as an argument of the script, and the client is what limits the live view.
  */
 import { Command } from 'ioredis'

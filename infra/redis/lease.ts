@@ -1,8 +1,8 @@
 /**
- * A lease: it lets one of several processes do a work.
+ * A lease, by which one of several processes does a task.
  *
  * Writes one key with an expiry. Invariant: no other process holds the lease while its holder renews it in time, and a
- * holder that was killed or frozen loses it to the next that asks after the expiry. A holder that was paused may
+ * holder that was killed or frozen loses it to the next process that requests it after the expiry. A holder that was paused may
  * believe for a moment that it still holds it, so its writes must name {@link Lease.token} as their guard.
  */
 import { randomUUID } from 'node:crypto'

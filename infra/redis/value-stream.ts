@@ -1,9 +1,9 @@
 /**
  * Streams the bytes of large values as they arrive, on a connection of its own.
  *
- * Speaks as much of Redis' protocol as that takes: AUTH, SELECT, GET. Invariant: one buffer holds all that was read and
- * not yet taken; while its reader does not ask for more, the connection is not read from, and Redis keeps what was
- * asked for. A value that is not there, an error, a lost connection or a silent server throws; nothing waits
+ * Implements the needed part of Redis' protocol: AUTH, SELECT, GET. Invariant: one buffer holds all that was read and
+ * not yet consumed; while its reader requests no more, the connection is not read, and Redis buffers
+ * the rest. A value that is not there, an error, a lost connection or a silent server throws; nothing waits
  * for ever. Ending the iteration or aborting closes the connection.
  *
  * Why not the client of redis.ts: it hands values over whole, in new memory. For 47 MB in 328 values that

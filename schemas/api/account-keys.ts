@@ -1,12 +1,10 @@
 /**
- * The routes of API keys: parameters, bodies and answers.
- *
- * Rules: DECISIONS.md, "Keys and sessions". Invariant: a limit of a child key never exceeds its tier's; the
- * text of a key is in the answers that issue one and nowhere else.
+ * API keys. Rules: DECISIONS.md, "Keys and sessions". A limit of a child key never exceeds that of its tier. Only the
+ * answers that issue a key hold its text.
  */
 import { z } from 'zod'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
-import { instant, offsetPagination } from './reply-values.ts'
+import { examplePage, instant, offsetPagination } from './reply-values.ts'
 
 /** The tier's limits, which bound a child key's. */
 export interface ChildKeyScope {
@@ -15,6 +13,16 @@ export interface ChildKeyScope {
 }
 
 const NAME_MAX = 100
+const ROOT_ID = '4b6f1f0e-3f4e-4c55-9a0e-2f5a6d1c7b90'
+const CHILD_ID = '9d0c2a4e-7b1d-4f7e-8f6a-51c3f2b8e6d4'
+/** Was never a key. */
+const EXAMPLE_TEXT = 'Y2hpbGQga2V5IGV4YW1wbGUsIG5vdCBhIHJlYWwgb24'
+
+const NOTES = {
+  name: { description: 'Name, 1 to 100 characters.', example: 'dashboard' },
+  quota: { description: 'Requests of a calendar month, at most those of the tier.', example: 50_000 },
+  rate: { description: 'Requests of a minute, at most those of the tier.', example: 60 },
+}
 
 const limitsOf = ({ quotaMax, rateMax }: ChildKeyScope) => ({
   quota: z.int().min(1).max(quotaMax),
@@ -28,7 +36,7 @@ export const childKeyScope = (tier: { requests_per_month: number; requests_per_m
 })
 
 /** Path of one child key. */
-export const childKeyParams = z.object({ id: uuid() })
+export const childKeyParams = z.object({ id: uuid().meta({ description: 'Id of the child key.', example: CHILD_ID }) })
 
 /** Query of GET /account/sub-keys. */
 export const childKeysQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
@@ -37,20 +45,20 @@ export const childKeysQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
 export const childKeyBody = (scope: ChildKeyScope) => {
   const { quota, rate } = limitsOf(scope)
   return z.strictObject({
-    name: text(NAME_MAX),
-    quota_requests_per_month_override: optional(quota),
-    rate_requests_per_minute_override: optional(rate),
+    name: text(NAME_MAX).meta(NOTES.name),
+    quota_requests_per_month_override: optional(quota).meta(NOTES.quota),
+    rate_requests_per_minute_override: optional(rate).meta(NOTES.rate),
   })
 }
 
-/** Body of PATCH /account/sub-keys/:id: something at least; null takes a limit back. */
+/** Body of PATCH /account/sub-keys/:id: at least one member; null removes a limit. */
 export const childKeyPatch = (scope: ChildKeyScope) => {
   const { quota, rate } = limitsOf(scope)
   return z
     .strictObject({
-      name: optional(text(NAME_MAX)),
-      quota_requests_per_month_override: quota.nullable().optional(),
-      rate_requests_per_minute_override: rate.nullable().optional(),
+      name: optional(text(NAME_MAX)).meta(NOTES.name),
+      quota_requests_per_month_override: quota.nullable().optional().meta(NOTES.quota),
+      rate_requests_per_minute_override: rate.nullable().optional().meta(NOTES.rate),
     })
     .refine(
       body => Object.values(body).some(value => value !== undefined),
@@ -58,8 +66,8 @@ export const childKeyPatch = (scope: ChildKeyScope) => {
     )
 }
 
-/** What clients may see of a key. */
-export const keyInfo = z.strictObject({
+/** The members of a key that clients may see. */
+const keyInfo = z.strictObject({
   id: z.uuid(),
   key_prefix: z.enum(['sk_live_root', 'sk_live_child']),
   name: z.string().nullable(),
@@ -75,39 +83,84 @@ export const keyInfo = z.strictObject({
   effective_rate_requests_per_minute: z.int(),
 })
 
+/** The members of a key that clients may see. */
+export type KeyInfo = z.infer<typeof keyInfo>
+
+const exampleRootKey: KeyInfo = {
+  id: ROOT_ID,
+  key_prefix: 'sk_live_root',
+  name: null,
+  root_key_id: ROOT_ID,
+  is_root_key: true,
+  is_active: true,
+  created_at: '2026-03-01T09:00:00.000Z',
+  last_used_at: '2026-03-03T21:41:00.000Z',
+  expires_at: null,
+  quota_requests_per_month_override: null,
+  rate_requests_per_minute_override: null,
+  effective_quota_requests_per_month: 1_000_000,
+  effective_rate_requests_per_minute: 300,
+}
+
+const exampleChildKey: KeyInfo = {
+  ...exampleRootKey,
+  id: CHILD_ID,
+  key_prefix: 'sk_live_child',
+  name: 'dashboard',
+  is_root_key: false,
+  quota_requests_per_month_override: 50_000,
+  effective_quota_requests_per_month: 50_000,
+}
+
 /** Answer of GET /account/key. */
-export const keyReply = z.strictObject({ key: keyInfo })
+export const keyReply = z.strictObject({ key: keyInfo }).meta({ example: { key: exampleRootKey } })
+
+const keyText = z.string().describe('The text of the key, in no other reply.')
 
 /** Answer of POST /account/key/reissue. */
-export const reissuedKeyReply = z.strictObject({
-  /** The only copy. */
-  key: z.string(),
-  key_prefix: z.literal('sk_live_root'),
-  id: z.uuid(),
-  created_at: instant,
-  message: z.string(),
-})
+export const reissuedKeyReply = z
+  .strictObject({
+    key: keyText,
+    key_prefix: z.literal('sk_live_root'),
+    id: z.uuid(),
+    created_at: instant,
+    message: z.string(),
+  })
+  .meta({
+    example: {
+      key: `sk_live_root_${EXAMPLE_TEXT}`,
+      key_prefix: 'sk_live_root',
+      id: ROOT_ID,
+      created_at: exampleRootKey.created_at,
+      message: 'Keep this key now: it is shown this once. The former root key and its child keys are revoked.',
+    },
+  })
+
+const exampleChild = { key: exampleChildKey, requests_this_month: 1_204 }
 
 /** One child key. */
-export const childKeyReply = z.strictObject({
-  key: keyInfo,
-  /** Counted requests of the calendar month (UTC). */
-  requests_this_month: z.int().min(0),
-})
+export const childKeyReply = z
+  .strictObject({
+    key: keyInfo,
+    requests_this_month: z.int().min(0).describe('Counted requests of the calendar month (UTC).'),
+  })
+  .meta({ example: exampleChild })
 
 /** Answer of GET /account/sub-keys. */
-export const childKeysReply = z.strictObject({ keys: z.array(childKeyReply), pagination: offsetPagination })
+export const childKeysReply = z
+  .strictObject({ keys: z.array(childKeyReply), pagination: offsetPagination })
+  .meta({ example: { keys: [exampleChild], pagination: examplePage(25) } })
 
-/** Answer of what issues a child key. */
-export const issuedChildKeyReply = z.strictObject({
-  /** The only copy. */
-  key: z.string(),
-  key_info: keyInfo,
-  message: z.string(),
+/** Answer of the operations that issue a child key. */
+export const issuedChildKeyReply = z.strictObject({ key: keyText, key_info: keyInfo, message: z.string() }).meta({
+  example: {
+    key: `sk_live_child_${EXAMPLE_TEXT}`,
+    key_info: exampleChildKey,
+    message: 'Keep this key now: it is shown this once.',
+  },
 })
 
 /** Answer of DELETE /account/sub-keys/:id. */
-export const revokedKeyReply = z.strictObject({ ok: z.literal(true), key_id: z.uuid(), revoked_at: instant })
-
-/** What clients may see of a key. */
-export type KeyInfo = z.infer<typeof keyInfo>
+export const revokedKeyReply = z
+  .strictObject({ ok: z.literal(true), key_id: z.uuid(), revoked_at: instant })
+  .meta({ example: { ok: true, key_id: CHILD_ID, revoked_at: '2026-03-04T08:00:00.000Z' } })

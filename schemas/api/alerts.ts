@@ -1,22 +1,22 @@
 /**
- * The routes of alerts: parameters, bodies and answers.
- *
- * Rules: DECISIONS.md, "Alerts". Invariant: a threshold is a decimal text greater than zero, kept and answered
- * with the places that were sent.
+ * Alerts and their events. Rules: DECISIONS.md, "Alerts". A threshold is a decimal text greater than zero; it is
+ * stored and shown with the decimal places that were sent.
  */
 import { z } from 'zod'
 import { ALERT_KINDS, parseThreshold } from '../values/alert.ts'
-import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
-import { instant, offsetPagination } from './reply-values.ts'
+import { clampedPage, currencyCode, optional, text, unlistedCurrency, uuid, violates } from './query-values.ts'
+import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
 /** What the bodies depend on. */
-export interface AlertScope {
+interface AlertScope {
   isCurrency: (code: string) => boolean
 }
 
 const BATCH_MAX = 100
+const EXAMPLE_ID = '019515d4-8a00-7c31-9b52-6f0de1a4c733'
 const NUMBER_FORM = /^[+-]?\d+(\.\d+)?$/
-const CURRENCY = 'a currency code that GET /fx lists'
+
+const kind = z.enum(ALERT_KINDS)
 
 const threshold = z.string().superRefine((value, context) => {
   if (parseThreshold(value) !== undefined) return
@@ -31,29 +31,36 @@ const threshold = z.string().superRefine((value, context) => {
   context.addIssue({ code: 'custom', ...violates(isNumber ? 'value_error' : 'float_parsing', message) })
 })
 
-const currencyCode = ({ isCurrency }: AlertScope) =>
-  z
-    .string()
-    .max(10)
-    .refine(isCurrency, violates('enum', `Input should be ${CURRENCY}`, { expected: CURRENCY }))
+const THRESHOLD_NOTE = {
+  description: 'Decimal text above zero: a price in major units of `threshold_currency`, or a percentage.',
+  example: '13.50',
+}
+const CURRENCY_NOTE = {
+  description: 'Currency of a price threshold, USD when left out; spreads ignore it.',
+  example: 'EUR',
+}
+const ENABLED_NOTE = { description: 'Whether the alert waits for its condition.', example: true }
 
-/** Body of POST /account/alerts, and one entry of a batch; a spread takes any currency and ignores it. */
+/** Body of POST /account/alerts, and one entry of a batch; for a spread the currency is ignored, not checked. */
 export const alertBody = (scope: AlertScope) =>
   z
     .strictObject({
-      item_id: z.int().min(1),
-      kind: z.enum(ALERT_KINDS),
-      threshold_value: threshold,
-      threshold_currency: optional(z.string().max(10)),
+      item_id: z.int().min(1).meta({ description: 'Catalog id of the item.', example: exampleItem.item_id }),
+      kind: kind.meta({
+        description: 'What to watch: the best ask below or above the threshold, or (ask - bid) / ask x 100 above it.',
+        example: 'price_below',
+      }),
+      threshold_value: threshold.meta(THRESHOLD_NOTE),
+      threshold_currency: optional(z.string().max(10)).meta(CURRENCY_NOTE),
       is_enabled: z
         .boolean()
         .nullish()
-        .transform(value => value ?? true),
+        .transform(value => value ?? true)
+        .meta(ENABLED_NOTE),
     })
     .superRefine(({ kind, threshold_currency: code }, context) => {
       if (kind === 'spread_exceeds' || code === undefined || scope.isCurrency(code)) return
-      const violation = violates('enum', `Input should be ${CURRENCY}`, { expected: CURRENCY })
-      context.addIssue({ code: 'custom', path: ['threshold_currency'], ...violation })
+      context.addIssue({ code: 'custom', path: ['threshold_currency'], ...unlistedCurrency })
     })
 
 /** A parsed alert of a body. */
@@ -61,15 +68,24 @@ export type AlertBody = z.infer<ReturnType<typeof alertBody>>
 
 /** Body of POST /account/alerts/batch. */
 export const alertBatchBody = (scope: AlertScope) =>
-  z.strictObject({ alerts: z.array(alertBody(scope)).min(1).max(BATCH_MAX) })
+  z.strictObject({
+    alerts: z
+      .array(alertBody(scope))
+      .min(1)
+      .max(BATCH_MAX)
+      .meta({
+        description: `1 to ${BATCH_MAX} alerts.`,
+        example: [{ item_id: 4940, kind: 'price_below', threshold_value: '13.50', threshold_currency: 'EUR' }],
+      }),
+  })
 
-/** Body of PATCH /account/alerts/:alert_id: something at least. */
+/** Body of PATCH /account/alerts/:alert_id: at least one member. */
 export const alertPatch = (scope: AlertScope) =>
   z
     .strictObject({
-      threshold_value: optional(threshold),
-      threshold_currency: optional(currencyCode(scope)),
-      is_enabled: optional(z.boolean()),
+      threshold_value: optional(threshold).meta(THRESHOLD_NOTE),
+      threshold_currency: optional(currencyCode(scope.isCurrency)).meta(CURRENCY_NOTE),
+      is_enabled: optional(z.boolean()).meta(ENABLED_NOTE),
     })
     .refine(
       body => Object.values(body).some(value => value !== undefined),
@@ -77,53 +93,89 @@ export const alertPatch = (scope: AlertScope) =>
     )
 
 /** Path of one alert. */
-export const alertParams = z.object({ alert_id: uuid() })
+export const alertParams = z.object({
+  alert_id: uuid().meta({ description: 'Id of the alert.', example: EXAMPLE_ID }),
+})
 
 /** Query of GET /account/alerts. */
-export const alertsQuery = z.object({ ...clampedPage({ max: 200, otherwise: 50 }), search: text().optional() })
+export const alertsQuery = z.object({
+  ...clampedPage({ max: 200, otherwise: 50 }),
+  search: text().optional().meta({ description: 'An item id, or part of a name in any case.', example: 'redline' }),
+})
 
 /** Query of GET /account/alerts/events. */
 export const alertEventsQuery = z.object(clampedPage({ max: 100, otherwise: 50 }))
 
-const item = z.strictObject({ item_id: z.int(), market_hash_name: z.string(), phase: z.string().nullable() })
+const item = z.strictObject(itemMembers)
 
-const kind = z.enum(ALERT_KINDS)
+const exampleAlert = {
+  id: EXAMPLE_ID,
+  kind: 'price_below',
+  threshold_value: '13.50',
+  threshold_currency: 'EUR',
+  is_enabled: true,
+  last_triggered_at: null,
+  created_at: '2026-03-01T09:00:00.000Z',
+  updated_at: '2026-03-01T09:00:00.000Z',
+  item: exampleItem,
+}
 
 /** One alert. */
-export const alertReply = z.strictObject({
-  id: z.uuid(),
-  kind,
-  threshold_value: z.string(),
-  /** Null for spreads. */
-  threshold_currency: z.string().nullable(),
-  is_enabled: z.boolean(),
-  last_triggered_at: instant.nullable(),
-  created_at: instant,
-  updated_at: instant,
-  item,
-})
+export const alertReply = z
+  .strictObject({
+    id: z.uuid(),
+    kind,
+    threshold_value: z.string(),
+    threshold_currency: z.string().nullable().describe('Null for spreads.'),
+    is_enabled: z.boolean(),
+    last_triggered_at: instant.nullable(),
+    created_at: instant,
+    updated_at: instant,
+    item,
+  })
+  .meta({ example: exampleAlert })
 
 /** Answer of GET /account/alerts. */
-export const alertsReply = z.strictObject({ alerts: z.array(alertReply), pagination: offsetPagination })
+export const alertsReply = z
+  .strictObject({ alerts: z.array(alertReply), pagination: offsetPagination })
+  .meta({ example: { alerts: [exampleAlert], pagination: examplePage(50) } })
 
 /** Answer of POST /account/alerts/batch. */
-export const alertBatchReply = z.strictObject({
-  created: z.int().min(0),
-  failed: z.int().min(0),
-  /** In the order of the request. */
-  results: z.array(
-    z.strictObject({
-      index: z.int().min(0),
-      status: z.enum(['created', 'error']),
-      alert_id: z.uuid().nullable(),
-      code: z.enum(['DUPLICATE_ALERT', 'ITEM_NOT_FOUND']).nullable(),
-      message: z.string().nullable(),
-    }),
-  ),
-})
+export const alertBatchReply = z
+  .strictObject({
+    created: z.int().min(0),
+    failed: z.int().min(0),
+    results: z
+      .array(
+        z.strictObject({
+          index: z.int().min(0),
+          status: z.enum(['created', 'error']),
+          alert_id: z.uuid().nullable(),
+          code: z.enum(['DUPLICATE_ALERT', 'ITEM_NOT_FOUND']).nullable(),
+          message: z.string().nullable(),
+        }),
+      )
+      .describe('In the order of the request.'),
+  })
+  .meta({
+    example: {
+      created: 1,
+      failed: 1,
+      results: [
+        { index: 0, status: 'created', alert_id: EXAMPLE_ID, code: null, message: null },
+        {
+          index: 1,
+          status: 'error',
+          alert_id: null,
+          code: 'DUPLICATE_ALERT',
+          message: 'Repeats entry 0 of this request.',
+        },
+      ],
+    },
+  })
 
 /** Answer of DELETE /account/alerts/:alert_id. */
-export const deletedAlertReply = z.strictObject({ ok: z.literal(true) })
+export const deletedAlertReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
 const delivery = z.strictObject({
   channel: z.enum(['email', 'webhook']),
@@ -145,8 +197,7 @@ export const alertEventReply = z.strictObject({
   alert_id: z.uuid(),
   kind,
   item,
-  /** The best ask in `triggered_currency`, or the spread in percent. */
-  triggered_value: z.string(),
+  triggered_value: z.string().describe('The best ask in `triggered_currency`, or the spread in percent.'),
   triggered_currency: z.string().nullable(),
   reason: z.string(),
   created_at: instant,
@@ -154,4 +205,37 @@ export const alertEventReply = z.strictObject({
 })
 
 /** Answer of GET /account/alerts/events. */
-export const alertEventsReply = z.strictObject({ events: z.array(alertEventReply), pagination: offsetPagination })
+export const alertEventsReply = z
+  .strictObject({ events: z.array(alertEventReply), pagination: offsetPagination })
+  .meta({
+    example: {
+      events: [
+        {
+          id: '01951d2b-11f0-7f40-a0c8-4d1a6be2f915',
+          alert_id: EXAMPLE_ID,
+          kind: 'price_below',
+          item: exampleItem,
+          triggered_value: '13.42',
+          triggered_currency: 'EUR',
+          reason: 'The best ask of 13.42 EUR at provider_05 is below 13.50 EUR.',
+          created_at: '2026-03-02T19:11:02.000Z',
+          deliveries: [
+            {
+              channel: 'email',
+              status: 'succeeded',
+              delivery_id: '01951d2b-1260-7a07-8d17-0f6d2e4a9c11',
+              endpoint_id: null,
+              endpoint_label: null,
+              platform: null,
+              attempt_count: 1,
+              last_http_status: null,
+              next_attempt_at: null,
+              error: null,
+              created_at: '2026-03-02T19:11:02.100Z',
+            },
+          ],
+        },
+      ],
+      pagination: examplePage(50),
+    },
+  })

@@ -1,31 +1,38 @@
 /**
- * POST /prices/batch and POST /bids/batch: the bodies and the answers of batch lookups.
+ * The batch lookups POST /prices/batch and POST /bids/batch.
  *
- * Rules: DECISIONS.md, "Prices and bids". Invariant: ids and names count together and as sent,
- * repeats included; prices are hundredths of the answer's currency.
+ * Rules: DECISIONS.md, "Prices and bids". Ids and names count together and as sent, repeats included; prices are
+ * hundredths of the reply's currency.
  */
 import { z } from 'zod'
-import { currency, DEFAULT_CURRENCY, optional, providerKey, text, violates } from './query-values.ts'
-import { amount, instant } from './reply-values.ts'
+import { askMembers, bidMembers, exampleAsk, exampleBid, exampleTimes, quoteTimes } from './listing.ts'
+import { currencyMember, optional, providersMember, text, violates } from './query-values.ts'
+import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the body of a batch depends on. */
-export interface BatchScope {
+interface BatchScope {
   /** The provider keys of the side. */
   providers: readonly string[]
   isCurrency: (code: string) => boolean
 }
 
 /** Ids and names that one batch may hold together. */
-export const BATCH_ITEMS_MAX = 100
+const BATCH_ITEMS_MAX = 100
 
 /** Body of a batch lookup. */
 export const batchBody = ({ providers, isCurrency }: BatchScope) =>
   z
     .strictObject({
-      item_ids: optional(z.array(z.int().min(1))),
-      market_hash_names: optional(z.array(text())),
-      providers: optional(z.array(providerKey(providers))),
-      currency: optional(currency(isCurrency)).transform(code => code ?? DEFAULT_CURRENCY),
+      item_ids: optional(z.array(z.int().min(1))).meta({
+        description: `Catalog ids. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
+        example: [4940, 4941],
+      }),
+      market_hash_names: optional(z.array(text())).meta({
+        description: `Exact names; the name of a phased finish means its cheapest phase. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
+        example: [exampleItem.market_hash_name],
+      }),
+      providers: providersMember(providers),
+      currency: currencyMember(isCurrency),
     })
     .refine(body => sizeOf(body) > 0, {
       ...violates('missing', 'Field required: item_ids or market_hash_names, with at least one member'),
@@ -43,7 +50,7 @@ export const batchBody = ({ providers, isCurrency }: BatchScope) =>
 /** Parsed body of a batch lookup. */
 export type BatchBody = z.infer<ReturnType<typeof batchBody>>
 
-/** Looks at what was sent, also where other members are at fault. */
+/** Counts the ids and names of a body as it was sent, also where other members are invalid. */
 function sizeOf(body: { item_ids?: unknown; market_hash_names?: unknown } | undefined): number {
   return [body?.item_ids, body?.market_hash_names].reduce<number>(
     (sum, list) => sum + (Array.isArray(list) ? list.length : 0),
@@ -51,50 +58,44 @@ function sizeOf(body: { item_ids?: unknown; market_hash_names?: unknown } | unde
   )
 }
 
-const times = { timestamp: instant, last_updated: instant }
+const askQuote = z.strictObject({ provider: z.string(), ...askMembers, ...quoteTimes })
+const bidQuote = z.strictObject({ provider: z.string(), ...bidMembers, ...quoteTimes })
 
-const askQuote = z.strictObject({
-  provider: z.string(),
-  lowest_ask: amount,
-  lowest_ask_decimal: z.string(),
-  quantity: z.int(),
-  ...times,
-})
-
-const bidQuote = z.strictObject({
-  provider: z.string(),
-  highest_bid: amount,
-  highest_bid_decimal: z.string(),
-  num_bids: z.int(),
-  ...times,
-})
-
-const replyOf = <T extends z.ZodType>(quote: T) =>
-  z.strictObject({
-    meta: z.strictObject({
-      currency: z.string(),
-      requested_item_count: z.int().min(1).max(BATCH_ITEMS_MAX),
-      found_item_count: z.int().min(0),
-      providers_queried: z.array(z.string()),
-      generated_at: instant,
-    }),
-    /** One entry per item with a quote, in the order of the request. */
-    items: z.array(
-      z.strictObject({
-        item_id: z.int(),
-        market_hash_name: z.string(),
-        phase: z.string().nullable(),
-        quotes: z.array(quote).min(1),
+const replyOf = <T extends z.ZodType>(quote: T, exampleQuote: object) =>
+  z
+    .strictObject({
+      meta: z.strictObject({
+        currency: z.string(),
+        requested_item_count: z.int().min(1).max(BATCH_ITEMS_MAX),
+        found_item_count: z.int().min(0),
+        providers_queried: z.array(z.string()),
+        generated_at: instant,
       }),
-    ),
-    /** Ids, those of names included, without a quote of any queried provider. */
-    items_not_found: z.array(z.int()),
-    /** Names that no catalog item has. */
-    names_not_found: z.array(z.string()),
-  })
+      items: z
+        .array(z.strictObject({ ...itemMembers, quotes: z.array(quote).min(1) }))
+        .describe('One entry per item with a quote, in the order of the request.'),
+      items_not_found: z
+        .array(z.int())
+        .describe('Ids, those of names included, without a quote of any queried provider.'),
+      names_not_found: z.array(z.string()).describe('Names that no catalog item has.'),
+    })
+    .meta({
+      example: {
+        meta: {
+          currency: 'USD',
+          requested_item_count: 3,
+          found_item_count: 1,
+          providers_queried: ['provider_02'],
+          generated_at: '2026-03-03T21:41:00.000Z',
+        },
+        items: [{ ...exampleItem, quotes: [{ provider: 'provider_02', ...exampleQuote, ...exampleTimes }] }],
+        items_not_found: [4941],
+        names_not_found: ['No Such Item'],
+      },
+    })
 
 /** Answer of POST /prices/batch. */
-export const pricesBatchReply = replyOf(askQuote)
+export const pricesBatchReply = replyOf(askQuote, exampleAsk)
 
 /** Answer of POST /bids/batch. */
-export const bidsBatchReply = replyOf(bidQuote)
+export const bidsBatchReply = replyOf(bidQuote, exampleBid)

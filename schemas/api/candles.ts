@@ -1,14 +1,20 @@
 /**
- * GET /prices/candles: parameters and answer.
- *
- * Rules: DECISIONS.md, "Candles". Windows and tiers are decided by services/api, here
- * the form of a request. Invariant: prices are hundredths of the answer's currency; times of candles
- * are Unix seconds.
+ * GET /prices/candles. Rules: DECISIONS.md, "Candles". The schema checks the form of a request; services/api decides
+ * windows and tiers. Prices are hundredths of the reply's currency; times of candles are Unix seconds.
  */
 import { z } from 'zod'
-import { parseInstant } from '../values/instant.ts'
-import { boolean, currency, itemSelector, time, violates } from './query-values.ts'
-import { amount, instant } from './reply-values.ts'
+import {
+  boolean,
+  currency,
+  hasItem,
+  isOrdered,
+  itemSelector,
+  needsItem,
+  needsOrder,
+  timeWindow,
+  violates,
+} from './query-values.ts'
+import { amount, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 const LOOKBACK_FORM = /^(\d{1,5})([dh]?)$/
 
@@ -20,34 +26,10 @@ export function parseLookback(text: string): { count: number; unit: 'd' | 'h' } 
 }
 
 /** What the parameters of candles depend on. */
-export interface CandlesScope {
+interface CandlesScope {
   isCurrency: (code: string) => boolean
   /** Longest lookback of the tier in days; null = as far as candles are kept. */
   lookbackDaysMax: number | null
-}
-
-/** Refuses a request that names no item, whatever else is wrong with it. */
-export const needsItem = {
-  ...violates('missing', 'Field required: item_id or market_hash_name'),
-  path: ['item_id'],
-  when: () => true,
-}
-
-/** Whether a request names an item. */
-export const hasItem = (query: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
-  query.item_id !== undefined || query.market_hash_name !== undefined
-
-/** Refuses a window that ends before it starts. */
-export const needsOrder = {
-  ...violates('value_error', 'end should be later than start'),
-  path: ['end'],
-  when: () => true,
-}
-
-/** Whether a window's bounds, where both are times, are in order. */
-export function isOrdered(query: { start?: unknown; end?: unknown }): boolean {
-  const [start, end] = [query.start, query.end].map(bound => parseInstant(String(bound)))
-  return start === undefined || end === undefined || start < end
 }
 
 /** Parameters of GET /prices/candles. */
@@ -55,8 +37,7 @@ export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
   z
     .object({
       ...itemSelector,
-      start: time().optional(),
-      end: time().optional(),
+      ...timeWindow,
       lookback: z
         .string()
         .refine(
@@ -67,9 +48,19 @@ export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
           text => (parseLookback(text)?.count ?? 0) <= (lookbackDaysMax ?? Number.POSITIVE_INFINITY),
           violates('less_than_equal', `Input should be at most ${lookbackDaysMax} days`, { le: lookbackDaysMax }),
         )
-        .optional(),
-      interval: z.enum(['5m', '1h', '1d']).default('1d'),
-      fill: boolean().default(false),
+        .optional()
+        .meta({
+          description:
+            'Length of a window that ends now: `30` or `30d` for days, `48h` for hours (pro and quant). Takes precedence over `start` and `end`.',
+          example: '7d',
+        }),
+      interval: z
+        .enum(['5m', '1h', '1d'])
+        .default('1d')
+        .meta({ description: 'Length of a candle. Free and starter have `1d` alone.', example: '1d' }),
+      fill: boolean()
+        .default(false)
+        .meta({ description: 'Fill empty buckets with the previous close (pro and quant).', example: false }),
       currency: currency(isCurrency),
     })
     .refine(hasItem, needsItem)
@@ -80,31 +71,52 @@ export type CandlesQuery = z.infer<ReturnType<typeof candlesQuery>>
 
 /** One candle. */
 export const candle = z.strictObject({
-  /** Start of the bucket. */
-  t: z.int(),
+  t: z.int().describe('Start of the bucket.'),
   o: amount,
   h: amount,
   l: amount,
   c: amount,
-  /** Estimated from falls of the listing counts. */
-  v: z.int(),
-  /** Listings at the bucket's end. */
-  q: z.int().nullable(),
-  /** Keys of the providers whose asks these were. */
-  providers: z.strictObject({ o: z.string(), h: z.string(), l: z.string(), c: z.string() }),
+  v: z.int().describe('Estimated from falls of the listing counts.'),
+  q: z.int().nullable().describe('Listings at the end of the bucket.'),
+  providers: z
+    .strictObject({ o: z.string(), h: z.string(), l: z.string(), c: z.string() })
+    .describe('Keys of the providers whose asks these were.'),
 })
 
 /** Answer of GET /prices/candles. */
-export const candlesReply = z.strictObject({
-  meta: z.strictObject({
-    item_id: z.int(),
-    market_hash_name: z.string(),
-    phase: z.string().nullable(),
-    provider: z.literal('All Providers'),
-    currency: z.string(),
-    interval: z.enum(['5m', '1h', '1d']),
-    start: instant,
-    end: instant,
-  }),
-  data: z.array(candle),
-})
+export const candlesReply = z
+  .strictObject({
+    meta: z.strictObject({
+      ...itemMembers,
+      provider: z.literal('All Providers'),
+      currency: z.string(),
+      interval: z.enum(['5m', '1h', '1d']),
+      start: instant,
+      end: instant,
+    }),
+    data: z.array(candle),
+  })
+  .meta({
+    example: {
+      meta: {
+        ...exampleItem,
+        provider: 'All Providers',
+        currency: 'USD',
+        interval: '1d',
+        start: '2026-03-02T00:00:00.000Z',
+        end: '2026-03-03T00:00:00.000Z',
+      },
+      data: [
+        {
+          t: 1_772_409_600,
+          o: 2950,
+          h: 3200,
+          l: 2899,
+          c: 2931,
+          v: 41,
+          q: 512,
+          providers: { o: 'provider_02', h: 'provider_09', l: 'provider_12', c: 'provider_02' },
+        },
+      ],
+    },
+  })

@@ -1,34 +1,53 @@
 /**
- * GET /items, /items/metadata and /images: parameters and answers of the catalog.
+ * The catalog: GET /items, GET /items/metadata and GET /images.
  *
- * Rules: DECISIONS.md, "Catalog". Invariant: null is what the catalog does not know;
- * `supply` is left out when unknown.
+ * Rules: DECISIONS.md, "Catalog". A member that the catalog does not know is null; `supply` is left out when unknown.
  */
 import { z } from 'zod'
-import { boolean, integer, phase, repeated, text } from './query-values.ts'
-import { offsetPagination } from './reply-values.ts'
+import { boolean, integer, itemSelector, pageOffset, repeated, text } from './query-values.ts'
+import { exampleItem, examplePage, offsetPagination } from './reply-values.ts'
 
-/** Parameters of GET /items; without `limit` all matches come in one answer. */
+/** Parameters of GET /items; without `limit` one reply lists all matches. */
 export const itemsQuery = z.object({
-  q: text().optional(),
-  item_id: integer({ min: 1 }).optional(),
-  market_hash_name: text().optional(),
-  item_type: text().optional(),
-  item_subtype: text().optional(),
-  weapon_type: text().optional(),
-  base_name: text().optional(),
-  skin_name: text().optional(),
-  wear_name: text().optional(),
-  phase: phase().optional(),
-  collection: text().optional(),
-  crates: repeated(text()).optional(),
-  rarity_name: text().optional(),
-  rarity_color: text().optional(),
-  style_name: text().optional(),
-  is_stattrak: boolean().optional(),
-  is_souvenir: boolean().optional(),
-  limit: integer({ min: 1, max: 1000 }).optional(),
-  offset: integer({ min: 0 }).default(0),
+  q: text().optional().meta({
+    description: 'Part of a name, in any case. When no name contains it, its words are matched in any order.',
+    example: 'redline',
+  }),
+  item_id: integer({ min: 1 }).optional().meta({ description: 'Catalog id of one item.', example: 4940 }),
+  market_hash_name: text().optional().meta({ description: 'Exact name.', example: exampleItem.market_hash_name }),
+  item_type: text()
+    .optional()
+    .meta({ description: 'Class of the item, such as Weapon, Sticker or Crate; in any case.', example: 'Weapon' }),
+  item_subtype: text()
+    .optional()
+    .meta({ description: 'Family within the class, such as Rifles or Autograph; in any case.', example: 'Rifles' }),
+  weapon_type: text()
+    .optional()
+    .meta({ description: 'Kind of weapon, such as Assault Rifle or Knife; in any case.', example: 'Assault Rifle' }),
+  base_name: text()
+    .optional()
+    .meta({ description: 'Model, such as AK-47 or Karambit; in any case.', example: 'AK-47' }),
+  skin_name: text().optional().meta({ description: 'Name of the finish, in any case.', example: 'Redline' }),
+  wear_name: text().optional().meta({ description: 'Name of the wear.', example: 'Field-Tested' }),
+  phase: itemSelector.phase,
+  collection: text().optional().meta({ description: 'Collection, in any case.', example: 'The Phoenix Collection' }),
+  crates: repeated(text())
+    .optional()
+    .meta({
+      description: 'Crates that hold the item; repeated once per crate.',
+      example: ['Operation Phoenix Weapon Case'],
+    }),
+  rarity_name: text().optional().meta({ description: 'Name of the rarity.', example: 'Classified' }),
+  rarity_color: text()
+    .optional()
+    .meta({ description: 'Colour of the rarity: six hex digits, or a name of the colour.', example: 'd32ce6' }),
+  style_name: text().optional().meta({ description: 'Name of the finish style.', example: 'Custom Paint Job' }),
+  is_stattrak: boolean().optional().meta({ description: 'Whether the item counts kills.', example: false }),
+  is_souvenir: boolean().optional().meta({ description: 'Whether the item is a souvenir.', example: false }),
+  limit: integer({ min: 1, max: 1000 })
+    .optional()
+    .meta({ description: 'Entries of a page; all matches when left out.', example: 50 }),
+  offset: pageOffset(),
 })
 
 /** Parsed parameters of GET /items. */
@@ -37,7 +56,7 @@ export type ItemsQuery = z.infer<typeof itemsQuery>
 const known = z.string().nullable()
 
 /** One item of the catalog. */
-export const catalogEntry = z.strictObject({
+const catalogEntry = z.strictObject({
   item_id: z.int(),
   market_hash_name: z.string(),
   phase: known,
@@ -66,10 +85,42 @@ export const catalogEntry = z.strictObject({
 })
 
 /** Answer of GET /items. */
-export const itemsReply = z.strictObject({
-  items: z.array(catalogEntry),
-  pagination: offsetPagination.extend({ next_cursor: z.null() }),
-})
+export const itemsReply = z
+  .strictObject({
+    items: z.array(catalogEntry),
+    pagination: offsetPagination.extend({ next_cursor: z.null() }),
+  })
+  .meta({
+    example: {
+      items: [
+        {
+          ...exampleItem,
+          item_type: 'Weapon',
+          item_subtype: 'Rifles',
+          weapon_type: 'Assault Rifle',
+          base_name: 'AK-47',
+          skin_name: 'Redline',
+          wear_name: 'Field-Tested',
+          def_index: '7',
+          paint_index: 282,
+          collection: 'The Phoenix Collection',
+          collection_image: null,
+          crates: ['Operation Phoenix Weapon Case'],
+          crates_images: ['https://images.example.com/phoenix.png'],
+          release_date: '2014-02-20',
+          rarity_name: 'Classified',
+          rarity_color: 'd32ce6',
+          style_name: 'Custom Paint Job',
+          is_stattrak: false,
+          is_souvenir: false,
+          min_float: 0.1,
+          max_float: 0.7,
+          image_url: 'https://images.example.com/redline.png',
+        },
+      ],
+      pagination: { ...examplePage(100), next_cursor: null },
+    },
+  })
 
 /** The fields whose values GET /items/metadata lists. */
 export const ENUMERATED_FIELDS = [
@@ -85,24 +136,42 @@ export const ENUMERATED_FIELDS = [
 ] as const
 
 /** A field whose values GET /items/metadata lists. */
-export type EnumeratedField = (typeof ENUMERATED_FIELDS)[number]
+type EnumeratedField = (typeof ENUMERATED_FIELDS)[number]
 
 /** Answer of GET /items/metadata. */
-export const itemsMetadataReply = z.strictObject({
-  catalog: z.strictObject({ total_items: z.int() }),
-  filters: z.strictObject(
-    Object.fromEntries(ENUMERATED_FIELDS.map(field => [field, z.array(z.string())])) as Record<
-      EnumeratedField,
-      z.ZodArray<z.ZodString>
-    >,
-  ),
-})
+export const itemsMetadataReply = z
+  .strictObject({
+    catalog: z.strictObject({ total_items: z.int() }),
+    filters: z.strictObject(
+      Object.fromEntries(ENUMERATED_FIELDS.map(field => [field, z.array(z.string())])) as Record<
+        EnumeratedField,
+        z.ZodArray<z.ZodString>
+      >,
+    ),
+  })
+  .meta({
+    example: {
+      catalog: { total_items: 30_000 },
+      filters: {
+        item_type: ['Weapon'],
+        item_subtype: ['Rifles'],
+        weapon_type: ['Assault Rifle'],
+        wear_name: ['Field-Tested'],
+        phase: ['Ruby'],
+        collection: ['The Phoenix Collection'],
+        rarity_name: ['Classified'],
+        rarity_color: ['d32ce6'],
+        style_name: ['Custom Paint Job'],
+      },
+    },
+  })
 
 /** Parameters of GET /images. */
-export const imagesQuery = z.object({ format: z.enum(['png', 'webp']).default('png') })
-
-/** Parsed parameters of GET /images. */
-export type ImagesQuery = z.infer<typeof imagesQuery>
+export const imagesQuery = z.object({
+  format: z.enum(['png', 'webp']).default('png').meta({ description: 'Suffix of the image URLs.', example: 'png' }),
+})
 
 /** Answer of GET /images: display name → image URLs. */
-export const imagesReply = z.record(z.string(), z.array(z.url()).min(1))
+export const imagesReply = z
+  .record(z.string(), z.array(z.url()).min(1))
+  .meta({ example: { 'AK-47 | Redline': ['https://images.example.com/redline.png'] } })

@@ -1,15 +1,13 @@
 /**
- * The JSON text of price and bid entries, for listings, batch quotes and bulk snapshots alike.
+ * Writes price and bid entries as JSON text, for listings, batch quotes and bulk snapshots.
  *
- * An item's members and the texts of instants are written once and kept. Invariant: the text is
- * ASCII and equals what JSON.stringify would make of the entry (schemas/api/listing.ts, batch.ts), escapes aside;
- * all of it up to the value of `last_updated` depends on the row alone, so a caller may keep that part.
- * JSON.stringify of 41 entries took 30 us; this takes 20.
+ * The texts of items and instants are cached. Invariant: the text is ASCII and, escapes aside, equals what
+ * JSON.stringify makes of the entry (listing.ts, batch.ts). Everything before the value of `last_updated` depends on
+ * the row alone, so a caller may cache it. JSON.stringify takes 30 us for 41 entries, this 20.
  */
 import type { Side } from '../events/book-changed.ts'
 import type { CatalogItem } from '../values/catalog-item.ts'
 import { minorDigits, minorToDecimal, type Rate, toDecimal } from '../values/money.ts'
-import type { LiveRow } from '../views/live-keys.ts'
 
 /** The currency of an answer and its rate. */
 export interface AnswerCurrency {
@@ -17,17 +15,29 @@ export interface AnswerCurrency {
   rate: Rate
 }
 
-/** Which members an entry has: a quote names neither item nor link. */
+/** What is listed of one provider and item. */
+export interface ListedRow {
+  /** Hundredths of `currency`. */
+  price: number
+  currency: string
+  priceMicroUsd: number
+  quantity: number
+  /** When price or quantity last changed. */
+  seenAt: number
+  url: string | null
+}
+
+/** Which members an entry has: a quote has neither item nor link. */
 export type EntryMembers = 'quote' | 'entry' | 'entry with url'
 
-/** A row and what it is of. */
+/** A row with its item and provider. */
 export interface EntryRow {
   itemId: number
   provider: string
-  row: LiveRow
+  row: ListedRow
 }
 
-/** What the text of an entry is made of besides its row; `P` is a provider as its registry knows it. */
+/** Sources of an entry's text besides its row; `P` is a provider's record. */
 export interface EntrySources<P> {
   itemOf(itemId: number): CatalogItem | undefined
   providerOf(key: string): P | undefined
@@ -43,8 +53,8 @@ export interface EntryText<P> {
   opening(entry: EntryRow, currency: AnswerCurrency, members: EntryMembers): string | undefined
   /** The rest of an entry. */
   closing(lastUpdatedAt: number): string
-  /** Where a provider sells an item: the row's own URL where it is a usable one, else by the provider's template. */
-  urlOf(provider: P, item: CatalogItem, row: LiveRow | undefined): string
+  /** A provider's page of an item: the URL of the row if it is valid, else one by the provider's template. */
+  urlOf(provider: P, item: CatalogItem, row: ListedRow | undefined): string
 }
 
 const INSTANTS_KEPT = 20_000
@@ -64,7 +74,7 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
     return text
   }
 
-  /** An item's id, name and phase never change, so its text is kept for ever. */
+  /** An item's id, name and phase never change, so its text is never dropped. */
   const itemText = (itemId: number): string | undefined => {
     const known = itemTexts.get(itemId)
     if (known !== undefined) return known
@@ -89,7 +99,7 @@ export function openEntryText<P>(side: Side, sources: EntrySources<P>): EntryTex
     usableUrl(row?.url ?? null) ?? sources.marketplaceUrl(provider, item)
 
   /** Price and quantity of a row and all up to the value of `last_updated`; `links` come between. */
-  const rowText = (row: LiveRow, currency: AnswerCurrency, links: string): string => {
+  const rowText = (row: ListedRow, currency: AnswerCurrency, links: string): string => {
     const [amount, decimal] = amounts(row, currency)
     const price =
       side === 'bid'
@@ -127,7 +137,7 @@ const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/
 
 const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
 
-function amounts(row: LiveRow, { code, rate }: AnswerCurrency): [amount: string, decimal: string] {
+function amounts(row: ListedRow, { code, rate }: AnswerCurrency): [amount: string, decimal: string] {
   return row.currency === code
     ? [String(row.price), minorToDecimal(row.price)]
     : [minorDigits(row.priceMicroUsd, rate), toDecimal(row.priceMicroUsd, rate)]
@@ -139,5 +149,5 @@ function usableUrl(text: string | null): string | undefined {
   return URL.parse(text)?.href.replace(NOT_IN_URLS, encodeURIComponent)
 }
 
-/** What browsers leave as it is and RFC 3986 does not allow. */
+/** Characters that browsers do not escape and RFC 3986 does not allow. */
 const NOT_IN_URLS = /["<>\\^`{|}]/g

@@ -4,7 +4,15 @@
  * Rules: DECISIONS.md, "Feeds". /asyncapi.json describes the same streams event by event.
  */
 import type { z } from 'zod'
-import { changedEvent, feedTokenReply, readyEvent, replayEndEvent, resyncEvent, snapshotEndEvent } from './feed.ts'
+import {
+  changedEvent,
+  FEED_EXAMPLES,
+  feedTokenReply,
+  readyEvent,
+  replayEndEvent,
+  resyncEvent,
+  snapshotEndEvent,
+} from './feed.ts'
 import { feedQuery, replayQuery } from './feed-query.ts'
 import { json, type Operation, QUANT, type Reply } from './operation.ts'
 
@@ -26,12 +34,19 @@ const HEADERS = {
 }
 
 function streamOf(
-  name: string,
+  name: keyof typeof FEED_EXAMPLES,
   description: string,
   events: Record<string, { name: string; schema: z.ZodType }>,
 ): Reply<never> {
-  const { schema: _, ...reply } = json(name, changedEvent, description)
-  return { ...reply, type: 'text/event-stream', headers: HEADERS, events: { ...READY, ...events } }
+  return {
+    status: 200,
+    name,
+    description,
+    example: FEED_EXAMPLES[name],
+    type: 'text/event-stream',
+    headers: HEADERS,
+    events: { ...READY, ...events },
+  }
 }
 
 /** All operations of the feeds. */

@@ -1,5 +1,5 @@
 /**
- * The parameters of the feeds.
+ * Parameters of the feeds.
  *
  * Rules: DECISIONS.md, "Feeds". Filter values count as sent, repeats included; unknown ids and names pass and match nothing.
  */
@@ -24,14 +24,23 @@ const name = z
 const filters = (providers: readonly string[]) => ({
   providers: many(providerKey(providers))
     .optional()
-    .meta({ description: 'Provider keys, repeated once per key. All providers when left out.' }),
-  item_ids: many(integer()).optional().meta({
-    description:
-      'Catalog ids, repeated once per id. An item streams when an id or a name names it; both together hold at most 100 values, repeats included.',
-  }),
+    .meta({
+      description: 'Provider keys, repeated once per key. All providers when left out.',
+      example: ['provider_02', 'provider_12'],
+    }),
+  item_ids: many(integer())
+    .optional()
+    .meta({
+      description:
+        'Catalog ids, repeated once per id. An item streams when an id or a name names it; both together hold at most 100 values, repeats included.',
+      example: [4940, 4941],
+    }),
   market_hash_names: many(name)
     .optional()
-    .meta({ description: 'Exact names, repeated once per name. A name covers every phase of a finish.' }),
+    .meta({
+      description: 'Exact names, repeated once per name. A name covers every phase of a finish.',
+      example: ['AK-47 | Redline (Field-Tested)'],
+    }),
 })
 
 const token = z.string().optional().meta({
@@ -66,7 +75,7 @@ export const feedQuery = (providers: readonly string[]) =>
       ...filters(providers),
       resume: boolean().optional().meta({
         description:
-          'Beyond the specification: every event carries an id, `ready` that of the position from which the stream begins, and a reconnect with `Last-Event-ID` goes on there.',
+          'Beyond the specification: every event carries an id. The id of `ready` is the position at which the stream begins; a reconnect with `Last-Event-ID` resumes after that event.',
         example: true,
       }),
       snapshot: boolean().optional().meta({
@@ -74,7 +83,8 @@ export const feedQuery = (providers: readonly string[]) =>
         example: true,
       }),
       policy: z.enum(['conflate']).optional().meta({
-        description: 'Beyond the specification: a slow client gets the latest of each row instead of its end.',
+        description:
+          'Beyond the specification: a slow client is sent the latest state of each row instead of being disconnected.',
         example: 'conflate',
       }),
       token,

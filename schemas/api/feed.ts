@@ -1,22 +1,23 @@
 /**
- * What the feeds send and what POST /feed/token answers.
+ * Events of the feeds and the reply of POST /feed/token. Rules: DECISIONS.md, "Feeds".
  *
- * Rules: DECISIONS.md, "Feeds". The feed writes its events as text for speed; tests hold what it sends against
- * these schemas, and the description of the feeds is made of them.
+ * The feed writes its events as text for speed; tests check the events against these schemas, from which OpenAPI and
+ * AsyncAPI are generated.
  */
 import { z } from 'zod'
+import { exampleItem } from './reply-values.ts'
 
 const instant = z.iso.datetime().describe('ISO 8601, UTC')
 
 /** The first event of every stream. */
 export const readyEvent = z.strictObject({
-  providers: z.array(z.string()).describe('Keys of the providers that the stream tells of'),
-  item_ids_filter_count: z.int().min(0).describe('Item ids named, repeats included'),
-  market_hash_names_filter_count: z.int().min(0).describe('Names named, repeats included'),
+  providers: z.array(z.string()).describe('Keys of the providers that the stream covers'),
+  item_ids_filter_count: z.int().min(0).describe('Item ids in the filter, repeats included'),
+  market_hash_names_filter_count: z.int().min(0).describe('Names in the filter, repeats included'),
 })
 
-/** A row that appeared, moved or went. */
-export const feedItem = z.strictObject({
+/** A row that was added, updated or removed. */
+const feedItem = z.strictObject({
   item_id: z.int().describe('Unique per phase; key local state on it'),
   market_hash_name: z.string(),
   phase: z.string().nullable(),
@@ -32,9 +33,9 @@ export const changedEvent = z.strictObject({
   items: z.array(feedItem).min(1).max(1000),
 })
 
-/** With `resume=true`: what was missed cannot be delivered. */
+/** With `resume=true`: the missed events cannot be delivered. */
 export const resyncEvent = z.strictObject({
-  reason: z.enum(['expired', 'unknown']).describe('Out of retention, or no place in this log'),
+  reason: z.enum(['expired', 'unknown']).describe('Past retention, or no position of this log'),
 })
 
 /** With `snapshot=true`: the state is complete and changes follow. */
@@ -44,7 +45,31 @@ export const snapshotEndEvent = z.strictObject({ items: z.int().min(0).describe(
 export const replayEndEvent = z.strictObject({ items: z.int().min(0).describe('Changes that were replayed') })
 
 /** What POST /feed/token answers. */
-export const feedTokenReply = z.strictObject({
-  token: z.string().describe('Opens one stream, as the query parameter `token`'),
-  expires_at: instant,
+export const feedTokenReply = z
+  .strictObject({
+    token: z.string().describe('Opens one stream, as the query parameter `token`'),
+    expires_at: instant,
+  })
+  .meta({ example: { token: 'XvN2v0rJ8nM1mPq3y5cT7bWdKfHsLzAeRgUiOpQxYtE', expires_at: '2026-03-03T21:46:00.000Z' } })
+
+const eventText = (name: string, data: object): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`
+
+const readyText = eventText('ready', {
+  providers: ['provider_02'],
+  item_ids_filter_count: 1,
+  market_hash_names_filter_count: 0,
 })
+
+const changedText = (name: string, price: number): string =>
+  eventText(name, {
+    provider: 'provider_02',
+    seen_at: '2026-03-03T21:34:30.549Z',
+    items: [{ ...exampleItem, price, qty: 14, change: 'updated' }],
+  })
+
+/** The beginning of each stream, by its name among the schemas of the document. */
+export const FEED_EXAMPLES = {
+  PricesFeed: `${readyText}${changedText('prices.changed', 2931)}: ping\n\n`,
+  BidsFeed: `${readyText}${changedText('bids.changed', 2710)}: ping\n\n`,
+  PricesReplay: `${readyText}${changedText('prices.changed', 2931)}${eventText('replay.end', { items: 1 })}`,
+}

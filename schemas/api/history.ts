@@ -1,16 +1,28 @@
 /**
- * GET /prices/history: parameters and answer.
+ * GET /prices/history and GET /market/history/chart.
  *
- * Rules: DECISIONS.md, "History and sales". Invariant: newest first; each price is in
- * hundredths of the record's currency.
+ * Rules: DECISIONS.md, "History and sales" and "History chart". Records are listed newest first. Prices are
+ * hundredths of the record's or the chart's currency.
  */
 import { z } from 'zod'
-import { hasItem, isOrdered, needsItem, needsOrder } from './candles.ts'
-import { currency, integer, itemSelector, providerKey, text, time } from './query-values.ts'
-import { amount, cursorPagination, instant } from './reply-values.ts'
+import {
+  boolean,
+  currency,
+  hasItem,
+  integer,
+  isOrdered,
+  itemSelector,
+  needsItem,
+  needsOrder,
+  pageCursor,
+  providerKey,
+  providersParameter,
+  timeWindow,
+} from './query-values.ts'
+import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the parameters of history depend on. */
-export interface HistoryScope {
+interface HistoryScope {
   providers: readonly string[]
   isCurrency: (code: string) => boolean
 }
@@ -20,26 +32,23 @@ export const historyQuery = ({ providers, isCurrency }: HistoryScope) =>
   z
     .object({
       ...itemSelector,
-      provider: providerKey(providers).optional(),
-      start: time().optional(),
-      end: time().optional(),
+      provider: providerKey(providers)
+        .optional()
+        .meta({ description: 'One provider key. All when left out.', example: 'provider_02' }),
+      ...timeWindow,
       currency: currency(isCurrency),
-      limit: integer({ min: 1, max: 1000 }).default(100),
-      cursor: text(1000).optional(),
+      limit: integer({ min: 1, max: 1000 })
+        .default(100)
+        .meta({ description: 'Entries of a page, 100 by default.', example: 50 }),
+      cursor: pageCursor(),
     })
     .refine(hasItem, needsItem)
     .refine(isOrdered, needsOrder)
 
-/** Parsed parameters of GET /prices/history. */
-export type HistoryQuery = z.infer<ReturnType<typeof historyQuery>>
-
 /** One observed ask. */
-export const historyRecord = z.strictObject({
-  item_id: z.int(),
-  market_hash_name: z.string(),
-  phase: z.string().nullable(),
-  /** Display name. */
-  provider: z.string(),
+const historyRecord = z.strictObject({
+  ...itemMembers,
+  provider: z.string().describe('Display name of the provider.'),
   time: instant,
   price: amount,
   currency: z.string(),
@@ -47,19 +56,107 @@ export const historyRecord = z.strictObject({
 })
 
 /** Answer of GET /prices/history. */
-export const historyReply = z.strictObject({
-  meta: z.strictObject({
-    currency: z.string(),
-    filters: z.strictObject({
-      item_id: z.int().optional(),
-      market_hash_name: z.string().optional(),
-      phase: z.string().optional(),
-      provider: z.string().optional(),
+export const historyReply = z
+  .strictObject({
+    meta: z.strictObject({
+      currency: z.string(),
+      filters: z.strictObject({
+        item_id: z.int().optional(),
+        market_hash_name: z.string().optional(),
+        phase: z.string().optional(),
+        provider: z.string().optional(),
+        start: instant,
+        end: instant,
+      }),
+      result_count: z.int(),
+    }),
+    items: z.array(historyRecord),
+    pagination: cursorPagination,
+  })
+  .meta({
+    example: {
+      meta: {
+        currency: 'USD',
+        filters: { item_id: 4940, start: '2026-02-17T21:41:00.000Z', end: '2026-03-03T21:41:00.000Z' },
+        result_count: 1,
+      },
+      items: [
+        {
+          ...exampleItem,
+          provider: 'Market Two',
+          time: '2026-03-03T21:34:30.549Z',
+          price: 2931,
+          currency: 'USD',
+          quantity: 14,
+        },
+      ],
+      pagination: exampleCursorPage(100),
+    },
+  })
+
+/** Parameters of GET /market/history/chart. */
+export const historyChartQuery = ({
+  askKeys,
+  isCurrency,
+}: { askKeys: readonly string[] } & Pick<HistoryScope, 'isCurrency'>) =>
+  z
+    .object({
+      item_id: itemSelector.item_id,
+      market_hash_name: itemSelector.market_hash_name,
+      providers: providersParameter(askKeys),
+      ...timeWindow,
+      lookback: integer({ min: 1, max: 36_500 }).optional().meta({
+        description: 'Length of the window in days, up to `end`. Takes precedence over `start`.',
+        example: 7,
+      }),
+      currency: currency(isCurrency),
+      include_defunct: boolean().default(false).meta({
+        description: 'Include providers that have shut down and whose history is kept.',
+        example: false,
+      }),
+    })
+    .refine(hasItem, needsItem)
+    .refine(query => query.lookback !== undefined || isOrdered(query), needsOrder)
+
+/** Parsed parameters of GET /market/history/chart. */
+export type HistoryChartQuery = z.infer<ReturnType<typeof historyChartQuery>>
+
+/** Answer of GET /market/history/chart. */
+export const historyChartReply = z
+  .strictObject({
+    meta: z.strictObject({
+      item_id: z.int(),
+      market_hash_name: z.string(),
+      currency: z.string(),
       start: instant,
       end: instant,
+      providers: z.array(z.string()),
     }),
-    result_count: z.int(),
-  }),
-  items: z.array(historyRecord),
-  pagination: cursorPagination,
-})
+    series: z.array(
+      z.strictObject({
+        provider: z.string(),
+        data: z.array(z.strictObject({ t: z.int(), price: amount, qty: z.int().nullable() })),
+      }),
+    ),
+  })
+  .meta({
+    example: {
+      meta: {
+        item_id: exampleItem.item_id,
+        market_hash_name: exampleItem.market_hash_name,
+        currency: 'USD',
+        start: '2026-03-01T00:00:00.000Z',
+        end: '2026-03-03T00:00:00.000Z',
+        providers: ['provider_02'],
+      },
+      series: [
+        {
+          provider: 'provider_02',
+          data: [
+            { t: 1_772_323_200, price: 2920, qty: 12 },
+            { t: 1_772_409_600, price: 2931, qty: null },
+          ],
+        },
+      ],
+    },
+  })

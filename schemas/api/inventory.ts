@@ -1,10 +1,6 @@
-/**
- * Inventories of the game's platform: parameters and answer.
- *
- * Rules: DECISIONS.md, "Portfolios and inventories".
- */
+/** Inventories of the game's platform. Rules: DECISIONS.md, "Portfolios and inventories". */
 import { z } from 'zod'
-import { assetMembers } from './portfolios.ts'
+import { assetMembers, exampleAsset } from './portfolios.ts'
 import { violates } from './query-values.ts'
 
 const ACCOUNT_FORM = /^(\d{17}|[A-Za-z0-9_-]{2,32})$/
@@ -16,24 +12,43 @@ export const lookupQuery = z.object({
     .refine(
       value => ACCOUNT_FORM.test(value),
       violates('value_error', 'Input should be a 17-digit account id or a vanity name'),
-    ),
+    )
+    .meta({ description: 'A 17-digit account id or a vanity name.', example: '76561190000000001' }),
 })
 
 /** Answer of both inventory routes. */
-export const inventoryReply = z.strictObject({
-  data: z.array(
-    z.strictObject({
-      assetid: z.string(),
-      market_hash_name: z.string(),
-      phase: z.string().nullable(),
-      /** Without the wear. */
-      name: z.string(),
-      icon_url: z.string(),
-      tradable: z.boolean(),
-      marketable: z.boolean(),
-      quantity: z.int().min(1),
-      ...assetMembers,
-    }),
-  ),
-  total_count: z.int().min(0),
-})
+export const inventoryReply = z
+  .strictObject({
+    data: z.array(
+      z.strictObject({
+        assetid: z.string(),
+        market_hash_name: z.string(),
+        phase: z.string().nullable(),
+        name: z.string().describe('Without the wear.'),
+        icon_url: z.string(),
+        tradable: z.boolean(),
+        marketable: z.boolean(),
+        quantity: z.int().min(1),
+        ...assetMembers,
+      }),
+    ),
+    total_count: z.int().min(0),
+  })
+  .meta({
+    example: {
+      data: [
+        {
+          assetid: '31204567890',
+          market_hash_name: 'AK-47 | Redline (Field-Tested)',
+          phase: null,
+          name: 'AK-47 | Redline',
+          icon_url: 'https://images.example.com/redline.png',
+          tradable: true,
+          marketable: true,
+          quantity: 1,
+          ...exampleAsset,
+        },
+      ],
+      total_count: 1,
+    },
+  })

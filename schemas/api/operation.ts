@@ -6,7 +6,6 @@
  */
 import type { z } from 'zod'
 import type { ErrorCode } from './error.ts'
-import { REPLY_EXAMPLES } from './examples.ts'
 
 /** All tiers; the others leave out the lower ones. */
 export const ALL = ['free', 'starter', 'pro', 'quant'] as const
@@ -73,10 +72,10 @@ export interface Reply<V = unknown> {
   example?: unknown
 }
 
-/** A JSON answer whose example is in examples.ts. */
+/** A JSON answer; its example is that of its schema. */
 export const json = <V>(
   name: string,
   schema: z.ZodType<V>,
   description: string,
   status: 200 | 201 = 200,
-): Reply<V> => ({ status, name, schema, description, example: REPLY_EXAMPLES[name] })
+): Reply<V> => ({ status, name, schema, description, example: schema.meta()?.example })

@@ -1,10 +1,9 @@
 /**
- * What the parameters of a query string and the members of a body are made of.
+ * Schemas of query parameters and body members that several operations share.
  *
- * A parameter arrives as a text, or as an array of texts when it was repeated; each schema here
- * turns that into its value. Invariant: a single-valued parameter that came twice is a violation
- * (services/api/violations.ts names it), and so is a NUL in a text. Every violation that zod cannot
- * name itself carries its type and ctx in `params`.
+ * A parameter arrives as a text, or as an array of texts when it was repeated; each schema here turns that into its
+ * value. Every violation that zod cannot name itself carries its type and ctx in `params`. A member that means the
+ * same in every operation has its description and example here, any other in the schema of its operation.
  */
 import { z } from 'zod'
 import { parseInstant } from '../values/instant.ts'
@@ -17,7 +16,7 @@ export interface ViolationParams {
   ctx?: Record<string, unknown>
 }
 
-/** Options of a check that zod has no words for. */
+/** Options of a custom check: the violation that it reports. */
 export const violates = (type: ViolationType, message: string, ctx: Record<string, unknown> = {}) => ({
   message,
   params: { type, ctx } satisfies ViolationParams,
@@ -28,7 +27,7 @@ const NUMBER_FORM = /^[+-]?(\d{1,15}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,2})?
 const TRUE = new Set(['true', '1', 'yes', 'on', 't', 'y'])
 const FALSE = new Set(['false', '0', 'no', 'off', 'f', 'n'])
 
-/** Reads a text by `read`; what it cannot read is a violation of the given type. */
+/** Parses a text by `read`; a text that it cannot parse is a violation of the given type. */
 const reading =
   <T>(read: (text: string) => T | undefined, type: ViolationType, message: string) =>
   (value: unknown, context: z.RefinementCtx): T => {
@@ -55,16 +54,23 @@ export const integer = (bounds: { min?: number; max?: number } = {}) => {
   return z.preprocess(read, number)
 }
 
-/** A whole number that is moved into its bounds instead of being refused. */
-export const clamped = (bounds: { min: number; max: number; otherwise: number }) =>
+/** A whole number; one beyond its bounds is clamped to the nearer bound instead of being refused. */
+const clamped = (bounds: { min: number; max: number; otherwise: number }) =>
   integer()
     .default(bounds.otherwise)
     .transform(value => Math.min(Math.max(value, bounds.min), bounds.max))
 
+/** The number of entries to skip. */
+export const pageOffset = () =>
+  integer({ min: 0 }).default(0).meta({ description: 'Entries to skip from the start.', example: 0 })
+
 /** `limit` and `offset` of a list whose page size is clamped. */
 export const clampedPage = (bounds: { max: number; otherwise: number }) => ({
-  limit: clamped({ min: 1, ...bounds }),
-  offset: integer({ min: 0 }).default(0),
+  limit: clamped({ min: 1, ...bounds }).meta({
+    description: `Entries of a page, clamped to 1 to ${bounds.max}; ${bounds.otherwise} when left out.`,
+    example: bounds.otherwise,
+  }),
+  offset: pageOffset(),
 })
 
 /** A number between two bounds, both included. */
@@ -77,10 +83,10 @@ export const decimal = (bounds: { min: number; max: number }) => {
 export const boolean = () =>
   z.preprocess(reading(readBoolean, 'bool_parsing', 'Input should be true or false'), z.boolean())
 
-/** A member of a body that may be left out; null equals leaving it out. */
+/** A member of a body that may be left out; null means the same as leaving it out. */
 export const optional = <T extends z.ZodType>(one: T) => one.nullish().transform(value => value ?? undefined)
 
-/** A text that is neither empty nor carries a NUL or half a surrogate pair. */
+/** A text that is not empty and contains neither a NUL nor a lone surrogate. */
 export const text = (longest = 200) =>
   z
     .string()
@@ -91,7 +97,7 @@ export const text = (longest = 200) =>
 
 const UUID_FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** A UUID of any version, in small letters whatever was sent. */
+/** A UUID of any version, converted to lower case. */
 export const uuid = () =>
   z
     .string()
@@ -104,6 +110,21 @@ export const repeated = <T extends z.ZodType>(one: T) =>
 
 /** One of a set of provider keys. */
 export const providerKey = (keys: readonly string[]) => z.enum(keys as readonly [string, ...string[]])
+
+/** The parameter `providers` of a query. */
+export const providersParameter = (keys: readonly string[]) =>
+  repeated(providerKey(keys))
+    .optional()
+    .meta({ description: 'Provider keys, repeated once per key. All when left out.', example: EXAMPLE_PROVIDERS })
+
+/** The member `providers` of a body. */
+export const providersMember = (keys: readonly string[]) =>
+  optional(z.array(providerKey(keys))).meta({
+    description: 'Provider keys. All when left out.',
+    example: EXAMPLE_PROVIDERS,
+  })
+
+const EXAMPLE_PROVIDERS = ['provider_02', 'provider_12']
 
 /** The phase of an item. */
 export const phase = () => z.enum(PHASES)
@@ -118,25 +139,91 @@ export const time = () =>
       violates('datetime_parsing', 'Input should be YYYY-MM-DD, YYYY-MM-DDThh:mm:ss or an ISO 8601 time'),
     )
 
-/** The currency of amounts where none is asked for. */
-export const DEFAULT_CURRENCY = 'USD'
-
-/** A currency code that the FX table lists. */
-export const currency = (isKnown: (code: string) => boolean) =>
+/** A calendar day, YYYY-MM-DD. */
+export const day = () =>
   z
     .string()
-    .max(10)
     .refine(
-      isKnown,
-      violates('enum', 'Input should be a currency code that GET /fx lists', {
-        expected: 'a currency code that GET /fx lists',
-      }),
+      value => /^\d{4}-\d\d-\d\d$/.test(value) && parseInstant(value) !== undefined,
+      violates('date_from_datetime_parsing', 'Input should be a day, YYYY-MM-DD'),
     )
-    .default(DEFAULT_CURRENCY)
 
-/** The parameters that choose an item; `item_id` takes precedence over the two others. */
-export const itemSelector = {
-  item_id: integer({ min: 1 }).optional(),
-  market_hash_name: text().optional(),
-  phase: phase().optional(),
+/** The bounds of a time window. */
+export const timeWindow = {
+  start: time().optional().meta({
+    description:
+      'Inclusive start of the window: `YYYY-MM-DD`, `YYYY-MM-DDThh:mm:ss` or ISO 8601; UTC without an offset.',
+    example: '2026-03-01',
+  }),
+  end: time().optional().meta({
+    description: 'Exclusive end of the window, written as `start` is. Now when left out.',
+    example: '2026-03-08',
+  }),
 }
+
+/** Refuses a window that ends before it starts. */
+export const needsOrder = {
+  ...violates('value_error', 'end should be later than start'),
+  path: ['end'],
+  when: () => true,
+}
+
+/** Whether a window's bounds, where both are times, are in order. */
+export function isOrdered({ start, end }: { start?: unknown; end?: unknown }): boolean {
+  const [from, to] = [start, end].map(bound => parseInstant(String(bound)))
+  return from === undefined || to === undefined || from < to
+}
+
+/** The position after the page before, as its answer gave it. */
+export const pageCursor = (longest = 1000) =>
+  text(longest).optional().meta({
+    description: '`next_cursor` of the page before, sent with the same filters.',
+    example: 'rO0ABXNyABFqYXZh',
+  })
+
+/** The currency of amounts where the request names none. */
+const DEFAULT_CURRENCY = 'USD'
+
+const LISTED_CODE = 'a currency code that GET /fx lists'
+
+/** What is wrong with a currency code that the FX table does not list. */
+export const unlistedCurrency = violates('enum', `Input should be ${LISTED_CODE}`, { expected: LISTED_CODE })
+
+/** A currency code that the FX table lists. */
+export const currencyCode = (isKnown: (code: string) => boolean) => z.string().max(10).refine(isKnown, unlistedCurrency)
+
+const CURRENCY_NOTE = { description: 'Code of the currency of amounts, one that `GET /v1/fx` lists.', example: 'EUR' }
+
+/** The parameter `currency` of a query. */
+export const currency = (isKnown: (code: string) => boolean) =>
+  currencyCode(isKnown).default(DEFAULT_CURRENCY).meta(CURRENCY_NOTE)
+
+/** The member `currency` of a body. */
+export const currencyMember = (isKnown: (code: string) => boolean) =>
+  optional(currencyCode(isKnown).default(DEFAULT_CURRENCY))
+    .transform(code => code ?? DEFAULT_CURRENCY)
+    .meta(CURRENCY_NOTE)
+
+/** The parameters that select an item; `item_id` takes precedence over the two others. */
+export const itemSelector = {
+  item_id: integer({ min: 1 }).optional().meta({
+    description: 'Catalog id of one item. Takes precedence over `market_hash_name` and `phase`.',
+    example: 4940,
+  }),
+  market_hash_name: text().optional().meta({
+    description: 'Exact name of an item. Without `phase` it means all phases of a phased finish.',
+    example: 'AK-47 | Redline (Field-Tested)',
+  }),
+  phase: phase().optional().meta({ description: 'Phase of a phased finish.', example: 'Ruby' }),
+}
+
+/** Refuses a request that names no item, also where other members are invalid. */
+export const needsItem = {
+  ...violates('missing', 'Field required: item_id or market_hash_name'),
+  path: ['item_id'],
+  when: () => true,
+}
+
+/** Whether a request names an item. */
+export const hasItem = (query: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
+  query.item_id !== undefined || query.market_hash_name !== undefined

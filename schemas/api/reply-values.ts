@@ -1,8 +1,8 @@
 /**
- * What the members of answers are made of: amounts, instants, pagination.
+ * Schemas and example values of reply members that several operations share: amounts, instants, items, pagination.
  *
- * Rules: DECISIONS.md, "Conventions" and "Amounts and rates". Invariant: an answer's schema is
- * strict, so a member that it does not name fails the contract test.
+ * Rules: DECISIONS.md, "Conventions" and "Amounts and rates". Reply schemas are strict objects, so a member that
+ * none of them names fails the contract test.
  */
 import { z } from 'zod'
 
@@ -11,6 +11,16 @@ export const amount = z.number().nonnegative().refine(Number.isInteger, 'expecte
 
 /** ISO 8601 in UTC, with milliseconds. */
 export const instant = z.iso.datetime({ precision: 3 })
+
+/** What names an item. */
+export const itemMembers = {
+  item_id: z.int(),
+  market_hash_name: z.string(),
+  phase: z.string().nullable(),
+}
+
+/** The item of the examples. */
+export const exampleItem = { item_id: 4940, market_hash_name: 'AK-47 | Redline (Field-Tested)', phase: null }
 
 /** Pagination by offset. */
 export const offsetPagination = z.strictObject({
@@ -31,8 +41,11 @@ export const cursorPagination = z.strictObject({
   next_cursor: z.string().nullable(),
 })
 
+/** The pagination of an example whose one page holds one entry. */
+export const examplePage = (limit: number) => ({ limit, offset: 0, total: 1, has_next: false, has_prev: false })
+
+/** The same by cursor. */
+export const exampleCursorPage = (limit: number) => ({ ...examplePage(limit), total: -1, next_cursor: null })
+
 /** Pagination by offset. */
 export type OffsetPagination = z.infer<typeof offsetPagination>
-
-/** Pagination by cursor. */
-export type CursorPagination = z.infer<typeof cursorPagination>

@@ -1,15 +1,23 @@
 /**
- * GET /sales: parameters and answer.
- *
- * Rules: DECISIONS.md, "History and sales". Invariant: newest first; null is what a
- * provider does not report, an empty list is none.
+ * GET /sales. Rules: DECISIONS.md, "History and sales". Sales are listed newest first. A member that the provider
+ * does not report is null; an empty list means that the item has none.
  */
 import { z } from 'zod'
-import { currency, decimal, integer, itemSelector, providerKey, repeated, text, violates } from './query-values.ts'
-import { amount, cursorPagination, instant } from './reply-values.ts'
+import {
+  currency,
+  decimal,
+  integer,
+  itemSelector,
+  pageCursor,
+  providersParameter,
+  repeated,
+  text,
+  violates,
+} from './query-values.ts'
+import { amount, cursorPagination, exampleCursorPage, exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the parameters of sales depend on. */
-export interface SalesScope {
+interface SalesScope {
   providers: readonly string[]
   isCurrency: (code: string) => boolean
   /** Largest page of the tier, and its default. */
@@ -21,15 +29,27 @@ export const salesQuery = ({ providers, isCurrency, pageMax }: SalesScope) =>
   z
     .object({
       ...itemSelector,
-      providers: repeated(providerKey(providers)).optional(),
-      min_float: decimal({ min: 0, max: 1 }).optional(),
-      max_float: decimal({ min: 0, max: 1 }).optional(),
-      paint_seed: integer({ min: 0, max: 999 }).optional(),
-      stickers: repeated(text()).optional(),
-      charms: text().optional(),
+      providers: providersParameter(providers),
+      min_float: decimal({ min: 0, max: 1 })
+        .optional()
+        .meta({ description: 'Least float value, included.', example: 0.15 }),
+      max_float: decimal({ min: 0, max: 1 })
+        .optional()
+        .meta({ description: 'Greatest float value, included.', example: 0.38 }),
+      paint_seed: integer({ min: 0, max: 999 }).optional().meta({ description: 'Exact paint seed.', example: 661 }),
+      stickers: repeated(text())
+        .optional()
+        .meta({
+          description: 'Names of stickers that must all be applied; repeated once per name.',
+          example: ['Crown (Foil)'],
+        }),
+      charms: text().optional().meta({ description: 'Name of a charm that must be attached.', example: "Lil' Ava" }),
       currency: currency(isCurrency),
-      limit: integer({ min: 1, max: pageMax }).default(pageMax),
-      cursor: text(1000).optional(),
+      limit: integer({ min: 1, max: pageMax }).default(pageMax).meta({
+        description: 'Entries of a page: at most and by default 100 on pro, 1000 on quant.',
+        example: 50,
+      }),
+      cursor: pageCursor(),
     })
     .refine(hasOrderedFloats, {
       ...violates('value_error', 'max_float should not be below min_float'),
@@ -50,9 +70,7 @@ export const saleRecord = z.strictObject({
   provider: z.string(),
   price: amount,
   currency: z.string(),
-  item_id: z.int(),
-  market_hash_name: z.string(),
-  phase: z.string().nullable(),
+  ...itemMembers,
   float: z.number().nullable(),
   paint_seed: z.int().nullable(),
   stickers: z.array(z.strictObject({ name: z.string(), slot: z.int(), wear: z.number() })).nullable(),
@@ -67,24 +85,61 @@ export const saleRecord = z.strictObject({
 })
 
 /** Answer of GET /sales. */
-export const salesReply = z.strictObject({
-  meta: z.strictObject({
-    currency: z.string(),
-    filters: z.strictObject({
-      item_id: z.int().nullable(),
-      market_hash_name: z.string().nullable(),
-      phase: z.string().nullable(),
-      requested_providers: z.array(z.string()).nullable(),
-      min_float: z.number().nullable(),
-      max_float: z.number().nullable(),
-      paint_seed: z.int().nullable(),
-      stickers: z.array(z.string()).nullable(),
-      charms: z.string().nullable(),
-      limit: z.int(),
+export const salesReply = z
+  .strictObject({
+    meta: z.strictObject({
+      currency: z.string(),
+      filters: z.strictObject({
+        item_id: z.int().nullable(),
+        market_hash_name: z.string().nullable(),
+        phase: z.string().nullable(),
+        requested_providers: z.array(z.string()).nullable(),
+        min_float: z.number().nullable(),
+        max_float: z.number().nullable(),
+        paint_seed: z.int().nullable(),
+        stickers: z.array(z.string()).nullable(),
+        charms: z.string().nullable(),
+        limit: z.int(),
+      }),
+      providers_queried: z.array(z.string()),
+      result_count: z.int(),
     }),
-    providers_queried: z.array(z.string()),
-    result_count: z.int(),
-  }),
-  items: z.array(saleRecord),
-  pagination: cursorPagination,
-})
+    items: z.array(saleRecord),
+    pagination: cursorPagination,
+  })
+  .meta({
+    example: {
+      meta: {
+        currency: 'USD',
+        filters: {
+          item_id: 4940,
+          market_hash_name: null,
+          phase: null,
+          requested_providers: null,
+          min_float: null,
+          max_float: null,
+          paint_seed: null,
+          stickers: null,
+          charms: null,
+          limit: 100,
+        },
+        providers_queried: ['provider_02'],
+        result_count: 1,
+      },
+      items: [
+        {
+          date: '2026-03-03T20:11:09.000Z',
+          provider: 'provider_02',
+          price: 2900,
+          currency: 'USD',
+          ...exampleItem,
+          float: 0.2113,
+          paint_seed: 661,
+          stickers: [{ name: 'Crown (Foil)', slot: 2, wear: 0 }],
+          charms: [],
+          inspect: null,
+        },
+      ],
+      pagination: exampleCursorPage(100),
+    },
+  })

@@ -1,9 +1,8 @@
 /**
- * What may be repeated of an input in the violation that reports it.
+ * What a violation may repeat of the input that it reports.
  *
- * Errors are logged and passed around by clients, so nothing that opens a door is repeated: keys, tokens and
- * secrets of this platform are cut out, wherever a client has put them by mistake. Invariant: anything else stays as it was
- * sent, except what is nested beyond reason, which would overflow the stack of its serializer.
+ * Clients log errors and pass them on, so keys, tokens and secrets of this platform are cut out, wherever a client
+ * sent them by mistake. Everything else is repeated unchanged, except values nested deeper than a serializer's stack.
  */
 
 const DEPTH_MAX = 64

@@ -1,7 +1,7 @@
 /**
- * The routes of sign-in, sessions, addresses and the linked platform account: parameters, bodies and answers.
+ * Sign-in, sessions, e-mail addresses and the linked platform account.
  *
- * Rules: DECISIONS.md, "Keys and sessions"; the token answers name their members as RFC 6749 (5.1).
+ * Rules: DECISIONS.md, "Keys and sessions"; the token replies name their members as RFC 6749 (5.1).
  */
 import { z } from 'zod'
 import { text, violates } from './query-values.ts'
@@ -10,76 +10,150 @@ import { instant } from './reply-values.ts'
 const STATE_MAX = 200
 const TOKEN_MAX = 100
 const ADDRESS_MAX = 254
-/** One @ with something on both sides, and a domain that is not an address; the mail proves the rest. */
+/** One @ between a local part and a domain that is no address literal; the verification mail checks the rest. */
 const ADDRESS_FORM = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])$/
 
-/** Query with which a browser comes back; its other members are the provider's. */
-export const callbackQuery = z.object({ state: text(STATE_MAX) })
+const EXAMPLE_ID = '4b6f1f0e-3f4e-4c55-9a0e-2f5a6d1c7b90'
+const EXAMPLE_INSTANT = '2026-03-01T09:00:00.000Z'
+const EXAMPLE_EMAIL = 'trader@example.com'
+/** Was never a token. */
+const EXAMPLE_TEXT = 'Y2hpbGQga2V5IGV4YW1wbGUsIG5vdCBhIHJlYWwgb24'
+
+/** Query of a browser that returns from a sign-in; other members belong to the provider. */
+export const callbackQuery = z.object({
+  state: text(STATE_MAX).meta({
+    description: 'The `state` of the URL that began the sign-in.',
+    example: 'pWc8Zr0nQ2b4',
+  }),
+})
 
 /** Body of POST /account/session. */
-export const sessionBody = z.strictObject({ code: text(TOKEN_MAX) })
+export const sessionBody = z.strictObject({
+  code: text(TOKEN_MAX).meta({
+    description: 'Code of a completed sign-in.',
+    example: 'code_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBjb2Q',
+  }),
+})
 
 /** Body of POST /account/session/refresh. */
-export const refreshBody = z.strictObject({ refresh_token: text(TOKEN_MAX) })
+export const refreshBody = z.strictObject({
+  refresh_token: text(TOKEN_MAX).meta({
+    description: 'The newest refresh token of the session.',
+    example: 'refresh_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU',
+  }),
+})
 
 /** Body of POST /account/email. */
 export const emailBody = z.strictObject({
-  email: text(ADDRESS_MAX).refine(
-    value => ADDRESS_FORM.test(value),
-    violates('value_error', 'Input should be an e-mail address'),
-  ),
+  email: text(ADDRESS_MAX)
+    .refine(value => ADDRESS_FORM.test(value), violates('value_error', 'Input should be an e-mail address'))
+    .meta({ description: 'E-mail address.', example: EXAMPLE_EMAIL }),
 })
 
 /** Query of GET /account/email/verify. */
-export const verifyQuery = z.object({ token: text(TOKEN_MAX) })
+export const verifyQuery = z.object({
+  token: text(TOKEN_MAX).meta({
+    description: 'Text of the link.',
+    example: 'verify_Zm9yIG9uZSB1c2Ugb25seSwgbm90IGEgcmVhbCBvbmU',
+  }),
+})
 
-/** Answer of what has no natural body. */
-export const okReply = z.strictObject({ ok: z.literal(true) })
+/** Answer of operations that have nothing to return. */
+export const okReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
 /** Answer of GET /account. */
-export const accountReply = z.strictObject({
-  id: z.uuid(),
-  name: z.string().nullable(),
-  tier: z.enum(['free', 'starter', 'pro', 'quant']),
-  created_at: instant,
-  email: z.string().nullable(),
-  email_verified: z.boolean(),
-  platform_id: z.string().nullable(),
-})
+export const accountReply = z
+  .strictObject({
+    id: z.uuid(),
+    name: z.string().nullable(),
+    tier: z.enum(['free', 'starter', 'pro', 'quant']),
+    created_at: instant,
+    email: z.string().nullable(),
+    email_verified: z.boolean(),
+    platform_id: z.string().nullable(),
+  })
+  .meta({
+    example: {
+      id: EXAMPLE_ID,
+      name: null,
+      tier: 'quant',
+      created_at: EXAMPLE_INSTANT,
+      email: EXAMPLE_EMAIL,
+      email_verified: true,
+      platform_id: null,
+    },
+  })
 
 /** Answer of GET /account/callback. */
-export const signedInReply = z.strictObject({
-  /** For POST /account/session, once. */
-  code: z.string(),
-  expires_at: instant,
-  account_id: z.uuid(),
-})
+export const signedInReply = z
+  .strictObject({
+    code: z.string().describe('For POST /account/session, once.'),
+    expires_at: instant,
+    account_id: z.uuid(),
+  })
+  .meta({ example: { code: `code_${EXAMPLE_TEXT}`, expires_at: EXAMPLE_INSTANT, account_id: EXAMPLE_ID } })
 
-/** Answer of what opens or renews a session. */
-export const sessionReply = z.strictObject({
-  access_token: z.string(),
-  token_type: z.literal('Bearer'),
-  expires_in: z.int(),
-  refresh_token: z.string(),
-  /** When the session ends whatever is refreshed. */
-  session_expires_at: instant,
-})
+/** Answer of the operations that open or renew a session. */
+export const sessionReply = z
+  .strictObject({
+    access_token: z.string(),
+    token_type: z.literal('Bearer'),
+    expires_in: z.int(),
+    refresh_token: z.string(),
+    session_expires_at: instant.describe('When the session ends, however often it is refreshed.'),
+  })
+  .meta({
+    example: {
+      access_token: 'header.claims.signature',
+      token_type: 'Bearer',
+      expires_in: 900,
+      refresh_token: `refresh_${EXAMPLE_TEXT}`,
+      session_expires_at: '2026-03-31T09:00:00.000Z',
+    },
+  })
 
 /** Answer of GET /account/email/verify. */
-export const verifiedReply = z.strictObject({ ok: z.literal(true), email: z.string() })
+export const verifiedReply = z
+  .strictObject({ ok: z.literal(true), email: z.string() })
+  .meta({ example: { ok: true, email: EXAMPLE_EMAIL } })
 
 /** Answer of POST /account/platform. */
-export const platformBegunReply = z.strictObject({ url: z.string(), expires_at: instant })
+export const platformBegunReply = z
+  .strictObject({ url: z.string(), expires_at: instant })
+  .meta({ example: { url: 'https://platform.example.com/openid/login', expires_at: EXAMPLE_INSTANT } })
 
 /** Answer of GET /account/platform/callback. */
-export const platformLinkedReply = z.strictObject({ ok: z.literal(true), platform_id: z.string(), linked_at: instant })
+export const platformLinkedReply = z
+  .strictObject({ ok: z.literal(true), platform_id: z.string(), linked_at: instant })
+  .meta({ example: { ok: true, platform_id: '70000000000000001', linked_at: EXAMPLE_INSTANT } })
 
 /** Answer of GET /.well-known/jwks.json: public keys, as RFC 7517 has them. */
-export const keySetReply = z.strictObject({
-  keys: z.array(
-    z.strictObject({
-      ...{ kty: z.string(), crv: z.string(), x: z.string(), y: z.string() },
-      ...{ kid: z.string(), alg: z.string(), use: z.literal('sig') },
-    }),
-  ),
-})
+export const keySetReply = z
+  .strictObject({
+    keys: z.array(
+      z.strictObject({
+        kty: z.string(),
+        crv: z.string(),
+        x: z.string(),
+        y: z.string(),
+        kid: z.string(),
+        alg: z.string(),
+        use: z.literal('sig'),
+      }),
+    ),
+  })
+  .meta({
+    example: {
+      keys: [
+        {
+          kty: 'EC',
+          crv: 'P-256',
+          x: EXAMPLE_TEXT,
+          y: EXAMPLE_TEXT,
+          kid: '9d0c2a4e-7b1d-4f7e-8f6a-51c3f2b8e6d4',
+          alg: 'ES256',
+          use: 'sig',
+        },
+      ],
+    },
+  })

@@ -1,18 +1,16 @@
 /**
- * Webhook destinations and deliveries: bodies, queries and answers, and the event that is sent.
- *
- * Rules: DECISIONS.md, "Webhooks". Invariant: the signing secret is in the answers of creation and rotation
- * alone.
+ * Webhook destinations, their deliveries, and the event that is sent. Rules: DECISIONS.md, "Webhooks". Only the
+ * answers of creation and of rotation hold the signing secret.
  */
 import { z } from 'zod'
 import { ALERT_KINDS } from '../values/alert.ts'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
-import { instant, offsetPagination } from './reply-values.ts'
+import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
-/** What a destination is; the last two get bodies of their own. */
-export const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
+/** Kinds of destination; the last two are sent bodies of their own form. */
+const WEBHOOK_PLATFORMS = ['custom', 'google_sheets', 'discord', 'telegram'] as const
 
-/** What a destination is. */
+/** The kind of a destination. */
 export type WebhookPlatform = (typeof WEBHOOK_PLATFORMS)[number]
 
 /** Destinations that an account may have. */
@@ -24,10 +22,10 @@ export const ALERT_TRIGGERED = 'alert.triggered'
 const LABEL_MAX = 100
 const URL_MAX = 2_000
 
-/** Reports a URL that leads where no webhook may go. */
+/** Whether a URL leads to an address that webhooks must not reach. */
 export type RefusesUrl = (url: URL) => boolean
 
-/** A URL of HTTP or HTTPS without user info, whose host spells out no forbidden address. */
+/** A URL of HTTP or HTTPS without user info, whose host is no forbidden literal address. */
 const destination = (refuses: RefusesUrl) =>
   text(URL_MAX).superRefine((value, context) => {
     const fault = faultOf(value, refuses)
@@ -44,7 +42,7 @@ function faultOf(value: string, refuses: RefusesUrl) {
   return refuses(url) ? violates('value_error', 'URL must lead to a public address') : undefined
 }
 
-/** Whether a URL says which chat a telegram message is for. */
+/** Whether a URL names the chat of a telegram message. */
 export const hasChat = (url: string): boolean => !!(URL.canParse(url) && new URL(url).searchParams.get('chat_id'))
 
 const CHAT_MISSING = violates('value_error', 'The URL of a telegram destination must have a chat_id parameter')
@@ -52,14 +50,42 @@ const CHAT_MISSING = violates('value_error', 'The URL of a telegram destination 
 /** What is wrong with the URL of a telegram destination, at its member. */
 export const chatMissing = { ...CHAT_MISSING, path: ['url'] }
 
+const exampleWebhook = {
+  id: '0195a3c2-6b1e-7c40-9d2e-5f0a1b2c3d4e',
+  label: 'Trading bot',
+  url: 'https://bot.example.com/hooks/prices',
+  platform: 'custom',
+  secret_last4: 'k3Zw',
+  is_active: true,
+  last_success_at: '2026-03-03T21:41:05.310Z',
+  last_failure_at: '2026-03-03T21:41:00.120Z',
+  last_failure_message: 'The destination answered 503.',
+  created_at: '2026-03-01T09:00:00.000Z',
+  updated_at: '2026-03-01T09:00:00.000Z',
+}
+
+const NOTES = {
+  label: { description: 'Name of the destination, 1 to 100 characters.', example: exampleWebhook.label },
+  url: {
+    description: 'HTTP or HTTPS URL without user info; for telegram with a `chat_id` parameter.',
+    example: exampleWebhook.url,
+  },
+  platform: { description: 'Kind of the destination, which decides the body that it is sent.', example: 'custom' },
+  is_active: { description: 'false pauses the destination.', example: true },
+}
+
 /** Body of POST /account/webhooks. */
 export const webhookBody = (refuses: RefusesUrl) =>
   z
     .strictObject({
-      label: text(LABEL_MAX),
-      url: destination(refuses),
-      platform: optional(z.enum(WEBHOOK_PLATFORMS)).transform(platform => platform ?? 'custom'),
-      is_active: optional(z.boolean()).transform(isActive => isActive ?? true),
+      label: text(LABEL_MAX).meta(NOTES.label),
+      url: destination(refuses).meta(NOTES.url),
+      platform: optional(z.enum(WEBHOOK_PLATFORMS))
+        .transform(platform => platform ?? 'custom')
+        .meta(NOTES.platform),
+      is_active: optional(z.boolean())
+        .transform(isActive => isActive ?? true)
+        .meta(NOTES.is_active),
     })
     .refine(body => body.platform !== 'telegram' || hasChat(body.url), { ...chatMissing })
 
@@ -70,10 +96,10 @@ export type WebhookBody = z.infer<ReturnType<typeof webhookBody>>
 export const webhookPatch = (refuses: RefusesUrl) =>
   z
     .strictObject({
-      label: optional(text(LABEL_MAX)),
-      url: optional(destination(refuses)),
-      platform: optional(z.enum(WEBHOOK_PLATFORMS)),
-      is_active: optional(z.boolean()),
+      label: optional(text(LABEL_MAX)).meta(NOTES.label),
+      url: optional(destination(refuses)).meta(NOTES.url),
+      platform: optional(z.enum(WEBHOOK_PLATFORMS)).meta(NOTES.platform),
+      is_active: optional(z.boolean()).meta(NOTES.is_active),
     })
     .refine(body => Object.values(body).some(value => value !== undefined), {
       ...violates('missing', 'Field required: at least one of label, url, platform, is_active'),
@@ -84,43 +110,48 @@ export const webhookPatch = (refuses: RefusesUrl) =>
 export type WebhookPatch = z.infer<ReturnType<typeof webhookPatch>>
 
 /** Path of one destination or delivery. */
-export const webhookPath = z.object({ id: uuid() })
+export const webhookPath = z.object({
+  id: uuid().meta({ description: 'Id of the destination or delivery.', example: exampleWebhook.id }),
+})
 
 /** Query of GET /account/webhooks/deliveries. */
 export const deliveriesQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
 
 /** A destination. */
-export const webhookRecord = z.strictObject({
-  id: z.uuid(),
-  label: z.string(),
-  url: z.string(),
-  platform: z.enum(WEBHOOK_PLATFORMS),
-  secret_last4: z.string(),
-  is_active: z.boolean(),
-  last_success_at: instant.nullable(),
-  last_failure_at: instant.nullable(),
-  last_failure_message: z.string().nullable(),
-  created_at: instant,
-  updated_at: instant,
-})
+export const webhookRecord = z
+  .strictObject({
+    id: z.uuid(),
+    label: z.string(),
+    url: z.string(),
+    platform: z.enum(WEBHOOK_PLATFORMS),
+    secret_last4: z.string(),
+    is_active: z.boolean(),
+    last_success_at: instant.nullable(),
+    last_failure_at: instant.nullable(),
+    last_failure_message: z.string().nullable(),
+    created_at: instant,
+    updated_at: instant,
+  })
+  .meta({ example: exampleWebhook })
 
 /** A destination. */
 export type WebhookRecord = z.infer<typeof webhookRecord>
 
 /** Answer of GET /account/webhooks. */
-export const webhooksReply = z.strictObject({ webhooks: z.array(webhookRecord) })
+export const webhooksReply = z
+  .strictObject({ webhooks: z.array(webhookRecord) })
+  .meta({ example: { webhooks: [exampleWebhook] } })
 
-/** Answer of creation and of rotate-secret: the only places that show the secret. */
-export const webhookSecretReply = z.strictObject({ webhook: webhookRecord, secret: z.string() })
-
-/** Answer of a test and of a redelivery. */
-export const deliveryIdReply = z.strictObject({ delivery_id: z.uuid() })
+/** Answer of creation and of rotate-secret; the example's text was never a secret. */
+export const webhookSecretReply = z
+  .strictObject({ webhook: webhookRecord, secret: z.string() })
+  .meta({ example: { webhook: exampleWebhook, secret: 'whsec_YW4gZXhhbXBsZSwgbm90IGEgc2VjcmV0LCBhdCBhbGw' } })
 
 /** Answer of DELETE /account/webhooks/:id. */
-export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) })
+export const webhookRemovedReply = z.strictObject({ ok: z.literal(true) }).meta({ example: { ok: true } })
 
 /** How far a delivery has come. */
-export const DELIVERY_STATES = ['pending', 'succeeded', 'failed'] as const
+const DELIVERY_STATES = ['pending', 'succeeded', 'failed'] as const
 
 const deliveryMembers = {
   id: z.uuid(),
@@ -139,6 +170,28 @@ const deliveryMembers = {
   completed_at: instant.nullable(),
 }
 
+const exampleDelivery = {
+  id: '0195a3d0-11aa-7b21-8f3c-6a5b4c3d2e1f',
+  event_id: '0195a3d0-10f3-7d11-a2b4-0c9d8e7f6a5b',
+  endpoint_id: exampleWebhook.id,
+  endpoint_label: exampleWebhook.label,
+  endpoint_url: exampleWebhook.url,
+  platform: 'custom',
+  event_type: ALERT_TRIGGERED,
+  status: 'succeeded',
+  attempt_count: 2,
+  last_http_status: 204,
+  error: null,
+  next_attempt_at: null,
+  created_at: '2026-03-03T21:41:00.000Z',
+  completed_at: '2026-03-03T21:41:05.310Z',
+}
+
+/** Answer of a test and of a redelivery. */
+export const deliveryIdReply = z
+  .strictObject({ delivery_id: z.uuid() })
+  .meta({ example: { delivery_id: exampleDelivery.id } })
+
 /** One row of the list of deliveries. */
 export const delivery = z.strictObject(deliveryMembers)
 
@@ -146,10 +199,12 @@ export const delivery = z.strictObject(deliveryMembers)
 export type Delivery = z.infer<typeof delivery>
 
 /** Answer of GET /account/webhooks/deliveries. */
-export const deliveriesReply = z.strictObject({ deliveries: z.array(delivery), pagination: offsetPagination })
+export const deliveriesReply = z
+  .strictObject({ deliveries: z.array(delivery), pagination: offsetPagination })
+  .meta({ example: { deliveries: [exampleDelivery], pagination: examplePage(25) } })
 
-/** One attempt of a delivery; `pending` is under way. */
-export const deliveryAttempt = z.strictObject({
+/** One attempt of a delivery; a `pending` one is in progress. */
+const deliveryAttempt = z.strictObject({
   attempt_number: z.int().min(1),
   status: z.enum(DELIVERY_STATES),
   http_status: z.int().nullable(),
@@ -158,20 +213,9 @@ export const deliveryAttempt = z.strictObject({
   created_at: instant,
 })
 
-/** Answer of GET /account/webhooks/deliveries/:id. */
-export const deliveryReply = z.strictObject({
-  ...deliveryMembers,
-  /** The JSON body that is sent. */
-  payload: z.record(z.string(), z.unknown()),
-  attempts: z.array(deliveryAttempt),
-})
-
-/** Answer of GET /account/webhooks/deliveries/:id. */
-export type DeliveryDetail = z.infer<typeof deliveryReply>
-
 const decimalText = z.string()
 
-/** What custom and google_sheets destinations get. */
+/** The body that custom and google_sheets destinations are sent. */
 export const alertTriggeredBody = z.strictObject({
   id: z.uuid(),
   type: z.literal(ALERT_TRIGGERED),
@@ -179,9 +223,7 @@ export const alertTriggeredBody = z.strictObject({
   data: z.strictObject({
     alert_id: z.uuid(),
     kind: z.enum(ALERT_KINDS),
-    item_id: z.int(),
-    market_hash_name: z.string(),
-    phase: z.string().nullable(),
+    ...itemMembers,
     threshold_value: decimalText,
     threshold_currency: z.string().nullable(),
     triggered_value: decimalText,
@@ -192,5 +234,58 @@ export const alertTriggeredBody = z.strictObject({
   }),
 })
 
-/** What custom and google_sheets destinations get. */
+/** The body that custom and google_sheets destinations are sent. */
 export type AlertTriggeredBody = z.infer<typeof alertTriggeredBody>
+
+const examplePayload: AlertTriggeredBody = {
+  id: exampleDelivery.event_id,
+  type: ALERT_TRIGGERED,
+  created_at: exampleDelivery.created_at,
+  data: {
+    alert_id: '0195a3b0-2f10-7a54-9c1d-3e2f1a0b9c8d',
+    kind: 'price_below',
+    ...exampleItem,
+    threshold_value: '30.00',
+    threshold_currency: 'USD',
+    triggered_value: '29.31',
+    triggered_currency: 'USD',
+    best_ask_usd: '29.31',
+    best_bid_usd: '27.10',
+    providers: { ask: 'provider_02', bid: 'provider_12' },
+  },
+}
+
+/** Answer of GET /account/webhooks/deliveries/:id. */
+export const deliveryReply = z
+  .strictObject({
+    ...deliveryMembers,
+    payload: z.record(z.string(), z.unknown()).describe('The JSON body that is sent.'),
+    attempts: z.array(deliveryAttempt),
+  })
+  .meta({
+    example: {
+      ...exampleDelivery,
+      payload: examplePayload,
+      attempts: [
+        {
+          attempt_number: 1,
+          status: 'failed',
+          http_status: 503,
+          error: 'The destination answered 503.',
+          response_body_excerpt: 'upstream is restarting',
+          created_at: exampleDelivery.created_at,
+        },
+        {
+          attempt_number: 2,
+          status: 'succeeded',
+          http_status: 204,
+          error: null,
+          response_body_excerpt: null,
+          created_at: exampleDelivery.completed_at,
+        },
+      ],
+    },
+  })
+
+/** Answer of GET /account/webhooks/deliveries/:id. */
+export type DeliveryDetail = z.infer<typeof deliveryReply>

@@ -1,9 +1,9 @@
 /**
- * An alert rule as its owner's last change left it (accounts.alert-rules, compacted).
+ * The current state of an alert rule (accounts.alert-rules, compacted).
  *
- * Key: the alert's id; a tombstone removes it. The partition is the item's (`partitionOf(item_id)`), as that of
- * market.book-changes is, so that the owner of an item's changes reads its rules. Invariant: `version` grows
- * with every change of an alert, and an alert's item never changes, so its records stay in one partition.
+ * Key: the alert's id; a tombstone removes it. Partitioned by item (`partitionOf(item_id)`), as market.book-changes is,
+ * so that the consumer of an item's changes also reads its rules. `version` grows with every change of an alert. The
+ * item of an alert never changes, so its records stay in one partition.
  */
 import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
 import { defineEvent, optional } from './event.ts'

@@ -1,13 +1,13 @@
 /**
  * The condition of an alert held (alerts.triggered, keyed by alert id).
  *
- * Names the version of the rule that it saw. A crash or a replay may publish it twice: accounts applies it at most
- * once, and never to a later version. Invariant: amounts are those at which the condition was decided.
+ * `version` is that of the evaluated rule. A crash or a replay may publish the event twice: it is applied at most once,
+ * and never to a later version. Amounts are those at which the condition was evaluated.
  */
 import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
 import { type AvroType, defineEvent, optional } from './event.ts'
 
-/** What made the condition be evaluated: a change of the book, a change of the rule, or new exchange rates. */
+/** Why the condition was evaluated: a change of the book, a change of the rule, or new exchange rates. */
 export type TriggerCause = 'book' | 'rule' | 'rates'
 
 /** The condition of an alert held. */

@@ -1,16 +1,16 @@
 /**
- * What `book` writes to market.book-changes, keyed by item: every change of a provider's ask or bid.
+ * Every change of a provider's ask or bid (market.book-changes, keyed by item).
  *
- * Prices come in the provider's currency and, at the refresh's own rate, in micro-dollars, so that
- * every consumer derives the same numbers on every replay. Invariant: `source_*` names the record
- * of the input that caused the change and its index in the refresh, so a repeat can be recognized.
+ * Prices are in the provider's currency and, at the rate of the refresh, in micro-dollars, so that every consumer
+ * derives the same numbers on every replay. `source_*` is the input record that caused the change and its index in the
+ * refresh, by which a consumer recognizes a repeat.
  */
 import { type AvroType, defineEvent, optional } from './event.ts'
 
 /** Asks or bids. */
 export type Side = 'ask' | 'bid'
 
-/** How a provider's row changed: it appeared, moved, or is no longer listed. */
+/** How a provider's row changed: it was listed, its price or quantity changed, or it is no longer listed. */
 export type Change = 'added' | 'updated' | 'removed'
 
 /** A provider's ask or bid for an item changed. */
@@ -24,7 +24,7 @@ export interface BookChanged {
   currency: string
   /** Micro-dollars at `usd_rate`; null when removed. */
   price_micro_usd: number | null
-  /** Units of `currency` per US dollar of the refresh that brought it. */
+  /** Units of `currency` per US dollar, of the refresh that caused the change. */
   usd_rate: string
   /** Listings near the ask, or buy orders; 0 when removed. */
   quantity: number

@@ -1,10 +1,9 @@
 /**
- * The changelog of `book` (market.book, compacted): what it needs to start again where it stopped.
+ * The changelog of `book` (market.book, compacted), from which it restores its state after a restart.
  *
  * Keys: `row|<provider>|<item_id>`, `withdrawn|<provider>|<item_id>` (a row of price 0), `refresh|<provider>`,
- * `position`. Partition: the input's own for asks, the number of ask partitions + the input's own for
- * bids, so each partition has one writer. Invariant: written in the same transaction as the changes it
- * accounts for.
+ * `position`. Partition: that of the input for asks, the number of ask partitions + that of the input for bids, so each
+ * partition has one writer. Invariant: written in the same transaction as the changes that it reflects.
  */
 import { addedLater, defineEvent, optional } from './event.ts'
 
@@ -30,18 +29,18 @@ export const bookRowStored = defineEvent<BookRowStored>('BookRowStored', 1, "A p
 
 /** The last judged refresh of a provider. */
 export interface BookRefreshStored {
-  /** The last judged refresh; null before the first. Nothing as old as it is judged again. */
+  /** The last judged refresh; null before the first. Refreshes that are not newer are stale. */
   refresh_id: string | null
   observed_at: number
   /** The last applied refresh's currency. */
   currency: string
-  /** The reason for which that refresh is quarantined; null when the book equals it. */
+  /** Why that refresh is quarantined; null when the book equals it. */
   suspect: string | null
   /** When the last applied refresh was observed; null before the first, and where a record was written before version 2. */
   applied_at: number | null
 }
 
-/** When the last applied refresh was observed, as far as a record has it. */
+/** When the last applied refresh was observed; null when the record does not hold it. */
 export const appliedAtOf = ({ refresh_id, observed_at, suspect, applied_at }: BookRefreshStored): number | null =>
   applied_at ?? (refresh_id === null || suspect !== null ? null : observed_at)
 
@@ -59,7 +58,7 @@ export const bookRefreshStored = defineEvent<BookRefreshStored>(
   },
 )
 
-/** How far the book has read: the next input offset, and the start of the oldest refresh still open. */
+/** The book's input position: the next offset, and the first offset of the oldest refresh that is not complete. */
 export interface BookPositionStored {
   next: number
   from: number

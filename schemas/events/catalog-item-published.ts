@@ -1,8 +1,8 @@
 /**
  * The catalog as events on catalog.items (compacted): one record per item, then the version.
  *
- * Keys: the item id, and `version`. Invariant: `version` is written last, so a reader that sees the
- * version it expects holds every item of it. Members are the specification's catalog item.
+ * Keys: the item id, and `version`. Invariant: `version` is written last, so a reader that has read the version it
+ * expects has every item of it.
  */
 import type { CatalogItem } from '../values/catalog-item.ts'
 import { defineEvent, optional } from './event.ts'
@@ -42,7 +42,7 @@ export const catalogItemPublished = defineEvent<Omit<CatalogItem, 'supply'> & { 
 )
 
 /** All items of a catalog version have been published before this record. */
-export interface CatalogVersionPublished {
+interface CatalogVersionPublished {
   version: string
   items: number
 }

@@ -1,9 +1,9 @@
 /**
- * What ingest writes to market.day-closes: a provider's daily close of a name, from a history file.
+ * A provider's daily close of a name, from a history file (market.day-closes).
  *
- * Such history is no refresh: it comes years late, while the provider may be live, and the book would refuse it as
- * stale. So it has a topic of its own, which the owners of daily tables read. Invariant: a close holds the one before it in
- * its file, so that each record can be folded by itself, in any order and any number of times.
+ * Such history is not published as refreshes: it is years old while the provider may be live, and the book would judge
+ * it stale. The streams that own daily tables read it from this topic. Each record also holds the close before it in its
+ * file, so it can be folded without any other record, in any order and any number of times.
  */
 import { defineEvent, optional } from './event.ts'
 
@@ -24,7 +24,7 @@ export interface DayClosed {
   /** The file's close before this one; null for the first. */
   previous_price: number | null
   previous_listings: number | null
-  /** The file has no later day: the close is not carried on. */
+  /** The file has no later day: the close is not carried forward. */
   is_last: boolean
 }
 

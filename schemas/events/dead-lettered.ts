@@ -1,8 +1,8 @@
 /**
- * Records that a stream processor could not take: dead letters, and those whose name the catalog lacks.
+ * Dead letters: records that a stream processor cannot process, and records whose name the catalog lacks.
  *
- * Both hold the raw record and its origin, so that it can be replayed. Only the runner writes them, before the position moves
- * past the record or in one transaction with that. Identity of a repeat: group, topic, partition, offset.
+ * Both hold the raw record and its origin, so that it can be replayed. Only the runner writes them, before it commits an
+ * offset past the record or in the same transaction. A repeat has the same group, topic, partition and offset.
  */
 import { defineEvent, optional } from './event.ts'
 

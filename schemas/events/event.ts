@@ -1,9 +1,8 @@
 /**
- * What every event schema is made of: a name, a version and its Avro fields.
+ * Defines event schemas: a name, a version and Avro fields.
  *
- * Reads and writes nothing. An event's subject in the registry is `marketlog.<Name>`, one subject
- * per event, so that a topic may carry several events. Invariant: a new version only adds fields
- * with defaults or removes fields that have them (FULL_TRANSITIVE), and raises `version`.
+ * The subject of an event is `marketlog.<Name>`, one subject per event, so that a topic may carry several events. A new
+ * version only adds fields with defaults or removes fields that have them (FULL_TRANSITIVE), and raises `version`.
  */
 
 /** An Avro type as the specification writes it in JSON. */
@@ -40,7 +39,7 @@ export function defineEvent<T extends object>(
 }
 
 /** A field that records of earlier versions lack. */
-export interface AddedLater {
+interface AddedLater {
   addedLater: AvroType
 }
 

@@ -1,13 +1,13 @@
 /**
- * How far ingest has published each feed (market.feeds, compacted): its memory across restarts.
+ * Progress of ingest per feed (market.feeds, compacted), for resuming after a restart.
  *
- * Key: `<side>|<provider>`. Written after the refresh was acknowledged, so it may lag behind the log
- * by one refresh and never leads it: a restart repeats at most that refresh, under the same
- * refresh_id, and `book` judges it stale. Never read to derive a view.
+ * Key: `<side>|<provider>`. Written after the refresh was acknowledged, so it may lag behind the log by one refresh and
+ * never leads it: a restart repeats at most that refresh, under the same refresh_id, and `book` judges it stale. No view
+ * is derived from it.
  */
 import { type AvroType, defineEvent } from './event.ts'
 
-/** What a feed brings. */
+/** The kind of records that a feed publishes. */
 export type FeedSide = 'ask' | 'bid' | 'sale'
 
 /** A provider's feed has been published up to a time. */

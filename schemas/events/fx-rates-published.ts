@@ -1,17 +1,17 @@
 /**
- * Exchange rates as events on market.fx: the whole table at one time, base US dollar.
+ * Exchange rates to the US dollar (market.fx), all of them in each event.
  *
- * Key: `USD`. Rates keep all digits of their source as decimal text. A table replaces the one
- * before it; readers that need the past keep it by day.
+ * Key: `USD`. Rates are decimal texts with all digits of their source. An event replaces the one before it; readers that
+ * need past rates store them by day.
  */
 import { defineEvent } from './event.ts'
 
 /** Units of each currency per one US dollar. */
 export interface FxRatesPublished {
-  /** When the source says that the rates were in force. */
+  /** The time of the rates at their source. */
   as_of: number
   source: string
-  /** ISO 4217 code or crypto code in capitals → decimal text; USD is `1`. */
+  /** ISO 4217 code or upper-case crypto code → decimal text; USD is `1`. */
   rates: Record<string, string>
 }
 

@@ -1,14 +1,13 @@
 /**
- * What `market-summary` writes to market.summaries: the figures of each item, and that a summary is whole.
+ * Events of market.summaries: the figures of each item, and the marker that completes a summary.
  *
- * The topic is compacted: an item whose figures stay the same is not written again, and MarketSummarised, written after
- * the items of its moment, says that all of them come before it. Scores are unrounded; amounts are micro-dollars.
- * What depends on other items (rank, indexes) is derived where a view is built. Invariant: the figures follow
- * from the log and the moment of the summary.
+ * The topic is compacted, and an item whose figures did not change is not written again. MarketSummarised follows the
+ * items of its summary. Scores are unrounded; amounts are micro-dollars. The figures depend on the log and `as_of`
+ * alone; rank and indexes, which depend on other items, are derived by the view.
  */
 import { defineEvent, optional } from './event.ts'
 
-/** The figures of one item; null where nothing is known. */
+/** The figures of one item; null where there is no data. */
 export interface ItemSummarised {
   item_id: number
   /** Lowest ask and highest bid of the providers whose quotes count. */
@@ -53,7 +52,7 @@ export const itemSummarised = defineEvent<ItemSummarised>('ItemSummarised', 1, '
   external_score: optional('double'),
 })
 
-/** All items of a moment come before this record. */
+/** Completes a summary: all of its items come before this record. */
 export interface MarketSummarised {
   /** The moment of the figures: an input of the summary, as the time of an observation is of a refresh. */
   as_of: number

@@ -1,10 +1,9 @@
 /**
- * What ingest writes to market.quotes and market.bids: the provider's own words.
+ * Events of market.quotes and market.bids: what providers report, unchanged.
  *
- * A refresh is its observations with a running `index` from 0, then RefreshCompleted with their
- * count. Invariant: a second attempt at the same refresh starts again at index 0, and a gap in the
- * index proves that an observation was lost, so `book` can judge a refresh whole. Prices are
- * hundredths of `currency`; `observed_at` is the provider's time.
+ * A refresh is its observations with a running `index` from 0, then RefreshCompleted with their count. A second attempt
+ * at the same refresh starts again at index 0, and a gap in the index proves that an observation was lost, so `book` can
+ * judge whether a refresh is complete. Prices are hundredths of `currency`; `observed_at` is the provider's time.
  */
 import { defineEvent, optional } from './event.ts'
 
@@ -63,7 +62,7 @@ export interface ObservationRejected {
   refresh_id: string | null
   index: number
   market_hash_name: string | null
-  /** The entry as it came, JSON text, cut at 2,000 characters. */
+  /** The entry as it was received, JSON text, cut at 2,000 characters. */
   raw: string
   reason: string
   observed_at: number
@@ -85,7 +84,7 @@ export const observationRejected = defineEvent<ObservationRejected>(
   },
 )
 
-/** The end of a refresh: from here on `book` may judge and apply it. */
+/** The end of a refresh: `book` may judge and apply it. */
 export interface RefreshCompleted {
   provider: string
   refresh_id: string
@@ -116,7 +115,7 @@ export const refreshCompleted = defineEvent<RefreshCompleted>(
 export interface RefreshFailed {
   provider: string
   observed_at: number
-  /** A word for machines: `timeout`, `http_status`, `truncated`, `unknown_currency`, … */
+  /** Machine-readable: `timeout`, `http_status`, `truncated`, `unknown_currency`, … */
   reason: string
   detail: string
 }

@@ -1,16 +1,13 @@
 /**
- * The verdict of `book` on each refresh as a whole: to market.refreshes, and the reason to
- * market.quarantine where the refresh was held back.
- *
- * Totals describe the provider's book after the verdict, so provider health needs no scan of it.
+ * The verdict of `book` on each refresh as a whole (market.refreshes), and the reason for a quarantine
+ * (market.quarantine). Totals are those of the provider's book after the verdict, so provider health needs no scan of it.
  */
-
 import type { Side } from './book-changed.ts'
 import { type AvroType, defineEvent, optional } from './event.ts'
 
 /**
- * applied: the book now equals the refresh. quarantined: held back, the last good book stays.
- * incomplete: entries were lost on the way, nothing applied. failed: ingest could not fetch it, or it cannot be applied.
+ * applied: the book equals the refresh. quarantined: not applied, the last good book stays.
+ * incomplete: entries are missing, nothing applied. failed: ingest could not fetch it, or it cannot be applied.
  * stale: not newer than the book, nothing applied.
  */
 export type Verdict = 'applied' | 'quarantined' | 'incomplete' | 'failed' | 'stale'
@@ -20,7 +17,7 @@ export interface RefreshJudged {
   side: Side
   provider: string
   refresh_id: string | null
-  /** Of a refresh that failed with a time of the future: its append time. */
+  /** The provider's time; the append time where that lies in the future. */
   observed_at: number
   verdict: Verdict
   reason: string | null
@@ -67,7 +64,7 @@ export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 1, 'A r
   total_value_usd: 'long',
 })
 
-/** A refresh that looks wrong as a whole; its records are still in the input at the named offsets. */
+/** A refresh that fails the plausibility check as a whole; its records remain in the input from `first_offset` to `last_offset`. */
 export interface RefreshQuarantined {
   side: Side
   provider: string
@@ -86,7 +83,7 @@ export interface RefreshQuarantined {
   last_offset: number
 }
 
-/** A refresh was held back because it looks wrong as a whole. */
+/** A refresh was quarantined. */
 export const refreshQuarantined = defineEvent<RefreshQuarantined>(
   'RefreshQuarantined',
   1,

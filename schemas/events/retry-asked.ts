@@ -1,16 +1,16 @@
 /**
- * What `marketlog dead-letters retry` and `unresolved retry` write: a dead letter is to be taken again.
+ * Written by `marketlog dead-letters retry` and `unresolved retry`: a dead letter is to be processed again.
  *
- * Carries the record itself with its offset, by which views merge, so that taking it late gives what taking it in time would
- * have given. Read by the groups whose views allow that. Identity of a repeat: topic, partition, offset.
+ * Holds the record and its offset. Views merge by offset, so late processing gives the same result as processing in
+ * time; only groups whose views do that read it. A repeat has the same topic, partition and offset.
  */
 import { defineEvent, optional } from './event.ts'
 
-/** A dead letter, or a record with an unresolved name, is to be taken again. */
+/** A dead letter, or a record with an unresolved name, is to be processed again. */
 export interface RetryAsked {
-  /** The group that is asked; null: every group that reads the topic. */
+  /** The consumer group that processes it; null: every group that reads the topic. */
   group: string | null
-  /** Of the record, by the catalogue's name. */
+  /** Topic of the record, by its name in the catalogue. */
   topic: string
   partition: number
   offset: number
@@ -18,7 +18,7 @@ export interface RetryAsked {
   value: Buffer
 }
 
-/** A dead letter, or a record with an unresolved name, is to be taken again. */
+/** A dead letter, or a record with an unresolved name, is to be processed again. */
 export const retryAsked = defineEvent<RetryAsked>(
   'RetryAsked',
   1,

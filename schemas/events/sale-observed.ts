@@ -1,8 +1,8 @@
 /**
- * What ingest writes to market.sales: a completed sale in the provider's own words.
+ * A completed sale as the provider reports it (market.sales).
  *
- * `sale_id` is the provider's id, or a digest of the sale's own members where it has none, so that
- * the same sale seen in two refreshes stays one. The price is hundredths of `currency`.
+ * `sale_id` is the provider's id, or a digest of the sale's members where it has none, so that a sale that two refreshes
+ * report is one sale. The price is hundredths of `currency`.
  */
 import { type AvroType, defineEvent, optional } from './event.ts'
 

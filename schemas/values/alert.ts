@@ -1,16 +1,15 @@
 /**
- * What an alert watches: its kinds, its threshold as an exact number, and when the two meet.
+ * Alert conditions: their kinds, their thresholds as exact numbers, and whether one holds.
  *
- * Reads and writes nothing. A threshold is a decimal text of at most 15 digits before the point and eight after it,
- * kept as its whole number of hundred-millionths. Invariant: a condition is decided by integers alone; equality
- * fires nothing (DECISIONS.md, "Alerts").
+ * A threshold is a decimal text of at most 15 digits before the point and eight after it, parsed into a whole number of
+ * hundred-millionths. Conditions compare integers alone; equality does not fire (DECISIONS.md, "Alerts").
  */
 import { majorBounds, type Rate } from './money.ts'
 
-/** What an alert may watch. */
+/** The kinds of alerts. */
 export const ALERT_KINDS = ['price_below', 'price_above', 'spread_exceeds'] as const
 
-/** What an alert watches. */
+/** The kind of an alert. */
 export type AlertKind = (typeof ALERT_KINDS)[number]
 
 /** The best prices of an item over all providers, in micro-dollars; undefined where there is no quote. */

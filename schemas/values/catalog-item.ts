@@ -1,9 +1,8 @@
 /**
- * The catalog item as the specification shows it: one tradable thing with its own `item_id`.
+ * The catalog item: one tradable thing with its own `item_id`.
  *
- * Reads and writes nothing. Invariant: `item_id` names one (market_hash_name, phase) pair for ever;
- * `crates` and `crates_images` have the same length. Items of one list may share their crate
- * arrays, so nobody writes to them.
+ * Invariant: an `item_id` never changes its (market_hash_name, phase) pair; `crates` and `crates_images` have the same
+ * length. Items of one list may share their crate arrays, so these must not be modified.
  */
 import type { Phase } from './phase.ts'
 

@@ -1,8 +1,7 @@
 /**
  * Instants: milliseconds since the Unix epoch inside the platform, ISO 8601 text in UTC outside.
  *
- * Reads and writes nothing. Invariant: format(parse(text)) names the same instant. Never asks for
- * the current time: the caller passes it.
+ * format(parse(text)) is the same instant. The current time is always an argument.
  */
 
 /** Milliseconds since 1970-01-01T00:00:00Z. */

@@ -1,8 +1,8 @@
 /**
- * Names as history files write them: a phase at the end of the name, blanks by chance.
+ * Parses names as history files write them: with the phase at the end and irregular blanks.
  *
- * `★ Bayonet | Doppler (Factory New) Phase2` is the finish `★ Bayonet | Doppler (Factory New)` in `Phase 2`. Invariant:
- * what is not a known phase stays part of the name, so that a name which the catalog lacks is reported as it came.
+ * `★ Bayonet | Doppler (Factory New) Phase2` is the finish `★ Bayonet | Doppler (Factory New)` in `Phase 2`. A suffix
+ * that is no known phase stays part of the name, so that a name which the catalog lacks is reported unchanged.
  */
 import { nameKey } from './item-name.ts'
 import { PHASES, type Phase } from './phase.ts'
@@ -12,7 +12,7 @@ const SUFFIX = /^(.+\))\s+(?:-\s*)?([A-Za-z ]+?\s*\d?)$/
 
 const collapsed = (text: string): string => text.trim().replaceAll(/\s+/g, ' ')
 
-/** The name and phase that a text means. */
+/** Parses a text into a name and phase. */
 export function readMarketText(text: string): { name: string; phase: Phase | null } {
   const name = collapsed(text)
   const match = SUFFIX.exec(name)
@@ -20,7 +20,7 @@ export function readMarketText(text: string): { name: string; phase: Phase | nul
   return match?.[1] !== undefined && phase !== undefined ? { name: match[1], phase } : { name, phase: null }
 }
 
-/** What an index is made of. */
+/** An item of an index. */
 interface NamedItem {
   item_id: number
   market_hash_name: string
@@ -39,7 +39,7 @@ export function openNameIndex(items: readonly NamedItem[]): IdOf {
   )
 }
 
-/** The same over what finds exact names; the list may be replaced by another, and is read only for a name not found. */
+/** The same over a lookup of exact names; `items` may return another list later, and is read only for a name that the lookup lacks. */
 export function looseNames(exact: IdOf, items: () => readonly NamedItem[]): IdOf {
   let indexed: readonly NamedItem[] | undefined
   let uneven = new Map<string, number>()
@@ -59,7 +59,7 @@ export function looseNames(exact: IdOf, items: () => readonly NamedItem[]): IdOf
   }
 }
 
-/** Items whose own names hold more blanks than they need, by the names without. */
+/** Items whose names have redundant blanks, by the name without them. */
 function indexUneven(items: readonly NamedItem[]): Map<string, number> {
   const index = new Map<string, number>()
   for (const { item_id, market_hash_name, phase } of items) {

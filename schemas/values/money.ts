@@ -1,10 +1,9 @@
 /**
- * Money: integers everywhere, and the only file where an amount changes its currency.
+ * Money: integer amounts, and the only file that converts currencies.
  *
- * Reads and writes nothing. Amounts of a currency are hundredths ("minor units", whatever the
- * currency); stored USD amounts are integer micro-dollars. Invariant: every result is the exact
- * rational value rounded half up once; floating point only proposes, and exact integer arithmetic
- * decides whenever the proposal lies near a tie.
+ * Amounts of a currency are hundredths ("minor units") for every currency; stored USD amounts are integer micro-dollars.
+ * Invariant: every result is the exact rational value rounded half up once. Floating point gives an estimate; exact
+ * integer arithmetic decides whenever the estimate lies near a tie.
  */
 
 /** Hundredths of a currency. */
@@ -12,10 +11,10 @@ export type Minor = number
 /** Millionths of a US dollar. */
 export type MicroUsd = number
 
-/** Units of a currency per one US dollar, with all the digits that its source printed. */
+/** Units of a currency per one US dollar, with all digits of its source. */
 export interface Rate {
   readonly text: string
-  /** The nearest double, for proposals only. */
+  /** The nearest double, for estimates only. */
   readonly approximate: number
   /** The exact value is numerator / denominator. */
   readonly numerator: bigint
@@ -73,8 +72,8 @@ export function shareOf(amount: bigint, part: bigint, whole: bigint): bigint {
  * dollar pass 2^53 at a price of 1000 dollars, and a listing in it must not fail for that.
  */
 export function minorDigits(micro: MicroUsd, rate: Rate): string {
-  const proposal = (micro * rate.approximate) / 10_000
-  return String(proposal < EXACT_BELOW ? toMinor(micro, rate) : exactMinor(micro, rate))
+  const estimate = (micro * rate.approximate) / 10_000
+  return String(estimate < EXACT_BELOW ? toMinor(micro, rate) : exactMinor(micro, rate))
 }
 
 /**
@@ -149,17 +148,17 @@ function divideHalfUp(numerator: bigint, denominator: bigint): bigint {
   return doubled < 0n && quotient * 2n * denominator !== doubled ? quotient - 1n : quotient
 }
 
-/** Proposals above are left to exact arithmetic. */
+/** Estimates above it are left to exact arithmetic. */
 const EXACT_BELOW = 2 ** 40
 
 /**
  * A double carries 53 bits and two operations lose at most one unit each, so below 2^40 the error
- * of the proposal stays under 0.001: only near a tie, or above, does the exact path decide. The
+ * of the estimate stays under 0.001: only near a tie, or above, does the exact path decide. The
  * short path is 20 times faster and taken for all but one in 500 amounts.
  */
-function rounded(proposal: number, exact: () => bigint): number {
-  const distance = Math.abs(proposal - Math.floor(proposal) - 0.5)
-  if (Math.abs(proposal) < EXACT_BELOW && distance > 0.001) return Math.round(proposal)
+function rounded(estimate: number, exact: () => bigint): number {
+  const distance = Math.abs(estimate - Math.floor(estimate) - 0.5)
+  if (Math.abs(estimate) < EXACT_BELOW && distance > 0.001) return Math.round(estimate)
   const value = Number(exact())
   if (!Number.isSafeInteger(value)) throw new RangeError('amount is beyond 2^53 units')
   return value

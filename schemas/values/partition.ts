@@ -1,9 +1,8 @@
 /**
- * Which partition a key belongs to: Kafka's own default partitioner (murmur2 of the key's bytes).
+ * The partition of a key by Kafka's default partitioner (murmur2 of the key's bytes).
  *
- * Reads and writes nothing. Invariant: the same answer as every Kafka client's default, so that
- * readers outside the platform and the query service find an item's partition without asking the
- * log. Source of the constants: org.apache.kafka.common.utils.Utils#murmur2.
+ * Equal to that of every Kafka client, so that the query service and readers outside the platform compute an item's
+ * partition without reading the log. Source of the constants: org.apache.kafka.common.utils.Utils#murmur2.
  */
 
 /** The partition of a key among `count`, 0-based. */

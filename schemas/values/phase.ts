@@ -1,11 +1,7 @@
 /**
- * Phases: the named variants of a phased finish such as Doppler.
- *
- * Reads and writes nothing. Invariant: exactly the eight texts of the specification; the entry of a
- * finish as a whole, and every item without phases, has phase null.
+ * The phases, in the order in which a finish lists them: the named variants of a phased finish such as Doppler. The item
+ * of a finish as a whole, and every item without phases, has phase null.
  */
-
-/** The eight phases, in the order in which a finish lists them. */
 export const PHASES = [
   'Phase 1',
   'Phase 2',

@@ -6,7 +6,7 @@
  * evicted first. The texts are those of the zod schema (schemas/api/market.ts); as objects for JSON.stringify a page of 1,000 took
  * twice as long.
  */
-import type { ArbitrageQuery } from '#schemas/api/market.ts'
+import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant, type Instant } from '#schemas/values/instant.ts'
 import { toUsdText } from '#schemas/values/money.ts'

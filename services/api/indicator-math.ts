@@ -7,7 +7,7 @@
  * can); Bollinger; Keltner by ATR. Invariant: a series that is too short gives null, never a guess.
  */
 import { BollingerBands, EMA, SMA, TR, WSMA } from 'trading-signals'
-import type { IndicatorValues } from '#schemas/api/market.ts'
+import type { IndicatorValues } from '#schemas/api/indicators.ts'
 
 /** A candle in major units. */
 export interface SeriesCandle {

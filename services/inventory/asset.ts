@@ -1,9 +1,9 @@
 /**
- * What a page of the platform's inventory means.
+ * Parses a page of the platform's inventory.
  *
- * Reads the platform's own form: `assets` point to `descriptions` by class and instance, what is particular to an asset is in
+ * In the platform's format `assets` refer to `descriptions` by class and instance; the properties of a single asset are in
  * `asset_properties` and in the descriptions' HTML. A member that the platform omits, or sends in a form that is not known,
- * is null; an asset without a description is no asset.
+ * is null; an asset without a description is left out.
  */
 import { z } from 'zod'
 

@@ -8,7 +8,7 @@ import type { Guard } from '#infra/http/guard.ts'
 import { openApiDocument } from '#infra/http/openapi.ts'
 import { routerOf } from '#infra/http/serve-routes.ts'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
-import { REPLY_EXAMPLES } from '#schemas/api/examples.ts'
+import { fxReply } from '#schemas/api/providers.ts'
 import { feedRoutesAlone, operationsDescribed, routesAlone } from '#test/fixtures/api-routes.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { type Description, openDescribedAnswers, resolved } from '#test/fixtures/described-answers.ts'
@@ -139,7 +139,7 @@ describe('the description of the API', () => {
     const check = openDescribedAnswers(document as Description)
     for (const { method, path, reply } of OPERATIONS) {
       if (reply.name === undefined) continue
-      expect(REPLY_EXAMPLES, path).to.have.property(reply.name)
+      expect(reply.example, path).not.to.equal(undefined)
       const type = reply.type ?? (reply.isStream ? 'application/x-ndjson' : 'application/json')
       check({ method: method.toUpperCase(), path, status: reply.status, type, body: reply.example })
     }
@@ -159,9 +159,10 @@ describe('the description of the API', () => {
   it('an answer that deviates is seen', () => {
     const check = openDescribedAnswers(document as Description)
     const answer = { method: 'GET', path: '/fx?a=1', status: 200, type: 'application/json; charset=utf-8' }
-    check({ ...answer, body: REPLY_EXAMPLES.FxReply })
+    const { example } = fxReply.meta() as { example: object }
+    check({ ...answer, body: example })
     expect(() => check({ ...answer, body: { timestamp: 'x', rates: {} } })).to.throw('format')
-    expect(() => check({ ...answer, body: { ...(REPLY_EXAMPLES.FxReply as object), more: 1 } })).to.throw('additional')
+    expect(() => check({ ...answer, body: { ...example, more: 1 } })).to.throw('additional')
     expect(() => check({ ...answer, status: 418, body: {} })).to.throw('not described')
     expect(() => check({ ...answer, type: 'text/html', body: '' })).to.throw('text/html')
   })

@@ -2,7 +2,8 @@
  * Portfolios through the API: entries, transactions, limits, values, and creates that are sent again.
  */
 import { expect } from 'chai'
-import { entriesReply, portfoliosReply, transactionReply } from '#schemas/api/portfolios.ts'
+import { entriesReply, portfoliosReply } from '#schemas/api/portfolios.ts'
+import { transactionReply } from '#schemas/api/transactions.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { type Answer, type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'

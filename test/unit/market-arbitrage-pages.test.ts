@@ -5,7 +5,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { ArbitrageQuery } from '#schemas/api/market.ts'
+import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import { ARBITRAGE_AGE_LIMIT_MS, arbitrageColumns } from '#schemas/views/arbitrage.ts'
 import { addPairs, ByteText, openArbitragePages } from '#services/api/arbitrage-pages.ts'
 import { arbitragePage } from '#services/api/queries/arbitrage.ts'

@@ -1,7 +1,7 @@
 /**
  * kafkajs leaks aborted records when transactions interleave: 1.4 percent of a real topic. Here they are filtered by producer.
  *
- * Held against a broker and Kafka's own client in test/integration/kafkajs.test.ts.
+ * Compared with Kafka's own client on a broker in test/integration/kafkajs.test.ts.
  */
 import { replaceExport } from './internals.ts'
 

@@ -1,8 +1,8 @@
 /**
- * kafkajs's admin ends a request at the first broker that is away or leads no more, although others answer. Here requests that
- * may be repeated are, with metadata asked for again, until leaders and coordinators have moved.
+ * kafkajs's admin fails a request at the first broker that is unreachable or no longer leads, although others answer. Here
+ * idempotent requests are repeated with new metadata until leaders and coordinators have moved.
  *
- * While no broker answers at all a request fails as before: a command then says so soon. Held on three real brokers, of which one is
+ * While no broker answers at all a request fails as before: a command then reports it soon. Tested on three real brokers, of which one is
  * stopped, in test/integration/missing-broker.test.ts.
  */
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,6 +1,6 @@
 /**
- * kafkajs ends a consumer for good when a broker goes away while it is asked for a coordinator. Here that counts as one that was
- * not found, which is looked up again.
+ * kafkajs ends a consumer when a broker disconnects while it is asked for a coordinator. Here that counts as a coordinator
+ * that was not found, and the lookup is repeated.
  *
  * Connections are broken at that moment in test/integration/kafkajs.test.ts.
  */

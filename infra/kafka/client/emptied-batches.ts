@@ -2,7 +2,7 @@
  * kafkajs never passes a batch that compaction has emptied, and ends a consumer on a fetch that is cut off in a partition's first
  * 17 bytes. Here one control record replaces what a batch lacks at its end, and a fetch that was cut off there returns nothing.
  *
- * Held against a broker in test/integration/kafkajs.test.ts.
+ * Tested on a broker in test/integration/kafkajs.test.ts.
  */
 import type { WireRecord } from './aborted-records.ts'
 import { loadInternal, replaceExport } from './internals.ts'

@@ -5,7 +5,7 @@
  * and filters three times. Here a record costs a third of it, which replay, restores and resuming streams are made
  * of. Reads what brokers since 0.11 write (magic 2). Invariant: whole batches of aborted transactions are left out by producer and
  * first offset, as the Java client does; control records never show; what a fetch cut off at its end is left for the next.
- * Held against the client's own decoder byte by byte, and against a broker, in test/unit and test/integration.
+ * Compared with the client's own decoder byte by byte, and tested on a broker, in test/unit and test/integration.
  */
 import { loadInternal } from './internals.ts'
 import { type ExchangingBroker, withErrors, withExchanges } from './wire.ts'
@@ -117,7 +117,7 @@ function content(cursor: Cursor): Buffer | null {
   return cursor.bytes.subarray(cursor.at - length, cursor.at)
 }
 
-/** The answer of Fetch, version 11: what every broker since 2.3 speaks with the pinned client. */
+/** The answer of Fetch, version 11, which every broker since 2.3 and the pinned client support. */
 export async function decodeFetch(bytes: Buffer): Promise<Fetched & { throttleTime: number }> {
   const cursor: Cursor = { bytes, at: 0 }
   const responses: Fetched['responses'] = []
@@ -201,7 +201,7 @@ export function batchesOf(bytes: Buffer): Batch[] {
   return batches
 }
 
-/** The batches whose records count, and where the next fetch goes on. */
+/** The batches whose records count, and the offset of the next fetch. */
 function committed(
   batches: readonly Batch[],
   aborted: readonly Aborted[],

@@ -3,7 +3,7 @@
  * in the midst of it, so that a rolling restart ended roles whose password was right. Here the connection's error is passed on and
  * retried.
  *
- * Held against servers that close and that refuse in test/unit/kafkajs-logins.test.ts.
+ * Tested with servers that close and that refuse in test/unit/kafkajs-logins.test.ts.
  */
 import { loadInternal } from './internals.ts'
 import { isAway } from './reachable-brokers.ts'

@@ -1,7 +1,7 @@
 /**
  * kafkajs 2.2.4 with its known faults corrected and its slow spots replaced: the only place that loads it.
  *
- * Each correction is a file of this folder that says what it mends and where it is held; all are installed here, before the client
+ * Each correction is a file of this folder that says what it corrects and where it is tested; all are installed here, before the client
  * is first loaded. The version is pinned: its files are addressed by name.
  */
 import { correctAbortedRecords } from './aborted-records.ts'

@@ -1,7 +1,7 @@
 /**
- * kafkajs asks who coordinates four times in each transaction, of nine requests one after the other. Here an answer holds for a while.
+ * kafkajs looks up coordinators four times in each transaction, of nine sequential requests. Here an answer is cached for a while.
  *
- * Held in test/unit/known-coordinators.test.ts.
+ * Tested in test/unit/known-coordinators.test.ts.
  */
 import { replaceExport } from './internals.ts'
 

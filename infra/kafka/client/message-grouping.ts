@@ -2,7 +2,7 @@
  * kafkajs groups messages by partition by copying the partition's list for every message: quadratic, 38 percent of the book's time
  * at 20,000 records a send. Here it is linear, with the same result, for send-messages.ts.
  *
- * Held against the original in test/unit/record-encoding.test.ts.
+ * Compared with the original in test/unit/record-encoding.test.ts.
  */
 
 /** What is grouped, and what picks a partition. */

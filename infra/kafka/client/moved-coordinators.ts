@@ -1,9 +1,9 @@
 /**
- * kafkajs asks the broker at which a member joined its group for as long as its retries last, a minute, though that broker is away or
- * coordinates the group no more: commits fail all the while, and then the consumer ends. Here the coordinator is looked up again and asked
- * the same. The generation stays valid, since the new one has read it from the log; a member that it does not know joins again.
+ * kafkajs sends a member's requests to the broker at which it joined its group until its retries end after a minute, though that broker is
+ * unreachable or no longer the coordinator: commits fail meanwhile, and then the consumer ends. Here the coordinator is looked up again and
+ * the request repeated. The generation stays valid, since the new coordinator has read it from the log; a member unknown to it joins again.
  *
- * Held on three real brokers, whose coordinators move, in test/integration/missing-broker.test.ts.
+ * Tested on three real brokers, whose coordinators move, in test/integration/missing-broker.test.ts.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { loadInternal } from './internals.ts'
@@ -59,7 +59,7 @@ async function askCoordinator<T>(group: ConsumerGroup, ask: () => Promise<T>): P
   }
 }
 
-/** Partitions are worked on side by side: those that meet the same move wait for one search. */
+/** Partitions are worked on side by side: those that find the same coordinator moved wait for one lookup. */
 const searches = new WeakMap<ConsumerGroup, Promise<void>>()
 
 function searched(group: ConsumerGroup): Promise<void> {

@@ -10,7 +10,7 @@
  * one, entries are repeated until the retry policy ends. A send that failed may have been written: its sequences are never
  * given to other records, the next send begins with another producer id.
  *
- * Held by scripted brokers in test/integration/kafkajs-sends.test.ts.
+ * Tested with scripted brokers in test/integration/kafkajs-sends.test.ts.
  */
 import { loadInternal, replaceExport } from './internals.ts'
 import { type Grouping, groupByPartition } from './message-grouping.ts'

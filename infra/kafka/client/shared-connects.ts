@@ -3,7 +3,7 @@
  * as the broker lives. It also waits for ever when a broker ends a connection before it is ready. Here requests wait for the same
  * attempt, which fails when its socket closes.
  *
- * Held against a server that counts its connections in test/unit/kafkajs-connects.test.ts.
+ * Tested with a server that counts its connections in test/unit/kafkajs-connects.test.ts.
  */
 import type { Socket } from 'node:net'
 import { loadInternal } from './internals.ts'

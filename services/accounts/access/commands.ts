@@ -1,9 +1,9 @@
 /**
- * Remembers when keys were last used and writes it in batches.
+ * Records when keys were last used, in batches.
  *
  * Writes api_keys.last_used_at and nothing else; every role that checks keys notes their use. Invariant: a moment
- * never moves back, whatever the order of processes; noting is a map write and never waits. What a kill
- * takes along is FLUSH_MS of moments at most, and what Postgres cannot take is noted again by the next use.
+ * never moves back, whatever the order of processes; recording one is a map write and never waits. A kill
+ * loses FLUSH_MS of moments at most; one that Postgres could not store is recorded again by the next use.
  */
 import type { Database } from '#infra/postgres/pool.ts'
 import type { Log } from '#infra/runtime/log.ts'

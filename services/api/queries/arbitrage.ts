@@ -7,7 +7,7 @@
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { HttpError } from '#infra/http/http-error.ts'
-import type { ArbitrageQuery } from '#schemas/api/market.ts'
+import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ARBITRAGE_SNAPSHOT_LIMIT_MS, type ArbitrageColumns, freshUntil } from '#schemas/views/arbitrage.ts'
 import type { ExcludedQuotes } from '#schemas/views/market-keys.ts'

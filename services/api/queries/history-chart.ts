@@ -9,7 +9,7 @@
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { type ColumnsOf, joinColumns } from '#infra/clickhouse/native-columns.ts'
 import type { Provider } from '#infra/config/providers.ts'
-import type { HistoryChartQuery } from '#schemas/api/market.ts'
+import type { HistoryChartQuery } from '#schemas/api/history.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import {
   DAY_SHAPE,

@@ -4,7 +4,7 @@
  * Rules: DECISIONS.md, "Arbitrage" and "Market items". Answered from the views of streams/market-summary; a view
  * that is missing or too old is a 503, never an empty answer.
  */
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { chooseCoding } from '#infra/http/content-coding.ts'
@@ -13,16 +13,9 @@ import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
 import { sendPieces } from '#infra/http/reply.ts'
 import { rawQuery } from '#infra/http/request.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import {
-  arbitrageQuery,
-  arbitrageReply,
-  indexesQuery,
-  indexesReply,
-  marketItemReply,
-  marketItemsReply,
-} from '#schemas/api/market.ts'
+import { arbitrageQuery, arbitrageReply } from '#schemas/api/arbitrage.ts'
+import { indexesQuery, indexesReply, marketItemParams, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
 import { json, PRO, QUANT } from '#schemas/api/operation.ts'
-import { integer } from '#schemas/api/query-values.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { arbitrageFees } from '#schemas/views/arbitrage.ts'
 import { openArbitragePages, openItemText } from '../arbitrage-pages.ts'
@@ -184,7 +177,7 @@ const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, n
     tiers: PRO,
     summary: 'Summary of one item and its providers',
     description: 'The summary as of its computation, the providers as they are now.',
-    params: z.object({ item_id: integer({ min: 1 }) }),
+    params: marketItemParams,
     reply: json('MarketItemReply', marketItemReply, 'The item; providers without an ask are left out.'),
     errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE', 'BIDS_INDEX_UNAVAILABLE'],
     async handle({ params: { item_id: itemId } }) {

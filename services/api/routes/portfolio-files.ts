@@ -4,15 +4,13 @@
  * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import is stored whole or not at all; an export is read
  * in slices, so its size costs no memory.
  */
-import { z } from 'zod'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { sendParts } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { REPLY_EXAMPLES } from '#schemas/api/examples.ts'
 import { json } from '#schemas/api/operation.ts'
-import { csvMembers, exportQuery, importBody, importReply } from '#schemas/api/portfolios.ts'
+import { csvMembers, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
 import type { Inventories } from '#services/inventory/reader.ts'
 import { matchAsset } from '#services/inventory/reader.ts'
 import { answeredBefore, type PortfolioStore } from '#services/portfolios/commands.ts'
@@ -97,10 +95,10 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
       status: 200,
       type: 'text/csv',
       name: 'PortfolioFile',
-      schema: z.string(),
+      schema: portfolioFile,
       description: 'RFC 4180, UTF-8.',
       headers: { 'Content-Disposition': 'A name for the file.' },
-      example: REPLY_EXAMPLES.PortfolioFile,
+      example: portfolioFile.meta()?.example,
     },
     errors: MISSING,
     async handle({ params: { id }, query: { type }, credential, response }) {

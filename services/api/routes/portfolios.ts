@@ -17,12 +17,14 @@ import {
   portfolioBody,
   portfolioReply,
   portfoliosReply,
+} from '#schemas/api/portfolios.ts'
+import {
   transactionBody,
   transactionParams,
   transactionPatch,
   transactionReply,
   transactionsReply,
-} from '#schemas/api/portfolios.ts'
+} from '#schemas/api/transactions.ts'
 import { formatDay } from '#schemas/values/instant.ts'
 import { createPortfolio, deletePortfolio, type PortfolioStore } from '#services/portfolios/commands.ts'
 import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'

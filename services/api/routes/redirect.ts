@@ -3,13 +3,12 @@
  *
  * Takes the live row's own URL, else fills the provider's template. It leads to http or https alone; unknown providers and items are 404.
  */
-import { z } from 'zod'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { sendEmpty } from '#infra/http/reply.ts'
 import type { CatalogReader } from '#infra/kafka/catalog-reader.ts'
-import { integer } from '#schemas/api/query-values.ts'
+import { redirectParams } from '#schemas/api/listing.ts'
 import { itemNotFound } from '../errors.ts'
 import { openListingWriter } from '../listing-text.ts'
 import type { LiveView } from '../queries/live-view.ts'
@@ -37,7 +36,7 @@ export function openListing({ catalog, registry, live, baseUrl }: RedirectNeeds)
     path: '/r/:provider/:item_id',
     group: 'Catalog',
     tiers: undefined,
-    params: z.object({ provider: z.string(), item_id: integer({ min: 1 }) }),
+    params: redirectParams,
     areParamsChecked: false,
     summary: 'Redirect to the marketplace page of an item',
     description: 'Needs no key; counts by address. This is the `link` of price entries.',

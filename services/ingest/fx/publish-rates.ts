@@ -46,7 +46,7 @@ export async function publishRatesOnce(options: RateKeeping & RatePublishing): P
   return table
 }
 
-/** Reads the current table and goes on polling its source. */
+/** Reads the current table and then polls its source. */
 export async function keepRates(options: RateKeeping & { everyMs: number }): Promise<KeptRates> {
   const { everyMs, signal } = options
   let table = await firstTable(options)

@@ -3,7 +3,7 @@
  *
  * Pure. Each (entry, provider) lives through lives of fixed length for its price, its stock and its
  * being listed; a life's values are hashes of its number, so any time can be asked for without walking
- * those before it, and a restart goes on as if it had never stopped. Invariant: (base, provider, time,
+ * those before it, and a restart continues the same market. Invariant: (base, provider, time,
  * rates) alone decide every entry, whatever was asked before.
  */
 import type { SimulatedOptions } from '#infra/config/market.ts'

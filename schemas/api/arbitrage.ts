@@ -1,0 +1,101 @@
+/** GET /market/arbitrage. Rules: DECISIONS.md, "Arbitrage". Amounts are decimal texts in US dollars. */
+import { z } from 'zod'
+import { count, exampleMarketMeta, marketMeta, usd } from './market.ts'
+import { decimal, integer, pageOffset, providerKey, repeated } from './query-values.ts'
+import { exampleItem, instant, itemMembers } from './reply-values.ts'
+
+/** What the parameters of arbitrage depend on. */
+interface ArbitrageScope {
+  askKeys: readonly string[]
+  bidKeys: readonly string[]
+}
+
+/** Parameters of GET /market/arbitrage; `cursor` is refused before they are read. */
+export const arbitrageQuery = ({ askKeys, bidKeys }: ArbitrageScope) =>
+  z.object({
+    min_spread_pct: decimal({ min: -100, max: 1_000_000_000 })
+      .default(1)
+      .meta({ description: 'Least gross spread in percent, before fees.', example: 2.5 }),
+    providers_buy: repeated(providerKey(askKeys))
+      .optional()
+      .meta({
+        description: 'Keys of the providers to buy from; repeated once per key. All when left out.',
+        example: ['provider_05'],
+      }),
+    providers_sell: repeated(providerKey(bidKeys))
+      .optional()
+      .meta({
+        description: 'Keys of the providers of buy orders to sell to; repeated once per key. All when left out.',
+        example: ['provider_02'],
+      }),
+    limit: integer({ min: 1, max: 1000 })
+      .default(100)
+      .meta({ description: 'Entries of a page, 100 by default.', example: 50 }),
+    offset: pageOffset(),
+  })
+
+/** Parsed parameters of GET /market/arbitrage. */
+export type ArbitrageQuery = z.infer<ReturnType<typeof arbitrageQuery>>
+
+/** One pair of an ask and a bid. */
+const arbitrageItem = z.strictObject({
+  ...itemMembers,
+  buy_provider: z.string(),
+  sell_provider: z.string(),
+  buy_price_usd: usd,
+  sell_price_usd: usd,
+  estimated_fees_usd: usd,
+  net_profit_usd: usd,
+  gross_spread_pct: z.number(),
+  quantity: count.describe('The smaller of the two quantities.'),
+  last_updated: instant.describe('Of the leg that was updated last.'),
+  buy_last_updated: instant,
+  sell_last_updated: instant,
+})
+
+/** Answer of GET /market/arbitrage. */
+export const arbitrageReply = z
+  .strictObject({
+    meta: z.strictObject({
+      ...marketMeta,
+      excluded: z
+        .strictObject({ stale: count, down: count, quarantined: count })
+        .describe('Quotes of the queried providers that were left out, by reason.'),
+    }),
+    data: z.strictObject({ items: z.array(arbitrageItem) }),
+    pagination: z.strictObject({
+      limit: z.int().min(1),
+      offset: z.int().min(0),
+      total: z.literal(-1),
+      has_next: z.boolean(),
+      has_prev: z.boolean(),
+    }),
+  })
+  .meta({
+    example: {
+      meta: {
+        ...exampleMarketMeta,
+        window: { timeframe: '60m' },
+        excluded: { stale: 102, down: 8_411, quarantined: 0 },
+      },
+      data: {
+        items: [
+          {
+            ...exampleItem,
+            buy_provider: 'provider_09',
+            sell_provider: 'provider_02',
+            buy_price_usd: '25.80',
+            sell_price_usd: '27.10',
+            estimated_fees_usd: '0.68',
+            net_profit_usd: '0.62',
+            gross_spread_pct: 5.0388,
+            quantity: 3,
+            last_updated: '2026-03-03T21:40:40.000Z',
+            buy_last_updated: '2026-03-03T21:40:02.000Z',
+            sell_last_updated: '2026-03-03T21:40:40.000Z',
+          },
+        ],
+      },
+      pagination: { limit: 100, offset: 0, total: -1, has_next: false, has_prev: false },
+    },
+  })

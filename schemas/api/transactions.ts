@@ -1,0 +1,146 @@
+/**
+ * Transactions of a portfolio's ledger. Rules: DECISIONS.md, "Portfolios and inventories".
+ *
+ * Amounts are hundredths of the transaction's own currency. In a change, null clears a member that may be null; null
+ * for any other member means the same as leaving it out.
+ */
+import { z } from 'zod'
+import { choosesItem, ITEM_MISSING, itemChoice, portfolioParams, QUANTITY_NOTE, quantity } from './portfolios.ts'
+import { currencyCode, currencyMember, day, optional, text, uuid, violates } from './query-values.ts'
+import { amount, exampleItem, instant, itemMembers } from './reply-values.ts'
+
+/** What the bodies of transactions depend on. */
+interface TransactionScope {
+  isCurrency: (code: string) => boolean
+  /** The last day that a transaction may have, YYYY-MM-DD. */
+  latestDay: () => string
+}
+
+/** The first day that a transaction may have. */
+const EARLIEST_DAY = '2000-01-01'
+
+const exampleTransaction = {
+  id: 'b0a4c4a2-22a7-4d0e-8a1c-7d4b5f1a9e02',
+  ...exampleItem,
+  type: 'buy',
+  quantity: 2,
+  price: 2710,
+  currency: 'USD',
+  date: '2026-02-14',
+  fee_amount: null,
+  fee_percentage: 2.5,
+  marketplace: 'provider_02',
+  note: null,
+  created_at: '2026-03-03T21:44:10.000Z',
+  updated_at: '2026-03-03T21:44:10.000Z',
+}
+
+/** Path of a transaction. */
+export const transactionParams = portfolioParams.extend({
+  tx_id: uuid().meta({ description: 'Id of the transaction.', example: exampleTransaction.id }),
+})
+
+/** A calendar day within what a ledger may hold. */
+const ledgerDay = (latestDay: () => string) =>
+  day().superRefine((value, context) => {
+    const [ge, le] = [EARLIEST_DAY, latestDay()]
+    if (value > le)
+      context.addIssue({ code: 'custom', ...violates('less_than_equal', `Input should be ${le} or earlier`, { le }) })
+    if (value < ge) {
+      context.addIssue({
+        code: 'custom',
+        ...violates('greater_than_equal', `Input should be ${ge} or later`, { ge }),
+      })
+    }
+  })
+
+const PERCENT_FORM = /^\d+(\.\d{1,6})?$/
+const percentage = z
+  .number()
+  .min(0)
+  .max(100)
+  .refine(
+    value => PERCENT_FORM.test(String(value)),
+    violates('value_error', 'Input should have six decimal places at most'),
+  )
+
+const direction = z.enum(['buy', 'sell'])
+const marketplace = text(64)
+const note = text(1000)
+
+const NOTES = {
+  type: { description: 'Direction of the transaction.', example: 'buy' },
+  price: { description: 'Price of one unit in hundredths of `currency`.', example: exampleTransaction.price },
+  date: {
+    description: `Day of the transaction, YYYY-MM-DD, from ${EARLIEST_DAY} to today.`,
+    example: exampleTransaction.date,
+  },
+  fee_amount: { description: 'Fee in hundredths of `currency`.', example: 30 },
+  fee_percentage: {
+    description: 'Fee in percent of price x quantity, on top of `fee_amount`; up to six decimal places.',
+    example: 2.5,
+  },
+  marketplace: { description: 'Where it was traded, 1 to 64 characters.', example: 'provider_02' },
+  note: { description: 'Free text, 1 to 1000 characters.', example: 'from the spring sale' },
+}
+
+/** Body of POST /portfolio/:id/transactions. */
+export const transactionBody = ({ isCurrency, latestDay }: TransactionScope) =>
+  z
+    .strictObject({
+      ...itemChoice,
+      type: direction.meta(NOTES.type),
+      quantity: quantity.meta(QUANTITY_NOTE),
+      price: z.int().min(0).meta(NOTES.price),
+      date: ledgerDay(latestDay).meta(NOTES.date),
+      fee_amount: optional(z.int().min(0)).meta(NOTES.fee_amount),
+      fee_percentage: optional(percentage).meta(NOTES.fee_percentage),
+      marketplace: optional(marketplace).meta(NOTES.marketplace),
+      note: optional(note).meta(NOTES.note),
+      currency: currencyMember(isCurrency),
+    })
+    .refine(choosesItem, ITEM_MISSING)
+
+/** Body of PATCH /portfolio/:id/transactions/:tx_id; `currency` has no default, since what is left out does not change. */
+export const transactionPatch = ({ isCurrency, latestDay }: TransactionScope) =>
+  z
+    .strictObject({
+      type: optional(direction).meta(NOTES.type),
+      quantity: optional(quantity).meta(QUANTITY_NOTE),
+      price: optional(z.int().min(0)).meta(NOTES.price),
+      date: optional(ledgerDay(latestDay)).meta(NOTES.date),
+      fee_amount: z.int().min(0).nullable().optional().meta(NOTES.fee_amount),
+      fee_percentage: percentage.nullable().optional().meta(NOTES.fee_percentage),
+      marketplace: marketplace.nullable().optional().meta(NOTES.marketplace),
+      note: note.nullable().optional().meta(NOTES.note),
+      currency: optional(currencyCode(isCurrency)).meta({
+        description: 'Code of the currency of amounts, one that `GET /v1/fx` lists.',
+        example: 'EUR',
+      }),
+    })
+    .refine(body => Object.values(body).some(value => value !== undefined), {
+      ...violates('missing', 'Field required: at least one member to change'),
+      path: [],
+    })
+
+/** A transaction. */
+export const transactionReply = z
+  .strictObject({
+    id: z.uuid(),
+    ...itemMembers,
+    type: direction,
+    quantity: z.int().min(1),
+    price: amount,
+    currency: z.string(),
+    date: z.iso.date(),
+    fee_amount: amount.nullable(),
+    fee_percentage: z.number().nullable(),
+    marketplace: z.string().nullable(),
+    note: z.string().nullable(),
+    created_at: instant,
+    updated_at: instant,
+  })
+  .meta({ example: exampleTransaction })
+
+/** Answer of GET /portfolio/:id/transactions. */
+export const transactionsReply = z.array(transactionReply).meta({ example: [exampleTransaction] })
