@@ -19,7 +19,7 @@ type Output<S> = S extends z.ZodType ? z.output<S> : undefined
 type CredentialOf<T> = T extends readonly string[] ? Credential : undefined
 
 /** A request that may be answered. */
-export interface Asked<P, Q, B, C> {
+interface Asked<P, Q, B, C> {
   params: P
   query: Q
   body: B
@@ -38,7 +38,7 @@ export interface Held {
 }
 
 /** A declaration of a route. */
-export interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
+interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
   tiers: T
   params?: P
   query?: Q | PerTier<Q>

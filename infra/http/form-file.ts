@@ -11,7 +11,7 @@ import type { Violation } from '#schemas/api/error.ts'
 import { HttpError } from './http-error.ts'
 
 /** What a form may carry. */
-export interface FormFileLimits {
+interface FormFileLimits {
   /** Name of the field. */
   field: string
   maxBytes: number
@@ -20,7 +20,7 @@ export interface FormFileLimits {
 }
 
 /** Runs work on the file of a request's form. */
-export type WithFormFile = <T>(request: Request, response: Response, work: (file: Buffer) => Promise<T>) => Promise<T>
+type WithFormFile = <T>(request: Request, response: Response, work: (file: Buffer) => Promise<T>) => Promise<T>
 
 /** Opens the reader of the forms of a route. */
 export function openFormFiles(limits: FormFileLimits): WithFormFile {

@@ -13,7 +13,7 @@ import { amount } from '#schemas/api/reply-values.ts'
 type Json = Record<string, unknown>
 
 /** Where the API is served, and what it is called. */
-export interface DocumentScope {
+interface DocumentScope {
   /** Public root, without a trailing slash. */
   baseUrl: string
 }

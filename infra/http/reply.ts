@@ -22,7 +22,7 @@ export interface Sent {
 export const SENT: Sent = { isSent: true }
 
 /** What a request carries through its handlers. */
-export interface RequestLocals {
+interface RequestLocals {
   requestId: string
   /** Monotonic, milliseconds. */
   startedAt: number

@@ -18,7 +18,7 @@ const PREFIX = '/v1/'
 const PREFLIGHT_SECONDS = 86_400
 
 /** What an application reports, and how strict it is. */
-export interface AppOptions {
+interface AppOptions {
   log: Log
   /** Called with every answer. */
   observe: Observe

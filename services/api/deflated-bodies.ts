@@ -151,7 +151,7 @@ async function* collected(
 }
 
 /** Rows made beforehand. */
-export interface PreparedRows {
+interface PreparedRows {
   text: Buffer
   /** Raw deflate that ends in a full flush. */
   deflated: Buffer

@@ -18,7 +18,7 @@ import type { LogHistory } from './log-history.ts'
 import type { Begin, Beginner } from './stream-start.ts'
 
 /** What to replay. */
-export interface ReplayRange {
+interface ReplayRange {
   /** The first moment. */
   from: number
   /** The moment after the last. */

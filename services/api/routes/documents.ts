@@ -17,7 +17,7 @@ import { llmsText } from '#schemas/api/llms-text.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 
 /** What the documents are made of. */
-export interface DocumentNeeds {
+interface DocumentNeeds {
   operations: readonly Operation[]
   /** Public root of the API, without a trailing slash. */
   baseUrl: string

@@ -26,7 +26,7 @@ export interface InventoryNeeds {
 }
 
 /** What the inventory of a linked account is read from. */
-export type LinkedNeeds = Pick<InventoryNeeds, 'database' | 'inventories'>
+type LinkedNeeds = Pick<InventoryNeeds, 'database' | 'inventories'>
 
 /** The assets of an inventory. */
 export type LinkedInventory = readonly PlatformAsset[]
