@@ -25,9 +25,9 @@ const CLIENT_LIBRARIES: { library: string[]; rooms: string[] }[] = [
   { library: ['prom-client', 'pino'], rooms: ['infra/runtime'] },
   { library: ['chdb', 'ffi-rs'], rooms: ['infra/stack'] },
   { library: ['hyparquet-writer'], rooms: ['infra/parquet'] },
-  { library: ['busboy'], rooms: ['services/api'] },
+  { library: ['busboy'], rooms: ['infra/http'] },
   { library: ['csv-parse', 'csv-stringify'], rooms: ['services/portfolios', 'services/ingest', 'infra/config'] },
-  { library: ['express'], rooms: ['services/api', 'services/feed', 'test/bench'] },
+  { library: ['express'], rooms: ['infra/http', 'services/api', 'services/feed', 'test/bench'] },
   { library: ['dependency-cruiser', '@swc/core'], rooms: ['infra/checks'] },
   { library: ['testcontainers'], rooms: ['test/harness'] },
 ]

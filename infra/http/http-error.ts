@@ -21,3 +21,13 @@ export class HttpError extends Error {
     this.members = options.members ?? {}
   }
 }
+
+/** Runs a read of a dependency; its failure becomes a 503 that names no cause to the client. */
+export async function orUnavailable<T>(read: Promise<T>, code: ErrorCode, detail: string): Promise<T> {
+  try {
+    return await read
+  } catch (error) {
+    if (error instanceof HttpError) throw error
+    throw new HttpError(code, detail, { cause: error })
+  }
+}

@@ -6,7 +6,6 @@
  * redirect is followed, no proxy used, no connection kept for another request. Time, headers and answer are bounded.
  * Errors are reported without addresses, since they are shown to the client that chose the host.
  */
-
 import { Resolver } from 'node:dns/promises'
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'

@@ -14,10 +14,9 @@ import {
   snapshotEndEvent,
 } from './feed.ts'
 import { feedQuery, replayQuery } from './feed-query.ts'
-import { get, json, type Operation, type OperationScope, post, QUANT, type Reply } from './operation.ts'
+import { json, type Operation, QUANT, type Reply } from './operation.ts'
 
-const GROUP = 'Feeds'
-const STREAM = { tiers: QUANT, access: 'stream' } as const
+const STREAM = { method: 'get', group: 'Feeds', tiers: QUANT, access: 'stream' } as const
 const LIVE =
   'Server-Sent Events: `ready` first, then changes as refreshes bring them, one event per provider and moment with 1000 items at most; a comment `: ping` every 20 seconds while idle. Nothing is kept for who is away. A key holds two connections at once over both feeds. The stream ends within a second of the end of its key, and when its client leaves more than 16 MiB unread.'
 
@@ -38,13 +37,12 @@ function streamOf(
   name: keyof typeof FEED_EXAMPLES,
   description: string,
   events: Record<string, { name: string; schema: z.ZodType }>,
-): Reply {
-  const example = FEED_EXAMPLES[name]
+): Reply<never> {
   return {
     status: 200,
     name,
     description,
-    example,
+    example: FEED_EXAMPLES[name],
     type: 'text/event-stream',
     headers: HEADERS,
     events: { ...READY, ...events },
@@ -52,26 +50,32 @@ function streamOf(
 }
 
 /** All operations of the feeds. */
-export function feedOperations({ askKeys: providers }: OperationScope): Operation[] {
-  return [
-    {
-      ...{ ...get('streamPriceChanges', '/feed/prices', GROUP), ...STREAM },
+export function feedOperations(providers: readonly string[]) {
+  return {
+    prices: {
+      ...STREAM,
+      id: 'streamPriceChanges',
+      path: '/feed/prices',
       summary: 'Changes of asks as they happen',
       description: LIVE,
       query: feedQuery(providers),
       reply: streamOf('PricesFeed', 'The stream of asks.', { 'prices.changed': CHANGED, ...BEYOND }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    {
-      ...{ ...get('streamBidChanges', '/feed/bids', GROUP), ...STREAM },
+    bids: {
+      ...STREAM,
+      id: 'streamBidChanges',
+      path: '/feed/bids',
       summary: 'Changes of buy orders as they happen',
       description: LIVE,
       query: feedQuery(providers),
       reply: streamOf('BidsFeed', 'The stream of buy orders.', { 'bids.changed': CHANGED, ...BEYOND }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    {
-      ...{ ...get('replayPriceChanges', '/feed/replay/prices', GROUP), ...STREAM },
+    replay: {
+      ...STREAM,
+      id: 'replayPriceChanges',
+      path: '/feed/replay/prices',
       summary: 'Recorded changes of asks again',
       description:
         'Beyond the specification. Changes whose `seen_at` lies in the range, in the order of recording, at any speed; `replay.end` and the end of the stream follow.',
@@ -82,12 +86,16 @@ export function feedOperations({ askKeys: providers }: OperationScope): Operatio
       }),
       errors: ['RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'],
     },
-    {
-      ...{ ...post('issueFeedToken', '/feed/token', GROUP), tiers: QUANT, access: 'uncounted' },
+    token: {
+      ...STREAM,
+      id: 'issueFeedToken',
+      method: 'post',
+      path: '/feed/token',
+      access: 'uncounted',
       summary: 'A token with which a browser opens one stream',
       description: 'It has the rights of the key that asks, counts as a connection of it, and ends with it.',
       reply: json('FeedTokenReply', feedTokenReply, 'A token, good for five minutes and one connect.'),
       errors: [],
     },
-  ]
+  } satisfies Record<string, Operation>
 }

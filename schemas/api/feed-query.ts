@@ -1,8 +1,7 @@
 /**
- * Parameters of the feeds, for OpenAPI. Rules: DECISIONS.md, "Feeds".
+ * Parameters of the feeds.
  *
- * services/feed/feed-query.ts and replay.ts parse a connect without these schemas, so that they allocate only
- * what a stream keeps; test/contract/feed-openapi.test.ts checks that both accept and refuse the same requests.
+ * Rules: DECISIONS.md, "Feeds". Filter values count as sent, repeats included; unknown ids and names pass and match nothing.
  */
 import { z } from 'zod'
 import { boolean, integer, providerKey, time, violates } from './query-values.ts'
@@ -11,6 +10,7 @@ import { boolean, integer, providerKey, time, violates } from './query-values.ts
 export const FILTER_VALUES_MAX = 100
 
 const SPEED_MAX = 10_000
+const SPEED_FORM = /^\d{1,5}(\.\d{1,3})?x?$/
 
 /** A repeatable parameter without a bound of its own. */
 const many = <T extends z.ZodType>(one: T) =>
@@ -48,11 +48,25 @@ const token = z.string().optional().meta({
   example: 'XvN2v0rJ8nM1mPq3y5cT7bWdKfHsLzAeRgUiOpQxYtE',
 })
 
-/** Refuses filters that hold too many values. */
-const within100 = (query: { item_ids?: unknown[] | undefined; market_hash_names?: unknown[] | undefined }): boolean =>
-  (query.item_ids?.length ?? 0) + (query.market_hash_names?.length ?? 0) <= FILTER_VALUES_MAX
+/** Looks at what was sent, also where other parameters are at fault. */
+function countsOf(query: { item_ids?: unknown; market_hash_names?: unknown }): { ids: number; names: number } {
+  const [ids, names] = [query.item_ids, query.market_hash_names].map(list => (Array.isArray(list) ? list.length : 0))
+  return { ids: ids ?? 0, names: names ?? 0 }
+}
 
-const tooMany = violates('too_long', `item_ids and market_hash_names take at most ${FILTER_VALUES_MAX} values together`)
+/** Refuses filters that hold too many values, at the one that holds more. */
+const within100 = (at: 'item_ids' | 'market_hash_names') => (query: object) => {
+  const { ids, names } = countsOf(query)
+  return ids + names <= FILTER_VALUES_MAX || (at === 'item_ids') !== ids >= names
+}
+
+const tooMany = (at: 'item_ids' | 'market_hash_names') => ({
+  ...violates('too_long', `item_ids and market_hash_names take at most ${FILTER_VALUES_MAX} values together`, {
+    max_length: FILTER_VALUES_MAX,
+  }),
+  path: [at],
+  when: () => true,
+})
 
 /** Parameters of GET /feed/prices and GET /feed/bids. */
 export const feedQuery = (providers: readonly string[]) =>
@@ -75,11 +89,15 @@ export const feedQuery = (providers: readonly string[]) =>
       }),
       token,
     })
-    .refine(within100, tooMany)
-    .refine(
-      ({ policy, resume }) => !(policy && resume),
-      violates('value_error', 'Take policy=conflate or resume=true, not both'),
-    )
+    .refine(within100('item_ids'), tooMany('item_ids'))
+    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
+    .refine(({ policy, resume }) => !(policy && resume), {
+      ...violates(
+        'value_error',
+        'A stream that leaves changes out cannot be resumed: take policy=conflate or resume=true',
+      ),
+      path: ['policy'],
+    })
 
 /** Parameters of GET /feed/replay/prices. */
 export const replayQuery = (providers: readonly string[]) =>
@@ -96,14 +114,28 @@ export const replayQuery = (providers: readonly string[]) =>
       }),
       speed: z
         .string()
-        .regex(/^\d{1,5}(\.\d{1,3})?x?$/)
-        .refine(speed => Number.parseFloat(speed) <= SPEED_MAX)
+        .refine(
+          speed => SPEED_FORM.test(speed),
+          violates('float_parsing', 'Input should be a number such as 0, 1 or 10x'),
+        )
+        .refine(
+          speed => !(Number.parseFloat(speed) > SPEED_MAX),
+          violates('less_than_equal', `Input should be at most ${SPEED_MAX}`, { le: SPEED_MAX }),
+        )
         .optional()
         .meta({
+          pattern: SPEED_FORM.source,
           description: 'Times the pace at which the changes were seen, at most 10000; 0: as fast as the client reads.',
           example: '10x',
         }),
       ...filters(providers),
       token,
     })
-    .refine(within100, tooMany)
+    .refine(within100('item_ids'), tooMany('item_ids'))
+    .refine(within100('market_hash_names'), tooMany('market_hash_names'))
+
+/** Parsed parameters of a live feed. */
+export type FeedQuery = z.infer<ReturnType<typeof feedQuery>>
+
+/** Parsed parameters of a replay. */
+export type ReplayQuery = z.infer<ReturnType<typeof replayQuery>>

@@ -1,11 +1,10 @@
 /**
  * What one operation of the API is: what it takes, who may call it, what it answers and refuses.
  *
- * The areas list their operations with these words (`<area>-operations.ts`), operations.ts joins the lists.
- * Invariant: request and reply schemas are those that routes parse with and that tests hold answers against.
+ * Routes are declared with these words (infra/http/define-route.ts). Request and reply schemas are those that routes parse with and
+ * that tests hold answers against.
  */
 import type { z } from 'zod'
-import type { ChildKeyScope } from './account-keys.ts'
 import type { ErrorCode } from './error.ts'
 
 /** All tiers; the others leave out the lower ones. */
@@ -57,12 +56,12 @@ export interface Operation {
 }
 
 /** What an operation answers when all is well. */
-export interface Reply {
+export interface Reply<V = unknown> {
   status: 200 | 201 | 204 | 302
   description: string
   /** Name among the document's schemas. */
   name?: string
-  schema?: z.ZodType
+  schema?: z.ZodType<V>
   /** Media type; JSON by default. */
   type?: string
   /** Lines of NDJSON instead of one JSON text. */
@@ -73,36 +72,10 @@ export interface Reply {
   example?: unknown
 }
 
-/** What the schemas of operations depend on. */
-export interface OperationScope {
-  askKeys: readonly string[]
-  bidKeys: readonly string[]
-  saleKeys: readonly string[]
-  /** Bounds of child keys' limits. */
-  childKeys: ChildKeyScope
-}
-
-const method =
-  <M extends Operation['method']>(name: M) =>
-  (id: string, path: string, group: string) => ({ id, method: name, path, group })
-
-/** Name, method, path and group of a GET. */
-export const get = method('get')
-
-/** Name, method, path and group of a POST. */
-export const post = method('post')
-
-/** Name, method, path and group of a PATCH. */
-export const patch = method('patch')
-
-/** Name, method, path and group of a DELETE. */
-export const remove = method('delete')
-
 /** A JSON answer; its example is that of its schema. */
-export const json = (name: string, schema: z.ZodType, description: string, status: 200 | 201 = 200): Reply => ({
-  status,
-  name,
-  schema,
-  description,
-  example: schema.meta()?.example,
-})
+export const json = <V>(
+  name: string,
+  schema: z.ZodType<V>,
+  description: string,
+  status: 200 | 201 = 200,
+): Reply<V> => ({ status, name, schema, description, example: schema.meta()?.example })

@@ -114,6 +114,18 @@ export function majorBounds(micro: MicroUsd, rate: Rate): { floor: bigint; ceili
   return { floor, ceiling: floor * rate.denominator === numerator ? floor : floor + 1n }
 }
 
+/** Micro-dollars as hundredths of a currency; beyond 2^53 the nearest number, as JSON's readers would have it. */
+export const convertedAmount = (micro: MicroUsd, rate: Rate): number => Number(minorDigits(micro, rate))
+
+/** The price of a stored record in a currency: in its own what its provider sent, in any other converted at `rate`. */
+export function recordAmount(
+  record: { price: Minor; currency: string; price_micro_usd: MicroUsd },
+  currency: string,
+  rate: () => Rate,
+): number {
+  return record.currency === currency ? record.price : convertedAmount(record.price_micro_usd, rate())
+}
+
 function exactMinor(micro: MicroUsd, rate: Rate): bigint {
   return divideHalfUp(BigInt(micro) * rate.numerator, 10_000n * rate.denominator)
 }

@@ -1,19 +1,20 @@
 /**
- * A cache of pages of the arbitrage snapshot, as bytes.
+ * Pages of the arbitrage snapshot as bytes, made of texts and cached.
  *
- * A snapshot is current for ten seconds and its page depends on the query alone, until a row of it passes the age limit:
- * then it is made again. Invariant: the cache belongs to one snapshot, the last one that was asked for, and is bounded; the
- * oldest pages are evicted first.
+ * A snapshot is current for ten seconds and its page depends on the query alone, until a row of it passes the age limit: then it is
+ * made again. Invariant: the cache belongs to one snapshot, the last one that was asked for, and is bounded; the oldest pages are
+ * evicted first. The texts are those of the zod schema (schemas/api/arbitrage.ts); as objects for JSON.stringify a page of 1,000 took
+ * twice as long.
  */
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
-import type { Instant } from '#schemas/values/instant.ts'
-import { type ArbitrageView, freshUntil } from '#streams/market-summary/reader.ts'
-import { addPairs, type PairSources } from './arbitrage-text.ts'
-import { ByteText } from './byte-text.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { formatInstant, type Instant } from '#schemas/values/instant.ts'
+import { toUsdText } from '#schemas/values/money.ts'
+import { type ArbitrageFees, type ArbitrageView, arbitrageAmounts, freshUntil } from '#streams/market-summary/reader.ts'
 import { arbitragePage } from './queries/arbitrage.ts'
 
 /** The rows of a page. */
-export interface PageBytes {
+interface PageBytes {
   /** Their JSON texts, with commas between. */
   items: Buffer
   hasNext: boolean
@@ -69,3 +70,101 @@ function makePage(view: ArbitrageView, query: ArbitrageQuery, now: Instant, sour
   for (const row of rows) until = Math.min(until, freshUntil(view.columns, row, view.head.as_of))
   return { items: text.bytes(), hasNext, until }
 }
+
+/** The members that name an item, without braces; undefined for an id that the catalog does not know. */
+type ItemText = (itemId: number) => string | undefined
+
+/** What texts of pairs are made of beside the snapshot. */
+interface PairSources {
+  fees: ReadonlyMap<string, ArbitrageFees>
+  itemText: ItemText
+}
+
+/** Opens the texts of items; each is made once for as long as the catalog has the item so. */
+export function openItemText(catalog: { byId(itemId: number): CatalogItem | undefined }): ItemText {
+  const texts = new WeakMap<CatalogItem, string>()
+  return itemId => {
+    const item = catalog.byId(itemId)
+    if (!item) return undefined
+    const { item_id, market_hash_name, phase } = item
+    const text = texts.get(item) ?? utf8AsLatin1(JSON.stringify({ item_id, market_hash_name, phase }).slice(1, -1))
+    texts.set(item, text)
+    return text
+  }
+}
+
+/** Adds the pairs of some rows, with commas between; those of unknown items are left out. */
+export function addPairs(to: ByteText, view: ArbitrageView, rows: readonly number[], sources: PairSources): void {
+  const pairText = openPairText(view, sources.fees)
+  let isFirst = true
+  for (const row of rows) {
+    const item = sources.itemText(view.columns.itemId[row] as number)
+    if (item === undefined) continue
+    to.add(`${isFirst ? '' : ','}{${item},${pairText(row)}}`)
+    isFirst = false
+  }
+}
+
+/** Texts that the rows of a page share are made once: most legs were last updated by the same few refreshes. */
+function openPairText({ head, columns }: ArbitrageView, fees: ReadonlyMap<string, ArbitrageFees>) {
+  const names = head.providers.map(key => JSON.stringify(key))
+  const feesOf = head.providers.map(key => fees.get(key) ?? { buy: 0, sell: 0 })
+  const times = new Map<number, string>()
+  const timeOf = (at: number): string => {
+    const known = times.get(at) ?? formatInstant(at)
+    times.set(at, known)
+    return known
+  }
+  return (row: number): string => {
+    const [buy, sell] = [columns.buyMicroUsd[row] as number, columns.sellMicroUsd[row] as number]
+    const [buyer, seller] = [columns.buyProvider[row] as number, columns.sellProvider[row] as number]
+    const { estimatedFeesCents, netProfitCents, grossSpreadPct } = arbitrageAmounts(buy, sell, {
+      buy: feesOf[buyer]?.buy ?? 0,
+      sell: feesOf[seller]?.sell ?? 0,
+    })
+    const buyUpdated = head.as_of - (columns.buyAgeMs[row] as number)
+    const sellUpdated = head.as_of - (columns.sellAgeMs[row] as number)
+    return (
+      `"buy_provider":${names[buyer]},"sell_provider":${names[seller]},` +
+      `"buy_price_usd":"${toUsdText(buy)}","sell_price_usd":"${toUsdText(sell)}",` +
+      `"estimated_fees_usd":"${dollars(estimatedFeesCents)}","net_profit_usd":"${dollars(netProfitCents)}",` +
+      `"gross_spread_pct":${grossSpreadPct},"quantity":${columns.quantity[row]},` +
+      `"last_updated":"${timeOf(Math.max(buyUpdated, sellUpdated))}",` +
+      `"buy_last_updated":"${timeOf(buyUpdated)}","sell_last_updated":"${timeOf(sellUpdated)}"`
+    )
+  }
+}
+
+const dollars = (cents: number): string => `${Math.floor(cents / 100)}.${cents % 100 < 10 ? '0' : ''}${cents % 100}`
+
+const PIECE_CHARACTERS = 16_384
+
+/**
+ * Makes bytes of a long text as it grows. A text of thousands of pieces is a rope until it is read, and each collection of young objects
+ * copies the rope; and one character beyond ASCII makes two bytes of every other. So pieces become bytes every few kilobytes: of 600 kB
+ * in 15,000 pieces the slowest of a hundred took 2 to 3 ms instead of 8 to 9.
+ */
+export class ByteText {
+  readonly #pieces: Buffer[] = []
+  #text = ''
+
+  /** Adds a text whose every character is a byte of its UTF-8: ASCII, or what {@link utf8AsLatin1} gives. */
+  add(text: string): void {
+    this.#text += text
+    if (this.#text.length >= PIECE_CHARACTERS) this.#cut()
+  }
+
+  /** All that was added. */
+  bytes(): Buffer {
+    this.#cut()
+    return Buffer.concat(this.#pieces)
+  }
+
+  #cut(): void {
+    this.#pieces.push(Buffer.from(this.#text, 'latin1'))
+    this.#text = ''
+  }
+}
+
+/** The UTF-8 of a text, a character per byte. */
+const utf8AsLatin1 = (text: string): string => Buffer.from(text).toString('latin1')

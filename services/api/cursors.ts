@@ -7,7 +7,7 @@
  * the same key may not ask for.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { ApiError } from './errors.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 
 /** Where a page ended. */
 export interface CursorPosition {
@@ -48,7 +48,7 @@ export function openCursors(key: string): Cursors {
   }
 }
 
-function badCursor(input: string): ApiError {
+function badCursor(input: string): HttpError {
   const msg = 'Input should be the next_cursor of a request with the same filters'
-  return new ApiError('VALIDATION_ERROR', [{ type: 'value_error', loc: ['query', 'cursor'], msg, input, ctx: {} }])
+  return new HttpError('VALIDATION_ERROR', [{ type: 'value_error', loc: ['query', 'cursor'], msg, input, ctx: {} }])
 }

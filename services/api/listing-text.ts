@@ -24,7 +24,7 @@ export interface ListingWriter {
 }
 
 /** What the writer looks up. */
-export interface ListingSources {
+interface ListingSources {
   itemOf(itemId: number): CatalogItem | undefined
   providerOf(key: string): Provider | undefined
   baseUrl: string

@@ -7,28 +7,31 @@
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
+import { openGuard } from '#infra/http/guard.ts'
+import { openObserver } from '#infra/http/reply.ts'
+import { makeApp } from '#infra/http/serve-routes.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
-import { databaseName } from '#infra/runtime/config.ts'
+import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
-import { openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { openAuthenticate, openKeyDirectory } from '#services/accounts/access/reader.ts'
 import { openSignIn } from '#services/accounts/sign-in/commands.ts'
 import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { openInventoriesAt } from '#services/inventory/reader.ts'
+import { openPortfolioStore } from '#services/portfolios/commands.ts'
 import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
-import { makeApp } from './app.ts'
+import { apiEndpoints } from './app.ts'
 import { openCursors } from './cursors.ts'
-import type { ApiParts } from './parts.ts'
 import { fxRatesOf } from './queries/fx-rates.ts'
 import { openLiveView } from './queries/live-view.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
@@ -56,36 +59,39 @@ export const start: StartRole = async context => {
   const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
   const market = await openMarketViews(redis, config.namespace, log)
   const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
-  const parts: ApiParts = {
+  const tiers = loadTiers(config.tiersFile)
+  const keys = openKeyDirectory(postgres)
+  const meter = openRequestMeter(redis, { prefix: config.namespace, now: Date.now })
+  const live = openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }))
+  const { signIn, ...mailAndLinks } = openSignIn(config, writes, Date.now)
+  const guard = openGuard({
+    authenticate: openAuthenticate(keys, signIn?.sessions),
+    meter,
+    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
+    tiers,
+    noteUse: keyId => keyUse.note(keyId, Date.now()),
+  })
+  const endpoints = apiEndpoints({
+    ...mailAndLinks,
+    ...settingsOf(config, context.signal),
     catalog,
     registry,
-    tiers: loadTiers(config.tiersFile),
-    keys: openKeyDirectory(postgres),
-    keyUse,
-    meter: openRequestMeter(redis, { prefix: config.namespace, now: Date.now }),
-    addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
-    streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
-    snapshotStreams,
-    live: openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys })),
-    market,
-    health: openHealthReader(redis, config.namespace),
-    redis,
-    prefix: config.namespace,
+    tiers,
+    keys,
+    meter,
+    signIn,
     clickhouse,
     fx,
+    market,
     database: writes,
-    ...openSignIn(config, writes, Date.now),
-    box: config.secretKey === undefined ? undefined : openSealedBox(config.secretKey),
-    refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
-    unsubscribeLinks:
-      config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl),
-    inventories: openInventoriesAt(config.inventoryUrl, context.signal),
-    cursors: openCursors(config.cursorKey),
-    baseUrl: config.baseUrl,
-    now: Date.now,
-  }
+    store: openPortfolioStore(writes),
+    streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
+    snapshots: { pin: live.pinSnapshot, streams: snapshotStreams },
+    live,
+    health: openHealthReader(redis, config.namespace),
+  })
   const accessLog = openLineLog(log)
-  http.mount(['/'], makeApp(parts, { log, accessLog: accessLog.log, metrics }))
+  http.mount(['/'], makeApp(endpoints, guard, { log, observe: openObserver(accessLog.log, metrics) }))
   return {
     name: NAME,
     ready: async () => (redis.status === 'ready' ? undefined : 'Redis does not answer'),
@@ -100,5 +106,19 @@ export const start: StartRole = async context => {
       await writes.close()
       accessLog.close()
     },
+  }
+}
+
+/** What routes are given of the settings alone. */
+function settingsOf(config: PlatformConfig, signal: AbortSignal) {
+  const { secretKey, baseUrl } = config
+  return {
+    box: secretKey === undefined ? undefined : openSealedBox(secretKey),
+    unsubscribeLinks: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
+    refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
+    inventories: openInventoriesAt(config.inventoryUrl, signal),
+    cursors: openCursors(config.cursorKey),
+    baseUrl,
+    now: Date.now,
   }
 }

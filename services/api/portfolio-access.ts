@@ -4,46 +4,40 @@
  * Reads the credential and the Idempotency-Key of a request. Invariant: every read and write names the account of the
  * credential, so no route can reach another account's portfolio.
  */
-import type { Request, Response } from 'express'
+import type { Request } from 'express'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import { ALL } from '#schemas/api/operation.ts'
+import { portfolioParams } from '#schemas/api/portfolios.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import {
-  type IdempotencyKey,
-  openPortfolioStore,
-  type PortfolioScope,
-  type PortfolioStore,
-  requestHash,
-} from '#services/portfolios/commands.ts'
-import { ApiError, itemNotFound } from './errors.ts'
-import { credentialOf } from './guard.ts'
-import type { ApiParts } from './parts.ts'
+import { type IdempotencyKey, type PortfolioScope, requestHash } from '#services/portfolios/commands.ts'
+import { itemNotFound } from './queries/listing.ts'
 import { nearestName } from './queries/near-names.ts'
 
-/** The tiers that may have portfolios. */
-export const EVERYBODY = ['free', 'starter', 'pro', 'quant'] as const
+/** What all routes of portfolios declare alike. */
+export const OPEN = { group: 'Portfolio', tiers: ALL, access: 'account' } as const
+
+/** What the routes of one portfolio declare alike. */
+export const OWN = { ...OPEN, params: portfolioParams } as const
+
+/** The refusals of a portfolio. */
+export const MISSING: ErrorCode[] = ['PORTFOLIO_NOT_FOUND']
 
 const KEY_FORM = /^[\x21-\x7e]{1,255}$/
 /** What a mistake of ours in a statement or a value looks like; all else is a store that cannot answer now. */
 const OUR_MISTAKE = /^(22|23|42)/
 
-const stores = new WeakMap<ApiParts, PortfolioStore>()
-
-/** The store of the portfolios, one for all routes. */
-export function storeOf(parts: ApiParts): PortfolioStore {
-  const known = stores.get(parts) ?? openPortfolioStore(parts.database)
-  stores.set(parts, known)
-  return known
-}
-
 /** Who writes into which portfolio. */
 export function writeScope(
-  parts: ApiParts,
-  response: Response,
+  { tiers, now }: { tiers: Record<Tier, TierLimits>; now: () => number },
+  { accountId, tier }: Credential,
   portfolioId: string,
   idempotencyKey?: IdempotencyKey,
 ): PortfolioScope {
-  const { accountId, tier } = credentialOf(response)
-  return { accountId, portfolioId, now: parts.now(), entriesMax: parts.tiers[tier].portfolio_items, idempotencyKey }
+  return { accountId, portfolioId, now: now(), entriesMax: tiers[tier].portfolio_items, idempotencyKey }
 }
 
 /** The Idempotency-Key of a create; `input` is everything that decides what it does. */
@@ -56,7 +50,7 @@ export function idempotencyKeyOf(
   if (key === undefined) return undefined
   if (typeof key === 'string' && KEY_FORM.test(key)) return { key, hash: requestHash(operation, ...input) }
   const msg = 'Input should be 1 to 255 visible ASCII characters'
-  throw new ApiError('VALIDATION_ERROR', [
+  throw new HttpError('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
   ])
 }
@@ -69,13 +63,13 @@ export async function kept<T>(work: Promise<T>): Promise<T> {
     const code = (error as { code?: unknown } | null)?.code
     const isOurs = error instanceof TypeError || (typeof code === 'string' && OUR_MISTAKE.test(code))
     if (error instanceof HttpError || isOurs) throw error
-    throw new ApiError('SERVICE_UNAVAILABLE', 'Portfolios are temporarily unavailable; try again.', { cause: error })
+    throw new HttpError('SERVICE_UNAVAILABLE', 'Portfolios are temporarily unavailable; try again.', { cause: error })
   }
 }
 
 /** The item that a body names; throws the 404 for one that the catalog lacks. */
 export function itemOfBody(
-  { catalog }: ApiParts,
+  catalog: CatalogReader,
   body: { item_id?: number | undefined; market_hash_name?: string | undefined; phase?: string | undefined },
 ): CatalogItem {
   if (body.item_id !== undefined) {
@@ -91,7 +85,7 @@ export function itemOfBody(
 
 /** What a record shows of its item; items never leave the catalog. */
 export function namedItem(
-  { catalog }: ApiParts,
+  catalog: CatalogReader,
   itemId: number,
 ): Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'> {
   const item = catalog.byId(itemId)

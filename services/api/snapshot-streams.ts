@@ -7,14 +7,14 @@
  * whole ends in a destroyed connection, never like a whole one; a slow client holds one part of the body and the source waits.
  */
 import type { Response } from 'express'
+import type { ContentCoding } from '#infra/http/content-coding.ts'
+import { beginAnswer, localsOf } from '#infra/http/reply.ts'
 import type { StreamSlot } from '#infra/redis/stream-slots.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
-import type { ContentCoding } from './content-coding.ts'
-import { beginAnswer, localsOf } from './reply.ts'
-import { bodyLength, bodyOf } from './snapshot-body.ts'
+import { bodyLength, bodyOf } from './deflated-bodies.ts'
 
 /** A stream that may begin. */
 export interface SnapshotStream {

@@ -4,7 +4,6 @@
  * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
  * Invariant: the keys stay the same from start to start while the database knows them.
  */
-
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'

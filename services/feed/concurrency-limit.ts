@@ -3,6 +3,7 @@
  *
  * What was acquired is free again after its first release, however often that is called.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 
 /** A bound on one kind of work. */
 export interface ConcurrencyLimit {
@@ -32,3 +33,12 @@ export function openConcurrencyLimit(
     },
   }
 }
+
+/** Clients that are refused together must not come back together. */
+const SPREAD_SECONDS = 10
+
+/** The limit on streams that read the past is reached; each client gets a time of its own to come back. */
+export const tooManyAtOnce = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Too many streams read the past at the moment; wait as Retry-After says.', {
+    headers: ['Retry-After', String(1 + Math.floor(Math.random() * SPREAD_SECONDS))],
+  })

@@ -1,26 +1,44 @@
 /**
- * Answers requests below /feed: with an open stream, a feed token, or the error that says why not.
+ * The routes of the feeds: open streams, a replay, and tokens for browsers.
  *
- * Order of checks: route and method, credential (401), account (403), tier (403), requests and connections
- * (429), parameters (422), the log (503). A lease that was taken is released unless the stream opens.
+ * The kit checks credential (401), account and tier (403) and requests (429) as it does for the API; connections (429) follow, then
+ * parameters (422), then the log (503). A lease that was taken is released unless the stream opens.
  */
 import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Request, Response } from 'express'
+import { TIERS } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { type GuardNeeds, openGuard } from '#infra/http/guard.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { localsOf, SENT, type Sent } from '#infra/http/reply.ts'
+import { makeApp } from '#infra/http/serve-routes.ts'
+import type { StreamLease } from '#infra/redis/stream-leases.ts'
 import type { Handler } from '#infra/runtime/http-host.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import { feedOperations } from '#schemas/api/feed-operations.ts'
+import type { FeedQuery, ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import type { ConcurrencyLimit } from './concurrency-limit.ts'
-import { callerOf, type FeedAccess, issueToken, leaseOf } from './feed-access.ts'
+import { type ConcurrencyLimit, tooManyAtOnce } from './concurrency-limit.ts'
+import {
+  type FeedAccess,
+  type FeedAccessNeeds,
+  openFeedAccess,
+  RETRY_UNAVAILABLE_SECONDS,
+  unavailable,
+} from './feed-access.ts'
 import type { FeedMetrics } from './feed-metrics.ts'
-import { type FeedRequest, parseFeedQuery, tokenOf } from './feed-query.ts'
-import type { Gateway } from './gateway.ts'
-import { jsonHeaders, Refusal, refuse, tooManyAtOnce, unavailable } from './refusal.ts'
-import { parseReplayRange, type ReplayOptions, replayOf } from './replay.ts'
+import { type FeedRequest, feedRequestOf } from './feed-query.ts'
+import type { AdmittedRequest, Gateway } from './gateway.ts'
+import { type ReplayOptions, replayOf, replayRangeOf } from './replay.ts'
 import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
 
 /** What the handler needs. */
 export interface FeedHandlerOptions {
-  access: FeedAccess
+  access: FeedAccessNeeds
+  /** Requests by key and by address. */
+  limits: Omit<GuardNeeds, 'authenticate'>
   gateway: Pick<Gateway, 'connect'>
   /** Keys that `providers` takes. */
   providerKeys: readonly string[]
@@ -31,153 +49,132 @@ export interface FeedHandlerOptions {
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics
-}
-
-/** A request on its way to an answer. */
-interface Asked {
-  request: IncomingMessage
-  response: ServerResponse
-  /** What follows `?`. */
-  query: string
-  requestId: string
+  log: Log
 }
 
 /** How long a pipelined request may wait for the one before it. */
 const PIPELINE_LIMIT_MS = 30_000
 
-interface Route {
-  method: string
-  answer(asked: Asked, options: FeedHandlerOptions): Promise<void>
-}
-
-const ROUTES = new Map<string, Route>([
-  ['/feed/prices', { method: 'GET', answer: (asked, options) => openStream('ask', asked, options) }],
-  ['/feed/bids', { method: 'GET', answer: (asked, options) => openStream('bid', asked, options) }],
-  [
-    '/feed/replay/prices',
-    { method: 'GET', answer: (asked, options) => openStream('ask', asked, options, replayStart) },
-  ],
-  ['/feed/token', { method: 'POST', answer: answerToken }],
-])
-
-/** Method and path of all that the feed answers. */
-export const feedRoutes = (): string[] => [...ROUTES].map(([path, { method }]) => `${method} ${path}`)
-
 /** Opens the handler of everything below /feed and /v1/feed. */
 export function openFeedHandler(options: FeedHandlerOptions): Handler {
-  return (request, response) => {
-    const requestId = crypto.randomUUID()
-    answer(request, response, requestId, options).catch(error => {
-      const refusal = error instanceof Refusal ? error : internal(error, requestId, options)
-      options.metrics.refused.inc({ code: refusal.code })
-      refuse(response, refusal, requestId)
-    })
-  }
+  const { limits, metrics, log } = options
+  const access = openFeedAccess(options.access)
+  const guard = openGuard({ ...limits, ...access, retryAfterSeconds: RETRY_UNAVAILABLE_SECONDS })
+  return makeApp(feedRoutes(access, options), guard, {
+    log,
+    observe: () => undefined,
+    noteError: code => metrics.refused.inc({ code }),
+    isStrict: true,
+  })
 }
 
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  requestId: string,
-  options: FeedHandlerOptions,
-): Promise<void> {
-  const [path, query] = split(request.url ?? '/')
-  const route = ROUTES.get(path.replace(/^\/v1(?=\/)/, ''))
-  if (!route) throw new Refusal('NOT_FOUND', 'There is no such feed; see /feed/prices and /feed/bids.')
-  const { method } = route
-  if (request.method !== method)
-    throw new Refusal('METHOD_NOT_ALLOWED', `This takes ${method} alone.`, { allow: method })
-  await route.answer({ request, response, query, requestId }, options)
+/** The routes of the feeds. */
+export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Route[] {
+  const { prices, bids, replay, token } = feedOperations(options.providerKeys)
+  const tiers = TIERS.filter(tier => options.access.connectionsOf({ tier }) > 0)
+  const admit = ({ credential }: { credential: Credential }): Promise<StreamLease> => access.lease(credential)
+  const streamOf = openStreams(access, options)
+  return [
+    defineRoute({ ...prices, tiers, admit, handle: asked => streamOf('ask', asked, liveStart) }),
+    defineRoute({ ...bids, tiers, admit, handle: asked => streamOf('bid', asked, liveStart) }),
+    defineRoute({
+      ...replay,
+      tiers,
+      admit,
+      handle: asked => streamOf('ask', asked, async () => replayStart(asked.query, options)),
+    }),
+    defineRoute({
+      ...token,
+      tiers,
+      async handle({ request }) {
+        const issued = await access.issueToken(request)
+        return { token: issued.token, expires_at: formatInstant(issued.expiresAt) }
+      },
+    }),
+  ]
+}
+
+/** A request for a stream whose connection is leased. */
+interface AskedStream {
+  query: FeedQuery | ReplayQuery
+  credential: Credential
+  request: Request
+  response: Response
+  held: StreamLease
 }
 
 /** Makes what comes before the live stream, or instead of it. */
 type StartOf = (
-  asked: Asked,
+  request: Request,
   feed: FeedRequest,
   providers: readonly string[],
   options: FeedHandlerOptions,
 ) => Promise<Started | undefined>
 
-async function openStream(side: Side, asked: Asked, options: FeedHandlerOptions, start: StartOf = liveStart) {
-  const { request, response, query, requestId } = asked
-  const caller = await callerOf(request, response, tokenOf(query), options.access)
-  const lease = await leaseOf(caller, options.access)
-  let started: Started | undefined
-  const release = (): void => {
-    lease.release()
-    started?.release()
-  }
-  try {
-    const feed = requested(side, query, options.providerKeys)
+function openStreams(access: FeedAccess, options: FeedHandlerOptions) {
+  return async (side: Side, asked: AskedStream, start: StartOf): Promise<Sent> => {
+    const { query, credential, request, response, held } = asked
     if (options.unavailable() !== undefined) throw unavailable()
+    const feed = feedRequestOf(side, query)
     const providers = feed.providers ?? options.providersOf[side]
-    started = await start(asked, feed, providers, options)
-    await awaitPipeline(asked)
-    // The client may be gone while its key was looked up; nothing else releases its lease then.
-    if (response.destroyed) return release()
-    const { keyId } = caller.credential
-    options.gateway.connect(request, response, {
+    const started = await start(request, feed, providers, options)
+    const release = (): void => {
+      held.release()
+      started?.release()
+    }
+    const admitted: AdmittedRequest = {
       feed,
       providers,
-      keyId,
-      recheck: caller.recheck,
+      keyId: credential.keyId,
+      recheck: access.recheckOf(request),
       lease: { release },
-      requestId,
+      requestId: localsOf(response).requestId,
       begin: started?.begin,
-    })
-  } catch (error) {
-    release()
-    throw error
+    }
+    try {
+      await awaitPipeline(request, response)
+      // The client may be gone while its key was looked up; nothing else releases its lease then.
+      if (response.destroyed) release()
+      else {
+        showLimits(response)
+        options.gateway.connect(request, response, admitted)
+      }
+    } catch (error) {
+      started?.release()
+      throw error
+    }
+    return SENT
+  }
+}
+
+function showLimits(response: Response): void {
+  const { rateHeaders = [] } = localsOf(response)
+  for (let i = 0; i < rateHeaders.length; i += 2) {
+    response.setHeader(rateHeaders[i] as string, rateHeaders[i + 1] as string)
   }
 }
 
 /** Waits until the requests before a pipelined one are answered. */
-async function awaitPipeline({ request, response }: Asked): Promise<void> {
+async function awaitPipeline(request: Request, response: Response): Promise<void> {
   if (response.socket !== null) return
   const signal = AbortSignal.timeout(PIPELINE_LIMIT_MS)
   const answered = Promise.race([once(response, 'socket', { signal }), once(request.socket, 'close', { signal })])
-  await answered.catch(() => {
-    throw unavailable()
+  await answered.catch(cause => {
+    throw unavailable(cause)
   })
 }
 
 /** What comes before the live stream; a 503 when the current state or the log cannot be read. */
-const liveStart: StartOf = async ({ request, requestId }, feed, providers, { starts, access }) => {
+const liveStart: StartOf = async (request, feed, providers, { starts }) => {
   const id = request.headers['last-event-id']
   return await prepareStart(feed, providers, typeof id === 'string' ? id : undefined, starts).catch(error => {
-    if (error instanceof Refusal) throw error
-    access.log.warn({ err: error, request_id: requestId }, 'a stream cannot be begun')
-    throw unavailable()
+    throw error instanceof HttpError ? error : unavailable(error)
   })
 }
 
-const replayStart: StartOf = async ({ query }, _feed, _providers, { replays }) => {
-  const range = parseReplayRange(new URLSearchParams(query), Date.now())
-  if (Array.isArray(range)) throw new Refusal('VALIDATION_ERROR', range)
+function replayStart(query: ReplayQuery, { replays }: FeedHandlerOptions): Started {
+  const range = replayRangeOf(query, Date.now())
   const release = replays.concurrency.tryAcquire()
   if (!release) throw tooManyAtOnce()
   return { begin: replayOf(range, replays), release }
-}
-
-async function answerToken({ request, response, requestId }: Asked, { access }: FeedHandlerOptions): Promise<void> {
-  await callerOf(request, response, undefined, access)
-  const { token, expiresAt } = await issueToken(request, access)
-  response.writeHead(200, jsonHeaders(requestId)).end(JSON.stringify({ token, expires_at: formatInstant(expiresAt) }))
-}
-
-function split(url: string): [path: string, query: string] {
-  const at = url.indexOf('?')
-  return at < 0 ? [url, ''] : [url.slice(0, at), url.slice(at + 1)]
-}
-
-function requested(side: Side, query: string, providerKeys: readonly string[]): FeedRequest {
-  const feed = parseFeedQuery(side, query, providerKeys)
-  if (feed === undefined) throw new Refusal('BAD_REQUEST', 'The URL holds percent-encoding that cannot be decoded.')
-  if (Array.isArray(feed)) throw new Refusal('VALIDATION_ERROR', feed)
-  return feed
-}
-
-function internal(error: unknown, requestId: string, { access }: FeedHandlerOptions): Refusal {
-  access.log.error({ err: error, request_id: requestId }, 'request failed')
-  return new Refusal('INTERNAL_ERROR', 'Something went wrong on our side; the request id helps us find it.')
 }

@@ -29,7 +29,7 @@ import type { AssembledBatch } from './refresh-assembler.ts'
 import type { Begin } from './stream-start.ts'
 
 /** A request that has passed every check. */
-interface AdmittedRequest {
+export interface AdmittedRequest {
   feed: FeedRequest
   /** What `ready` lists. */
   providers: readonly string[]

@@ -6,7 +6,7 @@
  * gateway processes may run concurrently: connections of a key are counted over all of them.
  */
 import { loadProviders } from '#infra/config/providers.ts'
-import { loadAddressLimit, loadTiers, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
@@ -15,7 +15,6 @@ import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
-import type { Log } from '#infra/runtime/log.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
@@ -23,7 +22,6 @@ import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openCatchUps } from './catch-up.ts'
 import { openChangeReader } from './change-reader.ts'
 import { openConcurrencyLimit } from './concurrency-limit.ts'
-import type { FeedAccess } from './feed-access.ts'
 import { openFeedHandler } from './feed-handler.ts'
 import { FEED_NAMES, openFeedMetrics } from './feed-metrics.ts'
 import { openItemText } from './frames.ts'
@@ -31,7 +29,6 @@ import { openGateway } from './gateway.ts'
 import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
 import { openLogHistory } from './log-history.ts'
-import { openFeedLimits } from './request-limits.ts'
 
 const KEY_CONNECTIONS = 2
 /** How long a feed token is valid (DECISIONS.md, "Feeds"). */
@@ -79,10 +76,19 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const catchUps = openCatchUps({ live: reader, history, ...items, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
   const handler = openFeedHandler({
-    access: { ...accessBy({ redis, config, tiers, log }), keys, leases, noteUse: id => keyUse.note(id, Date.now()) },
+    access: {
+      keys,
+      leases,
+      tokens: openOneTimeTokens(redis, { prefix: config.namespace, name: 'feed', ttlMs: TOKEN_MS, now: Date.now }),
+      connectionsOf: ({ tier }) => tiers[tier].feed_connections,
+    },
+    limits: { ...limitsBy(redis, config), tiers, noteUse: id => keyUse.note(id, Date.now()) },
     gateway,
     starts: {
-      ...{ live: reader, history, catchUps, scopeOf },
+      live: reader,
+      history,
+      catchUps,
+      scopeOf,
       concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
       state: openLiveState({ live: liveView, items: catalog.items, ...items }),
     },
@@ -91,6 +97,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     providersOf,
     unavailable,
     metrics,
+    log,
   })
   context.http.mount(['/feed', '/v1/feed'], handler)
   return {
@@ -109,23 +116,10 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   }
 }
 
-/** What decides on access by what Redis counts and keeps. */
-function accessBy(parts: {
-  redis: Redis
-  config: PlatformConfig
-  tiers: Record<Tier, TierLimits>
-  log: Log
-}): Pick<FeedAccess, 'tokens' | 'limits' | 'connectionsOf' | 'log'> {
-  const { redis, config, tiers, log } = parts
-  const prefix = config.namespace
+/** Counts requests in the same windows as the API does. */
+function limitsBy(redis: Redis, { namespace: prefix, tiersFile }: PlatformConfig) {
   return {
-    tokens: openOneTimeTokens(redis, { prefix, name: 'feed', ttlMs: TOKEN_MS, now: Date.now }),
-    limits: openFeedLimits({
-      meter: openRequestMeter(redis, { prefix, now: Date.now }),
-      addresses: openAddressLimit(redis, { prefix, perMinute: loadAddressLimit(config.tiersFile) }),
-      tiers,
-    }),
-    connectionsOf: ({ tier }) => tiers[tier].feed_connections,
-    log,
+    meter: openRequestMeter(redis, { prefix, now: Date.now }),
+    addresses: openAddressLimit(redis, { prefix, perMinute: loadAddressLimit(tiersFile) }),
   }
 }

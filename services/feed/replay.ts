@@ -7,7 +7,8 @@
  * than one fetch is read ahead of the client, and a stream that waits for its time is kept open by pings.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Violation } from '#schemas/api/error.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { ReplayQuery } from '#schemas/api/feed-query.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
@@ -26,34 +27,20 @@ interface ReplayRange {
   speed: number
 }
 
-const SPEED_MAX = 10_000
-const SPEED_FORM = /^(\d{1,5}(?:\.\d{1,3})?)x?$/
 const WAIT_MAX_MS = 60_000
 
-/** Reads `from`, `to` and `speed`; `now` ends a range that names no end. */
-export function parseReplayRange(query: URLSearchParams, now: number): ReplayRange | Violation[] {
-  const violations: Violation[] = []
-  const fail = (type: Violation['type'], name: string, msg: string, input: unknown = null, ctx = {}) => {
-    violations.push({ type, loc: ['query', name], msg, input, ctx })
-    return 0
+/** The range that a query names; `now` ends one that names no end. */
+export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: number): ReplayRange {
+  const range = {
+    from: parseInstant(from) as number,
+    to: to === undefined ? now : (parseInstant(to) as number),
+    speed: Number.parseFloat(speed),
   }
-  const once = (name: string): string | undefined => {
-    const values = query.getAll(name)
-    if (values.length > 1) fail('value_error', name, 'May be given once', values)
-    return values[0]
-  }
-  const time = (name: string, text: string): number =>
-    parseInstant(text) ??
-    fail('datetime_parsing', name, 'Input should be YYYY-MM-DD, YYYY-MM-DDThh:mm:ss or an ISO 8601 time', text)
-  const [fromText, toText, speedText = '1'] = [once('from'), once('to'), once('speed')]
-  const from = fromText === undefined ? fail('missing', 'from', 'Field required') : time('from', fromText)
-  const to = toText === undefined ? now : time('to', toText)
-  const speed = Number(SPEED_FORM.exec(speedText)?.[1] ?? Number.NaN)
-  if (Number.isNaN(speed)) fail('float_parsing', 'speed', 'Input should be a number such as 0, 1 or 10x', speedText)
-  else if (speed > SPEED_MAX)
-    fail('less_than_equal', 'speed', `Input should be at most ${SPEED_MAX}`, speedText, { le: SPEED_MAX })
-  if (violations.length === 0 && to < from) fail('value_error', 'to', '`to` should not be before `from`', toText)
-  return violations.length > 0 ? violations : { from, to, speed }
+  if (range.to >= range.from) return range
+  const msg = '`to` should not be before `from`'
+  throw new HttpError('VALIDATION_ERROR', [
+    { type: 'value_error', loc: ['query', 'to'], msg, input: to ?? null, ctx: {} },
+  ])
 }
 
 /** What replays need. */

@@ -9,7 +9,7 @@
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import type { CatchUps } from './catch-up.ts'
 import type { ChangeReader } from './change-reader.ts'
-import type { ConcurrencyLimit } from './concurrency-limit.ts'
+import { type ConcurrencyLimit, tooManyAtOnce } from './concurrency-limit.ts'
 import type { EventStream } from './event-stream.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { identifiedFrame, resyncFrame, snapshotEndFrame } from './frames.ts'
@@ -17,7 +17,6 @@ import type { Subscription } from './hub.ts'
 import type { LiveState, PinnedState } from './live-state.ts'
 import type { LogHistory } from './log-history.ts'
 import { decodePosition, encodePosition, type LogPosition, ofSide } from './log-position.ts'
-import { tooManyAtOnce } from './refusal.ts'
 
 /** A subscriber that is not live yet. */
 export interface Beginner {

@@ -3,21 +3,18 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
-import { loadProviders } from '#infra/config/providers.ts'
-import { loadTiers, TIERS } from '#infra/config/tiers.ts'
-import { childKeyScope } from '#schemas/api/account-keys.ts'
+import { TIERS } from '#infra/config/tiers.ts'
+import type { Guard } from '#infra/http/guard.ts'
+import { openApiDocument } from '#infra/http/openapi.ts'
+import { routerOf } from '#infra/http/serve-routes.ts'
 import { ERROR_STATUS } from '#schemas/api/error.ts'
-import { openApiDocument } from '#schemas/api/openapi.ts'
-import { operationsOf } from '#schemas/api/operations.ts'
 import { fxReply } from '#schemas/api/providers.ts'
-import { signInOperations } from '#schemas/api/sign-in-operations.ts'
-import { routesOf } from '#services/api/app.ts'
-import type { Guard } from '#services/api/guard.ts'
-import type { ApiParts } from '#services/api/parts.ts'
-import { feedRoutes } from '#services/feed/feed-handler.ts'
-import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { feedRoutesAlone, operationsDescribed, routesAlone } from '#test/fixtures/api-routes.ts'
+import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
+import { openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
-import { type Description, openDescribedAnswers } from '#test/harness/described-answers.ts'
+import type { Description } from '#test/harness/described-answers.ts'
+import { openDescribedAnswers, resolved } from '#test/harness/described-answers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const TABLE = new URL('../fixtures/operations.csv', import.meta.url)
@@ -45,7 +42,18 @@ const BEYOND = [
   'POST /v1/account/webhooks/{id}/test',
   'POST /v1/account/webhooks/deliveries/{id}/redeliver',
   'GET /v1/feed/replay/prices',
-  ...signInOperations().map(({ method, path }) => `${method.toUpperCase()} /v1${path}`),
+  'GET /v1/account/login',
+  'GET /v1/account/callback',
+  'POST /v1/account/session',
+  'POST /v1/account/session/refresh',
+  'DELETE /v1/account/session',
+  'GET /v1/.well-known/jwks.json',
+  'GET /v1/account',
+  'POST /v1/account/email',
+  'GET /v1/account/email/verify',
+  'POST /v1/account/platform',
+  'GET /v1/account/platform/callback',
+  'DELETE /v1/account/platform',
 ]
 
 /** An answer of a route that is missing, or closed to its caller. */
@@ -72,11 +80,10 @@ const ROWS: Row[] = readFileSync(TABLE, 'utf8')
   })
   .filter(({ group }) => GROUPS.has(group))
 
-/** What the description depends on. */
-const SCOPE = { ...loadProviders(), childKeys: childKeyScope(loadTiers().quant) }
+const OPERATIONS = operationsDescribed()
 
 // biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into
-const document: any = openApiDocument(operationsOf(SCOPE), { baseUrl: 'https://api.example.com' })
+const document: any = openApiDocument(OPERATIONS, { baseUrl: 'https://api.example.com' })
 const operationAt = (method: string, path: string) =>
   document.paths[`/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`]?.[method.toLowerCase()]
 const described = (): string[] =>
@@ -111,7 +118,7 @@ describe('the description of the API', () => {
         expect(example, 'an example').to.be.ok
       }
       for (const status of [400, 401, 403, 429, 500, 503]) expect(operation.responses).to.have.property(String(status))
-      expect(operation.responses[429].headers).to.have.property('Retry-After')
+      expect(resolved(document, operation.responses[429]).headers).to.have.property('Retry-After')
     })
 
   it('lists the operations of the table, those beside it, and no other', () => {
@@ -120,23 +127,19 @@ describe('the description of the API', () => {
   })
 
   it('lists every route of the API and of the feeds, and they have every one that it lists', () => {
-    const pass: Guard['withoutKey'] = (_request, _response, next) => next()
-    const guard: Guard = { allow: () => pass, account: () => pass, management: () => pass, withoutKey: pass }
-    const catalog = { items: () => [], byId: () => undefined, version: () => '' }
-    const parts = { registry: loadProviders(), tiers: loadTiers(), catalog, fx: {}, baseUrl: '' } as unknown as ApiParts
     const methods = new Set(['get', 'post', 'put', 'patch', 'delete'])
-    const routes = routesOf(parts, guard).stack.flatMap(({ route }) =>
+    const routes = routerOf(routesAlone(), {} as Guard).stack.flatMap(({ route }) =>
       (route?.stack ?? [])
         .filter(({ method }) => methods.has(method))
         .map(({ method }) => `${method.toUpperCase()} /v1${String(route?.path).replaceAll(/:(\w+)/g, '{$1}')}`),
     )
-    routes.push(...feedRoutes().map(route => route.replace(' ', ' /v1')))
+    routes.push(...feedRoutesAlone().map(({ method, path }) => `${method.toUpperCase()} /v1${path}`))
     expect([...new Set(routes)].sort()).to.deep.equal(described().sort())
   })
 
   it('holds an example for every reply that fits its schema, and knows each error by its status', () => {
     const check = openDescribedAnswers(document as Description)
-    for (const { method, path, reply } of operationsOf(SCOPE)) {
+    for (const { method, path, reply } of OPERATIONS) {
       if (reply.name === undefined) continue
       expect(reply.example, path).not.to.equal(undefined)
       const type = reply.type ?? (reply.isStream ? 'application/x-ndjson' : 'application/json')
@@ -146,7 +149,8 @@ describe('the description of the API', () => {
       for (const { responses } of Object.values(methods)) {
         // biome-ignore lint/suspicious/noExplicitAny: as above
         for (const [status, response] of Object.entries<any>(responses)) {
-          for (const code of response.content?.['application/json']?.schema?.properties?.code?.enum ?? []) {
+          const { content } = resolved(document, response)
+          for (const code of content?.['application/json']?.schema?.properties?.code?.enum ?? []) {
             expect(ERROR_STATUS[code as keyof typeof ERROR_STATUS], code).to.equal(Number(status))
           }
         }

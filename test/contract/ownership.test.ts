@@ -6,15 +6,14 @@
  * existed gets, and the record is as it was. Invariant: an operation on a record for which MAKERS has no maker fails.
  */
 import { expect } from 'chai'
-import { loadProviders } from '#infra/config/providers.ts'
-import { loadTiers, TIERS, type Tier } from '#infra/config/tiers.ts'
+import type { Tier } from '#infra/config/tiers.ts'
+import { TIERS } from '#infra/config/tiers.ts'
+import { openApiDocument } from '#infra/http/openapi.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import { childKeyScope } from '#schemas/api/account-keys.ts'
-import { openApiDocument } from '#schemas/api/openapi.ts'
-import { operationsOf } from '#schemas/api/operations.ts'
+import type { Answer } from '#test/harness/scenario.ts'
+import { operationsDescribed } from '#test/fixtures/api-routes.ts'
 import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
 import { openApiScenario } from '#test/fixtures/api-scenario.ts'
-import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 interface Described {
@@ -63,9 +62,8 @@ const MAKERS: Record<string, (call: Call, ids: Ids) => Promise<string>> = {
 
 const FILE = 'date,type,item_id,quantity,price\r\n2026-01-05,buy,4940,1,100\r\n'
 
-const scope = { ...loadProviders(), childKeys: childKeyScope(loadTiers().quant) }
 // biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into
-const document: any = openApiDocument(operationsOf(scope), { baseUrl: 'https://api.example.com' })
+const document: any = openApiDocument(operationsDescribed(), { baseUrl: 'https://api.example.com' })
 const OPERATIONS: Described[] = Object.entries<object>(document.paths).flatMap(([path, methods]) =>
   // biome-ignore lint/suspicious/noExplicitAny: as above
   Object.entries<any>(methods).map(([method, operation]) => {

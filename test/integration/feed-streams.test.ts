@@ -8,7 +8,9 @@ import { type AddressInfo, connect } from 'node:net'
 import { mock } from 'node:test'
 import { promisify } from 'node:util'
 import { expect } from 'chai'
+import { loadTiers } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
+import type { Metered } from '#infra/redis/request-meter.ts'
 import type { StreamLeases } from '#infra/redis/stream-leases.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
@@ -43,6 +45,14 @@ function countHere(): Pick<StreamLeases, 'take'> {
     },
   }
 }
+
+/** What a meter reports of a key that must wait so many seconds, or may pass. */
+const metered = (waitSeconds: number | undefined): Metered => {
+  const refusedBy = waitSeconds === undefined ? undefined : 'minute'
+  return { refusedBy, remaining: 1, resetAt: 0, retryAfterSeconds: waitSeconds ?? 0 }
+}
+
+const NO_TOKENS = { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined }
 
 const scopeOf = () => 'test'
 
@@ -111,7 +121,7 @@ describe('feed streams', () => {
     const metrics = openFeedMetrics(registry)
     const log = openLog({ level: 'silent', name: 'test' })
     const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
-    const connectionsOf = ({ tier }: Credential) => (tier === 'quant' ? 2 : 0)
+    const connectionsOf = ({ tier }: Pick<Credential, 'tier'>) => (tier === 'quant' ? 2 : 0)
     gateway = openGateway({
       ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, ...pinging },
       mayListen: credential => connectionsOf(credential) > 0,
@@ -120,18 +130,14 @@ describe('feed streams', () => {
     server = createServer(
       openFeedHandler({
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
-        access: {
-          ...{ connectionsOf, leases: countHere(), log },
-          keys: { judge, judgeHash },
-          tokens: { issue: () => Promise.reject(new Error('not here')), redeem: async () => undefined },
-          limits: {
-            count: async () => ({ headers: ['X-RateLimit-Tier', 'quant'], waitSeconds: overBy }),
-            show: async () => ['X-RateLimit-Tier', 'free'],
-            countAddress: async () => overBy,
-          },
-          noteUse: () => undefined,
+        access: { connectionsOf, leases: countHere(), keys: { judge, judgeHash }, tokens: NO_TOKENS },
+        limits: {
+          meter: { take: async () => metered(overBy), read: async () => metered(undefined) },
+          addresses: { charge: async () => overBy },
+          ...{ tiers: loadTiers(), noteUse: () => undefined },
         },
         unavailable: () => reason,
+        log,
       }),
     ).listen(0, '127.0.0.1')
     await once(server, 'listening')

@@ -2,7 +2,7 @@
  * Which form of a body a client takes, and whether it names the one that it has.
  */
 import { expect } from 'chai'
-import { chooseCoding, isNamed } from '#services/api/content-coding.ts'
+import { chooseCoding, isNamed } from '#infra/http/content-coding.ts'
 
 describe('the coding of a body', () => {
   const cases: [acceptEncoding: string | undefined, coding: 'gzip' | 'identity' | undefined][] = [

@@ -3,8 +3,8 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { HttpError } from '#infra/http/http-error.ts'
 import { openCursors } from '#services/api/cursors.ts'
-import { ApiError } from '#services/api/errors.ts'
 
 const position = fc.record({
   start: fc.nat(),
@@ -16,7 +16,7 @@ const refuses = (read: () => unknown) => {
   try {
     read()
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error
+    if (!(error instanceof HttpError)) throw error
     expect(error.code).to.equal('VALIDATION_ERROR')
     expect(error.detail).to.have.nested.property('[0].loc').that.deep.equals(['query', 'cursor'])
     return

@@ -4,13 +4,13 @@
 import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
 import fc from 'fast-check'
+import { HttpError } from '#infra/http/http-error.ts'
+import { parse, rawQuery } from '#infra/http/request.ts'
 import { candlesQuery } from '#schemas/api/candles.ts'
 import { itemsQuery } from '#schemas/api/catalog.ts'
 import { violation } from '#schemas/api/error.ts'
 import { listingQuery } from '#schemas/api/listing.ts'
 import { salesQuery } from '#schemas/api/sales.ts'
-import { ApiError } from '#services/api/errors.ts'
-import { parse, rawQuery } from '#services/api/request.ts'
 
 const requestOf = (query: string) => ({ url: `/prices${query}`, headers: {} }) as IncomingMessage
 
@@ -25,7 +25,7 @@ function violationsOf(run: () => unknown): { type: string; at: string; input: un
   try {
     run()
   } catch (error) {
-    if (!(error instanceof ApiError) || typeof error.detail === 'string') throw error
+    if (!(error instanceof HttpError) || typeof error.detail === 'string') throw error
     for (const one of error.detail) violation.parse(one)
     return error.detail.map(({ type, loc, input, ctx }) => ({ type, at: loc.join('.'), input, ctx }))
   }
@@ -55,7 +55,7 @@ describe('a query string', () => {
   for (const query of ['?a=%', '?a=%zz', '?%f=1', '?a=%ff', '?a=%ed%a0%80', '?a=%c0%80'])
     it(`that cannot be decoded is a bad request: ${query}`, () => {
       expect(() => rawQuery(requestOf(query)))
-        .to.throw(ApiError)
+        .to.throw(HttpError)
         .with.property('code', 'BAD_REQUEST')
     })
 

@@ -4,7 +4,8 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadTiers } from '#infra/config/tiers.ts'
-import { ApiError } from '#services/api/errors.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+
 import { demandCandleTier, historyWindow, windowOf } from '#services/api/queries/windows.ts'
 
 const MINUTE = 60_000
@@ -105,7 +106,7 @@ describe('the tier of a candle request', () => {
     it(`${JSON.stringify(query)} is refused on ${refused.join(', ') || 'none'}`, () => {
       for (const tier of ['free', 'starter', 'pro', 'quant'] as const) {
         const run = () => demandCandleTier(query, tiers[tier])
-        if (refused.includes(tier)) expect(run, tier).to.throw(ApiError).with.property('code', 'FORBIDDEN_TIER')
+        if (refused.includes(tier)) expect(run, tier).to.throw(HttpError).with.property('code', 'FORBIDDEN_TIER')
         else expect(run, tier).not.to.throw()
       }
     })

@@ -1,14 +1,29 @@
 /**
  * What a feed's URL may say, and the error for one that says something else.
  */
+import type { IncomingMessage } from 'node:http'
 import { expect } from 'chai'
+import { HttpError } from '#infra/http/http-error.ts'
+import { parse } from '#infra/http/request.ts'
 import type { Violation } from '#schemas/api/error.ts'
-import { FILTER_VALUES_MAX } from '#schemas/api/feed-query.ts'
-import { type FeedRequest, parseFeedQuery } from '#services/feed/feed-query.ts'
+import { FILTER_VALUES_MAX, feedQuery } from '#schemas/api/feed-query.ts'
+import { feedRequestOf } from '#services/feed/feed-query.ts'
 
 const KEYS = ['provider_01', 'provider_02', 'provider_03']
-const parse = (query: string) => parseFeedQuery('ask', query, KEYS)
-const parsed = (query: string): FeedRequest => parse(query) as FeedRequest
+const SCHEMA = feedQuery(KEYS)
+const parsed = (query: string) =>
+  feedRequestOf('ask', parse(SCHEMA, { url: `/feed/prices?${query}`, headers: {} } as IncomingMessage))
+
+/** The refusal of a query; its violations, or its code. */
+function refused(query: string): Violation[] | string {
+  try {
+    parsed(query)
+  } catch (error) {
+    if (!(error instanceof HttpError)) throw error
+    return typeof error.detail === 'string' ? error.code : error.detail
+  }
+  throw new Error('the query was taken')
+}
 const repeated = (name: string, count: number) => Array.from({ length: count }, () => `${name}=7`)
 
 describe('feed query', () => {
@@ -106,13 +121,13 @@ describe('feed query', () => {
   ]
   for (const { name, query, type, loc } of cases)
     it(`refuses ${name}`, () => {
-      const [violation, ...more] = parse(query) as Violation[]
+      const [violation, ...more] = refused(query) as Violation[]
       expect(violation).to.deep.include({ type, loc })
       expect(more).to.deep.equal([])
     })
 
   it('reports every violation at once, with what was sent and what was expected', () => {
-    const violations = parse('providers=x&item_ids=y&market_hash_names=') as Violation[]
+    const violations = refused('providers=x&item_ids=y&market_hash_names=') as Violation[]
     expect(violations.map(({ type }) => type)).to.deep.equal(['enum', 'int_parsing', 'string_too_short'])
     expect(violations[0]).to.deep.include({
       input: 'x',
@@ -121,7 +136,7 @@ describe('feed query', () => {
   })
 
   it('cannot be read when its encoding is broken', () => {
-    expect(parse('item_ids=%zz')).to.equal(undefined)
-    expect(parse('market_hash_names=%ed%a0%80')).to.equal(undefined)
+    expect(refused('item_ids=%zz')).to.equal('BAD_REQUEST')
+    expect(refused('market_hash_names=%ed%a0%80')).to.equal('BAD_REQUEST')
   })
 })

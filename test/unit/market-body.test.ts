@@ -4,7 +4,7 @@
 import { constants, crc32, createGunzip, deflateRawSync } from 'node:zlib'
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { preparedBody } from '#services/api/market-body.ts'
+import { preparedBody } from '#services/api/deflated-bodies.ts'
 
 describe('prepared answers', () => {
   const gunzipped = async (bytes: Buffer): Promise<{ text: string; left: number }> => {

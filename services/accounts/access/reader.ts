@@ -8,11 +8,11 @@
  * requests or attackers. Left out: LISTEN/NOTIFY. A connection that is cut in silence notifies nobody, so the bound would rest
  * on the same query anyway.
  */
-
 import { hash } from 'node:crypto'
 import type { Tier } from '#infra/config/tiers.ts'
 import type { KeyAnswer, RefusalCode } from '#infra/http/credential.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import type { Access } from '#schemas/api/operation.ts'
 
 /** The directory of keys. */
 export interface KeyDirectory {
@@ -189,3 +189,17 @@ export const isKeyText = (text: string): boolean => KEY_FORM.test(text)
 
 /** SHA-256 of a key's text, as 64 hexadecimal digits. */
 export const hashOfKey = (text: string): string => hash('sha256', text, 'hex')
+
+const SESSION_FORM = /^bearer ([\w-]+\.[\w-]+\.[\w-]+)$/i
+
+/** Judges API keys, and session tokens where a route takes them and sign-in is configured; keys have no dots. */
+export function openAuthenticate(
+  keys: Pick<KeyDirectory, 'judge'>,
+  sessions: { judge(token: string): Promise<KeyAnswer> } | undefined,
+): (request: { headers: { authorization?: string } }, access: Access) => KeyAnswer | Promise<KeyAnswer> {
+  return ({ headers: { authorization } }, access) => {
+    const takesSession = access === 'account' || access === 'management'
+    const token = takesSession && authorization !== undefined ? SESSION_FORM.exec(authorization)?.[1] : undefined
+    return token === undefined || !sessions ? keys.judge(authorization) : sessions.judge(token)
+  }
+}

@@ -6,6 +6,7 @@
  * other replaces it, so a client that pages gets no row twice and misses none.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { ArbitrageQuery } from '#schemas/api/arbitrage.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import {
@@ -16,7 +17,6 @@ import {
   freshUntil,
   type MarketViews,
 } from '#streams/market-summary/reader.ts'
-import { ApiError } from '../errors.ts'
 
 /** Rows of a snapshot, best first, and whether more follow. */
 export interface ArbitragePage {
@@ -28,7 +28,7 @@ export interface ArbitragePage {
 export async function currentArbitrage(market: MarketViews, now: number): Promise<ArbitrageView> {
   const view = await market.arbitrage()
   if (view && now - view.head.as_of <= ARBITRAGE_SNAPSHOT_LIMIT_MS) return view
-  throw new ApiError('SERVICE_UNAVAILABLE', 'No current arbitrage snapshot is available; retry in a few seconds.')
+  throw new HttpError('SERVICE_UNAVAILABLE', 'No current arbitrage snapshot is available; retry in a few seconds.')
 }
 
 /** The rows of a page. */

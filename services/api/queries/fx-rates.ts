@@ -1,12 +1,13 @@
 /**
  * Exchange rates as requests need them: without a rate the reply is a 503, never an unconverted amount.
  */
+
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import { HttpError } from '#infra/http/http-error.ts'
 import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
 import type { Instant } from '#schemas/values/instant.ts'
 import { USD_RATE } from '#schemas/values/money.ts'
 import { type FxReader, type RateAt, readDayRates } from '#streams/fx/reader.ts'
-import { ApiError } from '../errors.ts'
 
 /** The rates in force, for requests. */
 export interface FxRates extends FxReader {
@@ -40,5 +41,5 @@ export async function readRates(clickhouse: ClickhouseReader, currency: string, 
 }
 
 /** The 503 for an amount that cannot be converted now. */
-export const ratesUnavailable = (): ApiError =>
-  new ApiError('SERVICE_UNAVAILABLE', 'Exchange rates are temporarily unavailable; USD needs none.')
+export const ratesUnavailable = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Exchange rates are temporarily unavailable; USD needs none.')

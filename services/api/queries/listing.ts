@@ -5,6 +5,7 @@
  * precedence over name and phase; a name alone means all phases of a finish, merged per provider;
  * `total` counts all entries that the filters leave, whatever the page.
  */
+import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { ListingMeta, ListingQuery } from '#schemas/api/listing.ts'
 import type { OffsetPagination } from '#schemas/api/reply-values.ts'
@@ -12,7 +13,6 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { ListingPage, LiveEntry } from '#streams/live-view/reader.ts'
-import { itemNotFound } from '../errors.ts'
 import type { LiveView } from './live-view.ts'
 import { nearestName } from './near-names.ts'
 
@@ -85,6 +85,14 @@ function pageOf(
   // An untouched array stays the one that answers are kept with.
   const page = offset === 0 && limit >= entries.length ? entries : entries.slice(offset, offset + limit)
   return { entries: page, total: entries.length }
+}
+
+/** The item that a request names is not in the catalog; `nearest` is the name that may have been meant. */
+export function itemNotFound(nearest?: string): HttpError {
+  if (nearest === undefined) {
+    return new HttpError('ITEM_NOT_FOUND', 'No catalog item has this id, or this name and phase.')
+  }
+  return new HttpError('ITEM_NOT_FOUND', `No catalog item has this name; the nearest is "${nearest}".`)
 }
 
 /** The ids that a query names; undefined when it names none. Throws the 404 for what the catalog does not know. */

@@ -1,7 +1,7 @@
+import { HttpError } from '#infra/http/http-error.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { LiveReader } from '#streams/live-view/reader.ts'
-import { ApiError } from '../errors.ts'
 
 /** The live view as requests read it: what cannot be read is the 503 of its side. */
 export type LiveView = Pick<LiveReader, 'ofItems' | 'listing' | 'pinSnapshot'>
@@ -20,13 +20,13 @@ const UNAVAILABLE: Record<Side, { code: ErrorCode; index: string; snapshot: stri
 }
 
 /** The 503 of a side's bulk snapshot. */
-export const snapshotUnavailable = (side: Side, cause?: unknown): ApiError =>
-  new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].snapshot, { cause })
+export const snapshotUnavailable = (side: Side, cause?: unknown): HttpError =>
+  new HttpError(UNAVAILABLE[side].code, UNAVAILABLE[side].snapshot, { cause })
 
 /** Turns what a reader rejects with into the answers of the interface. */
 export function openLiveView(reader: LiveReader): LiveView {
   const refuse = (side: Side) => (cause: unknown) => {
-    throw new ApiError(UNAVAILABLE[side].code, UNAVAILABLE[side].index, { cause })
+    throw new HttpError(UNAVAILABLE[side].code, UNAVAILABLE[side].index, { cause })
   }
   return {
     ofItems(side, itemIds) {

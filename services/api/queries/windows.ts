@@ -3,16 +3,17 @@
  *
  * Rules: DECISIONS.md, "Candles", "History and sales" and "History chart".
  */
+
 import type { Provider } from '#infra/config/providers.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { RawQuery } from '#infra/http/request.ts'
 import { type CandlesQuery, parseLookback } from '#schemas/api/candles.ts'
 import type { HistoryChartQuery } from '#schemas/api/history.ts'
 import { CANDLE_INTERVALS, oldestBucket } from '#schemas/values/candle-interval.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import type { CandleWindow } from '#streams/candles/reader.ts'
 import { CHANGES_RETENTION_DAYS, type ChartWindow } from '#streams/history/reader.ts'
-import { forbiddenTier } from '../guard.ts'
-import type { RawQuery } from '../request.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
@@ -42,6 +43,8 @@ export function demandCandleTier(raw: RawQuery, limits: TierLimits): void {
     throw forbiddenTier('A lookback in hours is for the tier pro and above.')
   }
 }
+
+const forbiddenTier = (detail: string): HttpError => new HttpError('FORBIDDEN_TIER', detail)
 
 /** The effective window of a query at a time: what is shown, and the bucket edges around it. */
 interface EffectiveWindow extends CandleWindow {

@@ -4,17 +4,29 @@
  * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Invariant: the text of a key is in the
  * one answer that issues it, and in nothing that is logged.
  */
-import type { Response, Router } from 'express'
-import { requestLimits } from '#infra/config/tiers.ts'
+import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { orUnavailable } from '#infra/http/http-error.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { RequestMeter } from '#infra/redis/request-meter.ts'
 import {
   childKeyBody,
   childKeyParams,
   childKeyPatch,
+  childKeyReply,
   childKeyScope,
   childKeysQuery,
+  childKeysReply,
+  issuedChildKeyReply,
   type KeyInfo,
+  keyReply,
+  reissuedKeyReply,
+  revokedKeyReply,
 } from '#schemas/api/account-keys.ts'
+import { ALL, json, QUANT } from '#schemas/api/operation.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import {
   changeChildKey,
   createChildKey,
@@ -25,120 +37,214 @@ import {
   revokeChildKey,
 } from '#services/accounts/keys/commands.ts'
 import { listChildKeys, readChildKey, readKey, type StoredKey } from '#services/accounts/keys/reader.ts'
-import { parseBody, readBody } from '../body.ts'
-import { orUnavailable } from '../errors.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import { type ApiParts, perTier } from '../parts.ts'
-import { send } from '../reply.ts'
-import { parse, parseParams } from '../request.ts'
 
+/** What the routes of keys need. */
+export interface AccountKeyNeeds {
+  database: Database
+  keys: Pick<KeyDirectory, 'forget'>
+  meter: Pick<RequestMeter, 'monthOf'>
+  tiers: Record<Tier, TierLimits>
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+const GROUP = 'Account keys'
+const CHILD = { group: GROUP, tiers: QUANT, access: 'management' } as const
 const SHOWN_ONCE = 'Keep this key now: it is shown this once.'
 
-/** Adds the routes. */
-export function addAccountKeyRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const { database, now } = parts
-  const infoOf = openKeyInfo(parts)
-  const everybody = ['free', 'starter', 'pro', 'quant'] as const
+/** The routes. */
+export const accountKeyRoutes = (needs: AccountKeyNeeds): Route[] => [
+  readOwnKey(needs),
+  reissueKey(needs),
+  ...childKeysRoutes(needs),
+  ...childKeyRoutes(needs),
+]
 
-  router.get('/account/key', guard.account(...everybody), async (_request, response) => {
-    const key = await readKey(database, credentialOf(response).keyId)
-    answer(response, 200, { key: infoOf(response, key) })
+const readOwnKey = (needs: AccountKeyNeeds): Route =>
+  defineRoute({
+    id: 'readKey',
+    method: 'get',
+    path: '/account/key',
+    group: GROUP,
+    tiers: ALL,
+    access: 'account',
+    summary: 'Metadata of the key that asks',
+    description: 'A session shows the active root key of its account, a child key itself.',
+    reply: json('KeyReply', keyReply, 'The key, without its text.'),
+    errors: [],
+    handle: async ({ credential }) => ({
+      key: infoOf(needs, credential, await readKey(needs.database, credential.keyId)),
+    }),
   })
-  router.post('/account/key/reissue', guard.management(...everybody), async (_request, response) => {
-    const actor = credentialOf(response)
-    const { text, key } = await reissueRootKey(database, actor, now())
-    parts.keys.forget(actor.accountId)
-    answer(response, 200, {
-      ...{ key: text, key_prefix: keyPrefix('root'), id: key.id, created_at: formatInstant(key.createdAt) },
-      message: `${SHOWN_ONCE} The former root key and its child keys are revoked.`,
-    })
+
+const reissueKey = ({ database, keys, now }: AccountKeyNeeds): Route =>
+  defineRoute({
+    id: 'reissueKey',
+    method: 'post',
+    path: '/account/key/reissue',
+    group: GROUP,
+    tiers: ALL,
+    access: 'management',
+    summary: 'Replace the root key and revoke all child keys',
+    description: 'Cannot be undone. Needs a verified e-mail address. The first key of an account is issued like this.',
+    reply: json('ReissuedKeyReply', reissuedKeyReply, 'The new key; its text is shown this once.'),
+    errors: ['EMAIL_NOT_VERIFIED'],
+    async handle({ credential }) {
+      const { text, key } = await reissueRootKey(database, credential, now())
+      keys.forget(credential.accountId)
+      return {
+        key: text,
+        key_prefix: keyPrefix('root'),
+        id: key.id,
+        created_at: formatInstant(key.createdAt),
+        message: `${SHOWN_ONCE} The former root key and its child keys are revoked.`,
+      }
+    },
   })
-  addChildKeyRoutes(router, guard, parts, infoOf)
+
+function childKeysRoutes(needs: AccountKeyNeeds): Route[] {
+  const { database, tiers, now } = needs
+  return [
+    defineRoute({
+      ...CHILD,
+      id: 'listChildKeys',
+      method: 'get',
+      path: '/account/sub-keys',
+      summary: 'Active child keys',
+      description: 'Oldest first. `limit` is moved into 1 to 100.',
+      query: childKeysQuery,
+      reply: json('ChildKeysReply', childKeysReply, 'A page of child keys and their counted requests of the month.'),
+      errors: [],
+      async handle({ query: { limit, offset }, credential }) {
+        const page = { limit, offset, now: now() }
+        const { keys, total } = await listChildKeys(database, credential.accountId, page)
+        const pagination = { limit, offset, total, has_next: offset + keys.length < total, has_prev: offset > 0 }
+        return { keys: await withUse(needs, credential, keys), pagination }
+      },
+    }),
+    defineRoute({
+      ...CHILD,
+      id: 'createChildKey',
+      method: 'post',
+      path: '/account/sub-keys',
+      summary: 'Create a child key',
+      description:
+        'Up to 25 per root key. Limits may only be lower than the tier allows; left out, they are the tier’s.',
+      body: childKeyBody(childKeyScope(tiers.quant)),
+      reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.', 201),
+      errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
+      async handle({ body, credential }) {
+        const limits = { most: tiers[credential.tier].child_keys, now: now() }
+        const wanted = { name: body.name, ...overridesOf(body) }
+        return issued(needs, credential, await createChildKey(database, credential, wanted, limits))
+      },
+    }),
+  ]
 }
 
-function addChildKeyRoutes(router: Router, guard: Guard, parts: ApiParts, infoOf: InfoOf): void {
-  const { database, now, tiers } = parts
-  const quant = guard.management('quant')
-  const bodies = perTier(parts, limits => childKeyBody(childKeyScope(limits)))
-  const patches = perTier(parts, limits => childKeyPatch(childKeyScope(limits)))
-  const withUse = async (response: Response, keys: StoredKey[]) => {
-    const counts = await orUnavailable(
-      parts.meter.monthOf(keys.map(({ id }) => id)),
-      'SERVICE_UNAVAILABLE',
-      'Requests cannot be counted at the moment; try again with a growing delay.',
-    )
-    return keys.map((key, i) => ({ key: infoOf(response, key), requests_this_month: counts[i] ?? 0 }))
-  }
-  const issued = (response: Response, { text, key }: IssuedKey) => ({
-    ...{ key: text, key_info: infoOf(response, key), message: SHOWN_ONCE },
-  })
-
-  router.get('/account/sub-keys', quant, async (request, response) => {
-    const { limit, offset } = parse(childKeysQuery, request)
-    const page = { limit, offset, now: now() }
-    const { keys, total } = await listChildKeys(database, credentialOf(response).accountId, page)
-    const pagination = { limit, offset, total, has_next: offset + keys.length < total, has_prev: offset > 0 }
-    answer(response, 200, { keys: await withUse(response, keys), pagination })
-  })
-  router.post('/account/sub-keys', quant, readBody, async (request, response) => {
-    const actor = credentialOf(response)
-    const body = parseBody(bodies[actor.tier], request)
-    const limits = { most: tiers[actor.tier].child_keys, now: now() }
-    const child = await createChildKey(database, actor, { name: body.name, ...overridesOf(body) }, limits)
-    answer(response, 201, issued(response, child))
-  })
-  router.get('/account/sub-keys/:id', quant, async (request, response) => {
-    const { id } = parseParams(childKeyParams, request)
-    const key = await readChildKey(database, credentialOf(response).accountId, id, now())
-    answer(response, 200, (await withUse(response, [key]))[0])
-  })
-  router.patch('/account/sub-keys/:id', quant, readBody, async (request, response) => {
-    const actor = credentialOf(response)
-    const { id } = parseParams(childKeyParams, request)
-    const body = parseBody(patches[actor.tier], request)
-    const changes = { name: body.name, ...overridesOf(body) }
-    const key = await changeChildKey(database, actor, id, { changes, now: now() })
-    parts.keys.forget(actor.accountId)
-    answer(response, 200, (await withUse(response, [key]))[0])
-  })
-  router.delete('/account/sub-keys/:id', quant, async (request, response) => {
-    const { id } = parseParams(childKeyParams, request)
-    const [actor, revokedAt] = [credentialOf(response), now()]
-    await revokeChildKey(database, actor, id, revokedAt)
-    parts.keys.forget(actor.accountId)
-    answer(response, 200, { ok: true, key_id: id, revoked_at: formatInstant(revokedAt) })
-  })
-  router.post('/account/sub-keys/:id/reissue', quant, async (request, response) => {
-    const { id } = parseParams(childKeyParams, request)
-    const actor = credentialOf(response)
-    const child = await reissueChildKey(database, actor, id, now())
-    parts.keys.forget(actor.accountId)
-    answer(response, 200, issued(response, child))
-  })
+function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
+  const { database, keys, now } = needs
+  const one = { ...CHILD, path: '/account/sub-keys/:id', params: childKeyParams }
+  return [
+    defineRoute({
+      ...one,
+      id: 'readChildKey',
+      method: 'get',
+      summary: 'One active child key',
+      description: 'Revoked and expired keys are not found.',
+      reply: json('ChildKeyReply', childKeyReply, 'The key and its counted requests of the month.'),
+      errors: ['KEY_NOT_FOUND'],
+      handle: async ({ params: { id }, credential }) =>
+        shown(needs, credential, await readChildKey(database, credential.accountId, id, now())),
+    }),
+    defineRoute({
+      ...one,
+      id: 'changeChildKey',
+      method: 'patch',
+      summary: 'Change name or limits of a child key',
+      description: 'null takes a limit back; what is left out stays.',
+      body: childKeyPatch(childKeyScope(needs.tiers.quant)),
+      reply: json('ChildKeyReply', childKeyReply, 'The key as it is now.'),
+      errors: ['KEY_NOT_FOUND'],
+      async handle({ params: { id }, body, credential }) {
+        const changes = { name: body.name, ...overridesOf(body) }
+        const key = await changeChildKey(database, credential, id, { changes, now: now() })
+        keys.forget(credential.accountId)
+        return shown(needs, credential, key)
+      },
+    }),
+    defineRoute({
+      ...one,
+      id: 'revokeChildKey',
+      method: 'delete',
+      summary: 'Revoke a child key',
+      description: 'It is refused everywhere within a second, on open feeds as well.',
+      reply: json('RevokedKeyReply', revokedKeyReply, 'When it was revoked.'),
+      errors: ['KEY_NOT_FOUND'],
+      async handle({ params: { id }, credential }) {
+        const revokedAt = now()
+        await revokeChildKey(database, credential, id, revokedAt)
+        keys.forget(credential.accountId)
+        return { ok: true, key_id: id, revoked_at: formatInstant(revokedAt) }
+      },
+    }),
+    defineRoute({
+      ...one,
+      id: 'reissueChildKey',
+      method: 'post',
+      path: '/account/sub-keys/:id/reissue',
+      summary: 'Replace a child key',
+      description: 'The old key is revoked at once; the new one keeps name, limits and expiry.',
+      reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.'),
+      errors: ['EMAIL_NOT_VERIFIED', 'KEY_NOT_FOUND'],
+      async handle({ params: { id }, credential }) {
+        const child = await reissueChildKey(database, credential, id, now())
+        keys.forget(credential.accountId)
+        return issued(needs, credential, child)
+      },
+    }),
+  ]
 }
 
-type InfoOf = (response: Response, key: StoredKey) => KeyInfo
+/** Child keys with their counted requests of the month. */
+async function withUse(needs: AccountKeyNeeds, credential: Credential, keys: readonly StoredKey[]) {
+  const counts = await orUnavailable(
+    needs.meter.monthOf(keys.map(({ id }) => id)),
+    'SERVICE_UNAVAILABLE',
+    'Requests cannot be counted at the moment; try again with a growing delay.',
+  )
+  return keys.map((key, i) => ({ key: infoOf(needs, credential, key), requests_this_month: counts[i] ?? 0 }))
+}
+
+async function shown(needs: AccountKeyNeeds, credential: Credential, key: StoredKey) {
+  const [one] = await withUse(needs, credential, [key])
+  return one as NonNullable<typeof one>
+}
+
+const issued = (needs: AccountKeyNeeds, credential: Credential, { text, key }: IssuedKey) => ({
+  key: text,
+  key_info: infoOf(needs, credential, key),
+  message: SHOWN_ONCE,
+})
 
 /** The public members of a key whose account's tier is the caller's. */
-function openKeyInfo({ tiers, now }: ApiParts): InfoOf {
-  return (response, key) => {
-    const { perMonth, perMinute } = requestLimits(tiers[credentialOf(response).tier], key)
-    const time = (at: number | null) => (at === null ? null : formatInstant(at))
-    return {
-      id: key.id,
-      key_prefix: `sk_live_${key.kind}`,
-      name: key.name,
-      root_key_id: key.rootKeyId,
-      is_root_key: key.kind === 'root',
-      is_active: key.expiresAt === null || key.expiresAt > now(),
-      created_at: formatInstant(key.createdAt),
-      last_used_at: time(key.lastUsedAt),
-      expires_at: time(key.expiresAt),
-      quota_requests_per_month_override: key.quotaPerMonthOverride,
-      rate_requests_per_minute_override: key.ratePerMinuteOverride,
-      effective_quota_requests_per_month: perMonth,
-      effective_rate_requests_per_minute: perMinute,
-    }
+function infoOf({ tiers, now }: AccountKeyNeeds, { tier }: Credential, key: StoredKey): KeyInfo {
+  const { perMonth, perMinute } = requestLimits(tiers[tier], key)
+  const time = (at: number | null) => (at === null ? null : formatInstant(at))
+  return {
+    id: key.id,
+    key_prefix: `sk_live_${key.kind}`,
+    name: key.name,
+    root_key_id: key.rootKeyId,
+    is_root_key: key.kind === 'root',
+    is_active: key.expiresAt === null || key.expiresAt > now(),
+    created_at: formatInstant(key.createdAt),
+    last_used_at: time(key.lastUsedAt),
+    expires_at: time(key.expiresAt),
+    quota_requests_per_month_override: key.quotaPerMonthOverride,
+    rate_requests_per_minute_override: key.ratePerMinuteOverride,
+    effective_quota_requests_per_month: perMonth,
+    effective_rate_requests_per_minute: perMinute,
   }
 }
 
@@ -151,5 +257,3 @@ function overridesOf(body: {
     ratePerMinuteOverride: body.rate_requests_per_minute_override,
   }
 }
-
-const answer = (response: Response, status: number, body: unknown): void => send(response, status, JSON.stringify(body))

@@ -4,20 +4,28 @@
  * Rules: DECISIONS.md, "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
  * catalog; of a batch every entry has its result, in the order of the request.
  */
-import type { Response, Router } from 'express'
 import type { z } from 'zod'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import {
   type AlertBody,
   alertBatchBody,
-  type alertBatchReply,
+  alertBatchReply,
   alertBody,
   type alertEventReply,
   alertEventsQuery,
+  alertEventsReply,
   alertParams,
   alertPatch,
-  type alertReply,
+  alertReply,
   alertsQuery,
+  alertsReply,
+  deletedAlertReply,
 } from '#schemas/api/alerts.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
 import { parseThreshold } from '#schemas/values/alert.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import {
@@ -28,92 +36,180 @@ import {
   type NewAlert,
 } from '#services/alerts/rules/commands.ts'
 import { listAlertEvents, listAlerts, type StoredAlert, type StoredAlertEvent } from '#services/alerts/rules/reader.ts'
-import { parseBody, readBody } from '../body.ts'
-import { itemNotFound } from '../errors.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
-import { send } from '../reply.ts'
-import { parse, parseParams } from '../request.ts'
+import type { FxRates } from '../queries/fx-rates.ts'
+import { itemNotFound } from '../queries/listing.ts'
+
+/** What alerts need. */
+export interface AlertNeeds {
+  database: Database
+  catalog: CatalogReader
+  fx: FxRates
+  tiers: Record<Tier, TierLimits>
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
 
 type AlertRecord = z.infer<typeof alertReply>
 type EventRecord = z.infer<typeof alertEventReply>
 type BatchResult = z.infer<typeof alertBatchReply>['results'][number]
 
 const DEFAULT_CURRENCY = 'USD'
+const OPEN = { group: 'Alerts', tiers: ALL, access: 'account' } as const
+const ENABLING = ['ALERT_LIMIT_REACHED', 'EMAIL_NOT_VERIFIED', 'NO_DELIVERY_CHANNEL'] as const
+const CHANNEL =
+  'An enabled alert needs a channel: a verified e-mail address with alert e-mails on, or (quant) an active webhook.'
+const CAP = 'Enabled alerts at most: 10 on free, 50 on starter, 500 on pro, 10,000 on quant.'
 
-/** Adds the routes. */
-export function addAlertRoutes(router: Router, { account }: Guard, parts: ApiParts): void {
-  const { database } = parts
-  const scope = { isCurrency: (code: string) => parts.fx.isCurrency(code) }
-  const everybody = account('free', 'starter', 'pro', 'quant')
-  const [body, batchBody, patch] = [alertBody(scope), alertBatchBody(scope), alertPatch(scope)]
+/** The routes. */
+export const alertRoutes = (needs: AlertNeeds): Route[] => [
+  ...creations(needs),
+  ...lists(needs),
+  changeOne(needs),
+  deleteOne(needs),
+]
 
-  router.post('/account/alerts', everybody, readBody, async (request, response) => {
-    const wanted = newAlertOf(parts, parseBody(body, request))
-    if (!wanted) throw itemNotFound()
-    const { accountId } = credentialOf(response)
-    const [created] = await createAlerts(database, accountId, [wanted], termsOf(parts, response))
-    answer(response, 201, recordOf(created as StoredAlert))
-  })
-  router.post('/account/alerts/batch', everybody, readBody, async (request, response) => {
-    const { alerts } = parseBody(batchBody, request)
-    answer(response, 200, await createBatch(parts, response, alerts))
-  })
-  router.get('/account/alerts/events', everybody, async (request, response) => {
-    const page = parse(alertEventsQuery, request)
-    const { events, total } = await listAlertEvents(database, credentialOf(response).accountId, page)
-    answer(response, 200, { events: events.map(eventOf), pagination: paginationOf(page, events.length, total) })
-  })
-  router.get('/account/alerts', everybody, async (request, response) => {
-    const { search, ...page } = parse(alertsQuery, request)
-    const { alerts, total } = await listAlerts(database, credentialOf(response).accountId, { ...page, search })
-    answer(response, 200, { alerts: alerts.map(recordOf), pagination: paginationOf(page, alerts.length, total) })
-  })
-  router.patch('/account/alerts/:alert_id', everybody, readBody, async (request, response) => {
-    const { alert_id } = parseParams(alertParams, request)
-    const patched = parseBody(patch, request)
-    const changes = {
-      ...{ thresholdValue: patched.threshold_value, thresholdCurrency: patched.threshold_currency },
-      isEnabled: patched.is_enabled,
-    }
-    const terms = { ...termsOf(parts, response), changes }
-    answer(response, 200, recordOf(await changeAlert(database, credentialOf(response).accountId, alert_id, terms)))
-  })
-  router.delete('/account/alerts/:alert_id', everybody, async (request, response) => {
-    const { alert_id } = parseParams(alertParams, request)
-    await deleteAlert(database, credentialOf(response).accountId, alert_id)
-    answer(response, 200, { ok: true })
-  })
+function creations(needs: AlertNeeds): Route[] {
+  const scope = scopeOf(needs)
+  return [
+    defineRoute({
+      ...OPEN,
+      id: 'createAlert',
+      method: 'post',
+      path: '/account/alerts',
+      summary: 'Create an alert',
+      description: `${CHANNEL} ${CAP} It fires once and is then disabled; it also fires when its condition holds already.`,
+      body: alertBody(scope),
+      reply: json('Alert', alertReply, 'The alert.', 201),
+      errors: [...ENABLING, 'ITEM_NOT_FOUND'],
+      async handle({ body, credential }) {
+        const wanted = newAlertOf(needs, body)
+        if (!wanted) throw itemNotFound()
+        const terms = termsOf(needs, credential)
+        const [created] = await createAlerts(needs.database, credential.accountId, [wanted], terms)
+        return recordOf(created as StoredAlert)
+      },
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'createAlerts',
+      method: 'post',
+      path: '/account/alerts/batch',
+      summary: 'Create up to 100 alerts in one request',
+      description: `Entries that repeat an earlier one (item, kind, threshold) or name no item fail alone. If the rest would exceed the cap, nothing is created. ${CHANNEL} ${CAP}`,
+      body: alertBatchBody(scope),
+      reply: json('AlertBatchReply', alertBatchReply, 'What became of each entry, in the order of the request.'),
+      errors: ENABLING,
+      handle: ({ body, credential }) => createBatch(needs, credential, body.alerts),
+    }),
+  ]
 }
 
-const answer = (response: Response, status: number, body: unknown): void => send(response, status, JSON.stringify(body))
+const lists = ({ database }: AlertNeeds): Route[] => [
+  defineRoute({
+    ...OPEN,
+    id: 'listAlertEvents',
+    method: 'get',
+    path: '/account/alerts/events',
+    summary: 'What alerts told, newest first',
+    description: '`limit` is moved into 1 to 100. With every e-mail and webhook delivery. Kept for 90 days.',
+    query: alertEventsQuery,
+    reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),
+    errors: [],
+    async handle({ query, credential }) {
+      const { events, total } = await listAlertEvents(database, credential.accountId, query)
+      return { events: events.map(eventOf), pagination: paginationOf(query, events.length, total) }
+    },
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'listAlerts',
+    method: 'get',
+    path: '/account/alerts',
+    summary: 'Alerts, newest first',
+    description:
+      '`limit` is moved into 1 to 200. A `search` of digits alone is an item id, any other a part of a name.',
+    query: alertsQuery,
+    reply: json('AlertsReply', alertsReply, 'A page of alerts.'),
+    errors: [],
+    async handle({ query: { search, ...page }, credential }) {
+      const { alerts, total } = await listAlerts(database, credential.accountId, { ...page, search })
+      return { alerts: alerts.map(recordOf), pagination: paginationOf(page, alerts.length, total) }
+    },
+  }),
+]
 
-const termsOf = ({ tiers, now }: ApiParts, response: Response): AlertTerms => ({
-  most: tiers[credentialOf(response).tier].enabled_alerts,
+const changeOne = (needs: AlertNeeds): Route =>
+  defineRoute({
+    ...OPEN,
+    id: 'changeAlert',
+    method: 'patch',
+    path: '/account/alerts/:alert_id',
+    summary: 'Change, enable or disable an alert',
+    description: 'Enabling passes the checks of creation, and may fire at once. What is left out stays.',
+    params: alertParams,
+    body: alertPatch(scopeOf(needs)),
+    reply: json('Alert', alertReply, 'The alert as it is now.'),
+    errors: [...ENABLING, 'ALERT_NOT_FOUND'],
+    async handle({ params: { alert_id }, body, credential }) {
+      const changes = {
+        thresholdValue: body.threshold_value,
+        thresholdCurrency: body.threshold_currency,
+        isEnabled: body.is_enabled,
+      }
+      const terms = { ...termsOf(needs, credential), changes }
+      return recordOf(await changeAlert(needs.database, credential.accountId, alert_id, terms))
+    },
+  })
+
+const deleteOne = ({ database }: AlertNeeds): Route =>
+  defineRoute({
+    ...OPEN,
+    id: 'deleteAlert',
+    method: 'delete',
+    path: '/account/alerts/:alert_id',
+    summary: 'Delete an alert for good',
+    description: 'Its events stay.',
+    params: alertParams,
+    reply: json('DeletedAlertReply', deletedAlertReply, 'It is gone.'),
+    errors: ['ALERT_NOT_FOUND'],
+    async handle({ params: { alert_id }, credential }) {
+      await deleteAlert(database, credential.accountId, alert_id)
+      return { ok: true }
+    },
+  })
+
+const scopeOf = ({ fx }: AlertNeeds) => ({ isCurrency: (code: string) => fx.isCurrency(code) })
+
+const termsOf = ({ tiers, now }: AlertNeeds, { tier }: Credential): AlertTerms => ({
+  most: tiers[tier].enabled_alerts,
   now: now(),
 })
 
 /** The alert that a body asks for; undefined when its item is not in the catalog. */
-function newAlertOf({ catalog }: ApiParts, body: AlertBody): NewAlert | undefined {
+function newAlertOf({ catalog }: AlertNeeds, body: AlertBody): NewAlert | undefined {
   const item = catalog.byId(body.item_id)
   if (!item) return undefined
   return {
-    ...{ itemId: item.item_id, marketHashName: item.market_hash_name, phase: item.phase },
-    ...{ kind: body.kind, thresholdValue: body.threshold_value, isEnabled: body.is_enabled },
+    itemId: item.item_id,
+    marketHashName: item.market_hash_name,
+    phase: item.phase,
+    kind: body.kind,
+    thresholdValue: body.threshold_value,
+    isEnabled: body.is_enabled,
     thresholdCurrency: body.kind === 'spread_exceeds' ? null : (body.threshold_currency ?? DEFAULT_CURRENCY),
   }
 }
 
 /** Creates what a batch asks for; entries that repeat an earlier one or name no item fail alone. */
 async function createBatch(
-  parts: ApiParts,
-  response: Response,
+  needs: AlertNeeds,
+  credential: Credential,
   alerts: readonly AlertBody[],
 ): Promise<z.infer<typeof alertBatchReply>> {
   const firstOf = new Map<string, number>()
   const wanted: NewAlert[] = []
   const results = alerts.map((body, index): BatchResult => {
-    const alert = newAlertOf(parts, body)
+    const alert = newAlertOf(needs, body)
     if (!alert) return failure(index, 'ITEM_NOT_FOUND', 'No catalog item has this id.')
     const { itemId, kind, thresholdValue, thresholdCurrency } = alert
     const same = [itemId, kind, parseThreshold(thresholdValue), thresholdCurrency].join(' ')
@@ -123,20 +219,25 @@ async function createBatch(
     wanted.push(alert)
     return { index, status: 'created', alert_id: null, code: null, message: null }
   })
-  const { accountId } = credentialOf(response)
-  const created =
-    wanted.length === 0 ? [] : await createAlerts(parts.database, accountId, wanted, termsOf(parts, response))
+  const terms = termsOf(needs, credential)
+  const created = wanted.length === 0 ? [] : await createAlerts(needs.database, credential.accountId, wanted, terms)
   const ids = created.map(({ id }) => id)
   for (const result of results) if (result.status === 'created') result.alert_id = ids.shift() ?? null
   return { created: created.length, failed: alerts.length - created.length, results }
 }
 
 const failure = (index: number, code: BatchResult['code'], message: string): BatchResult => ({
-  ...{ index, status: 'error', alert_id: null, code, message },
+  index,
+  status: 'error',
+  alert_id: null,
+  code,
+  message,
 })
 
 const paginationOf = ({ limit, offset }: { limit: number; offset: number }, shown: number, total: number) => ({
-  ...{ limit, offset, total },
+  limit,
+  offset,
+  total,
   has_next: offset + shown < total,
   has_prev: offset > 0,
 })

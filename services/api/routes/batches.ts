@@ -3,43 +3,81 @@
  *
  * Rules: DECISIONS.md, "Prices and bids". Written as text (listing-text.ts); its schema is schemas/api/batch.ts.
  */
-import type { Router } from 'express'
-import { batchBody } from '#schemas/api/batch.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { sendAscii } from '#infra/http/reply.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { type BatchBody, batchBody, bidsBatchReply, pricesBatchReply } from '#schemas/api/batch.ts'
 import { ascii } from '#schemas/api/entry-text.ts'
+import { json, STARTER } from '#schemas/api/operation.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { parseBody, readBody } from '../body.ts'
-import type { Allow } from '../guard.ts'
 import { openListingWriter } from '../listing-text.ts'
-import type { ApiParts } from '../parts.ts'
 import { readBatch } from '../queries/batch.ts'
-import { sendAscii } from '../reply.ts'
+import type { FxRates } from '../queries/fx-rates.ts'
+import type { LiveView } from '../queries/live-view.ts'
+import { MONEY, PHASES } from './listings.ts'
 
-/** Adds both routes. */
-export function addBatchRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  const guard = allow('starter', 'pro', 'quant')
-  for (const { path, side } of [
-    { path: '/prices/batch', side: 'ask' },
-    { path: '/bids/batch', side: 'bid' },
-  ] as const)
-    addBatchRoute(router, path, guard, side, parts)
+/** What batch lookups need. */
+export interface BatchNeeds {
+  catalog: CatalogReader
+  registry: ProviderRegistry
+  fx: FxRates
+  live: LiveView
+  baseUrl: string
+  /** Milliseconds since the epoch. */
+  now: () => number
 }
 
-function addBatchRoute(router: Router, path: string, guard: ReturnType<Allow>, side: Side, parts: ApiParts): void {
-  const { catalog, registry, fx, baseUrl, now } = parts
+/** Both routes. */
+export const batchRoutes = (needs: BatchNeeds): Route[] => [batchPrices(needs), batchBids(needs)]
+
+const OPEN = { method: 'post', tiers: STARTER, description: `By ids, names or both. ${PHASES} ${MONEY}` } as const
+
+function batchPrices(needs: BatchNeeds): Route {
+  const { body, write } = openSide(needs, 'ask')
+  return defineRoute({
+    ...OPEN,
+    id: 'batchPrices',
+    path: '/prices/batch',
+    group: 'Prices',
+    summary: 'Current lowest asks of up to 100 items',
+    body,
+    reply: json('PricesBatchReply', pricesBatchReply, 'One entry per item that anybody lists.'),
+    errors: ['PRICES_INDEX_UNAVAILABLE'],
+    uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
+    handle: async ({ body, response }) => sendAscii(response, 200, await write(body)),
+  })
+}
+
+function batchBids(needs: BatchNeeds): Route {
+  const { body, write } = openSide(needs, 'bid')
+  return defineRoute({
+    ...OPEN,
+    id: 'batchBids',
+    path: '/bids/batch',
+    group: 'Bids',
+    summary: 'Current highest buy orders of up to 100 items',
+    body,
+    reply: json('BidsBatchReply', bidsBatchReply, 'One entry per item that has a buy order.'),
+    errors: ['BIDS_INDEX_UNAVAILABLE'],
+    uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
+    handle: async ({ body, response }) => sendAscii(response, 200, await write(body)),
+  })
+}
+
+function openSide({ catalog, registry, fx, live, baseUrl, now }: BatchNeeds, side: Side) {
   const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
-  const schema = batchBody({ providers, isCurrency: code => fx.isCurrency(code) })
   const writer = openListingWriter(side, {
     itemOf: id => catalog.byId(id),
     providerOf: key => registry.byKey.get(key),
     baseUrl,
   })
-
-  router.post(path, guard, readBody, async (request, response) => {
-    const body = parseBody(schema, request)
+  const source = { side, providers, catalog, live }
+  const write = async (body: BatchBody): Promise<string> => {
     const currency = fx.currencyOf(body.currency)
-    const batch = await readBatch({ ...parts, side, providers, catalog }, body)
+    const batch = await readBatch(source, body)
     const items = batch.found.map(({ itemId, entries }) => {
       const { market_hash_name, phase } = catalog.byId(itemId) as CatalogItem
       const named = `"item_id":${itemId},"market_hash_name":${ascii(market_hash_name)},"phase":${ascii(phase)}`
@@ -53,6 +91,7 @@ function addBatchRoute(router: Router, path: string, guard: ReturnType<Allow>, s
       generated_at: formatInstant(now()),
     })
     const missing = `"items_not_found":${ascii(batch.itemsNotFound)},"names_not_found":${ascii(batch.namesNotFound)}`
-    sendAscii(response, 200, `{"meta":${meta},"items":[${items.join(',')}],${missing}}`)
-  })
+    return `{"meta":${meta},"items":[${items.join(',')}],${missing}}`
+  }
+  return { write, body: batchBody({ providers, isCurrency: code => fx.isCurrency(code) }) }
 }

@@ -1,60 +1,76 @@
 /**
  * GET /prices/candles: candles of the best ask over all providers.
  *
- * Rules: DECISIONS.md, "Candles" and "Candle prices". Amounts are converted at the rate of the bucket's
- * UTC day.
+ * Rules: DECISIONS.md, "Candles" and "Candle prices". Amounts are converted at the rate of the bucket's UTC day.
  */
-import type { Router } from 'express'
 import type { z } from 'zod'
-import { candlesQuery, type candlesReply } from '#schemas/api/candles.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
+import { orUnavailable } from '#infra/http/http-error.ts'
+import { rawQuery } from '#infra/http/request.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { candlesQuery, candlesReply } from '#schemas/api/candles.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import { convertedAmount } from '#schemas/values/money.ts'
 import { type Candle, readCandles } from '#streams/candles/reader.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
-import { convertedAmount } from '../amounts.ts'
-import { orUnavailable } from '../errors.ts'
-import { type Allow, credentialOf } from '../guard.ts'
-import { type ApiParts, perTier } from '../parts.ts'
-import { readRates } from '../queries/fx-rates.ts'
+import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import { namedItems } from '../queries/listing.ts'
 import { demandCandleTier, windowOf } from '../queries/windows.ts'
-import { send } from '../reply.ts'
-import { parse, rawQuery } from '../request.ts'
 
-/** Adds the route. */
-export function addCandlesRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  const { catalog, clickhouse, fx, tiers } = parts
-  const schema = perTier(parts, limits =>
-    candlesQuery({ isCurrency: code => fx.isCurrency(code), lookbackDaysMax: limits.lookback_days_max }),
-  )
-
-  router.get('/prices/candles', allow('free', 'starter', 'pro', 'quant'), async (request, response) => {
-    const { tier } = credentialOf(response)
-    demandCandleTier(rawQuery(request), tiers[tier])
-    const query = parse(schema[tier], request)
-    const { ids, item } = namedItems(catalog, query)
-    const now = parts.now()
-    const window = windowOf(query, now)
-    const read = Promise.all([
-      readCandles(clickhouse, ids, window, { fill: query.fill, now }),
-      readRates(clickhouse, query.currency, window.start),
-    ])
-    const [candles, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Candles are temporarily unavailable.')
-    const reply: z.infer<typeof candlesReply> = {
-      meta: {
-        item_id: item.item_id,
-        market_hash_name: item.market_hash_name,
-        phase: item.phase,
-        provider: 'All Providers',
-        currency: query.currency,
-        interval: query.interval,
-        start: formatInstant(window.start),
-        end: formatInstant(window.shownEnd),
-      },
-      data: candles.map(candle => candleReply(candle, rateAt)),
-    }
-    send(response, 200, JSON.stringify(reply))
-  })
+/** What candles need. */
+export interface CandleNeeds {
+  catalog: CatalogReader
+  clickhouse: ClickhouseReader
+  fx: FxRates
+  tiers: Record<Tier, TierLimits>
+  /** Milliseconds since the epoch. */
+  now: () => number
 }
+
+/** The route. */
+export const listCandles = ({ catalog, clickhouse, fx, tiers, now }: CandleNeeds): Route =>
+  defineRoute({
+    id: 'listCandles',
+    method: 'get',
+    path: '/prices/candles',
+    group: 'Prices',
+    tiers: ALL,
+    summary: 'OHLCV candles of the best ask over all providers',
+    description:
+      'One of `item_id` and `market_hash_name` is required. Kept for 7 days (5m), 30 days (1h) and 365 days (1d).',
+    query: perTier(tiers, limits =>
+      candlesQuery({ isCurrency: code => fx.isCurrency(code), lookbackDaysMax: limits.lookback_days_max }),
+    ),
+    reply: json('CandlesReply', candlesReply, 'Candles, oldest first; sparse without `fill`.'),
+    errors: ['FORBIDDEN_TIER', 'ITEM_NOT_FOUND'],
+    admit: ({ request, credential }) => demandCandleTier(rawQuery(request), tiers[credential.tier]),
+    async handle({ query }) {
+      const { ids, item } = namedItems(catalog, query)
+      const at = now()
+      const window = windowOf(query, at)
+      const read = Promise.all([
+        readCandles(clickhouse, ids, window, { fill: query.fill, now: at }),
+        readRates(clickhouse, query.currency, window.start),
+      ])
+      const [candles, rateAt] = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Candles are temporarily unavailable.')
+      return {
+        meta: {
+          item_id: item.item_id,
+          market_hash_name: item.market_hash_name,
+          phase: item.phase,
+          provider: 'All Providers' as const,
+          currency: query.currency,
+          interval: query.interval,
+          start: formatInstant(window.start),
+          end: formatInstant(window.shownEnd),
+        },
+        data: candles.map(candle => candleReply(candle, rateAt)),
+      }
+    },
+  })
 
 function candleReply(candle: Candle, rateAt: RateAt): z.infer<typeof candlesReply>['data'][number] {
   const { t, o, h, l, c, v, q, providers } = candle

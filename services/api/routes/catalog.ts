@@ -3,31 +3,63 @@
  *
  * Rules: DECISIONS.md, "Catalog". Answers are kept as bytes (queries/catalog-pages.ts).
  */
-import type { Router } from 'express'
-import { imagesQuery, itemsQuery } from '#schemas/api/catalog.ts'
-import type { Allow } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { send } from '#infra/http/reply.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from '#schemas/api/catalog.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
 import { openCatalogPages } from '../queries/catalog-pages.ts'
 import { indexNames } from '../queries/near-names.ts'
-import { send } from '../reply.ts'
-import { parse } from '../request.ts'
 
-/** Adds the routes. */
-export function addCatalogRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  const pages = openCatalogPages(parts.catalog)
+/** What the catalog's routes need. */
+export interface CatalogNeeds {
+  catalog: CatalogReader
+}
+
+/** The routes. */
+export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
+  const pages = openCatalogPages(catalog)
   pages.warm()
-  indexNames(parts.catalog)
-  const everyone = allow('free', 'starter', 'pro', 'quant')
-
-  router.get('/items', everyone, (request, response) => {
-    send(response, 200, pages.items(parse(itemsQuery, request)))
-  })
-
-  router.get('/items/metadata', everyone, (_request, response) => {
-    send(response, 200, pages.metadata())
-  })
-
-  router.get('/images', everyone, (request, response) => {
-    send(response, 200, pages.images(parse(imagesQuery, request).format))
-  })
+  indexNames(catalog)
+  return [
+    defineRoute({
+      id: 'listItems',
+      method: 'get',
+      path: '/items',
+      group: 'Catalog',
+      tiers: ALL,
+      summary: 'The catalog, filtered',
+      description:
+        'Without `limit` all matches come in one answer. Categories go from class to kind: `item_type` (Weapon), `item_subtype` (Rifles), `weapon_type` (Assault Rifle), `base_name` (AK-47).',
+      query: itemsQuery,
+      reply: json('ItemsReply', itemsReply, 'Items by ascending id.'),
+      errors: [],
+      handle: ({ query, response }) => send(response, 200, pages.items(query)),
+    }),
+    defineRoute({
+      id: 'describeItems',
+      method: 'get',
+      path: '/items/metadata',
+      group: 'Catalog',
+      tiers: ALL,
+      summary: 'Size of the catalog and the values of its filters',
+      description: 'Each list holds the values that at least one item has.',
+      reply: json('ItemsMetadataReply', itemsMetadataReply, 'Counts and values.'),
+      errors: [],
+      handle: ({ response }) => send(response, 200, pages.metadata()),
+    }),
+    defineRoute({
+      id: 'listImages',
+      method: 'get',
+      path: '/images',
+      group: 'Catalog',
+      tiers: ALL,
+      summary: 'Image URLs by display name',
+      description: '`format=webp` changes `.png` suffixes to `.webp`.',
+      query: imagesQuery,
+      reply: json('ImagesReply', imagesReply, 'One or more URLs per name.'),
+      errors: [],
+      handle: ({ query, response }) => send(response, 200, pages.images(query.format)),
+    }),
+  ]
 }

@@ -8,62 +8,61 @@
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import { apiReference } from '@scalar/express-api-reference'
-import type { RequestHandler, Router } from 'express'
-import { childKeyScope } from '#schemas/api/account-keys.ts'
+import type { Request, Response } from 'express'
+import { definePage, type Endpoint } from '#infra/http/define-route.ts'
+import { openApiDocument } from '#infra/http/openapi.ts'
+import { lendPage, SENT, type Sent, sendDocument } from '#infra/http/reply.ts'
 import { asyncApiDocument } from '#schemas/api/asyncapi.ts'
 import { llmsText } from '#schemas/api/llms-text.ts'
-import { openApiDocument } from '#schemas/api/openapi.ts'
-import { operationsOf } from '#schemas/api/operations.ts'
-import type { ApiParts } from '../parts.ts'
-import { lendPage, sendDocument } from '../reply.ts'
+import type { Operation } from '#schemas/api/operation.ts'
 
+/** What the documents are made of. */
+interface DocumentNeeds {
+  operations: readonly Operation[]
+  /** Public root of the API, without a trailing slash. */
+  baseUrl: string
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
 const SCRIPT = { file: '../assets/scalar-api-reference.js.gz', path: '/docs/scalar-1.72.1.js' }
 const NONCE_BYTES = 16
 
-/** Adds the routes. */
-export function addDocumentRoutes(router: Router, withoutKey: RequestHandler, parts: ApiParts): void {
-  const { registry, tiers, baseUrl } = parts
-  const operations = operationsOf({ ...registry, childKeys: childKeyScope(tiers.quant) })
+/** The pages. */
+export function documentPages({ operations, baseUrl }: DocumentNeeds): Endpoint[] {
   const description = JSON.stringify(openApiDocument(operations, { baseUrl }))
+  const feeds = JSON.stringify(asyncApiDocument({ baseUrl }))
   const prose = llmsText(operations, baseUrl)
   const packed = readFileSync(new URL(SCRIPT.file, import.meta.url))
   let unpacked: Buffer | undefined
+  return [
+    definePage('get', '/openapi.json', ({ response }) => sendDocument(response, JSON_TYPE, description)),
+    definePage('get', '/asyncapi.json', ({ response }) => sendDocument(response, JSON_TYPE, feeds)),
+    definePage('get', '/llms.txt', ({ response }) => sendDocument(response, 'text/plain; charset=utf-8', prose)),
+    definePage('get', '/docs', ({ request, response }) => sendReference(request, response)),
+    definePage('get', SCRIPT.path, ({ request, response }) => {
+      const isPacked = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
+      const headers = ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])]
+      if (!isPacked) unpacked ??= gunzipSync(packed)
+      return sendDocument(response, 'text/javascript; charset=utf-8', isPacked ? packed : (unpacked ?? packed), headers)
+    }),
+  ]
+}
 
-  router.get('/openapi.json', withoutKey, (_request, response) => {
-    sendDocument(response, 'application/json; charset=utf-8', description, [])
+function sendReference(request: Request, response: Response): Sent {
+  const nonce = Buffer.from(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))).toString('base64url')
+  lendPage(response, policyOf(nonce))
+  // The root of the request: a proxy may pass only one of both roots.
+  const root = request.originalUrl.startsWith('/v1/') ? '/v1' : ''
+  const page = apiReference({
+    url: `${root}/openapi.json`,
+    cdn: `${root}${SCRIPT.path}`,
+    pageTitle: 'marketlog API',
+    nonce,
+    withDefaultFonts: false,
+    telemetry: false,
   })
-
-  const feeds = JSON.stringify(asyncApiDocument({ baseUrl }))
-  router.get('/asyncapi.json', withoutKey, (_request, response) => {
-    sendDocument(response, 'application/json; charset=utf-8', feeds, [])
-  })
-
-  router.get('/llms.txt', withoutKey, (_request, response) => {
-    sendDocument(response, 'text/plain; charset=utf-8', prose, [])
-  })
-
-  router.get('/docs', withoutKey, (request, response, next) => {
-    const nonce = Buffer.from(crypto.getRandomValues(new Uint8Array(NONCE_BYTES))).toString('base64url')
-    lendPage(response, policyOf(nonce))
-    // The root of the request: a proxy may pass only one of both roots.
-    const root = request.originalUrl.startsWith('/v1/') ? '/v1' : ''
-    const page = apiReference({
-      url: `${root}/openapi.json`,
-      cdn: `${root}${SCRIPT.path}`,
-      pageTitle: 'marketlog API',
-      nonce,
-      withDefaultFonts: false,
-      telemetry: false,
-    })
-    page(request as Parameters<typeof page>[0], response, next)
-  })
-
-  router.get(SCRIPT.path, withoutKey, (request, response) => {
-    const isPacked = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
-    const headers = ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])]
-    if (!isPacked) unpacked ??= gunzipSync(packed)
-    sendDocument(response, 'text/javascript; charset=utf-8', isPacked ? packed : (unpacked ?? packed), headers)
-  })
+  page(request as Parameters<typeof page>[0], response, () => undefined)
+  return SENT
 }
 
 /** Own script and style alone; requests may go to this host alone. */

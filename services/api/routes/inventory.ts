@@ -1,35 +1,95 @@
 /**
  * GET /inventory/gamestore and /inventory/gamestore/lookup: what an account of the platform holds now.
  *
- * Rules: DECISIONS.md, "Portfolios and inventories". Nothing is stored.
+ * Rules: DECISIONS.md, "Portfolios and inventories". Nothing is stored. An inventory that was not read whole is an error answer, and
+ * each reason has its own.
  */
-import type { Router } from 'express'
 import type { z } from 'zod'
-import { type inventoryReply, lookupQuery } from '#schemas/api/inventory.ts'
-import { matchAsset } from '#services/inventory/reader.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import { type LinkedInventory, readInventory, readLinkedInventory } from '../inventory-access.ts'
-import type { ApiParts } from '../parts.ts'
-import { EVERYBODY } from '../portfolio-access.ts'
-import { send } from '../reply.ts'
-import { parse } from '../request.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import { inventoryReply, lookupQuery } from '#schemas/api/inventory.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
+import { readPlatformId } from '#services/accounts/reader.ts'
+import { type Inventories, matchAsset, type PlatformAsset } from '#services/inventory/reader.ts'
+import { kept } from '../portfolio-access.ts'
+
+/** What inventories need. */
+export interface InventoryNeeds {
+  catalog: CatalogReader
+  database: Database
+  /** Of the game's platform; undefined: this service is connected to none. */
+  inventories: Inventories | undefined
+}
+
+/** What the inventory of a linked account is read from. */
+type LinkedNeeds = Pick<InventoryNeeds, 'database' | 'inventories'>
+
+/** The assets of an inventory. */
+export type LinkedInventory = readonly PlatformAsset[]
 
 type Reply = z.infer<typeof inventoryReply>
 
-/** Adds both routes. */
-export function addInventoryRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const open = guard.account(...EVERYBODY)
-  router.get('/inventory/gamestore', open, async (_request, response) => {
-    const inventory = await readLinkedInventory(parts, credentialOf(response).accountId)
-    send(response, 200, JSON.stringify(replyOf(parts, inventory)))
-  })
-  router.get('/inventory/gamestore/lookup', open, async (request, response) => {
-    const { gamestore_id } = parse(lookupQuery, request)
-    send(response, 200, JSON.stringify(replyOf(parts, await readInventory(parts, gamestore_id))))
-  })
+const OPEN = { method: 'get', group: 'Inventory', tiers: ALL, access: 'account' } as const
+const REFUSALS: ErrorCode[] = ['FORBIDDEN', 'NOT_FOUND', 'UPSTREAM_ERROR']
+const LIVE = 'As the platform shows it, at most a minute old; nothing is stored. A private inventory is a 403.'
+
+/** Both routes. */
+export const inventoryRoutes = (needs: InventoryNeeds): Route[] => [
+  defineRoute({
+    ...OPEN,
+    id: 'readInventory',
+    path: '/inventory/gamestore',
+    summary: 'Inventory of the linked account',
+    description: LIVE,
+    reply: json('InventoryReply', inventoryReply, 'All items; empty when there is none.'),
+    errors: ['PLATFORM_ACCOUNT_NOT_LINKED', ...REFUSALS],
+    handle: async ({ credential }) => replyOf(needs, await readLinkedInventory(needs, credential.accountId)),
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'lookUpInventory',
+    path: '/inventory/gamestore/lookup',
+    summary: 'Inventory of any public account',
+    description: LIVE,
+    query: lookupQuery,
+    reply: json('InventoryReply', inventoryReply, 'All items; empty when there is none.'),
+    errors: REFUSALS,
+    handle: async ({ query: { gamestore_id } }) => replyOf(needs, await readInventory(needs, gamestore_id)),
+  }),
+]
+
+/** Reads the inventory of the platform account that an account has linked. */
+export async function readLinkedInventory(needs: LinkedNeeds, accountId: string): Promise<LinkedInventory> {
+  const platformId = await kept(readPlatformId(needs.database.rows, accountId))
+  if (platformId !== undefined) return readInventory(needs, platformId)
+  throw new HttpError('PLATFORM_ACCOUNT_NOT_LINKED', 'Link an account of the platform to this account first.')
 }
 
-function replyOf({ catalog }: ApiParts, inventory: LinkedInventory): Reply {
+async function readInventory(
+  { inventories }: Pick<InventoryNeeds, 'inventories'>,
+  account: string,
+): Promise<LinkedInventory> {
+  if (!inventories) throw new HttpError('SERVICE_UNAVAILABLE', 'This service is connected to no platform.')
+  const answer = await inventories.of(account)
+  switch (answer.kind) {
+    case 'found':
+      return answer.assets
+    case 'private':
+      throw new HttpError('FORBIDDEN', 'This inventory is private; its owner can make it public.')
+    case 'unknown':
+      throw new HttpError('NOT_FOUND', 'The platform has no account with this id or name.')
+    case 'failed':
+      throw new HttpError('UPSTREAM_ERROR', 'The platform does not answer at the moment; try again later.', {
+        headers: ['Retry-After', answer.isBusy ? '30' : '5'],
+        cause: new Error(answer.reason),
+      })
+  }
+}
+
+function replyOf({ catalog }: Pick<InventoryNeeds, 'catalog'>, inventory: LinkedInventory): Reply {
   return {
     data: inventory.map(asset => ({
       assetid: asset.assetid,

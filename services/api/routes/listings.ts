@@ -1,46 +1,88 @@
 /**
  * GET /prices and GET /bids: the lowest ask and the highest buy order of each provider.
  *
- * Rules: DECISIONS.md, "Prices and bids". The answer is written as text (listing-text.ts); its schema is
- * schemas/api/listing.ts.
+ * Rules: DECISIONS.md, "Prices and bids". The answer is written as text (listing-text.ts), and kept for items that do not change; its
+ * schema is schemas/api/listing.ts.
  */
-import type { Router } from 'express'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
+import { sendAscii } from '#infra/http/reply.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type AnswerCurrency, ascii } from '#schemas/api/entry-text.ts'
-import { type ListingQuery, listingQuery } from '#schemas/api/listing.ts'
+import { bidsReply, type ListingQuery, listingQuery, pricesReply } from '#schemas/api/listing.ts'
+import { ALL, json, STARTER } from '#schemas/api/operation.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
-import { type Allow, credentialOf } from '../guard.ts'
 import { type ListingWriter, openListingWriter } from '../listing-text.ts'
-import { type ApiParts, perTier } from '../parts.ts'
+import type { FxRates } from '../queries/fx-rates.ts'
 import { type Listing, paginationOf, readListing } from '../queries/listing.ts'
-import { sendAscii } from '../reply.ts'
-import { parse } from '../request.ts'
+import type { LiveView } from '../queries/live-view.ts'
 
-/** Adds both routes. */
-export function addListingRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  const { catalog, registry, fx } = parts
-  const asks = openSide(parts, 'ask')
-  const bids = openSide(parts, 'bid')
-  const ofAsks = { ...parts, side: 'ask', providers: registry.askKeys, catalog } as const
-  const ofBids = { ...parts, side: 'bid', providers: registry.bidKeys, catalog } as const
+/** What the listings need. */
+export interface ListingNeeds {
+  catalog: CatalogReader
+  registry: ProviderRegistry
+  tiers: Record<Tier, TierLimits>
+  fx: FxRates
+  live: LiveView
+  baseUrl: string
+}
 
-  router.get('/prices', allow('free', 'starter', 'pro', 'quant'), async (request, response) => {
-    const { tier } = credentialOf(response)
-    const query = parse(asks.query[tier], request)
-    const currency = fx.currencyOf(query.currency)
-    const listing = await readListing(ofAsks, query)
-    sendAscii(response, 200, asks.body(listing, query, currency, tier === 'pro' || tier === 'quant'))
-  })
+/** What is said of amounts wherever prices are answered. */
+export const MONEY =
+  'Amounts are integers in hundredths of the currency; `*_decimal` texts are exact for currencies of small value.'
 
-  router.get('/bids', allow('starter', 'pro', 'quant'), async (request, response) => {
-    const query = parse(bids.query[credentialOf(response).tier], request)
-    const currency = fx.currencyOf(query.currency)
-    const listing = await readListing(ofBids, query)
-    sendAscii(response, 200, bids.body(listing, query, currency, false))
+/** What is said of names wherever they choose items. */
+export const PHASES =
+  'A name alone stands for all phases of a finish: per provider the best price, quantities together.'
+
+/** Both routes. */
+export const listingRoutes = (needs: ListingNeeds): Route[] => [listPrices(needs), listBids(needs)]
+
+const listPrices = (needs: ListingNeeds): Route => {
+  const { query, body, source } = openSide(needs, 'ask')
+  return defineRoute({
+    id: 'listPrices',
+    method: 'get',
+    path: '/prices',
+    group: 'Prices',
+    tiers: ALL,
+    summary: 'Current lowest ask per provider and item',
+    description: `${MONEY} ${PHASES} \`url\` is told on pro and quant only.`,
+    query,
+    reply: json('PricesReply', pricesReply, 'A page of asks; empty when nobody lists the item.'),
+    errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
+    uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
+    async handle({ query, credential: { tier }, response }) {
+      const currency = needs.fx.currencyOf(query.currency)
+      const listing = await readListing(source, query)
+      return sendAscii(response, 200, body(listing, query, currency, tier === 'pro' || tier === 'quant'))
+    },
   })
 }
 
-function openSide(parts: ApiParts, side: Side) {
-  const { catalog, registry, fx, baseUrl } = parts
+const listBids = (needs: ListingNeeds): Route => {
+  const { query, body, source } = openSide(needs, 'bid')
+  return defineRoute({
+    id: 'listBids',
+    method: 'get',
+    path: '/bids',
+    group: 'Bids',
+    tiers: STARTER,
+    summary: 'Current highest buy order per provider and item',
+    description: `${MONEY} ${PHASES}`,
+    query,
+    reply: json('BidsReply', bidsReply, 'A page of buy orders; empty when there is none.'),
+    errors: ['ITEM_NOT_FOUND', 'BIDS_INDEX_UNAVAILABLE'],
+    uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
+    async handle({ query, response }) {
+      const currency = needs.fx.currencyOf(query.currency)
+      return sendAscii(response, 200, body(await readListing(source, query), query, currency, false))
+    },
+  })
+}
+
+function openSide({ catalog, registry, tiers, fx, live, baseUrl }: ListingNeeds, side: Side) {
   const providers = side === 'ask' ? registry.askKeys : registry.bidKeys
   const writer = openListingWriter(side, {
     itemOf: id => catalog.byId(id),
@@ -48,7 +90,8 @@ function openSide(parts: ApiParts, side: Side) {
     baseUrl,
   })
   return {
-    query: perTier(parts, limits =>
+    source: { side, providers, catalog, live },
+    query: perTier(tiers, limits =>
       listingQuery({ providers, isCurrency: code => fx.isCurrency(code), pageMax: limits.list_page_max }),
     ),
     body: keepingBodies(writer),

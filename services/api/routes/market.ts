@@ -4,37 +4,68 @@
  * Rules: DECISIONS.md, "Arbitrage" and "Market items". Answered from the views of streams/market-summary; a view
  * that is missing or too old is a 503, never an empty answer.
  */
-import type { Router } from 'express'
-import { z } from 'zod'
-import { arbitrageQuery, type arbitrageReply } from '#schemas/api/arbitrage.ts'
-import { indexesQuery, type indexesReply, type marketItemReply } from '#schemas/api/market.ts'
-import { integer } from '#schemas/api/query-values.ts'
+import type { z } from 'zod'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { chooseCoding } from '#infra/http/content-coding.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import { sendPieces } from '#infra/http/reply.ts'
+import { rawQuery } from '#infra/http/request.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { arbitrageQuery, arbitrageReply } from '#schemas/api/arbitrage.ts'
+import { indexesQuery, indexesReply, marketItemParams, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
+import { json, PRO, QUANT } from '#schemas/api/operation.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import { readItemPast } from '#streams/history/reader.ts'
-import { arbitrageFees, type SummaryView } from '#streams/market-summary/reader.ts'
-import { openArbitragePages } from '../arbitrage-pages.ts'
-import { openItemText } from '../arbitrage-text.ts'
-import { chooseCoding } from '../content-coding.ts'
-import { ApiError, itemNotFound, orUnavailable } from '../errors.ts'
-import type { Allow } from '../guard.ts'
-import { preparedBody } from '../market-body.ts'
-import type { ApiParts } from '../parts.ts'
+import { arbitrageFees, type MarketViews, type SummaryView } from '#streams/market-summary/reader.ts'
+import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
+import { openArbitragePages, openItemText } from '../arbitrage-pages.ts'
+import { preparedBody } from '../deflated-bodies.ts'
 import { currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
 import { countingEntries, itemProviders } from '../queries/item-analytics.ts'
-import { send, sendPieces } from '../reply.ts'
-import { parse, parseParams, rawQuery } from '../request.ts'
+import { itemNotFound } from '../queries/listing.ts'
+import type { LiveView } from '../queries/live-view.ts'
 
-const DOWN = 'The market summary is temporarily unavailable.'
+/** What the pairs of arbitrage need. */
+interface ArbitrageNeeds {
+  market: MarketViews
+  registry: ProviderRegistry
+  catalog: CatalogReader
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+/** What summaries of the market need. */
+interface SummaryNeeds {
+  market: MarketViews
+  now: () => number
+}
+
+/** What the record of an item needs. */
+interface MarketItemNeeds extends SummaryNeeds {
+  catalog: CatalogReader
+  registry: ProviderRegistry
+  clickhouse: ClickhouseReader
+  live: LiveView
+  health: ProviderHealthReader
+}
+
+/** What all routes of the market as a whole need. */
+export type MarketNeeds = ArbitrageNeeds & MarketItemNeeds
 
 type ArbitrageReply = z.infer<typeof arbitrageReply>
 
-/** Adds the routes. */
-export function addMarketRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  addArbitrageRoute(router, allow, parts)
-  addIndexesRoute(router, allow, parts)
-  addItemsRoute(router, allow, parts)
-  addItemRoute(router, allow, parts)
-}
+const GROUP = 'Market analytics'
+const DOWN = 'The market summary is temporarily unavailable.'
+
+/** The routes. */
+export const marketRoutes = (needs: MarketNeeds): Route[] => [
+  listArbitrage(needs),
+  listIndexes(needs),
+  listMarketItems(needs),
+  readMarketItem(needs),
+]
 
 /** The `meta` of an answer whose figures are of one moment. */
 export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, now: number, timeframe: string) => ({
@@ -44,114 +75,140 @@ export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, 
   window: { timeframe },
 })
 
-function addArbitrageRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  const { market, registry, catalog } = parts
-  const schema = arbitrageQuery(registry)
+function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Route {
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
   const pageOf = openArbitragePages({ fees, itemText: openItemText(catalog) })
-  router.get('/market/arbitrage', allow('quant'), async (request, response) => {
-    if ('cursor' in rawQuery(request)) {
-      throw new ApiError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
-    }
-    const query = parse(schema, request)
-    const now = parts.now()
-    const view = await currentArbitrage(market, now)
-    const { items, hasNext } = pageOf(view, query, now)
-    const { limit, offset } = query
-    const meta: ArbitrageReply['meta'] = {
-      ...analyticsMeta('cache', view.head.as_of, now, '60m'),
-      excluded: excludedQuotes(view, query, registry),
-    }
-    const pagination: ArbitrageReply['pagination'] = {
-      limit,
-      offset,
-      total: -1,
-      has_next: hasNext,
-      has_prev: offset > 0,
-    }
-    const before = Buffer.from(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
-    const after = Buffer.from(`]},"pagination":${JSON.stringify(pagination)}}`)
-    sendPieces(response, 200, [before, items, after])
+  return defineRoute({
+    id: 'listArbitrage',
+    method: 'get',
+    path: '/market/arbitrage',
+    group: GROUP,
+    tiers: QUANT,
+    summary: 'Pairs of an ask and a bid that leave a profit after fees, best first',
+    description:
+      'From a snapshot that is at most 30 s old; its order stays while `generated_at` does. Quotes of providers that are down or quarantined, or older than 60 minutes, take no part. A snapshot holds the 2,000,000 best pairs. Paged by offset: a `cursor` is refused.',
+    query: arbitrageQuery(registry),
+    reply: json('ArbitrageReply', arbitrageReply, 'A page of pairs; `total` is not counted.'),
+    errors: ['CURSOR_NOT_SUPPORTED'],
+    admit({ request }) {
+      if (!('cursor' in rawQuery(request))) return
+      throw new HttpError('CURSOR_NOT_SUPPORTED', 'Arbitrage is paged by offset; leave cursor out.')
+    },
+    async handle({ query, response }) {
+      const at = now()
+      const view = await currentArbitrage(market, at)
+      const { items, hasNext } = pageOf(view, query, at)
+      const { limit, offset } = query
+      const meta: ArbitrageReply['meta'] = {
+        ...analyticsMeta('cache', view.head.as_of, at, '60m'),
+        excluded: excludedQuotes(view, query, registry),
+      }
+      const pagination: ArbitrageReply['pagination'] = {
+        limit,
+        offset,
+        total: -1,
+        has_next: hasNext,
+        has_prev: offset > 0,
+      }
+      const before = Buffer.from(`{"meta":${JSON.stringify(meta)},"data":{"items":[`)
+      const after = Buffer.from(`]},"pagination":${JSON.stringify(pagination)}}`)
+      return sendPieces(response, 200, [before, items, after])
+    },
   })
 }
 
-const namedItem = ({
-  item_id,
-  market_hash_name,
-  phase,
-}: {
-  item_id: number
-  market_hash_name: string
-  phase: string | null
-}) => ({
-  item_id,
-  market_hash_name,
-  phase,
-})
-
-function currentSummary({ market }: ApiParts): SummaryView {
+function currentSummary(market: MarketViews): SummaryView {
   const view = market.summary()
-  if (!view) throw new ApiError('SERVICE_UNAVAILABLE', DOWN)
+  if (!view) throw new HttpError('SERVICE_UNAVAILABLE', DOWN)
   return view
 }
 
-function addIndexesRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  router.get('/market/indexes', allow('quant'), (request, response) => {
-    const { group_by } = parse(indexesQuery, request)
-    const { head } = currentSummary(parts)
-    const reply: z.infer<typeof indexesReply> = {
-      meta: { ...analyticsMeta('cache', head.as_of, parts.now(), '24h'), group_by },
-      data: head.indexes[group_by],
-    }
-    send(response, 200, JSON.stringify(reply))
+const listIndexes = ({ market, now }: SummaryNeeds): Route =>
+  defineRoute({
+    id: 'listIndexes',
+    method: 'get',
+    path: '/market/indexes',
+    group: GROUP,
+    tiers: QUANT,
+    summary: 'Market capitalisation by category',
+    description:
+      'Best ask times estimated supply. An item without ask, bid or supply, or with a spread above 50 percent, is excluded and counted.',
+    query: indexesQuery,
+    reply: json('IndexesReply', indexesReply, 'Groups, largest first.'),
+    errors: [],
+    handle({ query: { group_by } }) {
+      const { head } = currentSummary(market)
+      return {
+        meta: { ...analyticsMeta('cache', head.as_of, now(), '24h'), group_by },
+        data: head.indexes[group_by],
+      }
+    },
   })
-}
 
-function addItemsRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  router.get('/market/items', allow('pro', 'quant'), (request, response) => {
-    const { head, text, deflated } = currentSummary(parts)
-    const coding = chooseCoding(String(request.headers['accept-encoding'] ?? '')) ?? 'identity'
-    const meta = analyticsMeta('cache', head.as_of, parts.now(), '24h')
-    const rows = { text, deflated, crc: head.body.crc }
-    const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
-    const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
-    sendPieces(response, 200, body, ['Vary', 'Accept-Encoding', ...encoded])
+const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
+  defineRoute({
+    id: 'listMarketItems',
+    method: 'get',
+    path: '/market/items',
+    group: GROUP,
+    tiers: PRO,
+    summary: 'Summary of every catalog item, by rank',
+    description:
+      'Computed every two minutes; `freshness_sec` tells the age. Some 40,000 rows: ask for gzip. Rank is by market capitalisation.',
+    reply: json('MarketItemsReply', marketItemsReply, 'One row per catalog item.'),
+    errors: [],
+    handle({ request, response }) {
+      const { head, text, deflated } = currentSummary(market)
+      const coding = chooseCoding(String(request.headers['accept-encoding'] ?? '')) ?? 'identity'
+      const meta = analyticsMeta('cache', head.as_of, now(), '24h')
+      const rows = { text, deflated, crc: head.body.crc }
+      const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
+      const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
+      return sendPieces(response, 200, body, ['Vary', 'Accept-Encoding', ...encoded])
+    },
   })
-}
 
-function addItemRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  const { catalog, clickhouse, live, registry } = parts
-  const schema = z.object({ item_id: integer({ min: 1 }) })
-
-  router.get('/market/items/:item_id', allow('pro', 'quant'), async (request, response) => {
-    const { item_id: itemId } = parseParams(schema, request)
-    const item = catalog.byId(itemId)
-    if (!item) throw itemNotFound()
-    const view = currentSummary(parts)
-    const row = view.rowOf(itemId)
-    if (row === undefined) throw new ApiError('SERVICE_UNAVAILABLE', 'The item is not in the market summary yet.')
-    const now = parts.now()
-    const [asks, bids, past, health] = await Promise.all([
-      live.ofItems('ask', [itemId]),
-      live.ofItems('bid', [itemId]),
-      orUnavailable(readItemPast(clickhouse, itemId, now), 'SERVICE_UNAVAILABLE', DOWN),
-      orUnavailable(parts.health.read(registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
-    ])
-    const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, health, now)
-    const providers = itemProviders(counting(asks), counting(bids), past, now)
-    const reply: z.infer<typeof marketItemReply> = {
-      meta: analyticsMeta('mixed', view.head.as_of, now, '24h'),
-      data: {
-        ...namedItem(item),
-        summary: JSON.parse(row).summary,
-        providers,
-        coverage: {
-          provider_count: providers.length,
-          providers_with_volume: providers.filter(one => one.volume_24h > 0).length,
-          providers_with_bid_side: providers.filter(one => one.bid_usd !== null).length,
+const readMarketItem = ({ catalog, clickhouse, live, health, registry, market, now }: MarketItemNeeds): Route =>
+  defineRoute({
+    id: 'readMarketItem',
+    method: 'get',
+    path: '/market/items/:item_id',
+    group: GROUP,
+    tiers: PRO,
+    summary: 'Summary of one item and its providers',
+    description: 'The summary as of its computation, the providers as they are now.',
+    params: marketItemParams,
+    reply: json('MarketItemReply', marketItemReply, 'The item; providers without an ask are left out.'),
+    errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE', 'BIDS_INDEX_UNAVAILABLE'],
+    async handle({ params: { item_id: itemId } }) {
+      const item = catalog.byId(itemId)
+      if (!item) throw itemNotFound()
+      const view = currentSummary(market)
+      const row = view.rowOf(itemId)
+      if (row === undefined) throw new HttpError('SERVICE_UNAVAILABLE', 'The item is not in the market summary yet.')
+      const at = now()
+      const [asks, bids, past, known] = await Promise.all([
+        live.ofItems('ask', [itemId]),
+        live.ofItems('bid', [itemId]),
+        orUnavailable(readItemPast(clickhouse, itemId, at), 'SERVICE_UNAVAILABLE', DOWN),
+        orUnavailable(health.read(registry.askKeys), 'SERVICE_UNAVAILABLE', DOWN),
+      ])
+      const counting = (entries: typeof asks) => countingEntries(entries, registry.byKey, known, at)
+      const providers = itemProviders(counting(asks), counting(bids), past, at)
+      return {
+        meta: analyticsMeta('mixed', view.head.as_of, at, '24h'),
+        data: {
+          item_id: item.item_id,
+          market_hash_name: item.market_hash_name,
+          phase: item.phase,
+          summary: JSON.parse(row).summary,
+          providers,
+          coverage: {
+            provider_count: providers.length,
+            providers_with_volume: providers.filter(one => one.volume_24h > 0).length,
+            providers_with_bid_side: providers.filter(one => one.bid_usd !== null).length,
+          },
         },
-      },
-    }
-    send(response, 200, JSON.stringify(reply))
+      }
+    },
   })
-}

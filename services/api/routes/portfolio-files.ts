@@ -4,13 +4,18 @@
  * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import is stored whole or not at all; an export is read
  * in slices, so its size costs no memory.
  */
-import type { Router } from 'express'
-import { exportQuery, importBody, portfolioParams } from '#schemas/api/portfolios.ts'
-import { matchAsset } from '#services/inventory/reader.ts'
-import { answeredBefore } from '#services/portfolios/commands.ts'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { openFormFiles } from '#infra/http/form-file.ts'
+import { sendParts } from '#infra/http/reply.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { json } from '#schemas/api/operation.ts'
+import { csvMembers, exportQuery, importBody, importReply, portfolioFile } from '#schemas/api/portfolios.ts'
+import { type Inventories, matchAsset } from '#services/inventory/reader.ts'
+import { answeredBefore, type PortfolioStore } from '#services/portfolios/commands.ts'
 import { importCsv } from '#services/portfolios/csv/commands.ts'
-import type { CsvScope } from '#services/portfolios/csv/reader.ts'
 import {
+  type CsvScope,
   LEDGER_HEADER,
   readCsv,
   SNAPSHOT_HEADER,
@@ -20,77 +25,144 @@ import {
 import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
 import { listEntries } from '#services/portfolios/entries/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { parseBody, readBody } from '../body.ts'
-import { withUpload } from '../csv-upload.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import { type LinkedInventory, readLinkedInventory } from '../inventory-access.ts'
-import type { ApiParts } from '../parts.ts'
-import { EVERYBODY, idempotencyKeyOf, kept, namedItem, storeOf, writeScope } from '../portfolio-access.ts'
-import { send } from '../reply.ts'
-import { parse, parseParams } from '../request.ts'
-import { sendParts } from '../send-parts.ts'
+import { idempotencyKeyOf, kept, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
+import type { FxRates } from '../queries/fx-rates.ts'
+import { type LinkedInventory, readLinkedInventory } from './inventory.ts'
 import { latestDay, ledgerSlices } from './portfolios.ts'
 
-/** Adds the routes. */
-export function addPortfolioFileRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const open = guard.account(...EVERYBODY)
-  const store = storeOf(parts)
+/** What imports and exports need. */
+export interface PortfolioFileNeeds {
+  store: PortfolioStore
+  catalog: CatalogReader
+  fx: FxRates
+  tiers: Record<Tier, TierLimits>
+  /** Of the game's platform; undefined: this service is connected to none. */
+  inventories: Inventories | undefined
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
 
-  router.post('/portfolio/:id/import/csv', open, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    const { accountId } = credentialOf(response)
-    await kept(findPortfolio(store, accountId, id))
-    const result = await withUpload(request, response, async file => {
-      const scope = writeScope(parts, response, id, idempotencyKeyOf(request, 'importCsv', id, file))
-      return kept(importCsv(store, scope, await readCsv(file, csvScope(parts))))
-    })
-    send(response, 200, JSON.stringify(result))
-  })
-  router.get('/portfolio/:id/export', open, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    const { type } = parse(exportQuery, request)
-    await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const disposition = `attachment; filename="portfolio-${id}-${type}.csv"`
-    const body = type === 'transactions' ? ledgerFile(parts, id) : snapshotFile(parts, id)
-    await sendParts(response, 'text/csv; charset=utf-8', body, ['Content-Disposition', disposition])
-  })
-  router.post('/portfolio/:id/import', open, readBody, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    request.body ??= {}
-    const { asset_ids } = parseBody(importBody, request)
-    const { accountId } = credentialOf(response)
-    await kept(findPortfolio(store, accountId, id))
-    const idempotencyKey = idempotencyKeyOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
-    const scope = writeScope(parts, response, id, idempotencyKey)
-    const before = await kept(answeredBefore<InventoryImport>(parts.database.rows, scope))
-    if (before) return send(response, 200, JSON.stringify(before))
-    const { entries, unresolved } = chooseAssets(parts, await readLinkedInventory(parts, accountId), asset_ids)
-    const result = await kept(importAssets(store, scope, entries, unresolved))
-    send(response, 200, JSON.stringify(result))
+const FILE = 'file'
+const FILE_MAX_BYTES = 5 * 1024 * 1024
+const FILES_AT_ONCE = 8
+const CSV =
+  'A ledger has the columns date, type, market_hash_name or item_id, phase, quantity, price, currency, fee_amount, fee_percentage, marketplace, note; a snapshot market_hash_name or item_id, phase, quantity. The header tells which it is. Amounts are hundredths as whole numbers (1250) or units with a decimal point (12.50), one of the two in a file. UTF-8, columns separated by commas.'
+
+/** The routes. */
+export const portfolioFileRoutes = (needs: PortfolioFileNeeds): Route[] => [
+  importCsvFile(needs),
+  exportPortfolio(needs),
+  importInventory(needs),
+]
+
+function importCsvFile(needs: PortfolioFileNeeds): Route {
+  const { store } = needs
+  const withFile = openFormFiles({ field: FILE, maxBytes: FILE_MAX_BYTES, atOnce: FILES_AT_ONCE })
+  return defineRoute({
+    ...OWN,
+    id: 'importCsv',
+    method: 'post',
+    path: '/portfolio/:id/import/csv',
+    isCreate: true,
+    summary: 'Import a CSV file, whole or not at all',
+    description: `${CSV} A row that cannot be taken is told by its number, the header being row 1, and nothing is stored.`,
+    upload: { field: FILE, description: 'The file, 5 MB at most.' },
+    violationMembers: csvMembers,
+    reply: json('CsvReply', csvMembers, 'What was stored.'),
+    errors: [...MISSING, 'PORTFOLIO_ITEM_LIMIT_REACHED'],
+    async handle({ params: { id }, credential, request, response }) {
+      await kept(findPortfolio(store, credential.accountId, id))
+      return withFile(request, response, async file => {
+        const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, file))
+        return kept(importCsv(store, scope, await readCsv(file, csvScope(needs))))
+      })
+    },
   })
 }
 
-function csvScope(parts: ApiParts): CsvScope {
-  const { catalog, fx } = parts
+const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
+  defineRoute({
+    ...OWN,
+    id: 'exportPortfolio',
+    method: 'get',
+    path: '/portfolio/:id/export',
+    summary: 'Download the ledger or the holdings as CSV',
+    description:
+      'The file imports back to the same portfolio. A cell that a spreadsheet would compute is led by an apostrophe, which an import takes away.',
+    query: exportQuery,
+    reply: {
+      status: 200,
+      type: 'text/csv',
+      name: 'PortfolioFile',
+      schema: portfolioFile,
+      description: 'RFC 4180, UTF-8.',
+      headers: { 'Content-Disposition': 'A name for the file.' },
+      example: portfolioFile.meta()?.example,
+    },
+    errors: MISSING,
+    async handle({ params: { id }, query: { type }, credential, response }) {
+      await kept(findPortfolio(needs.store, credential.accountId, id))
+      const disposition = `attachment; filename="portfolio-${id}-${type}.csv"`
+      const body = type === 'transactions' ? ledgerFile(needs, id) : snapshotFile(needs, id)
+      return sendParts(response, 'text/csv; charset=utf-8', body, ['Content-Disposition', disposition])
+    },
+  })
+
+const importInventory = (needs: PortfolioFileNeeds): Route =>
+  defineRoute({
+    ...OWN,
+    id: 'importInventory',
+    method: 'post',
+    path: '/portfolio/:id/import',
+    isCreate: true,
+    isBodyOptional: true,
+    summary: 'Import the linked inventory',
+    description:
+      'All of it, or the assets that `asset_ids` lists. Assets that the portfolio has already are skipped; those that match no catalog item are listed in `unresolved`, by name, or by asset id where they have none.',
+    body: importBody,
+    reply: json('ImportReply', importReply, 'What was done.'),
+    errors: [
+      ...MISSING,
+      'PLATFORM_ACCOUNT_NOT_LINKED',
+      'FORBIDDEN',
+      'NOT_FOUND',
+      'PORTFOLIO_ITEM_LIMIT_REACHED',
+      'UPSTREAM_ERROR',
+    ],
+    async handle({ params: { id }, body: { asset_ids }, credential, request }) {
+      const { store, catalog, inventories } = needs
+      const { accountId } = credential
+      await kept(findPortfolio(store, accountId, id))
+      const idempotencyKey = idempotencyKeyOf(request, 'importInventory', id, JSON.stringify(asset_ids ?? null))
+      const scope = writeScope(needs, credential, id, idempotencyKey)
+      const before = await kept(answeredBefore<InventoryImport>(store.database.rows, scope))
+      if (before) return before
+      const inventory = await readLinkedInventory({ database: store.database, inventories }, accountId)
+      const { entries, unresolved } = chooseAssets(catalog, inventory, asset_ids)
+      return kept(importAssets(store, scope, entries, unresolved))
+    },
+  })
+
+function csvScope({ catalog, fx, now }: PortfolioFileNeeds): CsvScope {
   return {
     idOf: (name, phase) => catalog.idOf(name, phase),
     nameOf: id => catalog.byId(id)?.market_hash_name,
     isCurrency: code => fx.isCurrency(code),
-    latestDay: latestDay(parts),
+    latestDay: latestDay(now()),
   }
 }
 
-async function* ledgerFile(parts: ApiParts, portfolioId: string): AsyncGenerator<string> {
+async function* ledgerFile({ store, catalog }: PortfolioFileNeeds, portfolioId: string): AsyncGenerator<string> {
   yield LEDGER_HEADER
-  yield* ledgerSlices(parts, portfolioId, 'oldest', records =>
-    writeLedgerRows(records.map(record => ({ ...record, ...namedItem(parts, record.item_id) }))),
+  yield* ledgerSlices(store.database, portfolioId, 'oldest', records =>
+    writeLedgerRows(records.map(record => ({ ...record, ...namedItem(catalog, record.item_id) }))),
   )
 }
 
-async function* snapshotFile(parts: ApiParts, portfolioId: string): AsyncGenerator<string> {
-  const entries = await kept(listEntries(storeOf(parts), portfolioId))
+async function* snapshotFile({ store, catalog }: PortfolioFileNeeds, portfolioId: string): AsyncGenerator<string> {
+  const entries = await kept(listEntries(store, portfolioId))
   yield SNAPSHOT_HEADER
-  yield writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(parts, item_id), quantity })))
+  yield writeSnapshotRows(entries.map(({ item_id, quantity }) => ({ ...namedItem(catalog, item_id), quantity })))
 }
 
 interface ChosenAssets {
@@ -100,7 +172,7 @@ interface ChosenAssets {
 
 /** The assets to import; what the inventory lacks or the catalog does not know is unresolved. */
 function chooseAssets(
-  { catalog }: ApiParts,
+  catalog: CatalogReader,
   inventory: LinkedInventory,
   assetIds: readonly string[] | undefined,
 ): ChosenAssets {
@@ -112,9 +184,16 @@ function chooseAssets(
     if (!asset || !item) chosen.unresolved.push(asset?.marketHashName || assetid)
     else {
       chosen.entries.push({
-        ...{ item_id: item.item_id, quantity: asset.quantity, source: 'gamestore', gamestore_assetid: assetid },
-        ...{ float_value: asset.floatValue, paint_seed: asset.paintSeed, inspect_link: asset.inspectLink },
-        ...{ name_tag: asset.nameTag, stickers: asset.stickers, charms: asset.charms },
+        item_id: item.item_id,
+        quantity: asset.quantity,
+        source: 'gamestore',
+        gamestore_assetid: assetid,
+        float_value: asset.floatValue,
+        paint_seed: asset.paintSeed,
+        inspect_link: asset.inspectLink,
+        name_tag: asset.nameTag,
+        stickers: asset.stickers,
+        charms: asset.charms,
       })
     }
   }

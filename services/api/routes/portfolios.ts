@@ -3,17 +3,30 @@
  *
  * Rules: DECISIONS.md, "Portfolios and inventories". Reads and writes through services/portfolios.
  */
-import type { Router } from 'express'
-import type { z } from 'zod'
-import { entryBody, entryParams, type entryReply, portfolioBody, portfolioParams } from '#schemas/api/portfolios.ts'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { sendParts } from '#infra/http/reply.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { json, type Reply } from '#schemas/api/operation.ts'
+import {
+  entriesReply,
+  entryBody,
+  entryParams,
+  entryReply,
+  portfolioBody,
+  portfolioReply,
+  portfoliosReply,
+} from '#schemas/api/portfolios.ts'
 import {
   transactionBody,
   transactionParams,
   transactionPatch,
-  type transactionReply,
+  transactionReply,
+  transactionsReply,
 } from '#schemas/api/transactions.ts'
 import { formatDay } from '#schemas/values/instant.ts'
-import { createPortfolio, deletePortfolio } from '#services/portfolios/commands.ts'
+import { createPortfolio, deletePortfolio, type PortfolioStore } from '#services/portfolios/commands.ts'
 import { addEntry, removeEntry } from '#services/portfolios/entries/commands.ts'
 import { type EntryRecord, listEntries } from '#services/portfolios/entries/reader.ts'
 import {
@@ -24,137 +37,238 @@ import {
 } from '#services/portfolios/ledger/commands.ts'
 import { readLedger, type TransactionRecord } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio, listPortfolios } from '#services/portfolios/reader.ts'
-import { parseBody, readBody } from '../body.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
-import { EVERYBODY, idempotencyKeyOf, itemOfBody, kept, namedItem, storeOf, writeScope } from '../portfolio-access.ts'
-import { send, sendEmpty } from '../reply.ts'
-import { parseParams } from '../request.ts'
-import { sendParts } from '../send-parts.ts'
+import { idempotencyKeyOf, itemOfBody, kept, MISSING, namedItem, OPEN, OWN, writeScope } from '../portfolio-access.ts'
+import type { FxRates } from '../queries/fx-rates.ts'
+
+/** What portfolios need. */
+export interface PortfolioNeeds {
+  store: PortfolioStore
+  catalog: CatalogReader
+  fx: FxRates
+  tiers: Record<Tier, TierLimits>
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
 
 /** The day has begun somewhere on earth up to 14 hours before it does in UTC. */
 const EARLIEST_ZONE_MS = 14 * 3_600_000
 /** Transactions that are read, and held in memory, at once. */
 const LEDGER_SLICE = 5_000
 
-/** The last day that a transaction may have now. */
-export const latestDay = (parts: ApiParts): string => formatDay(parts.now() + EARLIEST_ZONE_MS)
+const NOTHING: Reply<void> = { status: 204, description: 'It is gone.' }
 
-/** Adds the routes. */
-export function addPortfolioRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const open = guard.account(...EVERYBODY)
-  const store = storeOf(parts)
+/** The last day that a transaction may have at a moment. */
+export const latestDay = (now: number): string => formatDay(now + EARLIEST_ZONE_MS)
 
-  router.post('/portfolio', open, readBody, async (request, response) => {
-    const { accountId, tier } = credentialOf(response)
-    const { name } = parseBody(portfolioBody, request)
-    const idempotencyKey = idempotencyKeyOf(request, 'createPortfolio', name)
-    const scope = { accountId, now: parts.now(), idempotencyKey }
-    const record = await kept(createPortfolio(store, scope, { name, portfoliosMax: parts.tiers[tier].portfolios }))
-    send(response, 201, JSON.stringify(record))
-  })
-  router.get('/portfolio', open, async (_request, response) => {
-    const data = await kept(listPortfolios(store, credentialOf(response).accountId))
-    send(response, 200, JSON.stringify({ data }))
-  })
-  router.delete('/portfolio/:id', open, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    await kept(deletePortfolio(store, credentialOf(response).accountId, id))
-    sendEmpty(response, 204, [])
-  })
-  addEntryRoutes(router, guard, parts)
-  addTransactionRoutes(router, guard, parts)
+/** The routes. */
+export const portfolioRoutes = (needs: PortfolioNeeds): Route[] => [
+  ...wholePortfolios(needs),
+  ...entryRoutes(needs),
+  ...transactionRoutes(needs),
+  ...transactionChanges(needs),
+]
+
+const wholePortfolios = ({ store, tiers, now }: PortfolioNeeds): Route[] => [
+  defineRoute({
+    ...OPEN,
+    id: 'createPortfolio',
+    method: 'post',
+    path: '/portfolio',
+    isCreate: true,
+    summary: 'Create an empty portfolio',
+    description: 'An account may have 20 portfolios on free and starter, 50 on pro, 1000 on quant.',
+    body: portfolioBody,
+    reply: json('PortfolioReply', portfolioReply, 'The new portfolio.', 201),
+    errors: ['PORTFOLIO_LIMIT_REACHED'],
+    handle({ body: { name }, credential: { accountId, tier }, request }) {
+      const idempotencyKey = idempotencyKeyOf(request, 'createPortfolio', name)
+      const scope = { accountId, now: now(), idempotencyKey }
+      return kept(createPortfolio(store, scope, { name, portfoliosMax: tiers[tier].portfolios }))
+    },
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'listPortfolios',
+    method: 'get',
+    path: '/portfolio',
+    summary: 'Portfolios of the account',
+    description: 'Oldest first.',
+    reply: json('PortfoliosReply', portfoliosReply, 'All portfolios.'),
+    errors: [],
+    handle: async ({ credential }) => ({ data: await kept(listPortfolios(store, credential.accountId)) }),
+  }),
+  defineRoute({
+    ...OWN,
+    id: 'deletePortfolio',
+    method: 'delete',
+    path: '/portfolio/:id',
+    summary: 'Delete a portfolio with all that it holds',
+    description: 'Cannot be undone.',
+    reply: NOTHING,
+    errors: MISSING,
+    handle: ({ params: { id }, credential }) => kept(deletePortfolio(store, credential.accountId, id)),
+  }),
+]
+
+function entryRoutes(needs: PortfolioNeeds): Route[] {
+  const { store, catalog } = needs
+  const shown = ({ item_id, id, ...record }: EntryRecord) => ({ id, ...namedItem(catalog, item_id), ...record })
+  return [
+    defineRoute({
+      ...OWN,
+      id: 'listEntries',
+      method: 'get',
+      path: '/portfolio/:id/items',
+      summary: 'Entries of a portfolio',
+      description: 'In the order in which they came.',
+      reply: json('EntriesReply', entriesReply, 'All entries.'),
+      errors: MISSING,
+      async handle({ params: { id }, credential }) {
+        await kept(findPortfolio(store, credential.accountId, id))
+        return (await kept(listEntries(store, id))).map(shown)
+      },
+    }),
+    defineRoute({
+      ...OWN,
+      id: 'addEntry',
+      method: 'post',
+      path: '/portfolio/:id/items',
+      isCreate: true,
+      summary: 'Add units of an item by hand',
+      description: 'One of `item_id` and `market_hash_name` is required. The ledger is not touched.',
+      body: entryBody,
+      reply: json('EntryReply', entryReply, 'The new entry.', 201),
+      errors: [...MISSING, 'ITEM_NOT_FOUND', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
+      async handle({ params: { id }, body, credential, request }) {
+        await kept(findPortfolio(store, credential.accountId, id))
+        const { item_id } = itemOfBody(catalog, body)
+        const idempotencyKey = idempotencyKeyOf(request, 'addEntry', id, JSON.stringify(body))
+        const scope = writeScope(needs, credential, id, idempotencyKey)
+        return shown(await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' })))
+      },
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'removeEntry',
+      method: 'delete',
+      path: '/portfolio/:id/items/:entry_id',
+      params: entryParams,
+      summary: 'Remove an entry',
+      description: '`entry_id` is the id of the entry, not the `item_id`. The ledger is not touched.',
+      reply: NOTHING,
+      errors: [...MISSING, 'PORTFOLIO_ENTRY_NOT_FOUND'],
+      handle: ({ params: { id, entry_id }, credential }) =>
+        kept(removeEntry(store, writeScope(needs, credential, id), entry_id)),
+    }),
+  ]
 }
 
-function addEntryRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const open = guard.account(...EVERYBODY)
-  const store = storeOf(parts)
-  const shown = ({ item_id, id, ...record }: EntryRecord): z.infer<typeof entryReply> => ({
-    ...{ id, ...namedItem(parts, item_id), ...record },
-  })
+const transactionScope = ({ fx, now }: PortfolioNeeds) => ({
+  isCurrency: (code: string) => fx.isCurrency(code),
+  latestDay: () => latestDay(now()),
+})
 
-  router.get('/portfolio/:id/items', open, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const entries = await kept(listEntries(store, id))
-    send(response, 200, JSON.stringify(entries.map(shown)))
-  })
-  router.post('/portfolio/:id/items', open, readBody, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    const body = parseBody(entryBody, request)
-    await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const { item_id } = itemOfBody(parts, body)
-    const scope = writeScope(parts, response, id, idempotencyKeyOf(request, 'addEntry', id, JSON.stringify(body)))
-    const entry = await kept(addEntry(store, scope, { item_id, quantity: body.quantity, source: 'manual' }))
-    send(response, 201, JSON.stringify(shown(entry)))
-  })
-  router.delete('/portfolio/:id/items/:entry_id', open, async (request, response) => {
-    const { id, entry_id } = parseParams(entryParams, request)
-    await kept(removeEntry(store, writeScope(parts, response, id), entry_id))
-    sendEmpty(response, 204, [])
-  })
+const shownTransaction = (catalog: CatalogReader, { item_id, id, ...record }: TransactionRecord) => ({
+  id,
+  ...namedItem(catalog, item_id),
+  ...record,
+})
+
+function transactionRoutes(needs: PortfolioNeeds): Route[] {
+  const { store, catalog } = needs
+  return [
+    defineRoute({
+      ...OWN,
+      id: 'listTransactions',
+      method: 'get',
+      path: '/portfolio/:id/transactions',
+      summary: 'Transactions of a portfolio, newest first',
+      description: 'By date, and on a day by the order of entry.',
+      reply: json('TransactionsReply', transactionsReply, 'All transactions.'),
+      errors: MISSING,
+      async handle({ params: { id }, credential, response }) {
+        await kept(findPortfolio(store, credential.accountId, id))
+        const slices = ledgerSlices(store.database, id, 'newest', records =>
+          records.map(one => JSON.stringify(shownTransaction(catalog, one))).join(','),
+        )
+        return sendParts(response, 'application/json; charset=utf-8', joined('[', slices, ']'))
+      },
+    }),
+    defineRoute({
+      ...OWN,
+      id: 'addTransaction',
+      method: 'post',
+      path: '/portfolio/:id/transactions',
+      isCreate: true,
+      summary: 'Record a buy or a sell',
+      description:
+        'A sell of more than is held on its date is refused; all buys of a day count before its sells. A buy of an item that is not tracked yet makes an entry for it. `price` is that of one unit in hundredths of `currency`.',
+      body: transactionBody(transactionScope(needs)),
+      reply: json('TransactionReply', transactionReply, 'The new transaction.', 201),
+      errors: [...MISSING, 'ITEM_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
+      async handle({ params: { id }, body, credential, request }) {
+        await kept(findPortfolio(store, credential.accountId, id))
+        const { item_id: _, market_hash_name: __, phase: ___, ...given } = body
+        const idempotencyKey = idempotencyKeyOf(request, 'addTransaction', id, JSON.stringify(body))
+        const scope = writeScope(needs, credential, id, idempotencyKey)
+        const input = {
+          ...given,
+          item_id: itemOfBody(catalog, body).item_id,
+          fee_amount: given.fee_amount ?? null,
+          fee_percentage: given.fee_percentage ?? null,
+          marketplace: given.marketplace ?? null,
+          note: given.note ?? null,
+        }
+        return shownTransaction(catalog, await kept(addTransaction(store, scope, input)))
+      },
+    }),
+  ]
 }
 
-function addTransactionRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const open = guard.account(...EVERYBODY)
-  const store = storeOf(parts)
-  const scope = { isCurrency: (code: string) => parts.fx.isCurrency(code), latestDay: () => latestDay(parts) }
-  const body = transactionBody(scope)
-  const patch = transactionPatch(scope)
-  const shown = ({ item_id, id, ...record }: TransactionRecord): z.infer<typeof transactionReply> => ({
-    ...{ id, ...namedItem(parts, item_id), ...record },
-  })
-
-  router.get('/portfolio/:id/transactions', open, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const slices = ledgerSlices(parts, id, 'newest', records =>
-      records.map(one => JSON.stringify(shown(one))).join(','),
-    )
-    await sendParts(response, 'application/json; charset=utf-8', joined('[', slices, ']'))
-  })
-  router.post('/portfolio/:id/transactions', open, readBody, async (request, response) => {
-    const { id } = parseParams(portfolioParams, request)
-    const input = parseBody(body, request)
-    await kept(findPortfolio(store, credentialOf(response).accountId, id))
-    const { item_id: _, market_hash_name: __, phase: ___, ...given } = input
-    const record = await kept(
-      addTransaction(
-        store,
-        writeScope(parts, response, id, idempotencyKeyOf(request, 'addTransaction', id, JSON.stringify(input))),
-        {
-          ...{ ...given, item_id: itemOfBody(parts, input).item_id },
-          ...{ fee_amount: given.fee_amount ?? null, fee_percentage: given.fee_percentage ?? null },
-          ...{ marketplace: given.marketplace ?? null, note: given.note ?? null },
-        },
-      ),
-    )
-    send(response, 201, JSON.stringify(shown(record)))
-  })
-  router.patch('/portfolio/:id/transactions/:tx_id', open, readBody, async (request, response) => {
-    const { id, tx_id } = parseParams(transactionParams, request)
-    const given = Object.entries(parseBody(patch, request)).filter(([, value]) => value !== undefined)
-    const changed = Object.fromEntries(given) as TransactionPatch
-    const record = await kept(changeTransaction(store, writeScope(parts, response, id), tx_id, changed))
-    send(response, 200, JSON.stringify(shown(record)))
-  })
-  router.delete('/portfolio/:id/transactions/:tx_id', open, async (request, response) => {
-    const { id, tx_id } = parseParams(transactionParams, request)
-    await kept(removeTransaction(store, writeScope(parts, response, id), tx_id))
-    sendEmpty(response, 204, [])
-  })
+function transactionChanges(needs: PortfolioNeeds): Route[] {
+  const { store, catalog } = needs
+  const one = { ...OPEN, path: '/portfolio/:id/transactions/:tx_id', params: transactionParams } as const
+  return [
+    defineRoute({
+      ...one,
+      id: 'changeTransaction',
+      method: 'patch',
+      summary: 'Change a transaction',
+      description: 'What is left out stays; fees, marketplace and note are taken away by null.',
+      body: transactionPatch(transactionScope(needs)),
+      reply: json('TransactionReply', transactionReply, 'The transaction as it is now.'),
+      errors: [...MISSING, 'TRANSACTION_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
+      async handle({ params: { id, tx_id }, body, credential }) {
+        const given = Object.entries(body).filter(([, value]) => value !== undefined)
+        const changed = Object.fromEntries(given) as TransactionPatch
+        const scope = writeScope(needs, credential, id)
+        return shownTransaction(catalog, await kept(changeTransaction(store, scope, tx_id, changed)))
+      },
+    }),
+    defineRoute({
+      ...one,
+      id: 'removeTransaction',
+      method: 'delete',
+      summary: 'Take a transaction back',
+      description: 'A buy whose units were sold later cannot be taken back before that sell.',
+      reply: NOTHING,
+      errors: [...MISSING, 'TRANSACTION_NOT_FOUND', 'INSUFFICIENT_HOLDINGS', 'PORTFOLIO_ITEM_LIMIT_REACHED'],
+      handle: ({ params: { id, tx_id }, credential }) =>
+        kept(removeTransaction(store, writeScope(needs, credential, id), tx_id)),
+    }),
+  ]
 }
 
 /** The ledger of a portfolio as texts of bounded size. */
 export async function* ledgerSlices(
-  parts: ApiParts,
+  database: Database,
   portfolioId: string,
   order: 'newest' | 'oldest',
   write: (records: TransactionRecord[]) => string,
 ): AsyncGenerator<string> {
   let after: Awaited<ReturnType<typeof readLedger>>['next']
   do {
-    const { records, next } = await kept(readLedger(parts.database, portfolioId, { after, limit: LEDGER_SLICE, order }))
+    const { records, next } = await kept(readLedger(database, portfolioId, { after, limit: LEDGER_SLICE, order }))
     if (records.length > 0) yield write(records)
     after = next
   } while (after)

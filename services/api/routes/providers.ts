@@ -3,40 +3,72 @@
  *
  * Rules: DECISIONS.md, "Provider health" and "Amounts and rates". Rates are written with the digits of their source.
  */
-import type { Router } from 'express'
-import { providersQuery } from '#schemas/api/providers.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { orUnavailable } from '#infra/http/http-error.ts'
+import { send } from '#infra/http/reply.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
+import { fxReply, providersQuery, providersReply } from '#schemas/api/providers.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { FxTable } from '#streams/fx/reader.ts'
-import { orUnavailable } from '../errors.ts'
-import type { Allow } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
-import { ratesUnavailable } from '../queries/fx-rates.ts'
+import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
+import { type FxRates, ratesUnavailable } from '../queries/fx-rates.ts'
 import { providerRecordOf } from '../queries/provider-records.ts'
-import { send } from '../reply.ts'
-import { parse } from '../request.ts'
 
-/** Adds both routes. */
-export function addProviderRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  const { registry, health: view, catalog, fx } = parts
-  const everyone = allow('free', 'starter', 'pro', 'quant')
-  const query = providersQuery(registry.askKeys)
-
-  router.get('/providers', everyone, async (request, response) => {
-    const { provider: only } = parse(query, request)
-    const providers = registry.all.filter(({ key }) => only === undefined || key === only)
-    const read = view.read(providers.map(({ key }) => key))
-    const health = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Provider health is temporarily unavailable.')
-    const scope = { now: parts.now(), catalogItems: catalog.items().length }
-    const records = providers.map(entry => [entry.display_name, providerRecordOf(entry, health.get(entry.key), scope)])
-    send(response, 200, JSON.stringify(Object.fromEntries(records)))
-  })
-
-  router.get('/fx', everyone, (_request, response) => {
-    const table = fx.current()
-    if (!table) throw ratesUnavailable()
-    send(response, 200, fxText(table))
-  })
+/** What the routes of providers need. */
+export interface ProviderNeeds {
+  registry: ProviderRegistry
+  catalog: CatalogReader
+  fx: FxRates
+  health: ProviderHealthReader
+  /** Milliseconds since the epoch. */
+  now: () => number
 }
+
+/** Both routes. */
+export const providerRoutes = (needs: ProviderNeeds): Route[] => [listProviders(needs), listRates(needs)]
+
+const listProviders = ({ registry, catalog, health, now }: ProviderNeeds): Route =>
+  defineRoute({
+    id: 'listProviders',
+    method: 'get',
+    path: '/providers',
+    group: 'Catalog',
+    tiers: ALL,
+    summary: 'Providers with fees, features and health',
+    description: 'An object keyed by display name.',
+    query: providersQuery(registry.askKeys),
+    reply: json('ProvidersReply', providersReply, 'Provider records.'),
+    errors: [],
+    async handle({ query: { provider: only } }) {
+      const chosen = registry.all.filter(({ key }) => only === undefined || key === only)
+      const read = health.read(chosen.map(({ key }) => key))
+      const rows = await orUnavailable(read, 'SERVICE_UNAVAILABLE', 'Provider health is temporarily unavailable.')
+      const scope = { now: now(), catalogItems: catalog.items().length }
+      return Object.fromEntries(
+        chosen.map(entry => [entry.display_name, providerRecordOf(entry, rows.get(entry.key), scope)]),
+      )
+    },
+  })
+
+const listRates = ({ fx }: ProviderNeeds): Route =>
+  defineRoute({
+    id: 'listRates',
+    method: 'get',
+    path: '/fx',
+    group: 'Catalog',
+    tiers: ALL,
+    summary: 'Exchange rates to the US dollar',
+    description: 'Units of a currency per US dollar, with all digits of their source.',
+    reply: json('FxReply', fxReply, 'The rates in force.'),
+    errors: [],
+    handle({ response }) {
+      const table = fx.current()
+      if (!table) throw ratesUnavailable()
+      return send(response, 200, fxText(table))
+    },
+  })
 
 /** A double would cut the digits of some rates, so the answer holds their own text. */
 function fxText({ asOf, rates }: FxTable): string {

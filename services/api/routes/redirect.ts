@@ -1,33 +1,60 @@
 /**
  * GET /r/{provider}/{item_id}: from the API to the marketplace; needs no key.
  *
- * Reads the live row for its own URL, else fills the provider's template. Invariant: it leads to http or https
- * alone; unknown providers and items are 404.
+ * Takes the live row's own URL, else fills the provider's template. It leads to http or https alone; unknown providers and items are 404.
  */
-import type { RequestHandler, Router } from 'express'
-import { ApiError, itemNotFound } from '../errors.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { sendEmpty } from '#infra/http/reply.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { redirectParams } from '#schemas/api/listing.ts'
 import { openListingWriter } from '../listing-text.ts'
-import type { ApiParts } from '../parts.ts'
-import { sendEmpty } from '../reply.ts'
+import { itemNotFound } from '../queries/listing.ts'
+import type { LiveView } from '../queries/live-view.ts'
+
+/** What the redirect needs. */
+export interface RedirectNeeds {
+  catalog: CatalogReader
+  registry: ProviderRegistry
+  live: LiveView
+  baseUrl: string
+}
 
 const ITEM_ID = /^\d{1,10}$/
 
-/** Adds the route. */
-export function addRedirectRoute(router: Router, withoutKey: RequestHandler, parts: ApiParts): void {
-  const { catalog, registry, live } = parts
+/** The route. */
+export function openListing({ catalog, registry, live, baseUrl }: RedirectNeeds): Route {
   const { urlOf } = openListingWriter('ask', {
     itemOf: id => catalog.byId(id),
     providerOf: key => registry.byKey.get(key),
-    baseUrl: parts.baseUrl,
+    baseUrl,
   })
-  router.get('/r/:provider/:item_id', withoutKey, async (request, response) => {
-    const { provider: key, item_id: id } = request.params as { provider: string; item_id: string }
-    const provider = registry.byKey.get(key)
-    if (!provider) throw new ApiError('NOT_FOUND', 'There is no such provider.')
-    const item = ITEM_ID.test(id) ? catalog.byId(Number(id)) : undefined
-    if (!item) throw itemNotFound()
-    const rows = await live.ofItems('ask', [item.item_id])
-    const row = rows.find(entry => entry.listed.provider === provider.key)?.listed.row
-    sendEmpty(response, 302, ['Location', urlOf(provider, item, row), 'Content-Length', '0'])
+  return defineRoute({
+    id: 'openListing',
+    method: 'get',
+    path: '/r/:provider/:item_id',
+    group: 'Catalog',
+    tiers: undefined,
+    params: redirectParams,
+    areParamsChecked: false,
+    summary: 'Redirect to the marketplace page of an item',
+    description: 'Needs no key; counts by address. This is the `link` of price entries.',
+    reply: {
+      status: 302,
+      description: 'To the marketplace.',
+      headers: { Location: 'Page of the item at the provider.' },
+    },
+    errors: ['NOT_FOUND', 'ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
+    async handle({ request, response }) {
+      const { provider: key, item_id: id } = request.params as { provider: string; item_id: string }
+      const provider = registry.byKey.get(key)
+      if (!provider) throw new HttpError('NOT_FOUND', 'There is no such provider.')
+      const item = ITEM_ID.test(id) ? catalog.byId(Number(id)) : undefined
+      if (!item) throw itemNotFound()
+      const rows = await live.ofItems('ask', [item.item_id])
+      const row = rows.find(entry => entry.listed.provider === provider.key)?.listed.row
+      return sendEmpty(response, 302, ['Location', urlOf(provider, item, row), 'Content-Length', '0'])
+    },
   })
 }

@@ -1,75 +1,95 @@
 /**
  * GET /sales: completed sales, newest first; without an item the feed of all.
  *
- * Rules: DECISIONS.md, "History and sales". Amounts are converted at the rate of the sale's UTC day; a sale
- * in its own currency keeps its price.
+ * Rules: DECISIONS.md, "History and sales". Amounts are converted at the rate of the sale's UTC day; a sale in its own currency keeps
+ * its price.
  */
-import type { Router } from 'express'
 import type { z } from 'zod'
-import { type SalesQuery, type saleRecord, salesQuery, type salesReply } from '#schemas/api/sales.ts'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
+import { orUnavailable } from '#infra/http/http-error.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import { json, PRO } from '#schemas/api/operation.ts'
+import { type SalesQuery, type saleRecord, salesQuery, salesReply } from '#schemas/api/sales.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import { recordAmount } from '#schemas/values/money.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
 import { readSales, type SaleRow, type SalesScan, saleKey } from '#streams/sales/reader.ts'
-import { recordAmount } from '../amounts.ts'
-import { orUnavailable } from '../errors.ts'
-import { type Allow, credentialOf } from '../guard.ts'
-import { type ApiParts, perTier } from '../parts.ts'
-import { readRates } from '../queries/fx-rates.ts'
+import type { Cursors } from '../cursors.ts'
+import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import { chosenItems, itemFilters } from '../queries/listing.ts'
-import { send } from '../reply.ts'
-import { parse } from '../request.ts'
+
+/** What sales need. */
+export interface SalesNeeds {
+  catalog: CatalogReader
+  registry: ProviderRegistry
+  clickhouse: ClickhouseReader
+  cursors: Cursors
+  fx: FxRates
+  tiers: Record<Tier, TierLimits>
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
 
 type Reply = z.infer<typeof salesReply>
 
 const DOWN = 'Sales are temporarily unavailable.'
 
-/** Adds the route. */
-export function addSalesRoute(router: Router, allow: Allow, parts: ApiParts): void {
-  const { clickhouse, cursors, fx, registry } = parts
-  const schema = perTier(parts, limits =>
-    salesQuery({
-      providers: registry.saleKeys,
-      isCurrency: code => fx.isCurrency(code),
-      pageMax: limits.sales_page_default ?? 1,
-    }),
-  )
-
-  router.get('/sales', allow('pro', 'quant'), async (request, response) => {
-    const query = parse(schema[credentialOf(response).tier], request)
-    const filters = filtersOf(query)
-    const scope = ['sales', { ...filters, limit: 0 }]
-    const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
-    const providers = filters.requested_providers ?? registry.saleKeys
-    const scan: SalesScan = {
-      itemIds: chosenItems(parts.catalog, query),
-      providers,
-      minFloat: query.min_float,
-      maxFloat: query.max_float,
-      paintSeed: query.paint_seed,
-      stickers: query.stickers,
-      charm: query.charms,
-      limit: query.limit,
-      after: before?.after,
-    }
-    const { sales, hasNext } = await orUnavailable(readSales(clickhouse, scan), 'SERVICE_UNAVAILABLE', DOWN)
-    const last = sales.at(-1)
-    const rates = readRates(clickhouse, query.currency, last?.sold_at ?? parts.now())
-    const rateAt = await orUnavailable(rates, 'SERVICE_UNAVAILABLE', DOWN)
-    const reply: Reply = {
-      meta: { currency: query.currency, filters, providers_queried: providers, result_count: sales.length },
-      items: sales.flatMap(sale => recordOf(parts, sale, query.currency, rateAt)),
-      pagination: {
+/** The route. */
+export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, now }: SalesNeeds): Route =>
+  defineRoute({
+    id: 'listSales',
+    method: 'get',
+    path: '/sales',
+    group: 'Sales',
+    tiers: PRO,
+    summary: 'Completed sales, newest first',
+    description: 'Without an item the sales of all items.',
+    query: perTier(tiers, limits =>
+      salesQuery({
+        providers: registry.saleKeys,
+        isCurrency: code => fx.isCurrency(code),
+        pageMax: limits.sales_page_default ?? 1,
+      }),
+    ),
+    reply: json('SalesReply', salesReply, 'A page of sales.'),
+    errors: ['ITEM_NOT_FOUND'],
+    async handle({ query }) {
+      const filters = filtersOf(query)
+      const scope = ['sales', { ...filters, limit: 0 }]
+      const before = query.cursor === undefined ? undefined : cursors.read(scope, query.cursor)
+      const providers = filters.requested_providers ?? registry.saleKeys
+      const scan: SalesScan = {
+        itemIds: chosenItems(catalog, query),
+        providers,
+        minFloat: query.min_float,
+        maxFloat: query.max_float,
+        paintSeed: query.paint_seed,
+        stickers: query.stickers,
+        charm: query.charms,
         limit: query.limit,
-        offset: 0,
-        total: -1,
-        has_next: hasNext,
-        has_prev: before !== undefined,
-        next_cursor: hasNext && last ? cursors.write(scope, { start: 0, end: 0, after: saleKey(last) }) : null,
-      },
-    }
-    send(response, 200, JSON.stringify(reply))
+        after: before?.after,
+      }
+      const { sales, hasNext } = await orUnavailable(readSales(clickhouse, scan), 'SERVICE_UNAVAILABLE', DOWN)
+      const last = sales.at(-1)
+      const rates = readRates(clickhouse, query.currency, last?.sold_at ?? now())
+      const rateAt = await orUnavailable(rates, 'SERVICE_UNAVAILABLE', DOWN)
+      return {
+        meta: { currency: query.currency, filters, providers_queried: providers, result_count: sales.length },
+        items: sales.flatMap(sale => recordOf(catalog, sale, query.currency, rateAt)),
+        pagination: {
+          limit: query.limit,
+          offset: 0,
+          total: -1,
+          has_next: hasNext,
+          has_prev: before !== undefined,
+          next_cursor: hasNext && last ? cursors.write(scope, { start: 0, end: 0, after: saleKey(last) }) : null,
+        },
+      }
+    },
   })
-}
 
 /** All filters; null for those that do not take effect. */
 function filtersOf(query: SalesQuery): Reply['meta']['filters'] {
@@ -89,7 +109,7 @@ function filtersOf(query: SalesQuery): Reply['meta']['filters'] {
 }
 
 function recordOf(
-  { catalog }: ApiParts,
+  catalog: CatalogReader,
   sale: SaleRow,
   currency: string,
   rateAt: RateAt,

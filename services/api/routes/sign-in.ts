@@ -1,139 +1,234 @@
 /**
- * The routes of sign-in, sessions, e-mail addresses and the linked platform account.
+ * The routes of sign-in, sessions and the linked platform account.
  *
  * Writes through services/accounts. Invariant: a browser's steps are bound to it by a cookie that scripts and other
  * sites cannot use; tokens and codes are in the one answer that issues them. What is not configured is a 404 that
  * names the variables to set, and no other route depends on it.
  */
-import type { Request, Response, Router } from 'express'
-import { callbackQuery, emailBody, refreshBody, sessionBody, verifyQuery } from '#schemas/api/sign-in.ts'
+import type { Request } from 'express'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { send, sendDocument, sendEmpty } from '#infra/http/reply.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
+import {
+  callbackQuery,
+  keySetReply,
+  okReply,
+  platformBegunReply,
+  platformLinkedReply,
+  refreshBody,
+  sessionBody,
+  sessionReply,
+  signedInReply,
+} from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { sendVerification, useLink } from '#services/accounts/commands.ts'
-import { readAccount } from '#services/accounts/reader.ts'
 import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
 import {
   beginPlatformLink,
   beginSignIn,
   exchangeSignIn,
   finishPlatformLink,
+  type PlatformScope,
   returnSignIn,
   SIGN_IN_LIFE_MS,
+  type SignInScope,
   unlinkPlatform,
 } from '#services/accounts/sign-in/commands.ts'
-import { parseBody, readBody } from '../body.ts'
-import { ApiError } from '../errors.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
-import { send, sendDocument, sendEmpty } from '../reply.ts'
-import { parse } from '../request.ts'
 
-const EVERYBODY = ['free', 'starter', 'pro', 'quant'] as const
+/** What sign-in and platform links need; what is undefined is not configured. */
+export interface SignInNeeds {
+  database: Database
+  signIn: SignInScope | undefined
+  platformSignIn: PlatformScope | undefined
+  /** Public root of the API, without a trailing slash. */
+  baseUrl: string
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+const GROUP = 'Sign-in'
+const OPEN = { group: GROUP, tiers: undefined } as const
+const MANAGED = { group: GROUP, tiers: ALL, access: 'management' } as const
+const UNSET = 'SIGN_IN_NOT_CONFIGURED'
 const SIGN_IN_COOKIE = 'marketlog_sign_in'
 const PLATFORM_COOKIE = 'marketlog_platform'
 const JSON_TYPE = 'application/json; charset=utf-8'
 const COOKIE_FORM = /^[A-Za-z0-9_-]{43}$/
 
-/** Adds the routes. */
-export function addSignInRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  addSessionRoutes(router, guard, parts)
-  addAddressRoutes(router, guard, parts)
-  addPlatformRoutes(router, guard, parts)
-}
+/** The routes. */
+export const signInRoutes = (needs: SignInNeeds): Route[] => [
+  ...signIns(needs),
+  ...sessions(needs),
+  ...platformLinks(needs),
+]
 
-function addSessionRoutes(router: Router, { management, withoutKey }: Guard, parts: ApiParts): void {
-  const { now, baseUrl } = parts
-  const scope = () => configured(parts.signIn, 'MARKETLOG_OIDC_URL, MARKETLOG_OIDC_CLIENT_ID and MARKETLOG_SECRET_KEY')
+const scopeOf = ({ signIn }: SignInNeeds): SignInScope =>
+  configured(signIn, 'MARKETLOG_OIDC_URL, MARKETLOG_OIDC_CLIENT_ID and MARKETLOG_SECRET_KEY')
 
-  router.get('/account/login', withoutKey, async (_request, response) => {
-    const { url, browser } = await beginSignIn(scope(), now())
-    const cookie = cookieOf(SIGN_IN_COOKIE, browser, baseUrl)
-    sendEmpty(response, 302, ['Location', url, ...cookie, 'Cache-Control', 'no-store', 'Content-Length', '0'])
-  })
-  router.get('/account/callback', withoutKey, async (request, response) => {
-    const { state } = parse(callbackQuery, request)
-    const back = { state, query: queryOf(request), browser: browserOf(request, SIGN_IN_COOKIE) }
-    const { code, expiresAt, accountId } = await returnSignIn(scope(), back, now())
-    answer(response, { code, expires_at: formatInstant(expiresAt), account_id: accountId })
-  })
-  router.post('/account/session', withoutKey, readBody, async (request, response) => {
-    const { code } = parseBody(sessionBody, request)
-    const browser = browserOf(request, SIGN_IN_COOKIE)
-    answer(response, sessionOf(await exchangeSignIn(scope(), { code, browser }, now())))
-  })
-  router.post('/account/session/refresh', withoutKey, readBody, async (request, response) => {
-    const { refresh_token } = parseBody(refreshBody, request)
-    answer(response, sessionOf(await scope().sessions.refresh(refresh_token, now())))
-  })
-  router.delete('/account/session', management(...EVERYBODY), async (_request, response) => {
-    const { sessionId } = credentialOf(response)
-    if (sessionId === undefined) throw new ApiError('NOT_FOUND', 'A key has no session; only a session can sign out.')
-    await scope().sessions.revoke(sessionId, now())
-    answer(response, { ok: true })
-  })
-  router.get('/.well-known/jwks.json', withoutKey, async (_request, response) => {
-    const keys = await scope().sessions.publicKeys(now())
-    sendDocument(response, JSON_TYPE, JSON.stringify({ keys }), [])
-  })
-}
+const signIns = (needs: SignInNeeds): Route[] => [
+  defineRoute({
+    ...OPEN,
+    id: 'signIn',
+    method: 'get',
+    path: '/account/login',
+    summary: 'Begin a sign-in',
+    description: 'Opened by a browser. It gets a cookie that every later step of this sign-in needs.',
+    reply: { status: 302, description: 'To the identity provider.', headers: { Location: 'The provider.' } },
+    errors: [UNSET, 'UPSTREAM_ERROR'],
+    async handle({ response }) {
+      const { url, browser } = await beginSignIn(scopeOf(needs), needs.now())
+      const cookie = cookieOf(SIGN_IN_COOKIE, browser, needs.baseUrl)
+      return sendEmpty(response, 302, ['Location', url, ...cookie, 'Cache-Control', 'no-store', 'Content-Length', '0'])
+    },
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'finishSignIn',
+    method: 'get',
+    path: '/account/callback',
+    summary: 'Return from the identity provider',
+    description: 'Works once, within ten minutes, in the browser that began.',
+    query: callbackQuery,
+    reply: json('SignedInReply', signedInReply, 'A code for `POST /v1/account/session`, good for two minutes.'),
+    errors: [UNSET, 'SIGN_IN_REFUSED', 'AUTH_ACCOUNT_DISABLED', 'UPSTREAM_ERROR'],
+    async handle({ query: { state }, request }) {
+      const back = { state, query: queryOf(request), browser: browserOf(request, SIGN_IN_COOKIE) }
+      const { code, expiresAt, accountId } = await returnSignIn(scopeOf(needs), back, needs.now())
+      return { code, expires_at: formatInstant(expiresAt), account_id: accountId }
+    },
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'openSession',
+    method: 'post',
+    path: '/account/session',
+    summary: 'Exchange a sign-in for a session',
+    description:
+      'Works once, in the browser that began. The access token is a JWT that stands for the root key on account routes.',
+    body: sessionBody,
+    reply: json(
+      'SessionReply',
+      sessionReply,
+      'Tokens: the access token for 15 minutes, the refresh token for one use.',
+    ),
+    errors: [UNSET, 'SIGN_IN_REFUSED'],
+    async handle({ body: { code }, request }) {
+      const browser = browserOf(request, SIGN_IN_COOKIE)
+      return sessionOf(await exchangeSignIn(scopeOf(needs), { code, browser }, needs.now()))
+    },
+  }),
+]
 
-function addAddressRoutes(router: Router, { account, management, withoutKey }: Guard, parts: ApiParts): void {
-  const { database, now } = parts
+const sessions = (needs: SignInNeeds): Route[] => [
+  defineRoute({
+    ...OPEN,
+    id: 'refreshSession',
+    method: 'post',
+    path: '/account/session/refresh',
+    summary: 'Renew the tokens of a session',
+    description: 'Each refresh token works once. The second use of one ends the session: somebody else holds a copy.',
+    body: refreshBody,
+    reply: json('SessionReply', sessionReply, 'New tokens; the old refresh token is used up.'),
+    errors: [UNSET, 'AUTH_INVALID_SESSION'],
+    handle: async ({ body: { refresh_token } }) =>
+      sessionOf(await scopeOf(needs).sessions.refresh(refresh_token, needs.now())),
+  }),
+  defineRoute({
+    ...MANAGED,
+    id: 'closeSession',
+    method: 'delete',
+    path: '/account/session',
+    summary: 'Sign out',
+    description: 'Ends the session whose access token asks, at once. A key has no session, which is a 404.',
+    reply: json('OkReply', okReply, 'The session is over.'),
+    errors: ['NOT_FOUND'],
+    async handle({ credential: { sessionId } }) {
+      if (sessionId === undefined) {
+        throw new HttpError('NOT_FOUND', 'A key has no session; only a session can sign out.')
+      }
+      await scopeOf(needs).sessions.revoke(sessionId, needs.now())
+      return { ok: true }
+    },
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'listSessionKeys',
+    method: 'get',
+    path: '/.well-known/jwks.json',
+    summary: 'Public keys of session tokens',
+    description: 'A JSON Web Key Set. Keys change daily; ask again for a `kid` that is not known.',
+    reply: json('KeySetReply', keySetReply, 'The keys with which tokens that are still good were signed.'),
+    errors: [UNSET],
+    async handle({ response }) {
+      const keys = await scopeOf(needs).sessions.publicKeys(needs.now())
+      return sendDocument(response, JSON_TYPE, JSON.stringify({ keys }))
+    },
+  }),
+]
 
-  router.get('/account', account(...EVERYBODY), async (_request, response) => {
-    const { createdAt, isEmailVerified, platformId, ...record } = await readAccount(
-      database,
-      credentialOf(response).accountId,
-    )
-    const created_at = formatInstant(createdAt)
-    answer(response, { ...record, created_at, email_verified: isEmailVerified, platform_id: platformId })
-  })
-  router.post('/account/email', management(...EVERYBODY), readBody, async (request, response) => {
-    const { email } = parseBody(emailBody, request)
-    const { mail } = parts
-    if (!mail) {
-      const detail = 'No mail can be sent here; set MARKETLOG_SMTP_URL and MARKETLOG_SECRET_KEY.'
-      throw new ApiError('SERVICE_UNAVAILABLE', detail)
-    }
-    const { accountId } = credentialOf(response)
-    await database.transaction(query => sendVerification(query, mail, { accountId, email, now: now() }))
-    answer(response, { ok: true })
-  })
-  router.get('/account/email/verify', withoutKey, async (request, response) => {
-    const { token } = parse(verifyQuery, request)
-    const { email } = await database.transaction(query => useLink(query, token, now()))
-    answer(response, { ok: true, email })
-  })
-}
+const platformOf = ({ platformSignIn }: SignInNeeds): PlatformScope =>
+  configured(platformSignIn, 'MARKETLOG_PLATFORM_OPENID_URL')
 
-function addPlatformRoutes(router: Router, { management, withoutKey }: Guard, parts: ApiParts): void {
-  const { database, now, baseUrl } = parts
-  const scope = () => configured(parts.platformSignIn, 'MARKETLOG_PLATFORM_OPENID_URL')
-
-  router.post('/account/platform', management(...EVERYBODY), async (_request, response) => {
-    const begun = await beginPlatformLink(scope(), credentialOf(response).accountId, now())
-    const body = { url: begun.url, expires_at: formatInstant(begun.expiresAt) }
-    answer(response, body, cookieOf(PLATFORM_COOKIE, begun.browser, baseUrl))
-  })
-  router.get('/account/platform/callback', withoutKey, async (request, response) => {
-    const { state } = parse(callbackQuery, request)
-    const back = { state, query: queryOf(request), browser: browserOf(request, PLATFORM_COOKIE) }
-    const { platformId, linkedAt } = await finishPlatformLink(scope(), back, now())
-    answer(response, { ok: true, platform_id: platformId, linked_at: formatInstant(linkedAt) })
-  })
-  router.delete('/account/platform', management(...EVERYBODY), async (_request, response) => {
-    await unlinkPlatform(database, credentialOf(response).accountId)
-    answer(response, { ok: true })
-  })
-}
+const platformLinks = (needs: SignInNeeds): Route[] => [
+  defineRoute({
+    ...MANAGED,
+    id: 'linkPlatform',
+    method: 'post',
+    path: '/account/platform',
+    summary: 'Begin to link a platform account',
+    description: 'Opened by a browser, which gets a cookie that the return needs. A link that stands is replaced.',
+    reply: json('PlatformBegunReply', platformBegunReply, 'Where the browser signs in to the platform.'),
+    errors: [UNSET],
+    async handle({ credential, response }) {
+      const begun = await beginPlatformLink(platformOf(needs), credential.accountId, needs.now())
+      const body = { url: begun.url, expires_at: formatInstant(begun.expiresAt) }
+      return send(response, 200, JSON.stringify(body), cookieOf(PLATFORM_COOKIE, begun.browser, needs.baseUrl))
+    },
+  }),
+  defineRoute({
+    ...OPEN,
+    id: 'finishPlatformLink',
+    method: 'get',
+    path: '/account/platform/callback',
+    summary: 'Return from the platform',
+    description: 'Works once, within ten minutes, in the browser that began.',
+    query: callbackQuery,
+    reply: json('PlatformLinkedReply', platformLinkedReply, 'The platform account is linked.'),
+    errors: [UNSET, 'SIGN_IN_REFUSED', 'UPSTREAM_ERROR'],
+    async handle({ query: { state }, request }) {
+      const back = { state, query: queryOf(request), browser: browserOf(request, PLATFORM_COOKIE) }
+      const { platformId, linkedAt } = await finishPlatformLink(platformOf(needs), back, needs.now())
+      return { ok: true, platform_id: platformId, linked_at: formatInstant(linkedAt) }
+    },
+  }),
+  defineRoute({
+    ...MANAGED,
+    id: 'unlinkPlatform',
+    method: 'delete',
+    path: '/account/platform',
+    summary: 'Unlink the platform account',
+    description: 'What was imported stays.',
+    reply: json('OkReply', okReply, 'No platform account is linked.'),
+    errors: ['NOT_FOUND'],
+    async handle({ credential }) {
+      await unlinkPlatform(needs.database, credential.accountId)
+      return { ok: true }
+    },
+  }),
+]
 
 function configured<T>(scope: T | undefined, variables: string): T {
   if (scope) return scope
-  throw new ApiError('SIGN_IN_NOT_CONFIGURED', `This sign-in is not configured here; set ${variables}.`)
+  throw new HttpError('SIGN_IN_NOT_CONFIGURED', `This sign-in is not configured here; set ${variables}.`)
 }
 
 const sessionOf = ({ accessToken, expiresInSeconds, refreshToken, expiresAt }: SessionTokens) => ({
-  ...{ access_token: accessToken, token_type: 'Bearer', expires_in: expiresInSeconds },
-  ...{ refresh_token: refreshToken, session_expires_at: formatInstant(expiresAt) },
+  access_token: accessToken,
+  token_type: 'Bearer' as const,
+  expires_in: expiresInSeconds,
+  refresh_token: refreshToken,
+  session_expires_at: formatInstant(expiresAt),
 })
 
 /** Lax, so that it is sent when the provider redirects the browser back. */
@@ -155,6 +250,3 @@ function queryOf({ url }: Request): string {
   const from = url.indexOf('?')
   return from < 0 ? '' : url.slice(from + 1)
 }
-
-const answer = (response: Response, body: unknown, headers: readonly string[] = []): void =>
-  send(response, 200, JSON.stringify(body), headers)

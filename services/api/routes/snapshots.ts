@@ -4,72 +4,147 @@
  * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Invariant: only a stream whose
  * first bytes have been read counts as a start; a 304 is none.
  */
-import type { Request, Response, Router } from 'express'
-import type { TierLimits } from '#infra/config/tiers.ts'
-import type { StreamQuota, StreamStart } from '#infra/redis/stream-slots.ts'
-import { snapshotQuery } from '#schemas/api/listing.ts'
+import type { Request, Response } from 'express'
+import type { z } from 'zod'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import { type ContentCoding, chooseCoding, isNamed } from '#infra/http/content-coding.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { type Admitted, defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { localsOf, SENT, type Sent, sendEmpty } from '#infra/http/reply.ts'
+import type { StreamQuota, StreamSlots, StreamStart } from '#infra/redis/stream-slots.ts'
+import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
+import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
-import { type ContentCoding, chooseCoding, isNamed } from '../content-coding.ts'
-import { ApiError } from '../errors.ts'
-import { type Allow, credentialOf } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
 import { snapshotUnavailable } from '../queries/live-view.ts'
-import { localsOf, sendEmpty } from '../reply.ts'
-import { parse } from '../request.ts'
+import type { SnapshotStreams } from '../snapshot-streams.ts'
+import { MONEY } from './listings.ts'
 
-/** Adds both routes. */
-export function addSnapshotRoutes(router: Router, allow: Allow, parts: ApiParts): void {
-  router.post('/prices', allow('pro', 'quant'), answerSide(parts, 'ask', 'prices_stream_starts_per_day'))
-  router.post('/bids', allow('starter', 'pro', 'quant'), answerSide(parts, 'bid', 'bids_stream_starts_per_day'))
+/** What bulk snapshots need. */
+export interface SnapshotNeeds {
+  registry: ProviderRegistry
+  tiers: Record<Tier, TierLimits>
+  keys: Pick<KeyDirectory, 'judge'>
+  streamSlots: StreamSlots
+  snapshots: {
+    /** Pins what some providers list now; rejects with the 503 when it cannot be read. */
+    pin(side: Side, providers: readonly string[]): Promise<PinnedSnapshot>
+    streams: SnapshotStreams
+  }
+  /** Milliseconds since the epoch. */
+  now: () => number
 }
 
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
-function answerSide(parts: ApiParts, side: Side, quotaName: QuotaName) {
-  const { keys: directory, registry, tiers, streamSlots, snapshotStreams } = parts
+const STREAM =
+  'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers tell the stream starts of a rolling day.'
+const STREAM_HEADERS = {
+  'X-Snapshot-Timestamp': 'Moment of the snapshot, ISO 8601.',
+  'X-Snapshot-Currency': 'Currency of all amounts: USD.',
+  'X-Snapshot-Total': 'Number of lines.',
+  ETag: 'Names the snapshot; sent as `If-None-Match`, an unchanged one is a 304 and no stream start.',
+}
+const OPEN = { method: 'post', description: `${STREAM} ${MONEY}` } as const
+const STREAM_ERRORS = ['STREAM_ALREADY_ACTIVE', 'RATE_LIMIT_STREAM_QUOTA_EXCEEDED'] as const
+
+const streamOf = <V>(name: string, schema: z.ZodType<V>, description: string): Reply<V> => ({
+  ...json(name, schema, description),
+  isStream: true,
+  headers: STREAM_HEADERS,
+})
+
+/** Both routes. */
+export const snapshotRoutes = (needs: SnapshotNeeds): Route[] => [streamPrices(needs), streamBids(needs)]
+
+function streamPrices(needs: SnapshotNeeds): Route {
+  const { admit, answer } = openSide(needs, 'ask', 'prices_stream_starts_per_day')
+  return defineRoute({
+    ...OPEN,
+    id: 'streamPrices',
+    path: '/prices',
+    group: 'Prices',
+    tiers: PRO,
+    summary: 'All current asks as one stream',
+    query: snapshotQuery(needs.registry.askKeys),
+    reply: streamOf('PriceEntry', priceEntry, 'Price entries, one JSON object a line.'),
+    errors: [...STREAM_ERRORS, 'PRICES_INDEX_UNAVAILABLE'],
+    uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
+    admit,
+    handle: asked => answer(asked, asked.query.providers),
+  })
+}
+
+function streamBids(needs: SnapshotNeeds): Route {
+  const { admit, answer } = openSide(needs, 'bid', 'bids_stream_starts_per_day')
+  return defineRoute({
+    ...OPEN,
+    id: 'streamBids',
+    path: '/bids',
+    group: 'Bids',
+    tiers: STARTER,
+    summary: 'All current buy orders as one stream',
+    query: snapshotQuery(needs.registry.bidKeys),
+    reply: streamOf('BidEntry', bidEntry, 'Bid entries, one JSON object a line.'),
+    errors: [...STREAM_ERRORS, 'BIDS_INDEX_UNAVAILABLE'],
+    uncountedCode: 'BIDS_INDEX_UNAVAILABLE',
+    admit,
+    handle: asked => answer(asked, asked.query.providers),
+  })
+}
+
+function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
+  const { registry, tiers, keys: directory, streamSlots, snapshots, now } = needs
   const keys = side === 'ask' ? registry.askKeys : registry.bidKeys
-  const schema = snapshotQuery(keys)
+  const unavailable = (cause: unknown): never => {
+    throw snapshotUnavailable(side, cause)
+  }
+  const showQuota = (response: Response, { tier }: Credential, quota: StreamQuota): void => {
+    localsOf(response).rateHeaders = quotaHeaders(quota, tier)
+  }
+  const subjectOf = ({ keyId }: Credential): string => `${side}:${keyId}`
+  return {
+    /** A request that only asks whether a snapshot has changed may not start a stream at all. */
+    async admit({ credential, request, response }: Admitted<Credential>): Promise<void> {
+      const quota = await streamSlots.read(subjectOf(credential), tiers[credential.tier][quotaName]).catch(unavailable)
+      showQuota(response, credential, quota)
+      if (quota.remaining === 0 && request.headers['if-none-match'] === undefined) {
+        throw refusal({ kind: 'spent', quota })
+      }
+    },
+    async answer(
+      { credential, request, response }: Admitted<Credential>,
+      providers: readonly string[] | undefined,
+    ): Promise<Sent> {
+      const coding = codingOf(request)
+      const chosen = providers ? keys.filter(key => providers.includes(key)) : keys
+      const snapshot = await snapshots.pin(side, chosen)
+      const headers = headersOf(snapshot, coding, now)
+      if (isNamed(etagOf(snapshot, coding), request.headers['if-none-match'])) {
+        return sendEmpty(response, 304, headers)
+      }
 
-  return async (request: Request, response: Response): Promise<void> => {
-    const { keyId, tier } = credentialOf(response)
-    const limit = tiers[tier][quotaName]
-    const subject = `${side}:${keyId}`
-    const showQuota = (quota: StreamQuota): void => {
-      localsOf(response).rateHeaders = quotaHeaders(quota, tier)
-    }
-    const unavailable = (cause: unknown): never => {
-      throw snapshotUnavailable(side, cause)
-    }
-    const quota = await streamSlots.read(subject, limit).catch(unavailable)
-    showQuota(quota)
-    // A request that only asks whether a snapshot has changed may not start a stream at all.
-    const known = request.headers['if-none-match']
-    if (quota.remaining === 0 && known === undefined) throw refusal({ kind: 'spent', quota })
-
-    const { providers } = parse(schema, request)
-    const coding = codingOf(request)
-    const chosen = providers ? keys.filter(key => providers.includes(key)) : keys
-    const snapshot = await parts.live.pinSnapshot(side, chosen)
-    const headers = headersOf(snapshot, coding, parts.now)
-    if (isNamed(etagOf(snapshot, coding), known)) return sendEmpty(response, 304, headers)
-
-    if (!snapshotStreams.hasRoom()) throw noRoom()
-    const start = await streamSlots.start(subject, limit).catch(unavailable)
-    showQuota(start.quota)
-    if (start.kind !== 'started') throw refusal(start)
-    const content = ['Content-Type', 'application/x-ndjson']
-    const isAccepted = async (): Promise<boolean> => (await directory.judge(request.headers.authorization)).accepted
-    const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }
-    await snapshotStreams.send(response, stream).catch(unavailable)
+      if (!snapshots.streams.hasRoom()) throw noRoom()
+      const start = await streamSlots.start(subjectOf(credential), tiers[credential.tier][quotaName]).catch(unavailable)
+      showQuota(response, credential, start.quota)
+      if (start.kind !== 'started') throw refusal(start)
+      const content = ['Content-Type', 'application/x-ndjson']
+      const isAccepted = async (): Promise<boolean> => (await directory.judge(request.headers.authorization)).accepted
+      const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }
+      await snapshots.streams.send(response, stream).catch(unavailable)
+      return SENT
+    },
   }
 }
 
 function codingOf(request: Request): ContentCoding {
   const coding = chooseCoding(request.headers['accept-encoding'])
   if (coding) return coding
-  throw new ApiError('BAD_REQUEST', 'Accept-Encoding refuses both gzip and identity, and there is no other coding.')
+  throw new HttpError('BAD_REQUEST', 'Accept-Encoding refuses both gzip and identity, and there is no other coding.')
 }
 
 const etagOf = ({ name }: PinnedSnapshot, coding: ContentCoding): string => `"${name}-${coding}"`
@@ -92,16 +167,16 @@ function quotaHeaders({ limit, remaining, resetAt }: StreamQuota, tier: string):
   ]
 }
 
-function refusal({ kind, quota }: Exclude<StreamStart, { kind: 'started' }>): ApiError {
+function refusal({ kind, quota }: Exclude<StreamStart, { kind: 'started' }>): HttpError {
   const headers = ['Retry-After', String(quota.retryAfterSeconds)]
   if (kind === 'busy') {
-    return new ApiError('STREAM_ALREADY_ACTIVE', 'A stream of this key runs already; let it end first.', { headers })
+    return new HttpError('STREAM_ALREADY_ACTIVE', 'A stream of this key runs already; let it end first.', { headers })
   }
   const detail = `This key has started its ${quota.limit} streams of 24 hours; wait as Retry-After says.`
-  return new ApiError('RATE_LIMIT_STREAM_QUOTA_EXCEEDED', detail, { headers })
+  return new HttpError('RATE_LIMIT_STREAM_QUOTA_EXCEEDED', detail, { headers })
 }
 
-const noRoom = (): ApiError =>
-  new ApiError('SERVICE_UNAVAILABLE', 'Too many streams run at the moment; try again soon.', {
+const noRoom = (): HttpError =>
+  new HttpError('SERVICE_UNAVAILABLE', 'Too many streams run at the moment; try again soon.', {
     headers: ['Retry-After', '1'],
   })

@@ -5,44 +5,54 @@
  * scanners follow every link; the POST is what RFC 8058 (one-click) sends and what the page's button sends, and
  * may be repeated. The page loads nothing.
  */
-import type { RequestHandler, Response, Router } from 'express'
+import type { Response } from 'express'
+import { definePage, type Endpoint } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { beginAnswer, localsOf, SENT, type Sent } from '#infra/http/reply.ts'
+import { type RawQuery, rawQuery } from '#infra/http/request.ts'
+import type { Database } from '#infra/postgres/pool.ts'
 import { setAlertEmails } from '#services/accounts/commands.ts'
-import { UNSUBSCRIBE_PATH } from '#services/accounts/unsubscribe/reader.ts'
-import { ApiError } from '../errors.ts'
-import type { ApiParts } from '../parts.ts'
-import { beginAnswer, localsOf } from '../reply.ts'
-import { type RawQuery, rawQuery } from '../request.ts'
+import { UNSUBSCRIBE_PATH, type UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
+
+/** What the link needs. */
+export interface UnsubscribeNeeds {
+  database: Database
+  /** Undefined without a key of the environment. */
+  unsubscribeLinks: UnsubscribeLinks | undefined
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
 
 const PATH = UNSUBSCRIBE_PATH.replace('/v1', '')
 
-/** Adds the routes. */
-export function addUnsubscribeRoutes(router: Router, withoutKey: RequestHandler, parts: ApiParts): void {
-  const { database, now } = parts
+/** The page and what its button posts to. */
+export function unsubscribePages({ database, unsubscribeLinks, now }: UnsubscribeNeeds): Endpoint[] {
   const holderOf = ({ token }: RawQuery): { token: string; accountId: string } => {
-    const accountId = typeof token === 'string' ? parts.unsubscribeLinks?.accountOf(token) : undefined
-    if (accountId === undefined) throw new ApiError('NOT_FOUND', 'This link is not valid.')
+    const accountId = typeof token === 'string' ? unsubscribeLinks?.accountOf(token) : undefined
+    if (accountId === undefined) throw new HttpError('NOT_FOUND', 'This link is not valid.')
     return { token: String(token), accountId }
   }
-
-  router.get(PATH, withoutKey, (request, response) => {
-    const { token } = holderOf(rawQuery(request))
-    sendPage(response, 'Alerts by e-mail', button(token, 'off', 'Send me no alerts by e-mail any more'))
-  })
-  router.post(PATH, withoutKey, async (request, response) => {
-    const query = rawQuery(request)
-    const { token, accountId } = holderOf(query)
-    const isOn = query.set === 'on'
-    await setAlertEmails(database.rows, accountId, { isOn, now: now() })
-    const other = isOn ? button(token, 'off', 'Switch them off') : button(token, 'on', 'Switch them on again')
-    sendPage(response, `Alerts by e-mail are ${isOn ? 'on' : 'off'}`, other)
-  })
+  return [
+    definePage('get', PATH, ({ request, response }) => {
+      const { token } = holderOf(rawQuery(request))
+      return sendPage(response, 'Alerts by e-mail', button(token, 'off', 'Send me no alerts by e-mail any more'))
+    }),
+    definePage('post', PATH, async ({ request, response }) => {
+      const query = rawQuery(request)
+      const { token, accountId } = holderOf(query)
+      const isOn = query.set === 'on'
+      await setAlertEmails(database.rows, accountId, { isOn, now: now() })
+      const other = isOn ? button(token, 'off', 'Switch them off') : button(token, 'on', 'Switch them on again')
+      return sendPage(response, `Alerts by e-mail are ${isOn ? 'on' : 'off'}`, other)
+    }),
+  ]
 }
 
 /** Posts to the same path; a token that was accepted holds nothing that HTML could take for markup. */
 const button = (token: string, set: 'on' | 'off', label: string): string =>
   `<form method="post" action="?token=${token}&amp;set=${set}"><button type="submit">${label}</button></form>`
 
-function sendPage(response: Response, title: string, content: string): void {
+function sendPage(response: Response, title: string, content: string): Sent {
   const head = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>${title}</title></head>`
   const page = Buffer.from(`${head}<body><h1>${title}</h1>${content}</body></html>`)
   const { length: bytes } = page
@@ -50,4 +60,5 @@ function sendPage(response: Response, title: string, content: string): void {
   beginAnswer(response, 200, [...headers, 'Cache-Control', 'private, no-store'])
   response.end(page)
   localsOf(response).observe(response, { status: 200, bytes })
+  return SENT
 }

@@ -4,17 +4,30 @@
  * Rules: DECISIONS.md, "Webhooks". Writes destinations through services/accounts and deliveries through services/delivery,
  * both in one transaction, so that neither shows without the other. Invariant: a secret is in the one answer that issues it.
  */
-import type { Request, RequestHandler, Response, Router } from 'express'
-import type { Query } from '#infra/postgres/pool.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { SealedBox } from '#infra/runtime/sealed-box.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { json, QUANT } from '#schemas/api/operation.ts'
 import {
   chatMissing,
   deliveriesQuery,
+  deliveriesReply,
+  deliveryIdReply,
+  deliveryReply,
+  type RefusesUrl,
+  WEBHOOKS_MAX,
   type WebhookRecord,
   webhookBody,
   webhookPatch,
   webhookPath,
+  webhookRecord,
+  webhookRemovedReply,
+  webhookSecretReply,
+  webhooksReply,
 } from '#schemas/api/webhooks.ts'
 import {
   changeWebhook,
@@ -31,114 +44,211 @@ import {
   webhookNotFound,
 } from '#services/alerts/webhooks/commands.ts'
 import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
-import { parseBody, readBody } from '../body.ts'
-import { ApiError } from '../errors.ts'
-import { credentialOf, type Guard } from '../guard.ts'
-import type { ApiParts } from '../parts.ts'
-import { send } from '../reply.ts'
-import { parse, parseParams } from '../request.ts'
 
-/** Adds the routes. */
-export function addWebhookRoutes(router: Router, guard: Guard, parts: ApiParts): void {
-  const quant = guard.account('quant')
-  addDeliveryRoutes(router, quant, parts)
-  addDestinationRoutes(router, quant, parts)
-  addSecretRoutes(router, quant, parts)
+/** What webhooks need. */
+export interface WebhookNeeds {
+  database: Database
+  catalog: CatalogReader
+  /** Recognizes URLs that no webhook may have. */
+  refusesUrl: RefusesUrl
+  /** Of stored secrets; undefined without a key of the environment. */
+  box: SealedBox | undefined
+  /** Milliseconds since the epoch. */
+  now: () => number
 }
 
-function addDestinationRoutes(router: Router, quant: RequestHandler, parts: ApiParts): void {
-  const { database } = parts
-  const patch = webhookPatch(parts.refusesUrl)
+const OPEN = { group: 'Webhooks', tiers: QUANT, access: 'account' } as const
+const ADDRESSES =
+  'Destinations whose host is, or resolves to, an address that is not public are refused: literal ones with a 422, names when connecting.'
+const SIGNATURE =
+  'custom and google_sheets get the signed event: `X-SVC-Signature` is the lower-case hex HMAC-SHA256 of `X-SVC-Timestamp`, a dot and the body, keyed by the secret.'
 
-  router.get('/account/webhooks', quant, async (_request, response) => {
-    answer(response, 200, { webhooks: await listWebhooks(database, credentialOf(response).accountId) })
-  })
-  router.patch('/account/webhooks/:id', quant, readBody, async (request, response) => {
-    const actor = actorOf(response, parts)
-    const id = idOf(request)
-    const changes = parseBody(patch, request)
-    const webhook = await database.transaction(async query => {
-      const changed = await changeWebhook(query, actor, id, changes)
-      if (changed === 'chat missing') throw withoutChat(changes.url)
-      if (changed.isResumed) await resumeDestination(query, id)
-      return shown(query, actor, id)
-    })
-    answer(response, 200, webhook)
-  })
-  router.delete('/account/webhooks/:id', quant, async (request, response) => {
-    const actor = actorOf(response, parts)
-    const id = idOf(request)
-    await database.transaction(async query => {
-      await removeWebhook(query, actor, id)
-      await forgetDestination(query, id)
-    })
-    answer(response, 200, { ok: true })
-  })
+/** The routes. */
+export const webhookRoutes = (needs: WebhookNeeds): Route[] => [
+  ...deliveryLists(needs),
+  ...deliveryRequests(needs),
+  ...destinationRoutes(needs),
+  ...secretRoutes(needs),
+]
+
+function deliveryLists({ database }: WebhookNeeds): Route[] {
+  return [
+    defineRoute({
+      ...OPEN,
+      id: 'listDeliveries',
+      method: 'get',
+      path: '/account/webhooks/deliveries',
+      summary: 'Deliveries to webhooks',
+      description: 'Newest first, kept 90 days. `limit` is moved into 1 to 100.',
+      query: deliveriesQuery,
+      reply: json('DeliveriesReply', deliveriesReply, 'A page of deliveries.'),
+      errors: [],
+      async handle({ query: { limit, offset }, credential }) {
+        const { deliveries, total } = await listDeliveries(database, credential.accountId, { limit, offset })
+        const pagination = { limit, offset, total, has_next: offset + deliveries.length < total, has_prev: offset > 0 }
+        return { deliveries, pagination }
+      },
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'readDelivery',
+      method: 'get',
+      path: '/account/webhooks/deliveries/:id',
+      params: webhookPath,
+      summary: 'One delivery with its body and attempts',
+      description: 'Up to seven attempts a round, the last about seven hours after the first.',
+      reply: json('DeliveryReply', deliveryReply, 'The delivery.'),
+      errors: ['DELIVERY_NOT_FOUND'],
+      async handle({ params: { id }, credential }) {
+        const delivery = await readDelivery(database, credential.accountId, id)
+        if (!delivery) throw refusalOf('no delivery')
+        return delivery
+      },
+    }),
+  ]
 }
 
-function addSecretRoutes(router: Router, quant: RequestHandler, parts: ApiParts): void {
-  const { database } = parts
-  const body = webhookBody(parts.refusesUrl)
+function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
+  const newId = openUuidSource()
+  return [
+    defineRoute({
+      ...OPEN,
+      id: 'testWebhook',
+      method: 'post',
+      path: '/account/webhooks/:id/test',
+      params: webhookPath,
+      summary: 'Send a made-up event',
+      description:
+        'An `alert.triggered` whose `alert_id` is all zeros, with the header `X-SVC-Test: true` beside the signature.',
+      reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be looked at.'),
+      errors: ['WEBHOOK_NOT_FOUND', 'WEBHOOK_PAUSED'],
+      async handle({ params: { id }, credential: { accountId } }) {
+        const [item] = catalog.items()
+        if (!item) throw new HttpError('SERVICE_UNAVAILABLE', 'The catalog is not loaded yet.')
+        const { item_id, market_hash_name, phase } = item
+        const options = { subject: { item_id, market_hash_name, phase }, newId, now: now() }
+        const asked = await database.transaction(query => requestTest(query, accountId, id, options))
+        return { delivery_id: accepted(asked) }
+      },
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'redeliver',
+      method: 'post',
+      path: '/account/webhooks/deliveries/:id/redeliver',
+      params: webhookPath,
+      summary: 'Make a delivery again',
+      description:
+        'With the same delivery id, a round of attempts of its own, and to where its destination leads now; one that is pending is tried at once.',
+      reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be looked at.'),
+      errors: ['DELIVERY_NOT_FOUND', 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PAUSED'],
+      async handle({ params: { id }, credential: { accountId } }) {
+        const asked = await database.transaction(query => requestRedelivery(query, accountId, id))
+        return { delivery_id: accepted(asked) }
+      },
+    }),
+  ]
+}
+
+function destinationRoutes({ database, refusesUrl, now }: WebhookNeeds): Route[] {
+  return [
+    defineRoute({
+      ...OPEN,
+      id: 'listWebhooks',
+      method: 'get',
+      path: '/account/webhooks',
+      summary: 'Webhook destinations',
+      description: 'Newest first; never with their secrets.',
+      reply: json('WebhooksReply', webhooksReply, 'All destinations of the account.'),
+      errors: [],
+      handle: async ({ credential }) => ({ webhooks: await listWebhooks(database, credential.accountId) }),
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'changeWebhook',
+      method: 'patch',
+      path: '/account/webhooks/:id',
+      params: webhookPath,
+      summary: 'Change or pause a webhook destination',
+      description: `What is left out stays. While paused nothing is sent; what is pending goes on when active again. ${ADDRESSES}`,
+      body: webhookPatch(refusesUrl),
+      reply: json('WebhookRecord', webhookRecord, 'The destination as it is now.'),
+      errors: ['WEBHOOK_NOT_FOUND'],
+      handle({ params: { id }, body: changes, credential }) {
+        const actor = actorOf(credential, now())
+        return database.transaction(async query => {
+          const changed = await changeWebhook(query, actor, id, changes)
+          if (changed === 'chat missing') throw withoutChat(changes.url)
+          if (changed.isResumed) await resumeDestination(query, id)
+          return shown(query, actor, id)
+        })
+      },
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'removeWebhook',
+      method: 'delete',
+      path: '/account/webhooks/:id',
+      params: webhookPath,
+      summary: 'Remove a webhook destination',
+      description: 'Pending deliveries to it are cancelled: they fail and say so.',
+      reply: json('WebhookRemovedReply', webhookRemovedReply, 'It is gone.'),
+      errors: ['WEBHOOK_NOT_FOUND'],
+      async handle({ params: { id }, credential }) {
+        const actor = actorOf(credential, now())
+        await database.transaction(async query => {
+          await removeWebhook(query, actor, id)
+          await forgetDestination(query, id)
+        })
+        return { ok: true }
+      },
+    }),
+  ]
+}
+
+function secretRoutes({ database, refusesUrl, box, now }: WebhookNeeds): Route[] {
   const issue = async (actor: WebhookActor, work: (query: Query, box: SealedBox) => Promise<IssuedSecret>) => {
-    const { box } = parts
-    if (!box) throw new ApiError('SERVICE_UNAVAILABLE', 'This service has no key to keep signing secrets with.')
+    if (!box) throw new HttpError('SERVICE_UNAVAILABLE', 'This service has no key to keep signing secrets with.')
     return database.transaction(async query => {
       const { id, secret } = await work(query, box)
       return { webhook: await shown(query, actor, id), secret }
     })
   }
-
-  router.post('/account/webhooks', quant, readBody, async (request, response) => {
-    const actor = actorOf(response, parts)
-    const wanted = parseBody(body, request)
-    answer(response, 201, await issue(actor, (query, box) => createWebhook(query, actor, wanted, box)))
-  })
-  router.post('/account/webhooks/:id/rotate-secret', quant, async (request, response) => {
-    const actor = actorOf(response, parts)
-    const id = idOf(request)
-    answer(response, 200, await issue(actor, (query, box) => rotateWebhookSecret(query, actor, id, box)))
-  })
+  return [
+    defineRoute({
+      ...OPEN,
+      id: 'createWebhook',
+      method: 'post',
+      path: '/account/webhooks',
+      summary: 'Create a webhook destination',
+      description: `Up to ${WEBHOOKS_MAX} per account. ${SIGNATURE} ${ADDRESSES}`,
+      body: webhookBody(refusesUrl),
+      reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its secret, shown this once.', 201),
+      errors: ['WEBHOOK_LIMIT_REACHED'],
+      handle({ body: wanted, credential }) {
+        const actor = actorOf(credential, now())
+        return issue(actor, (query, key) => createWebhook(query, actor, wanted, key))
+      },
+    }),
+    defineRoute({
+      ...OPEN,
+      id: 'rotateWebhookSecret',
+      method: 'post',
+      path: '/account/webhooks/:id/rotate-secret',
+      params: webhookPath,
+      summary: 'Replace the signing secret',
+      description: 'Whatever is sent from now on, retries included, is signed with the new one.',
+      reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its new secret, shown this once.'),
+      errors: ['WEBHOOK_NOT_FOUND'],
+      handle({ params: { id }, credential }) {
+        const actor = actorOf(credential, now())
+        return issue(actor, (query, key) => rotateWebhookSecret(query, actor, id, key))
+      },
+    }),
+  ]
 }
 
-function addDeliveryRoutes(router: Router, quant: RequestHandler, parts: ApiParts): void {
-  const { database, catalog } = parts
-  const newId = openUuidSource()
-
-  router.get('/account/webhooks/deliveries', quant, async (request, response) => {
-    const { limit, offset } = parse(deliveriesQuery, request)
-    const { deliveries, total } = await listDeliveries(database, credentialOf(response).accountId, { limit, offset })
-    const pagination = { limit, offset, total, has_next: offset + deliveries.length < total, has_prev: offset > 0 }
-    answer(response, 200, { deliveries, pagination })
-  })
-  router.get('/account/webhooks/deliveries/:id', quant, async (request, response) => {
-    const delivery = await readDelivery(database, credentialOf(response).accountId, idOf(request))
-    if (!delivery) throw refusalOf('no delivery')
-    answer(response, 200, delivery)
-  })
-  router.post('/account/webhooks/:id/test', quant, async (request, response) => {
-    const { accountId, now } = actorOf(response, parts)
-    const id = idOf(request)
-    const [item] = catalog.items()
-    if (!item) throw new ApiError('SERVICE_UNAVAILABLE', 'The catalog is not loaded yet.')
-    const { item_id, market_hash_name, phase } = item
-    const options = { subject: { item_id, market_hash_name, phase }, newId, now }
-    const asked = await database.transaction(query => requestTest(query, accountId, id, options))
-    answer(response, 200, { delivery_id: accepted(asked) })
-  })
-  router.post('/account/webhooks/deliveries/:id/redeliver', quant, async (request, response) => {
-    const { accountId } = credentialOf(response)
-    const id = idOf(request)
-    const asked = await database.transaction(query => requestRedelivery(query, accountId, id))
-    answer(response, 200, { delivery_id: accepted(asked) })
-  })
-}
-
-const idOf = (request: Request): string => parseParams(webhookPath, request).id
-
-const actorOf = (response: Response, { now }: ApiParts): WebhookActor => ({
-  accountId: credentialOf(response).accountId,
-  now: now(),
-})
+const actorOf = ({ accountId }: Credential, now: number): WebhookActor => ({ accountId, now })
 
 /** The destination as it is shown, which the transaction has just written. */
 async function shown(query: Query, { accountId }: WebhookActor, id: string): Promise<WebhookRecord> {
@@ -155,16 +265,14 @@ function accepted(asked: { deliveryId: string } | { refusal: DeliveryRefusal }):
 function refusalOf(refusal: DeliveryRefusal): Error {
   if (refusal === 'no destination') return webhookNotFound()
   if (refusal === 'paused') {
-    return new ApiError('WEBHOOK_PAUSED', 'The webhook is paused; set is_active to true first.')
+    return new HttpError('WEBHOOK_PAUSED', 'The webhook is paused; set is_active to true first.')
   }
-  return new ApiError('DELIVERY_NOT_FOUND', 'This account has no delivery with this id.')
+  return new HttpError('DELIVERY_NOT_FOUND', 'This account has no delivery with this id.')
 }
 
 /** The URL and the platform may come from different requests, so their fit is judged on the whole. */
-function withoutChat(url: string | undefined): ApiError {
+function withoutChat(url: string | undefined): HttpError {
   const { message, params, path } = chatMissing
   const violation = { type: params.type, loc: ['body', ...path], msg: message, input: url ?? null, ctx: {} }
-  return new ApiError('VALIDATION_ERROR', [violation])
+  return new HttpError('VALIDATION_ERROR', [violation])
 }
-
-const answer = (response: Response, status: number, body: unknown): void => send(response, status, JSON.stringify(body))

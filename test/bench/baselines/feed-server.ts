@@ -8,7 +8,9 @@ import { once } from 'node:events'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
+import { loadTiers } from '#infra/config/tiers.ts'
 import type { Credential, KeyAnswer } from '#infra/http/credential.ts'
+import type { Metered } from '#infra/redis/request-meter.ts'
 import { keepHeapSmall } from '#infra/runtime/heap.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
@@ -47,6 +49,7 @@ export interface FeedMemory {
 }
 
 const MIB = 2 ** 20
+const UNLIMITED: Metered = { refusedBy: undefined, remaining: 1, resetAt: 0, retryAfterSeconds: 0 }
 const items = Array.from(
   { length: 100 },
   (_, at) =>
@@ -110,14 +113,14 @@ function gatewayServer(capBytes?: number): RequestListener {
       tokens: { issue: none, redeem: none },
       connectionsOf: () => Number.POSITIVE_INFINITY,
       leases: { take: async () => ({ release: () => undefined }) },
-      limits: {
-        count: async () => ({ headers: [], waitSeconds: undefined }),
-        show: async () => [],
-        countAddress: async () => undefined,
-      },
-      noteUse: () => undefined,
-      log,
     },
+    limits: {
+      meter: { take: async () => UNLIMITED, read: async () => UNLIMITED },
+      addresses: { charge: async () => undefined },
+      tiers: loadTiers(),
+      noteUse: () => undefined,
+    },
+    log,
   })
 }
 

@@ -1,19 +1,19 @@
 /**
- * The API's description, OpenAPI 3.1, made of the operations and their zod schemas.
+ * The API's description, OpenAPI 3.1, made of the routes and their zod schemas.
  *
- * Parameters, bodies, replies and error bodies become JSON Schema through zod's own conversion; headers and
- * errors follow from what an operation is (key, body, tier). Invariant: the document holds nothing that the
- * operations do not declare, so it names no route, parameter or code that does not exist.
+ * Parameters, bodies, replies and error bodies become JSON Schema through zod's own conversion; headers and errors follow from what
+ * a route is (key, body, tier). The document holds nothing that routes do not declare, so it names no path, parameter or code that
+ * does not exist. Error answers are components, named after their codes: most routes share them.
  */
 import { z } from 'zod'
-import { ERROR_STATUS, type ErrorCode, violation } from './error.ts'
-import type { Access, Operation } from './operation.ts'
-import { amount } from './reply-values.ts'
+import { ERROR_STATUS, type ErrorCode, violation } from '#schemas/api/error.ts'
+import type { Access, Operation } from '#schemas/api/operation.ts'
+import { amount } from '#schemas/api/reply-values.ts'
 
 type Json = Record<string, unknown>
 
 /** Where the API is served, and what it is called. */
-export interface DocumentScope {
+interface DocumentScope {
   /** Public root, without a trailing slash. */
   baseUrl: string
 }
@@ -40,9 +40,10 @@ Every path answers at the root as well as below \`/v1\`.`
 /** Makes the document. */
 export function openApiDocument(operations: readonly Operation[], { baseUrl }: DocumentScope): Json {
   const paths: Record<string, Json> = {}
+  const errors = openComponents('responses')
   for (const operation of operations) {
     const path = ROOT + operation.path.replaceAll(/:(\w+)/g, '{$1}')
-    paths[path] = { ...paths[path], [operation.method]: describe(operation) }
+    paths[path] = { ...paths[path], [operation.method]: describe(operation, errors) }
   }
   return {
     openapi: '3.1.0',
@@ -59,8 +60,30 @@ export function openApiDocument(operations: readonly Operation[], { baseUrl }: D
     paths,
     components: {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer', description: 'An API key, `sk_live_...`.' } },
+      responses: errors.all(),
       schemas: { ...replySchemas(operations), Violation: schemaOf(violation, 'output') },
     },
+  }
+}
+
+/** Parts that routes share. */
+interface Components {
+  /** Adds a part; returns the reference to it, or to an equal one. */
+  add(name: string, part: Json): Json
+  all(): Json
+}
+
+function openComponents(kind: string): Components {
+  const parts = new Map<string, string>()
+  return {
+    add(name, part) {
+      const text = JSON.stringify(part)
+      let free = name
+      for (let n = 2; (parts.get(free) ?? text) !== text; n++) free = `${name}${n}`
+      parts.set(free, text)
+      return { $ref: `#/components/${kind}/${free}` }
+    },
+    all: () => Object.fromEntries([...parts].map(([name, text]) => [name, JSON.parse(text)])),
   }
 }
 
@@ -72,7 +95,7 @@ const ACCESS: Record<Access, string> = {
   uncounted: 'Takes an API key; exempt from the monthly quota.',
 }
 
-function describe(operation: Operation): Json {
+function describe(operation: Operation, errors: Components): Json {
   const { id, group, summary, description, tiers, params, query, isCreate } = operation
   const access = tiers ? `Tiers: ${tiers.join(', ')}. ${ACCESS[operation.access ?? 'key']}` : 'No key needed.'
   return {
@@ -89,7 +112,7 @@ function describe(operation: Operation): Json {
       ...(isCreate ? [IDEMPOTENCY_KEY] : []),
     ],
     ...requestOf(operation),
-    responses: { ...successOf(operation), ...errorsOf(operation) },
+    responses: { ...successOf(operation), ...errorsOf(operation, errors) },
   }
 }
 
@@ -182,10 +205,19 @@ function codesOf(operation: Operation): ErrorCode[] {
   return [...new Set(codes)]
 }
 
-function errorsOf(operation: Operation): Json {
+function errorsOf(operation: Operation, errors: Components): Json {
   const byStatus = Map.groupBy(codesOf(operation), code => ERROR_STATUS[code])
-  return Object.fromEntries([...byStatus].map(([status, codes]) => [status, errorOf(status, codes, operation)]))
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => [
+      status,
+      errors.add(codes.map(wordsOf).join('Or'), errorOf(status, codes, operation)),
+    ]),
+  )
 }
+
+/** A code as the name of a component: ItemNotFound. */
+const wordsOf = (code: ErrorCode): string =>
+  code.toLowerCase().replaceAll(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase())
 
 function errorOf(status: number, codes: readonly ErrorCode[], { tiers, violationMembers }: Operation): Json {
   const isViolation = codes.includes('VALIDATION_ERROR')

@@ -1,0 +1,112 @@
+/**
+ * A route, declared once: the same object validates, authorizes, answers and documents.
+ *
+ * `defineRoute` gives the handler the types of the schemas; serve-routes.ts runs what is declared here, openapi.ts describes it.
+ */
+import type { Request, Response } from 'express'
+import type { z } from 'zod'
+import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Operation, Reply } from '#schemas/api/operation.ts'
+import type { Credential } from './credential.ts'
+import type { Sent } from './reply.ts'
+
+/** A schema for every tier: bounds may be the tier's. The document has that of the highest one. */
+type PerTier<S> = Record<Tier, S>
+
+type Output<S> = S extends z.ZodType ? z.output<S> : undefined
+
+type CredentialOf<T> = T extends readonly string[] ? Credential : undefined
+
+/** A request that may be answered. */
+interface Asked<P, Q, B, C> {
+  params: P
+  query: Q
+  body: B
+  /** Of an accepted key or session; undefined where a route needs none. */
+  credential: C
+  request: Request
+  response: Response
+}
+
+/** A request whose credential and limits have been checked, and nothing else. */
+export type Admitted<C> = Pick<Asked<unknown, unknown, unknown, C>, 'credential' | 'request' | 'response'>
+
+/** What a request holds until its answer is over. */
+export interface Held {
+  release(): void
+}
+
+/** A declaration of a route. */
+interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query' | 'body' | 'reply' | 'tiers'> {
+  tiers: T
+  params?: P
+  query?: Q | PerTier<Q>
+  body?: B
+  reply: Reply<V>
+  /** False: a path that does not fit its schema names nothing, and the handler answers so. */
+  areParamsChecked?: false
+  /** What is answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
+  uncountedCode?: ErrorCode
+  /**
+   * Limits of the route's own, and what a tier may not ask: between the limits of the key and the parameters. What it gives is
+   * released if the request fails after all, else it is the handler's.
+   */
+  admit?(admitted: Admitted<CredentialOf<T>>): H | Promise<H>
+  /** Gives the value of a JSON reply, nothing where the reply has no body, or SENT when it has answered itself. */
+  handle(asked: Asked<Output<P>, Output<Q>, Output<B>, CredentialOf<T>> & { held: H }): V | Sent | Promise<V | Sent>
+}
+
+/** What is served at a method and path. */
+export interface Endpoint {
+  method: Operation['method']
+  path: string
+  tiers: readonly string[] | undefined
+  access?: Operation['access']
+  params?: z.ZodType | undefined
+  areParamsChecked?: false
+  query?: z.ZodType | undefined
+  /** Instead of `query`, where it depends on the tier. */
+  queries?: PerTier<z.ZodType> | undefined
+  body?: z.ZodType | undefined
+  isBodyOptional?: boolean
+  status: number
+  uncountedCode?: ErrorCode
+  admit?(admitted: Admitted<Credential | undefined>): unknown
+  handle(asked: Asked<unknown, unknown, unknown, Credential | undefined> & { held: unknown }): unknown
+}
+
+/** A route with its documentation. */
+export type Route = Endpoint & Operation
+
+/** Declares a route. */
+export function defineRoute<
+  P extends z.ZodObject | undefined = undefined,
+  Q extends z.ZodObject | undefined = undefined,
+  B extends z.ZodObject | undefined = undefined,
+  T extends readonly string[] | undefined = undefined,
+  V = void,
+  H = undefined,
+>(spec: RouteSpec<P, Q, B, V, T, H>): Route {
+  const { query } = spec
+  const queries = isPerTier(query) ? query : undefined
+  const route = { ...spec, query: queries ? queries[HIGHEST] : query, queries, status: spec.reply.status }
+  return route as unknown as Route
+}
+
+/** Declares what is served without a key and left out of the API's description. */
+export const definePage = (
+  method: 'get' | 'post',
+  path: string,
+  handle: (asked: { request: Request; response: Response }) => Sent | Promise<Sent>,
+): Endpoint => ({ method, path, tiers: undefined, status: 200, handle })
+
+/** One value for every tier, made once. */
+export function perTier<V>(tiers: Record<Tier, TierLimits>, make: (limits: TierLimits) => V): Record<Tier, V> {
+  return Object.fromEntries(TIERS.map(tier => [tier, make(tiers[tier])])) as Record<Tier, V>
+}
+
+const HIGHEST: Tier = 'quant'
+
+const isPerTier = (query: unknown): query is PerTier<z.ZodObject> =>
+  typeof query === 'object' && query !== null && !('safeParse' in query)

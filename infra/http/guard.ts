@@ -1,0 +1,141 @@
+/**
+ * The checks of a request before its parameters: credential, account, tier, limits.
+ *
+ * Counts in the request meter and the address limit. Invariant (DECISIONS.md, "Order of checks"): credential 401, account 403, tier
+ * and kind of key 403, rate limit 429, then validation 422. No request passes uncounted: with a key it counts on the key, without
+ * one on its address, and when the meter fails it is a 503. Every answer to a valid key carries X-RateLimit-*.
+ */
+import type { Request, Response } from 'express'
+import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import type { AddressLimit } from '#infra/redis/address-limit.ts'
+import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Access } from '#schemas/api/operation.ts'
+import type { Credential, KeyAnswer } from './credential.ts'
+import { HttpError } from './http-error.ts'
+import { localsOf } from './reply.ts'
+
+/** What the guard is given. */
+export interface GuardNeeds {
+  /** Judges the credential of a request, of the kinds that its route takes; rejects when that is not possible. */
+  authenticate(request: Request, access: Access): KeyAnswer | Promise<KeyAnswer>
+  meter: Pick<RequestMeter, 'take' | 'read'>
+  addresses: AddressLimit
+  tiers: Record<Tier, TierLimits>
+  /** Called with every accepted key. */
+  noteUse(keyId: string): void
+  /** Retry-After of what cannot be checked or counted at the moment; left out unless given. */
+  retryAfterSeconds?: number
+}
+
+/** What a route asks of a credential. */
+export interface Rule {
+  tiers: readonly string[]
+  access: Access
+  /** What is answered when requests cannot be counted. */
+  uncountedCode: ErrorCode
+}
+
+/** The checks, one by one: who runs them awaits them in one function, since each more cost a request about 1 us of its 65. */
+export interface Guard {
+  authenticate(request: Request, rule: Rule): KeyAnswer | Promise<KeyAnswer>
+  /** The refusal of a credential, which is counted by its address. */
+  refused(request: Request, answer: KeyAnswer & { accepted: false }): Promise<HttpError>
+  accept(response: Response, answer: KeyAnswer & { accepted: true }): Credential
+  /** The refusal of what is closed to a credential. */
+  closed(credential: Credential, rule: Rule): HttpError | undefined
+  /** Gives a refusal that comes before the limits their headers, where they are known; counts nothing. */
+  withLimits(response: Response, credential: Credential, refusal: HttpError): Promise<HttpError>
+  limitsOf(credential: Credential): RequestLimits
+  count(credential: Credential, limits: RequestLimits, rule: Rule): Promise<Metered>
+  /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
+  enforce(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void
+  /** For what needs no key: counts by address, or in the minute of a valid key. */
+  passWithoutKey(request: Request, response: Response): Promise<void>
+}
+
+/** Opens the guard. */
+export function openGuard(needs: GuardNeeds): Guard {
+  const { retryAfterSeconds: seconds } = needs
+  const headers = seconds === undefined ? [] : ['Retry-After', String(seconds)]
+  const unreachable = (cause: unknown): never => {
+    throw new HttpError('SERVICE_UNAVAILABLE', 'Keys cannot be checked at the moment.', { headers, cause })
+  }
+  /** No request passes uncounted. */
+  const uncounted = (code: ErrorCode, cause: unknown): never => {
+    const detail = 'Requests cannot be counted at the moment; try again with a growing delay.'
+    throw new HttpError(code, detail, { headers, cause })
+  }
+  const limitsOf = (credential: Credential) => requestLimits(needs.tiers[credential.tier], credential)
+  const accept: Guard['accept'] = (response, { credential }) => {
+    localsOf(response).credential = credential
+    if (credential.kind === 'key') needs.noteUse(credential.keyId)
+    return credential
+  }
+  return {
+    limitsOf,
+    accept,
+    enforce,
+    authenticate(request, { access }) {
+      const judged = needs.authenticate(request, access)
+      return judged instanceof Promise ? judged.catch(unreachable) : judged
+    },
+    async refused(request, { code, detail }) {
+      await chargeAddress(needs, request)
+      return new HttpError(code, detail, { headers: ['WWW-Authenticate', 'Bearer'] })
+    },
+    closed,
+    async withLimits(response, credential, refusal) {
+      const limits = limitsOf(credential)
+      const metered = await needs.meter.read(credential.keyId, limits).catch(() => undefined)
+      if (metered) localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
+      return refusal
+    },
+    count: ({ keyId }, limits, { access, uncountedCode }) =>
+      needs.meter
+        .take(keyId, limits, { countsInMonth: access === 'key' })
+        .catch(cause => uncounted(uncountedCode, cause)),
+    async passWithoutKey(request, response) {
+      // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
+      const answer = await Promise.resolve(needs.authenticate(request, 'key')).catch(() => undefined)
+      if (!answer?.accepted) return chargeAddress(needs, request)
+      const credential = accept(response, answer)
+      const limits = limitsOf(credential)
+      const taken = needs.meter.take(credential.keyId, limits, { countsInMonth: false })
+      enforce(response, credential, limits, await taken.catch(cause => uncounted('SERVICE_UNAVAILABLE', cause)))
+    },
+  }
+}
+
+function closed({ tier, isRootKey }: Credential, { tiers, access }: Rule): HttpError | undefined {
+  if (!tiers.includes(tier)) {
+    return new HttpError('FORBIDDEN_TIER', `This route is for the tier ${tiers[0]} and above.`)
+  }
+  if (access !== 'management' || isRootKey) return undefined
+  return new HttpError('FORBIDDEN_CHILD_KEY', 'A child key manages no keys; use the root key or a session.')
+}
+
+async function chargeAddress({ addresses }: GuardNeeds, request: Request): Promise<void> {
+  const waitSeconds = await addresses.charge(request.socket.remoteAddress)
+  if (waitSeconds === undefined) return
+  const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
+  throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
+}
+
+function enforce(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void {
+  localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
+  if (metered.refusedBy === undefined) return
+  const headers = ['Retry-After', String(metered.retryAfterSeconds)]
+  if (metered.refusedBy === 'minute') {
+    const detail = `This key may send ${limits.perMinute} requests a minute; wait as Retry-After says.`
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers })
+  }
+  const detail = `This key has used up its ${limits.perMonth} requests of the month.`
+  throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
+}
+
+/** The rate-limit headers of an answer, names and values alternating. */
+const rateHeaders = (tier: string, limits: RequestLimits, { remaining, resetAt }: Metered): string[] => [
+  ...['X-RateLimit-Limit', String(limits.perMonth), 'X-RateLimit-Remaining', String(remaining)],
+  ...['X-RateLimit-Reset', String(resetAt), 'X-RateLimit-Tier', tier],
+]

@@ -1,0 +1,151 @@
+/**
+ * Serves routes by Express: what every request passes, the routes, and what answers the rest.
+ *
+ * Every path answers under /v1 and at the root alike; a known path with another method is a 405 with Allow, an unknown path a 404.
+ * Paths are tried in order, so the most frequent routes come first.
+ */
+import express, { type Express, type RequestHandler, Router } from 'express'
+import type { Log } from '#infra/runtime/log.ts'
+import type { ErrorCode } from '#schemas/api/error.ts'
+import type { Credential } from './credential.ts'
+import type { Admitted, Endpoint, Held } from './define-route.ts'
+import type { Guard, Rule } from './guard.ts'
+import { HttpError } from './http-error.ts'
+import { answerErrors, localsOf, type Observe, SENT, send, sendEmpty } from './reply.ts'
+import { decodePercent, parse, parseBody, parseParams, readBody, requestIdOf } from './request.ts'
+
+const PREFIX = '/v1/'
+const PREFLIGHT_SECONDS = 86_400
+
+/** What an application reports, and how strict it is. */
+interface AppOptions {
+  log: Log
+  /** Called with every answer. */
+  observe: Observe
+  /** Called with the code of every error that is answered. */
+  noteError?(code: ErrorCode): void
+  /** Whether paths take the declared methods alone: no HEAD for GET, and no OPTIONS. */
+  isStrict?: boolean
+}
+
+/** Makes an application of routes. */
+export function makeApp(endpoints: readonly Endpoint[], guard: Guard, options: AppOptions): Express {
+  const app = express()
+  app.disable('x-powered-by')
+  app.set('etag', false)
+  // If answering an error fails, Express answers; as in production it then shows no stack.
+  app.set('env', 'production')
+  app.set('trust proxy', false)
+  app.set('query parser', false)
+  const now = () => performance.now()
+  app.use(receive(options.observe, now))
+  app.use(routerOf(endpoints, guard, options))
+  app.use(async (request, response) => {
+    await guard.passWithoutKey(request, response)
+    throw new HttpError('NOT_FOUND', 'There is no such path.')
+  })
+  app.use(answerErrors(options.log, now, options.noteError))
+  return app
+}
+
+/** The router of some routes, which refuses other methods of their paths. */
+export function routerOf(
+  endpoints: readonly Endpoint[],
+  guard: Guard,
+  { isStrict = false }: Pick<AppOptions, 'isStrict'> = {},
+): Router {
+  const router = Router({ caseSensitive: true })
+  const paths = Map.groupBy(endpoints, each => each.path)
+  if (isStrict) for (const [path, own] of paths) router.head(path, refuseOtherMethods(own, guard, isStrict))
+  for (const endpoint of endpoints) router[endpoint.method](endpoint.path, handlerOf(endpoint, guard))
+  for (const [path, own] of paths) router.all(path, refuseOtherMethods(own, guard, isStrict))
+  return router
+}
+
+/**
+ * Gives a request its id and clock, and refuses a URL that cannot be decoded, whatever its route. Removes /v1: with the
+ * routes mounted twice, a request without it was first matched against all of /v1.
+ */
+function receive(observe: Observe, now: () => number): RequestHandler {
+  return (request, response, next) => {
+    Object.assign(localsOf(response), { requestId: requestIdOf(request), startedAt: now(), observe })
+    const { url } = request
+    if (url.includes('%')) decodePercent(url)
+    if (url.startsWith(PREFIX)) request.url = url.slice(PREFIX.length - 1)
+    next()
+  }
+}
+
+/** Checks a request, reads what it asks, and answers it, in this order. One function awaits: each more is a cost per request. */
+function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
+  const rule = ruleOf(endpoint)
+  const { body, status, handle, admit } = endpoint
+  return async (request, response) => {
+    let credential: Credential | undefined
+    if (!rule) await guard.passWithoutKey(request, response)
+    else {
+      const judged = guard.authenticate(request, rule)
+      const answer = judged instanceof Promise ? await judged : judged
+      if (!answer.accepted) throw await guard.refused(request, answer)
+      credential = guard.accept(response, answer)
+      const closed = guard.closed(credential, rule)
+      if (closed) throw await guard.withLimits(response, credential, closed)
+      const limits = guard.limitsOf(credential)
+      guard.enforce(response, credential, limits, await guard.count(credential, limits, rule))
+    }
+    const held = admit && (await admit({ credential, request, response }))
+    try {
+      if (body) await readBody(request, response)
+      const result = handle(askedOf(endpoint, { credential, request, response, held }))
+      const reply = result instanceof Promise ? await result : result
+      if (reply === SENT) return
+      if (reply === undefined) sendEmpty(response, status, [])
+      else send(response, status, JSON.stringify(reply))
+    } catch (error) {
+      ;(held as Held | undefined)?.release()
+      throw error
+    }
+  }
+}
+
+function ruleOf({ tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' }: Endpoint): Rule | undefined {
+  return tiers && { tiers, access, uncountedCode }
+}
+
+/** Reads path, query and body by the schemas that document them; throws the 422 of the first that does not fit. */
+function askedOf(
+  { params, areParamsChecked, query, queries, body, isBodyOptional }: Endpoint,
+  { credential, request, response, held }: Admitted<Credential | undefined> & { held: unknown },
+): Parameters<Endpoint['handle']>[0] {
+  const schema = queries && credential ? queries[credential.tier] : query
+  return {
+    params: params && areParamsChecked !== false ? parseParams(params, request) : undefined,
+    query: schema && parse(schema, request),
+    body: body && parseBody(body, isBodyOptional ? (request.body ?? {}) : request.body),
+    credential,
+    request,
+    response,
+    held,
+  }
+}
+
+/** A known path refuses every other method and says which it takes; a browser asks with OPTIONS whether it may. */
+function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, isStrict: boolean): RequestHandler {
+  const taken = new Set(own.map(({ method }) => method.toUpperCase()))
+  if (taken.has('GET') && !isStrict) taken.add('HEAD')
+  const allowed = [...taken].sort().join(', ')
+  const allow = ['Allow', isStrict ? allowed : `${allowed}, OPTIONS`]
+  return async (request, response) => {
+    await guard.passWithoutKey(request, response)
+    if (request.method !== 'OPTIONS' || isStrict) {
+      const detail = `This path answers ${allowed}, not ${request.method}.`
+      throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: allow })
+    }
+    sendEmpty(response, 204, [
+      ...allow,
+      ...['Access-Control-Allow-Methods', `${allowed}, OPTIONS`],
+      ...['Access-Control-Allow-Headers', 'Authorization, Content-Type, Idempotency-Key, X-Request-Id'],
+      ...['Access-Control-Max-Age', String(PREFLIGHT_SECONDS)],
+    ])
+  }
+}

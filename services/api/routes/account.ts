@@ -1,0 +1,83 @@
+/**
+ * The routes of an account: its record, and its e-mail address.
+ *
+ * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts.
+ */
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import { ALL, json } from '#schemas/api/operation.ts'
+import { accountReply, emailBody, okReply, verifiedReply, verifyQuery } from '#schemas/api/sign-in.ts'
+import { formatInstant } from '#schemas/values/instant.ts'
+import { type MailScope, sendVerification, useLink } from '#services/accounts/commands.ts'
+import { readAccount } from '#services/accounts/reader.ts'
+
+/** What the routes of an account need. */
+export interface AccountNeeds {
+  database: Database
+  /** Undefined: mail is not configured. */
+  mail: MailScope | undefined
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+const GROUP = 'Sign-in'
+
+/** The routes. */
+export const accountRoutes = ({ database, mail, now }: AccountNeeds): Route[] => [
+  defineRoute({
+    group: GROUP,
+    tiers: ALL,
+    access: 'account',
+    id: 'readAccount',
+    method: 'get',
+    path: '/account',
+    summary: 'The account of the caller',
+    description: 'Tier, e-mail address and linked platform account.',
+    reply: json('AccountReply', accountReply, 'The account.'),
+    errors: [],
+    async handle({ credential }) {
+      const account = await readAccount(database, credential.accountId)
+      const { createdAt, isEmailVerified, platformId, ...record } = account
+      const created_at = formatInstant(createdAt)
+      return { ...record, created_at, email_verified: isEmailVerified, platform_id: platformId }
+    },
+  }),
+  defineRoute({
+    group: GROUP,
+    tiers: ALL,
+    access: 'management',
+    id: 'sendVerification',
+    method: 'post',
+    path: '/account/email',
+    summary: 'Confirm an e-mail address',
+    description: 'Sends a one-time link, good for a day. A verified address stays until the new one is confirmed.',
+    body: emailBody,
+    reply: json('OkReply', okReply, 'The mail is on its way.'),
+    errors: [],
+    async handle({ body: { email }, credential: { accountId } }) {
+      if (!mail) {
+        const detail = 'No mail can be sent here; set MARKETLOG_SMTP_URL and MARKETLOG_SECRET_KEY.'
+        throw new HttpError('SERVICE_UNAVAILABLE', detail)
+      }
+      await database.transaction(query => sendVerification(query, mail, { accountId, email, now: now() }))
+      return { ok: true }
+    },
+  }),
+  defineRoute({
+    group: GROUP,
+    tiers: undefined,
+    id: 'verifyEmail',
+    method: 'get',
+    path: '/account/email/verify',
+    summary: 'Open the link of a verification mail',
+    description: 'Works once.',
+    query: verifyQuery,
+    reply: json('VerifiedReply', verifiedReply, 'The address is the account’s.'),
+    errors: ['NOT_FOUND'],
+    async handle({ query: { token } }) {
+      const { email } = await database.transaction(query => useLink(query, token, now()))
+      return { ok: true, email }
+    },
+  }),
+]

@@ -1,0 +1,214 @@
+/**
+ * Routes as they are served: what is checked in which order, what a handler gets, and what becomes of its answer.
+ *
+ * Requests come over a pair of streams; there is no socket.
+ */
+import { createServer, type Server } from 'node:http'
+import { Duplex } from 'node:stream'
+import { expect } from 'chai'
+import { z } from 'zod'
+import { loadTiers, type Tier } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
+import { openGuard } from '#infra/http/guard.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import { makeApp } from '#infra/http/serve-routes.ts'
+import { openLog } from '#infra/runtime/log.ts'
+import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
+import { integer } from '#schemas/api/query-values.ts'
+import { eventually } from '#test/harness/eventually.ts'
+
+const ABOUT = { group: 'Test', summary: 'A route', description: 'Of a test.', errors: [] } satisfies Partial<Operation>
+const reply = { status: 200, description: 'An answer.', schema: z.strictObject({ got: z.unknown() }) } as const
+
+describe('a served route', () => {
+  /** What happened to a request, in its order. */
+  let steps: string[]
+  let waitSeconds: number | undefined
+  let isLost: boolean
+  beforeEach(() => {
+    steps = []
+    waitSeconds = undefined
+    isLost = false
+  })
+
+  const tiers = loadTiers()
+  const routes: Route[] = [
+    defineRoute({
+      ...ABOUT,
+      id: 'list',
+      method: 'get',
+      path: '/list',
+      tiers: ALL,
+      query: perTier(tiers, limits => z.object({ limit: integer({ min: 1, max: limits.list_page_max }).default(1) })),
+      reply,
+      uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
+      handle: ({ query, credential }) => ({ got: [query.limit, credential.tier] }),
+    }),
+    defineRoute({
+      ...ABOUT,
+      id: 'change',
+      method: 'post',
+      path: '/things/:id',
+      tiers: QUANT,
+      access: 'management',
+      params: z.object({ id: integer({ min: 1 }) }),
+      body: z.strictObject({ name: z.string() }),
+      reply,
+      admit() {
+        steps.push('admitted')
+        return { release: () => void steps.push('released') }
+      },
+      async handle({ params, body, held }) {
+        steps.push('handled')
+        if (body.name === 'taken') throw new HttpError('WEBHOOK_PAUSED', 'It is taken.')
+        return { got: [params.id, body.name, typeof held.release] }
+      },
+    }),
+    defineRoute({
+      ...ABOUT,
+      id: 'drop',
+      method: 'delete',
+      path: '/things/:id',
+      tiers: ALL,
+      reply: { status: 204, description: 'It is gone.' },
+      handle: () => undefined,
+    }),
+  ]
+  const metered = () => {
+    if (isLost) throw new Error('the store is lost')
+    const refusedBy = waitSeconds === undefined ? undefined : ('minute' as const)
+    return { refusedBy, remaining: 3, resetAt: 9, retryAfterSeconds: waitSeconds ?? 0 }
+  }
+  const guard = openGuard({
+    authenticate({ headers: { authorization } }) {
+      const [tier = '', kind] = authorization?.slice('Bearer '.length).split(' ') ?? []
+      if (!(tier in tiers)) return { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' }
+      const credential = { kind: 'key', keyId: tier, tier: tier as Tier, isRootKey: kind !== 'child' } as Credential
+      return { accepted: true, credential }
+    },
+    meter: { take: async () => metered(), read: async () => metered() },
+    addresses: { charge: async () => undefined },
+    tiers,
+    noteUse: keyId => void steps.push(`noted ${keyId}`),
+  })
+  const serve = (isStrict: boolean): Server =>
+    createServer(
+      makeApp(routes, guard, { log: openLog({ level: 'silent', name: 'test' }), observe: () => undefined, isStrict }),
+    )
+
+  async function ask(request: string, key?: string, body?: string, server = serve(false)) {
+    const [near, far] = streamPair()
+    let text = ''
+    near.setEncoding('utf8').on('data', chunk => {
+      text += chunk
+    })
+    server.emit('connection', far)
+    const head = [
+      `${request} HTTP/1.1`,
+      'Host: t',
+      'Connection: close',
+      ...(key ? [`Authorization: Bearer ${key}`] : []),
+    ]
+    if (body !== undefined) head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
+    near.write(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`)
+    await eventually(() => near.readableEnded, 2_000, 'the end of the answer')
+    const [lines = '', content = ''] = text.split('\r\n\r\n')
+    const headers = new Headers(
+      lines
+        .split('\r\n')
+        .slice(1)
+        .map(line => line.split(/: (.*)/).slice(0, 2) as [string, string]),
+    )
+    return { status: Number(lines.split(' ')[1]), headers, body: content === '' ? undefined : JSON.parse(content) }
+  }
+  const outcomeOf = async (...asked: Parameters<typeof ask>) => {
+    const { status, body } = await ask(...asked)
+    return [status, body?.code ?? body?.got]
+  }
+
+  it('answers what its handler gives, at the root and below /v1', async () => {
+    for (const path of ['/list?limit=2', '/v1/list?limit=2']) {
+      expect(await outcomeOf(`GET ${path}`, 'free')).to.deep.equal([200, [2, 'free']])
+    }
+    expect(await outcomeOf('DELETE /things/x', 'free')).to.deep.equal([204, undefined])
+  })
+
+  it('reads a query by the bounds of the caller’s tier', async () => {
+    expect(await outcomeOf('GET /list?limit=101', 'free')).to.deep.equal([422, 'VALIDATION_ERROR'])
+    expect(await outcomeOf('GET /list?limit=101', 'quant')).to.deep.equal([200, [101, 'quant']])
+  })
+
+  it('checks credential, tier, kind of key, limits, path and body, in this order', async () => {
+    const wrong = ['POST /things/x', '{'] as const
+    expect(await outcomeOf(wrong[0], undefined, wrong[1])).to.deep.equal([401, 'AUTH_INVALID_API_KEY'])
+    waitSeconds = 7
+    expect(await outcomeOf(wrong[0], 'free', wrong[1])).to.deep.equal([403, 'FORBIDDEN_TIER'])
+    expect(await outcomeOf(wrong[0], 'quant child', wrong[1])).to.deep.equal([403, 'FORBIDDEN_CHILD_KEY'])
+    expect(await outcomeOf(wrong[0], 'quant', wrong[1])).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+    expect(steps).not.to.include('admitted')
+    waitSeconds = undefined
+    expect(await outcomeOf(wrong[0], 'quant', wrong[1])).to.deep.equal([400, 'BAD_REQUEST'])
+    const { body } = await ask(wrong[0], 'quant', '{}')
+    expect(body.detail.map(({ loc }: { loc: string[] }) => loc[0])).to.deep.equal(['path'])
+    expect(await outcomeOf('POST /things/5', 'quant', '{"name":1}')).to.deep.equal([422, 'VALIDATION_ERROR'])
+    expect(await outcomeOf('POST /things/5', 'quant', '{"name":"a"}')).to.deep.equal([200, [5, 'a', 'function']])
+  })
+
+  it('releases what a request holds when it fails, and leaves it to a handler that answers', async () => {
+    for (const body of ['{', '{"name":1}', '{"name":"taken"}']) {
+      steps = []
+      await ask('POST /things/5', 'quant', body)
+      expect(steps.at(-1), body).to.equal('released')
+    }
+    steps = []
+    await ask('POST /things/5', 'quant', '{"name":"a"}')
+    expect(steps).to.deep.equal(['noted quant', 'admitted', 'handled'])
+  })
+
+  it('shows a valid key its limits, whatever the answer, and lets nothing pass uncounted', async () => {
+    for (const [request, key] of [
+      ['GET /list', 'pro'],
+      ['GET /list?limit=x', 'pro'],
+      ['POST /things/1', 'free'],
+      ['GET /nothing', 'pro'],
+    ] as const) {
+      expect((await ask(request, key)).headers.get('x-ratelimit-remaining'), request).to.equal('3')
+    }
+    isLost = true
+    expect(await outcomeOf('GET /list', 'pro')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
+    expect(await outcomeOf('DELETE /things/1', 'pro')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+  })
+
+  it('says which methods its path takes, and a strict one takes those alone', async () => {
+    const allowOf = async (request: string, server: Server) => {
+      const { status, headers } = await ask(request, 'pro', undefined, server)
+      return [status, headers.get('allow')]
+    }
+    expect(await allowOf('PUT /things/1', serve(false))).to.deep.equal([405, 'DELETE, POST, OPTIONS'])
+    expect(await allowOf('OPTIONS /list', serve(false))).to.deep.equal([204, 'GET, HEAD, OPTIONS'])
+    for (const method of ['HEAD', 'OPTIONS', 'PUT']) {
+      const { status, headers } = await ask(`${method} /things/1`, 'pro', undefined, serve(true))
+      expect([status, headers.get('allow')], method).to.deep.equal([405, 'DELETE, POST'])
+    }
+  })
+})
+
+/** Two streams, each of which reads what the other writes. */
+function streamPair(): [Duplex, Duplex] {
+  const pair: Duplex[] = [0, 1].map(at => {
+    const other = () => pair[1 - at] as Duplex
+    return new Duplex({
+      read: () => undefined,
+      write(chunk, _encoding, done) {
+        other().push(chunk)
+        done()
+      },
+      final(done) {
+        other().push(null)
+        done()
+      },
+    })
+  })
+  return pair as [Duplex, Duplex]
+}
