@@ -10,10 +10,10 @@ import type { Tier } from '#infra/config/tiers.ts'
 import { TIERS } from '#infra/config/tiers.ts'
 import { openApiDocument } from '#infra/http/openapi.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import type { Answer } from '#test/harness/scenario.ts'
 import { operationsDescribed } from '#test/fixtures/api-routes.ts'
 import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
 import { openApiScenario } from '#test/fixtures/api-scenario.ts'
+import type { Answer } from '#test/harness/scenario.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 interface Described {
