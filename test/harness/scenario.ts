@@ -27,7 +27,7 @@ export interface Ask {
   /** A tier's key, or a key's or token's text, or null for none. */
   as?: Tier | null | (string & {})
   method?: string
-  /** A text is sent as it is, all else as JSON. */
+  /** A text and bytes are sent as they are, all else as JSON. */
   body?: unknown
   headers?: Record<string, string>
 }
@@ -85,16 +85,16 @@ const keyOf = (keys: Record<Tier, string> | undefined, as: Ask['as']): string | 
 /** Sends one request and holds its answer against the description. */
 export async function request(baseUrl: string, check: DescriptionCheck, path: string, ask: Ask): Promise<Answer> {
   const { as, method = 'GET', headers = {}, body } = ask
-  const isText = typeof body === 'string'
+  const isWritten = typeof body === 'string' || body instanceof Uint8Array
   const answer = await fetch(baseUrl + path, {
     method,
     redirect: 'manual',
     headers: {
       ...(as && { authorization: `Bearer ${as}` }),
-      ...(body !== undefined && !isText && { 'content-type': 'application/json' }),
+      ...(body !== undefined && !isWritten && { 'content-type': 'application/json' }),
       ...headers,
     },
-    ...(body !== undefined && { body: isText ? body : JSON.stringify(body) }),
+    ...(body !== undefined && { body: isWritten ? body : JSON.stringify(body) }),
   })
   const text = await answer.text()
   const type = answer.headers.get('content-type')

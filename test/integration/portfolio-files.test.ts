@@ -39,7 +39,7 @@ describe('portfolio files through the API', function () {
   const upload = (id: string, body: Buffer, headers: Record<string, string> = {}): Promise<Answer> =>
     scenario.ask(`/v1/portfolio/${id}/import/csv`, {
       method: 'POST',
-      body: body as unknown as string,
+      body,
       headers: { 'content-type': 'multipart/form-data; boundary=b', ...headers },
     })
   const read = async (id: string, what: string) => (await scenario.ask(`/v1/portfolio/${id}/${what}`)).body
