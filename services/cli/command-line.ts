@@ -175,7 +175,7 @@ program
   .command('acls')
   .argument('[role...]', 'roles, `setup` (makes topics) or `cli` (the tools); all of them when none is named')
   .description('the rights that each role needs on Kafka, a JSON line each')
-  .option('--principal <principal>', 'who gets them; {role} stands for the role', 'User:marketlog-{role}')
+  .option('--principal <principal>', 'who gets them; {role} is replaced by the role', 'User:marketlog-{role}')
   .option('--apply', 'give them; needs the right to alter the cluster', false)
   .action(async (roles: string[], options: { principal: string; apply: boolean }) => {
     const { config, log } = connect()

@@ -39,7 +39,7 @@ export async function provideKeys(
   })
 }
 
-/** Links the stand-in's account to a key's account, so that there is an inventory to look at; a real platform is not touched. */
+/** Links the stand-in's account to a key's account, so that there is an inventory to read; a real platform is not touched. */
 export async function linkStandIn(config: PlatformConfig, log: Log, key: string): Promise<void> {
   if (!config.inventoryUrl?.endsWith(STAND_IN_PATH)) return
   await withDatabase(config, log, async database => {

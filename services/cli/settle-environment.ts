@@ -16,7 +16,7 @@ interface LocalKnowledge {
   secretKey: string | undefined
 }
 
-/** The environment, completed; `serves` tells whether the process answers clients and so needs its known port. */
+/** The environment, completed; `serves`: whether the process answers clients and so needs its known port. */
 export function settleEnvironment(given: Environment, local: LocalKnowledge, serves: boolean): Environment {
   const known: Environment = {
     ...(local.servers === undefined ? {} : addressVariables(local.servers)),

@@ -110,7 +110,7 @@ const lists = ({ database }: AlertNeeds): Route[] => [
     id: 'listAlertEvents',
     method: 'get',
     path: '/account/alerts/events',
-    summary: 'What alerts told, newest first',
+    summary: 'Events of alerts, newest first',
     description: '`limit` is moved into 1 to 100. With every e-mail and webhook delivery. Kept for 90 days.',
     query: alertEventsQuery,
     reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),

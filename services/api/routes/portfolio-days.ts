@@ -76,7 +76,7 @@ function listPortfolioDays({ store, registry, fx, cursors, now, clickhouse }: Da
     method: 'get',
     path: '/portfolio/:id/history',
     summary: 'Value of a portfolio by day, rebuilt from its ledger',
-    description: `From the first transaction to today unless told. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. ${AMOUNTS}`,
+    description: `From the first transaction to today by default. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. ${AMOUNTS}`,
     query: dailyQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
     reply: json('DailyReply', dailyReply, 'A page of days, oldest first.'),
     errors: MISSING,

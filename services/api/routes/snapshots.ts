@@ -42,7 +42,7 @@ export interface SnapshotNeeds {
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
 const STREAM =
-  'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers tell the stream starts of a rolling day.'
+  'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers report the stream starts of a rolling day.'
 const STREAM_HEADERS = {
   'X-Snapshot-Timestamp': 'Moment of the snapshot, ISO 8601.',
   'X-Snapshot-Currency': 'Currency of all amounts: USD.',
