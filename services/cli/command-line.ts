@@ -1,8 +1,8 @@
 /**
  * The command line `marketlog`: the one place that reads the environment, and the composition root of all services.
  *
- * Standard output carries results, standard error progress and logs. Invariant: a failure that the user can do
- * something about is one line and a meaningful exit code; anything else is a bug and shows its stack.
+ * Standard output carries results, standard error progress and logs. A failure that the user can do
+ * something about is one line and an exit code; anything else is a bug and shows its stack.
  */
 
 import { execFileSync } from 'node:child_process'

@@ -2,7 +2,7 @@
  * Accounts and keys from the command line: one key of each tier for a platform on this machine, and `keys create`.
  *
  * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
- * Invariant: the keys stay the same from start to start while the database knows them.
+ * The keys stay the same from start to start while the database knows them.
  */
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'

@@ -1,7 +1,7 @@
 /**
  * Completes a command's environment with what a running platform on this machine already knows.
  *
- * Reads and writes nothing. Invariant: a variable that the user has set always wins; addresses of the run
+ * A variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
 

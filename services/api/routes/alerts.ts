@@ -1,8 +1,7 @@
 /**
  * The routes of alerts: create, batch, list, change, delete, and their events.
  *
- * Rules: DECISIONS.md, "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
- * catalog; of a batch every entry has its result, in the order of the request.
+ * Rules: DECISIONS.md, "Alerts".
  */
 import type { z } from 'zod'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'

@@ -33,8 +33,7 @@ export const MONEY =
   'Amounts are integers in hundredths of the currency; `*_decimal` texts are exact for currencies of small value.'
 
 /** What is said of names wherever they choose items. */
-export const PHASES =
-  'A name alone means all phases of a finish: per provider the best price, quantities together.'
+export const PHASES = 'A name alone means all phases of a finish: per provider the best price, quantities together.'
 
 /** Both routes. */
 export const listingRoutes = (needs: ListingNeeds): Route[] => [listPrices(needs), listBids(needs)]

@@ -1,8 +1,7 @@
 /**
  * GET /portfolio/:id/history and /performance: what a ledger was worth day by day, and what it has earned.
  *
- * Rules: DECISIONS.md, "Valuation". Invariant: a page continues the window of the first one, whatever day it has become
- * meanwhile.
+ * Rules: DECISIONS.md, "Valuation".
  */
 import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'

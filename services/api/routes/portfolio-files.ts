@@ -1,8 +1,7 @@
 /**
  * The routes that fill a portfolio from files and inventories, and export it as a file.
  *
- * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import is stored whole or not at all; an export is read
- * in slices, so its size costs no memory.
+ * Rules: DECISIONS.md, "Portfolios and inventories".
  */
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'

@@ -1,7 +1,7 @@
 /**
  * POST /prices and POST /bids: all live asks or bids as NDJSON, from stored segments.
  *
- * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Invariant: only a stream whose
+ * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Only a stream whose
  * first bytes have been read counts as a start; a 304 is none.
  */
 import type { Request, Response } from 'express'

@@ -1,8 +1,8 @@
 /**
  * The routes of webhooks: destinations, their secrets, and what was delivered to them.
  *
- * Rules: DECISIONS.md, "Webhooks". Writes destinations through services/accounts and deliveries through services/delivery,
- * both in one transaction, so that neither shows without the other. Invariant: a secret is in the one answer that issues it.
+ * Rules: DECISIONS.md, "Webhooks". A destination and its delivery are written in one transaction, so that neither shows without
+ * the other. A secret is in the one answer that issues it.
  */
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
