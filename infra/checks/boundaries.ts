@@ -2,8 +2,8 @@
  * The architecture as a failing build: which room may import which, and who may load a client library.
  *
  * Reads the source tree through dependency-cruiser, which parses TypeScript with swc because TypeScript 7 has
- * no JavaScript API. Type-only, dynamic and re-exporting imports count like any other. Invariant: the rules
- * are those of README.md, "Where things are", stated as data and without exceptions beyond those named here.
+ * no JavaScript API. Type-only, dynamic and re-exporting imports count like any other. The rules
+ * are those of README.md, "Where things are".
  */
 import { cruise, type ICruiseResult, type IRegularForbiddenRuleType } from 'dependency-cruiser'
 import type { Finding } from './finding.ts'

@@ -1,9 +1,3 @@
-/**
- * The files that the checks read.
- *
- * Reads a directory tree, writes nothing. Invariant: what a clone would not hold (dependencies, run
- * data, git's own folder) is left out; paths come relative to the root with forward slashes.
- */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 

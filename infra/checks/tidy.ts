@@ -1,9 +1,7 @@
 /**
  * Tidiness as a failing build: sizes, names, headers, leftovers, places, citations, owners of tables.
  *
- * Reads the source tree; functions are measured on swc's syntax tree, the rest on the text. Invariant:
- * one function per rule, and each rule is stated in its finding. Judges form alone: types, lint and
- * imports have checks of their own.
+ * Functions are measured on swc's syntax tree, the rest on the text. Types, lint and imports have checks of their own.
  */
 import { readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

@@ -1,8 +1,3 @@
-/**
- * Settings of market analytics that name providers, as data.
- *
- * Reads infra/config/analytics.json, writes nothing. Invariant: nothing in code knows a provider's key.
- */
 import { z } from 'zod'
 import { readJsonFile } from './json-file.ts'
 

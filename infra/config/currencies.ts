@@ -1,9 +1,3 @@
-/**
- * The currency codes that the platform supports, as data.
- *
- * Reads infra/config/currencies.json, writes nothing. Invariant: codes are unique and in
- * alphabetical order; USD, the base of all rates, is among them.
- */
 import { z } from 'zod'
 import { readJsonFile } from './json-file.ts'
 

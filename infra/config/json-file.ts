@@ -1,9 +1,3 @@
-/**
- * Reads a JSON file of the configuration and checks it against its schema.
- *
- * Reads one file, writes nothing. Invariant: the result has the schema's shape, or the error names
- * the file, every offending member and what is wrong with it.
- */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { z } from 'zod'

@@ -1,9 +1,7 @@
 /**
  * Loads a market file: which providers ingest polls, through which connector, how often.
  *
- * Reads the file and nothing else; `base` becomes a full path. Invariant: a market that loads is
- * complete, every default of its connectors' options filled in, and it lists no feed twice.
- * The caller, which has the registry, checks whether its providers exist.
+ * `base` becomes a full path. The caller, which has the registry, checks whether the providers exist.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, resolve } from 'node:path'

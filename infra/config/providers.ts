@@ -1,9 +1,8 @@
 /**
  * The registry of providers: who they are, as data.
  *
- * Reads infra/config/providers.json, or the file named instead (MARKETLOG_PROVIDERS, read in main);
- * writes nothing. Invariant: keys, codes and display names are unique; nothing in code knows a key.
- * How a provider's data is fetched is not here but in a market file (market.ts).
+ * Read from infra/config/providers.json, or from the file that MARKETLOG_PROVIDERS names. How a provider's data is fetched
+ * is not here but in a market file (market.ts).
  */
 import { z } from 'zod'
 import { loadCurrencies } from './currencies.ts'

@@ -1,9 +1,4 @@
-/**
- * The subscription tiers and what each may do, as data.
- *
- * Reads infra/config/tiers.json, writes nothing. Invariant: all four tiers are there, and no limit
- * falls from a tier to the next. Rules: DECISIONS.md, "Limits". Each route declares its tiers itself.
- */
+/** The subscription tiers and what each may do. Rules: DECISIONS.md, "Limits". Each route declares its tiers itself. */
 import { z } from 'zod'
 import { readJsonFile } from './json-file.ts'
 

@@ -1,8 +1,7 @@
 /**
  * Which form of a body a client takes: gzip, or as it is; and whether it has the body already.
  *
- * Pure. Source: RFC 9110, 12.5.3 Accept-Encoding and 13.1.2 If-None-Match. Invariant: a coding that the client
- * refuses (q=0) is never chosen; of two with equal weights, the smaller.
+ * Pure. Source: RFC 9110, 12.5.3 Accept-Encoding and 13.1.2 If-None-Match.
  */
 
 /** How a body is sent. */

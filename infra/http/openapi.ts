@@ -33,7 +33,7 @@ const RETRY_AFTER = 'Seconds to wait, at least 1.'
 const ABOUT = `Market data of 41 marketplaces through one REST interface.
 
 Send your key as \`Authorization: Bearer <API_KEY>\`. Amounts are integers in hundredths of the currency, times are ISO 8601 in UTC.
-Checks stand in this order: key (401), account and tier (403), rate limit (429), parameters (422). Parameters that no operation names are ignored;
+Checks are made in this order: key (401), account and tier (403), rate limit (429), parameters (422). Parameters that no operation names are ignored;
 a single-valued parameter that comes twice is a 422. On 429 and 409 wait as \`Retry-After\` says; on 503 try again with a growing delay.
 Every path answers at the root as well as below \`/v1\`.`
 

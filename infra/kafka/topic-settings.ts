@@ -1,8 +1,4 @@
-/**
- * The retention of topics as the brokers have it, which may differ from the catalogue's until the next set-up.
- *
- * Reads the brokers' configuration only. Invariant: a topic that does not exist is missing in the answer.
- */
+/** The retention of topics as the brokers have it, which may differ from the catalogue's until the next set-up. */
 import { allTopics } from '#schemas/topics.ts'
 import { ConfigResourceTypes } from './client/kafkajs.ts'
 import type { KafkaConnection } from './connection.ts'

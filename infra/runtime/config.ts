@@ -1,9 +1,7 @@
 /**
  * The platform's settings, read once from the environment and passed on as arguments.
  *
- * Reads only the environment that it is given. Invariant: whatever is missing or malformed is named
- * with the variable to set; nothing falls back to a guess except where a default is documented in
- * infra/README.md, "Configuration".
+ * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { isSecretKey } from './sealed-box.ts'

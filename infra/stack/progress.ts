@@ -1,9 +1,3 @@
-/**
- * Reports long work to people: nothing in the first two seconds, then what is going on and for how long.
- *
- * Invariant: it never delays or changes the work that it reports.
- */
-
 const QUIET_MS = 2_000
 const EVERY_MS = 3_000
 

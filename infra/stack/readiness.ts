@@ -1,8 +1,7 @@
 /**
  * Asks starting servers whether they answer yet, over TCP or HTTP.
  *
- * Reads and writes sockets only. Invariant: every question ends within its limit, and a refused or cut connection
- * counts as "not yet". The client libraries stay in their own rooms; a server's first byte needs none of them.
+ * A refused or cut connection counts as "not yet". No client library is needed for a server's first byte.
  */
 import { connect } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'

@@ -1,7 +1,7 @@
 /**
  * Installs system packages where that is allowed: Debian or Ubuntu, root, apt-get, MARKETLOG_INSTALL not "never".
  *
- * Writes to the system through apt-get alone. Invariant: a freshly installed package's own service is not started,
+ * Writes to the system through apt-get alone. A freshly installed package's own service is not started,
  * since servers run from the data directory only. Anywhere else it throws what the user has to install.
  */
 import { chmodSync, existsSync, linkSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'

@@ -16,7 +16,7 @@ const FEED_MESSAGES: Record<string, { schema: z.ZodType; summary: string }> = {
   },
   'prices.changed': { schema: changedEvent, summary: 'Asks of one provider that changed.' },
   'bids.changed': { schema: changedEvent, summary: 'Buy orders of one provider that changed.' },
-  resync: { schema: resyncEvent, summary: 'With resume=true: what was missed cannot be told.' },
+  resync: { schema: resyncEvent, summary: 'With resume=true: what was missed cannot be delivered.' },
   'snapshot.end': { schema: snapshotEndEvent, summary: 'With snapshot=true: the state is complete, changes follow.' },
   'replay.end': { schema: replayEndEvent, summary: 'A replay is complete.' },
 }
@@ -78,7 +78,7 @@ export function asyncApiDocument(options: { baseUrl: string }): object {
       ...FEEDS.map(({ name, description }) => [`send.${name}`, sendOn(name, description)]),
       ...allTopics.map(topic => [
         `write.${channelName(topic)}`,
-        sendOn(channelName(topic), `Written by ${topic.writer}; read by ${topic.readers.join(', ') || 'nobody'}.`),
+        sendOn(channelName(topic), `Written by ${topic.writer}; read by ${topic.readers.join(', ') || 'no role'}.`),
       ]),
     ]),
     components: {

@@ -48,7 +48,7 @@ const token = z.string().optional().meta({
   example: 'XvN2v0rJ8nM1mPq3y5cT7bWdKfHsLzAeRgUiOpQxYtE',
 })
 
-/** Looks at what was sent, also where other parameters are at fault. */
+/** Counts what was sent, also where other parameters are invalid. */
 function countsOf(query: { item_ids?: unknown; market_hash_names?: unknown }): { ids: number; names: number } {
   const [ids, names] = [query.item_ids, query.market_hash_names].map(list => (Array.isArray(list) ? list.length : 0))
   return { ids: ids ?? 0, names: names ?? 0 }

@@ -1,8 +1,8 @@
 /**
  * The command line `marketlog`: the one place that reads the environment, and the composition root of all services.
  *
- * Standard output carries results, standard error progress and logs. Invariant: a failure that the user can do
- * something about is one line and a meaningful exit code; anything else is a bug and shows its stack.
+ * Standard output carries results, standard error progress and logs. A failure that the user can do
+ * something about is one line and an exit code; anything else is a bug and shows its stack.
  */
 
 import { execFileSync } from 'node:child_process'
@@ -175,7 +175,7 @@ program
   .command('acls')
   .argument('[role...]', 'roles, `setup` (makes topics) or `cli` (the tools); all of them when none is named')
   .description('the rights that each role needs on Kafka, a JSON line each')
-  .option('--principal <principal>', 'who gets them; {role} stands for the role', 'User:marketlog-{role}')
+  .option('--principal <principal>', 'who gets them; {role} is replaced by the role', 'User:marketlog-{role}')
   .option('--apply', 'give them; needs the right to alter the cluster', false)
   .action(async (roles: string[], options: { principal: string; apply: boolean }) => {
     const { config, log } = connect()

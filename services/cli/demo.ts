@@ -35,7 +35,7 @@ export async function demo(directory: RunDirectory, environment: Environment): P
   }
   const progress = openProgress(process.stderr)
   const stop = listenForStop(() => progress.step('stopping the platform'))
-  process.stdout.on('error', () => stop.abort(new Error('nobody reads the output any more')))
+  process.stdout.on('error', () => stop.abort(new Error('the output is no longer read')))
   endWithParent(stop)
   try {
     await supervise({

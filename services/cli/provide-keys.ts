@@ -2,7 +2,7 @@
  * Accounts and keys from the command line: one key of each tier for a platform on this machine, and `keys create`.
  *
  * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
- * Invariant: the keys stay the same from start to start while the database knows them.
+ * The keys stay the same from start to start while the database knows them.
  */
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
@@ -39,7 +39,7 @@ export async function provideKeys(
   })
 }
 
-/** Links the stand-in's account to a key's account, so that there is an inventory to look at; a real platform is not touched. */
+/** Links the stand-in's account to a key's account, so that there is an inventory to read; a real platform is not touched. */
 export async function linkStandIn(config: PlatformConfig, log: Log, key: string): Promise<void> {
   if (!config.inventoryUrl?.endsWith(STAND_IN_PATH)) return
   await withDatabase(config, log, async database => {

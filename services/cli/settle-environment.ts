@@ -1,7 +1,7 @@
 /**
  * Completes a command's environment with what a running platform on this machine already knows.
  *
- * Reads and writes nothing. Invariant: a variable that the user has set always wins; addresses of the run
+ * A variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
 
@@ -16,7 +16,7 @@ interface LocalKnowledge {
   secretKey: string | undefined
 }
 
-/** The environment, completed; `serves` tells whether the process answers clients and so needs its known port. */
+/** The environment, completed; `serves`: whether the process answers clients and so needs its known port. */
 export function settleEnvironment(given: Environment, local: LocalKnowledge, serves: boolean): Environment {
   const known: Environment = {
     ...(local.servers === undefined ? {} : addressVariables(local.servers)),

@@ -208,7 +208,7 @@ async function answerOf(query: Query, accountId: string, { key, hash }: Idempote
   )
   if (!known) throw new HttpError('SERVICE_UNAVAILABLE', 'The first request with this key is just ending; try again.')
   if (known.request_hash.equals(hash)) return known.answer
-  const msg = 'This key stands for another request already; send a new one'
+  const msg = 'This key was used for another request already; send a new one'
   throw new HttpError('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
   ])

@@ -1,8 +1,7 @@
 /**
  * The liquidity score of an item and its parts.
  *
- * Formulas: DECISIONS.md, "Liquidity". Scores are unrounded; they are rounded where they are shown. Invariant: each part
- * lies within its bounds (18, 12, 45, 8, 25), and all parts together within 100.
+ * Formulas: DECISIONS.md, "Liquidity". Scores are unrounded; they are rounded where they are shown.
  */
 
 /** What the scores are made of. */

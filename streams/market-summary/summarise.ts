@@ -1,8 +1,7 @@
 /**
  * The figures of every item at a moment: best prices, past prices, units consumed, liquidity.
  *
- * Rules: DECISIONS.md, "Market items" and "Liquidity". Invariant: a quote counts when its provider is not down and it was known
- * to be listed within 24 hours of the moment.
+ * Rules: DECISIONS.md, "Market items" and "Liquidity".
  */
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { ItemSummarised } from '#schemas/events/market-summary.ts'

@@ -13,7 +13,7 @@ export interface StreamRecord {
   key: string | null
   /** The event's name, `BookChanged`. */
   event: string
-  // biome-ignore lint/suspicious/noExplicitAny: the event's name tells the shape; processors narrow by it.
+  // biome-ignore lint/suspicious/noExplicitAny: the event's name decides the shape; processors narrow by it.
   value: any
   raw: Buffer
   /**

@@ -1,8 +1,4 @@
-/**
- * Turns a completed sale as its provider names it into a row of the sales tables.
- *
- * Invariant: the amount in micro-dollars comes from the rate that the sale carries, so a replay converts alike.
- */
+/** Turns a completed sale into a row of the sales tables. Its amount is converted at the rate that the sale carries, so a replay converts alike. */
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'

@@ -1,9 +1,7 @@
 /**
  * The catalog's source: what the package @ianlucas/cs2-lib knows, as plain data.
  *
- * Reads the package, writes nothing. The only file that imports it (a development dependency): the
- * platform itself reads the built file. Invariant: no value is invented here; image addresses are
- * those that the package's own getters give.
+ * The only file that imports it (a development dependency): the platform itself reads the built file.
  */
 import { CS2_ITEMS, CS2ContainerType, CS2Economy, type CS2EconomyItem, CS2ItemTeam } from '@ianlucas/cs2-lib'
 import { english } from '@ianlucas/cs2-lib/translations'

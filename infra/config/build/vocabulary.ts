@@ -1,8 +1,7 @@
 /**
  * Words that the game puts on a source's numbers: rarity names by colour, finish techniques.
  *
- * Reads and writes nothing. Invariant: a technique is named only when the finish's own description
- * names it; everything else stays null.
+ * A technique is named only when the finish's own description names it; everything else stays null.
  */
 
 type Scale = Readonly<Record<string, string>>

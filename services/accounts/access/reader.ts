@@ -5,7 +5,7 @@
  * that was sent less than FRESH_MS ago, so a revocation is in force within that time whatever happens to connections; when
  * Postgres is lost, known keys pass for as long and no longer. Known keys are answered from memory without waiting. All keys
  * in use are asked for again by ONE query per REFRESH_MS, and unknown ones join the next query, so the load does not grow with
- * requests or attackers. Left out: LISTEN/NOTIFY. A connection that is cut in silence notifies nobody, so the bound would rest
+ * requests or attackers. Left out: LISTEN/NOTIFY. A connection that is cut in silence sends nothing, so the bound would rest
  * on the same query anyway.
  */
 import { hash } from 'node:crypto'

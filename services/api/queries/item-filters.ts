@@ -1,8 +1,7 @@
 /**
  * The filters of GET /items as one predicate.
  *
- * Pure. Rules: DECISIONS.md, "Catalog". Invariant: an item fits when every given filter fits; several `crates` are
- * alternatives. Values that no item has match nothing and are no error.
+ * Pure. Rules: DECISIONS.md, "Catalog".
  */
 import type { ItemsQuery } from '#schemas/api/catalog.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'

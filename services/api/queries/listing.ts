@@ -1,9 +1,7 @@
 /**
  * Which live entries GET /prices and GET /bids answer with.
  *
- * Reads the live view and the catalog. Rules: DECISIONS.md, "Prices and bids". Invariant: an id takes
- * precedence over name and phase; a name alone means all phases of a finish, merged per provider;
- * `total` counts all entries that the filters leave, whatever the page.
+ * Rules: DECISIONS.md, "Prices and bids".
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'

@@ -1,8 +1,7 @@
 /**
  * The routes of alerts: create, batch, list, change, delete, and their events.
  *
- * Rules: DECISIONS.md, "Alerts". Writes through services/accounts. Invariant: an alert is about an item of the
- * catalog; of a batch every entry has its result, in the order of the request.
+ * Rules: DECISIONS.md, "Alerts".
  */
 import type { z } from 'zod'
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
@@ -110,7 +109,7 @@ const lists = ({ database }: AlertNeeds): Route[] => [
     id: 'listAlertEvents',
     method: 'get',
     path: '/account/alerts/events',
-    summary: 'What alerts told, newest first',
+    summary: 'Events of alerts, newest first',
     description: '`limit` is moved into 1 to 100. With every e-mail and webhook delivery. Kept for 90 days.',
     query: alertEventsQuery,
     reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),

@@ -44,7 +44,7 @@ function batchPrices(needs: BatchNeeds): Route {
     group: 'Prices',
     summary: 'Current lowest asks of up to 100 items',
     body,
-    reply: json('PricesBatchReply', pricesBatchReply, 'One entry per item that anybody lists.'),
+    reply: json('PricesBatchReply', pricesBatchReply, 'One entry per item that any provider lists.'),
     errors: ['PRICES_INDEX_UNAVAILABLE'],
     uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
     handle: async ({ body, response }) => sendAscii(response, 200, await write(body)),

@@ -33,8 +33,7 @@ export const MONEY =
   'Amounts are integers in hundredths of the currency; `*_decimal` texts are exact for currencies of small value.'
 
 /** What is said of names wherever they choose items. */
-export const PHASES =
-  'A name alone stands for all phases of a finish: per provider the best price, quantities together.'
+export const PHASES = 'A name alone means all phases of a finish: per provider the best price, quantities together.'
 
 /** Both routes. */
 export const listingRoutes = (needs: ListingNeeds): Route[] => [listPrices(needs), listBids(needs)]
@@ -48,9 +47,9 @@ const listPrices = (needs: ListingNeeds): Route => {
     group: 'Prices',
     tiers: ALL,
     summary: 'Current lowest ask per provider and item',
-    description: `${MONEY} ${PHASES} \`url\` is told on pro and quant only.`,
+    description: `${MONEY} ${PHASES} \`url\` is included on pro and quant only.`,
     query,
-    reply: json('PricesReply', pricesReply, 'A page of asks; empty when nobody lists the item.'),
+    reply: json('PricesReply', pricesReply, 'A page of asks; empty when no provider lists the item.'),
     errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
     uncountedCode: 'PRICES_INDEX_UNAVAILABLE',
     async handle({ query, credential: { tier }, response }) {

@@ -154,7 +154,7 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
     tiers: PRO,
     summary: 'Summary of every catalog item, by rank',
     description:
-      'Computed every two minutes; `freshness_sec` tells the age. Some 40,000 rows: ask for gzip. Rank is by market capitalisation.',
+      'Computed every two minutes; `freshness_sec` is the age. Some 40,000 rows: ask for gzip. Rank is by market capitalisation.',
     reply: json('MarketItemsReply', marketItemsReply, 'One row per catalog item.'),
     errors: [],
     handle({ request, response }) {

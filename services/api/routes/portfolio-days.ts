@@ -1,8 +1,7 @@
 /**
  * GET /portfolio/:id/history and /performance: what a ledger was worth day by day, and what it has earned.
  *
- * Rules: DECISIONS.md, "Valuation". Invariant: a page continues the window of the first one, whatever day it has become
- * meanwhile.
+ * Rules: DECISIONS.md, "Valuation".
  */
 import type { z } from 'zod'
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
@@ -76,7 +75,7 @@ function listPortfolioDays({ store, registry, fx, cursors, now, clickhouse }: Da
     method: 'get',
     path: '/portfolio/:id/history',
     summary: 'Value of a portfolio by day, rebuilt from its ledger',
-    description: `From the first transaction to today unless told. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. ${AMOUNTS}`,
+    description: `From the first transaction to today by default. A day is worth the lowest close among the providers, carried forward where a day has none, at the exchange rates of that day. ${AMOUNTS}`,
     query: dailyQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
     reply: json('DailyReply', dailyReply, 'A page of days, oldest first.'),
     errors: MISSING,

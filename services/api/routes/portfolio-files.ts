@@ -1,8 +1,7 @@
 /**
  * The routes that fill a portfolio from files and inventories, and export it as a file.
  *
- * Rules: DECISIONS.md, "Portfolios and inventories". Invariant: an import is stored whole or not at all; an export is read
- * in slices, so its size costs no memory.
+ * Rules: DECISIONS.md, "Portfolios and inventories".
  */
 import type { Tier, TierLimits } from '#infra/config/tiers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
@@ -46,7 +45,7 @@ const FILE = 'file'
 const FILE_MAX_BYTES = 5 * 1024 * 1024
 const FILES_AT_ONCE = 8
 const CSV =
-  'A ledger has the columns date, type, market_hash_name or item_id, phase, quantity, price, currency, fee_amount, fee_percentage, marketplace, note; a snapshot market_hash_name or item_id, phase, quantity. The header tells which it is. Amounts are hundredths as whole numbers (1250) or units with a decimal point (12.50), one of the two in a file. UTF-8, columns separated by commas.'
+  'A ledger has the columns date, type, market_hash_name or item_id, phase, quantity, price, currency, fee_amount, fee_percentage, marketplace, note; a snapshot market_hash_name or item_id, phase, quantity. The header decides which it is. Amounts are hundredths as whole numbers (1250) or units with a decimal point (12.50), one of the two in a file. UTF-8, columns separated by commas.'
 
 /** The routes. */
 export const portfolioFileRoutes = (needs: PortfolioFileNeeds): Route[] => [
@@ -65,7 +64,7 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
     path: '/portfolio/:id/import/csv',
     isCreate: true,
     summary: 'Import a CSV file, whole or not at all',
-    description: `${CSV} A row that cannot be taken is told by its number, the header being row 1, and nothing is stored.`,
+    description: `${CSV} A row that cannot be taken is reported by its number, the header being row 1, and nothing is stored.`,
     upload: { field: FILE, description: 'The file, 5 MB at most.' },
     violationMembers: csvMembers,
     reply: json('CsvReply', csvMembers, 'What was stored.'),

@@ -52,7 +52,7 @@ export function portfolioValueRoutes(needs: PortfolioValueNeeds): Route[] {
       method: 'post',
       path: '/portfolio/value',
       summary: 'Value a list of items by the current best asks',
-      description: `Stores nothing. Up to 100 items. ${AMOUNTS} An item that nobody lists has null prices.`,
+      description: `Stores nothing. Up to 100 items. ${AMOUNTS} An item without an ask has null prices.`,
       body: valueBody(scope),
       reply: json('ValueReply', valueReply, 'One line per item of the request that the catalog has.'),
       errors: NO_PRICES,

@@ -105,7 +105,7 @@ const signIns = (needs: SignInNeeds): Route[] => [
     path: '/account/session',
     summary: 'Exchange a sign-in for a session',
     description:
-      'Works once, in the browser that began. The access token is a JWT that stands for the root key on account routes.',
+      'Works once, in the browser that began. The access token is a JWT that acts as the root key on account routes.',
     body: sessionBody,
     reply: json(
       'SessionReply',
@@ -177,7 +177,7 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
     method: 'post',
     path: '/account/platform',
     summary: 'Begin to link a platform account',
-    description: 'Opened by a browser, which gets a cookie that the return needs. A link that stands is replaced.',
+    description: 'Opened by a browser, which gets a cookie that the return needs. An existing link is replaced.',
     reply: json('PlatformBegunReply', platformBegunReply, 'Where the browser signs in to the platform.'),
     errors: [UNSET],
     async handle({ credential, response }) {

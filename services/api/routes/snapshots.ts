@@ -1,7 +1,7 @@
 /**
  * POST /prices and POST /bids: all live asks or bids as NDJSON, from stored segments.
  *
- * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Invariant: only a stream whose
+ * Rules: DECISIONS.md, "Bulk snapshots". Its X-RateLimit-* are of the starts in 24 hours. Only a stream whose
  * first bytes have been read counts as a start; a 304 is none.
  */
 import type { Request, Response } from 'express'
@@ -42,7 +42,7 @@ export interface SnapshotNeeds {
 type QuotaName = keyof TierLimits & `${string}_stream_starts_per_day`
 
 const STREAM =
-  'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers tell the stream starts of a rolling day.'
+  'One line per entry, fixed when the request begins. One stream per key at a time; the X-RateLimit headers report the stream starts of a rolling day.'
 const STREAM_HEADERS = {
   'X-Snapshot-Timestamp': 'Moment of the snapshot, ISO 8601.',
   'X-Snapshot-Currency': 'Currency of all amounts: USD.',

@@ -1,8 +1,8 @@
 /**
  * The routes of webhooks: destinations, their secrets, and what was delivered to them.
  *
- * Rules: DECISIONS.md, "Webhooks". Writes destinations through services/accounts and deliveries through services/delivery,
- * both in one transaction, so that neither shows without the other. Invariant: a secret is in the one answer that issues it.
+ * Rules: DECISIONS.md, "Webhooks". A destination and its delivery are written in one transaction, so that neither shows without
+ * the other. A secret is in the one answer that issues it.
  */
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
@@ -120,7 +120,7 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
       summary: 'Send a made-up event',
       description:
         'An `alert.triggered` whose `alert_id` is all zeros, with the header `X-SVC-Test: true` beside the signature.',
-      reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be looked at.'),
+      reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be inspected.'),
       errors: ['WEBHOOK_NOT_FOUND', 'WEBHOOK_PAUSED'],
       async handle({ params: { id }, credential: { accountId } }) {
         const [item] = catalog.items()
@@ -140,7 +140,7 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
       summary: 'Make a delivery again',
       description:
         'With the same delivery id, a round of attempts of its own, and to where its destination leads now; one that is pending is tried at once.',
-      reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be looked at.'),
+      reply: json('DeliveryIdReply', deliveryIdReply, 'The delivery, to be inspected.'),
       errors: ['DELIVERY_NOT_FOUND', 'WEBHOOK_NOT_FOUND', 'WEBHOOK_PAUSED'],
       async handle({ params: { id }, credential: { accountId } }) {
         const asked = await database.transaction(query => requestRedelivery(query, accountId, id))

@@ -1,8 +1,7 @@
 /**
  * The data engineer's commands, as `marketlog --help` shows them.
  *
- * Declares arguments and loads a command's own code when it is asked for. Invariant: results go to standard output,
- * all else to standard error; a signal ends a command between two records.
+ * A command's own code is loaded when it is called. A signal ends it between two records.
  */
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { PlatformConfig } from '#infra/runtime/config.ts'

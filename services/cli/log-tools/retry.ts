@@ -103,7 +103,7 @@ async function ofNames(access: LogAccess, choice: Choice): Promise<Candidate[]> 
 function refusalOf(group: string): string | undefined {
   const { readers }: TopicDefinition = topics.retries
   if (readers.includes(group)) return undefined
-  if (group === 'book') return 'its provider tells it again at the next refresh'
+  if (group === 'book') return 'its provider sends it again with the next refresh'
   return `its view depends on the order of the log; \`marketlog rebuild ${group}\` makes it whole`
 }
 

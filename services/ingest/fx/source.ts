@@ -1,9 +1,4 @@
-/**
- * Where exchange rates come from: the currency-api package on disk, or an HTTP URL of the same shape.
- *
- * Reads a file or the network, writes nothing. Invariant: a source either gives a whole table or
- * throws; it never gives an older one than the caller holds without saying so by `asOf`.
- */
+/** Where exchange rates come from: the currency-api package on disk, or an HTTP URL of the same shape. */
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { loadCurrencies } from '#infra/config/currencies.ts'

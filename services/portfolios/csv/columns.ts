@@ -58,7 +58,7 @@ export function readHeader(cells: readonly string[]): Header | string {
     return `there is no column ${unknown.map(name => `"${name.slice(0, 40)}"`).join(', ')}; a ${layout} has ${known.join(', ')}`
   }
   const twice = names.find((name, i) => names.indexOf(name) !== i)
-  if (twice !== undefined) return `the column ${twice} stands twice`
+  if (twice !== undefined) return `the column ${twice} occurs twice`
   const missing = NEEDED[layout].filter(name => !names.includes(name))
   if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
   if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'

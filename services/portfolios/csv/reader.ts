@@ -38,8 +38,8 @@ const ROW_BYTES_MAX = 32 * 1024
 /** What the parser says of a file that is no CSV, by its code. */
 const SYNTAX: Record<string, string> = {
   CSV_QUOTE_NOT_CLOSED: 'a quote is opened and never closed',
-  CSV_INVALID_CLOSING_QUOTE: 'something stands between a closing quote and the next comma',
-  INVALID_OPENING_QUOTE: 'a quote stands inside a cell that is not quoted as a whole',
+  CSV_INVALID_CLOSING_QUOTE: 'there is text between a closing quote and the next comma',
+  INVALID_OPENING_QUOTE: 'there is a quote inside a cell that is not quoted as a whole',
   CSV_MAX_RECORD_SIZE: `the row is longer than ${ROW_BYTES_MAX} bytes; is a quote never closed?`,
 }
 

@@ -1,7 +1,7 @@
 /**
  * The simulated connector: a seeded market that derives from one recorded refresh.
  *
- * Reads the base file once per market; everything else is map.ts and sales.ts. Invariant: it quotes
+ * Reads the base file once per market; everything else is map.ts and sales.ts. It quotes
  * for the time that the schedule names, never for the clock's, so a run at any speed gives the same
  * events; it keeps nothing between polls.
  */
