@@ -1,9 +1,8 @@
 /**
  * `npm run catalog:build [-- --market DIR]`: builds the catalog files and says what they cover.
  *
- * Reads the source package, the files as they are, and of DIR (default ../shared/market, beside the
- * checkout) what there is: recorded refreshes, and history tables whose names prove qualities but, being
- * written differently, become no items. Writes the files of CATALOG_FILES. Invariant:
+ * Reads the source package, the files as they are, and of DIR, where one is given, what there is: recorded refreshes
+ * (`refreshes/`), and history tables (`history/`) whose names prove qualities but, being written differently, become no items. Writes the files of CATALOG_FILES. Invariant:
  * numbers given once stay (assemble.ts), and the revision grows with each change of content. Running it again without
  * news changes no byte.
  */
@@ -17,13 +16,14 @@ import { assembleCatalog } from './assemble.ts'
 import { readSource } from './source.ts'
 
 const { values } = parseArgs({
-  options: { market: { type: 'string', default: join('..', 'shared', 'market') } },
+  options: { market: { type: 'string' } },
 })
 
-const refreshes = readRefreshNames(join(values.market, 'refreshes'))
+const refreshes = values.market === undefined ? [] : readRefreshNames(join(values.market, 'refreshes'))
+const histories = values.market === undefined ? [] : readHistoryNames(join(values.market, 'history'))
 const previous = { items: readItems(CATALOG_FILES.items), observed: readItems(CATALOG_FILES.observed) }
 const seen = [...new Set(refreshes.flatMap(refresh => refresh.names))]
-const catalog = assembleCatalog(readSource(), seen, previous, readHistoryNames(join(values.market, 'history')))
+const catalog = assembleCatalog(readSource(), seen, previous, histories)
 const packed = { items: packItems(catalog.items), observed: packItems(catalog.observed) }
 if (isChanged('items') || isChanged('observed')) {
   // The revision first: a build cut short may skip a number, and never gives one number to two contents.
@@ -34,10 +34,7 @@ if (isChanged('items') || isChanged('observed')) {
 report()
 
 function readRefreshNames(folder: string): { file: string; names: string[] }[] {
-  if (!existsSync(folder)) {
-    console.log(`no recorded refreshes in ${folder}: observed names stay as they are`)
-    return []
-  }
+  if (!existsSync(folder)) throw new Error(`there are no recorded refreshes in ${folder}`)
   const files = readdirSync(folder).filter(file => file.endsWith('.json.gz'))
   return files.sort().map(file => {
     const { prices } = JSON.parse(gunzipSync(readFileSync(join(folder, file))).toString()) as { prices: object }
