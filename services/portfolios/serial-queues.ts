@@ -5,7 +5,6 @@
  * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
  * up, and no more than `waitingMax` wait for a key.
  */
-
 import PQueue from 'p-queue'
 import { HttpError } from '#infra/http/http-error.ts'
 

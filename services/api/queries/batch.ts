@@ -10,7 +10,7 @@ import type { LiveEntry } from '#streams/live-view/reader.ts'
 import { type ListingSource, mergePhases } from './listing.ts'
 
 /** The answer to a batch, before it is written. */
-export interface Batch {
+export interface BatchQuotes {
   /** Items with a quote, in the order of the request; their quotes in the order of the providers' keys. */
   found: { itemId: number; entries: LiveEntry[] }[]
   itemsNotFound: number[]
@@ -19,7 +19,7 @@ export interface Batch {
 }
 
 /** Reads the quotes that a batch asks for. */
-export async function readBatch(source: ListingSource, body: BatchBody): Promise<Batch> {
+export async function readBatch(source: ListingSource, body: BatchBody): Promise<BatchQuotes> {
   const { side, live, catalog, providers } = source
   const { wanted, namesNotFound } = wantedItems(source, body)
   const known = new Set([...wanted.values()].flat().filter(id => catalog.byId(id)))
@@ -30,7 +30,7 @@ export async function readBatch(source: ListingSource, body: BatchBody): Promise
     chosen ? entries.filter(({ listed }) => chosen.has(listed.provider)) : entries,
     entry => entry.itemId,
   )
-  const found: Batch['found'] = []
+  const found: BatchQuotes['found'] = []
   const itemsNotFound: number[] = []
   for (const [itemId, ids] of wanted) {
     const rows = ids.flatMap(id => byItem.get(id) ?? [])

@@ -17,7 +17,7 @@ import { openListingWriter } from '../listing-text.ts'
 import { readBatch } from '../queries/batch.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 import type { LiveView } from '../queries/live-view.ts'
-import { MONEY, PHASES } from './listings.ts'
+import { MONEY_NOTE, PHASES_NOTE } from './listings.ts'
 
 /** What batch lookups need. */
 export interface BatchNeeds {
@@ -33,7 +33,11 @@ export interface BatchNeeds {
 /** Both routes. */
 export const batchRoutes = (needs: BatchNeeds): Route[] => [batchPrices(needs), batchBids(needs)]
 
-const OPEN = { method: 'post', tiers: STARTER, description: `By ids, names or both. ${PHASES} ${MONEY}` } as const
+const OPEN = {
+  method: 'post',
+  tiers: STARTER,
+  description: `By ids, names or both. ${PHASES_NOTE} ${MONEY_NOTE}`,
+} as const
 
 function batchPrices(needs: BatchNeeds): Route {
   const { body, write } = openSide(needs, 'ask')
