@@ -186,7 +186,8 @@ function openSubscriberRegistry(): SubscriberRegistry {
   const all = new Set<Subscriber>()
   const byKey = new Map<string, Set<Subscriber>>()
   return {
-    ...{ all, byKey },
+    all,
+    byKey,
     add(subscriber) {
       all.add(subscriber)
       const own = byKey.get(subscriber.keyId)

@@ -91,9 +91,14 @@ async function factsOf(
     return { partition, ...range, bytes: known.bytes.get(`${found.topic}/${partition}`) ?? 0 }
   })
   return {
-    ...{ topic: name, key, events: events.map(event => `${event.name} v${event.version}`), writer },
+    topic: name,
+    key,
+    events: events.map(event => `${event.name} v${event.version}`),
+    writer,
     readers: readers.map(reader => ({ reader, lag: known.lags.get(`${reader} ${name}`)?.lag ?? null })),
-    ...{ partitions, offsets: offsetsIn(found), bytes: partitions.reduce((sum, one) => sum + one.bytes, 0) },
+    partitions,
+    offsets: offsetsIn(found),
+    bytes: partitions.reduce((sum, one) => sum + one.bytes, 0),
     retention: known.retentions.get(name) ?? null,
   }
 }
