@@ -92,8 +92,16 @@ const float64: NumberType = {
   },
 }
 const NUMBER_TYPES: Readonly<Record<string, NumberType>> = {
-  ...{ Bool: unsigned8, UInt8: unsigned8, UInt16: unsigned16, UInt32: unsigned32, UInt64: unsigned64 },
-  ...{ Int32: signed32, Int64: signed64, Float64: float64, Date: unsigned16, DateTime: unsigned32 },
+  Bool: unsigned8,
+  UInt8: unsigned8,
+  UInt16: unsigned16,
+  UInt32: unsigned32,
+  UInt64: unsigned64,
+  Int32: signed32,
+  Int64: signed64,
+  Float64: float64,
+  Date: unsigned16,
+  DateTime: unsigned32,
 }
 /** By the low byte before a dictionary: the type of the indices into it. */
 const INDEX_TYPES: readonly (NumberType | undefined)[] = [unsigned8, unsigned16, unsigned32]

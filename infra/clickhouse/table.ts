@@ -4,6 +4,7 @@
  * Invariant: every table replaces or merges rows of one key, so that writing the
  * same rows again, in any order and any number of times, changes nothing for its readers.
  */
+import type { ClickhouseWriter } from './clickhouse.ts'
 
 /** One table; `columns` are in the order in which rows are written. */
 export interface Table {
@@ -52,3 +53,9 @@ const settingsOf = ({ granularity, isCompact }: Table): string[] => [
   ...(granularity === undefined ? [] : [`index_granularity = ${granularity}`]),
   ...(isCompact ? [`min_bytes_for_wide_part = ${WIDE_FROM_BYTES}`] : []),
 ]
+
+/** Creates what is missing of the writer's database and of the tables in it. Never alters or drops a table: a repeat changes nothing. */
+export async function setUpClickhouse(writer: ClickhouseWriter, tables: readonly Table[]): Promise<void> {
+  await writer.command(`CREATE DATABASE IF NOT EXISTS ${writer.database}`)
+  for (const table of tables) await writer.command(createTable(writer.database, table))
+}

@@ -44,7 +44,10 @@ export type TierLimits = z.infer<typeof limits>
 
 const tiersFile = z
   .strictObject({
-    ...{ free: limits, starter: limits, pro: limits, quant: limits },
+    free: limits,
+    starter: limits,
+    pro: limits,
+    quant: limits,
     /** Requests without a valid key, per address. */
     without_key: z.strictObject({ requests_per_minute: count.min(1) }).default({ requests_per_minute: 60 }),
   })

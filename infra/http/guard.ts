@@ -29,7 +29,7 @@ export interface GuardNeeds {
 }
 
 /** What a route asks of a credential. */
-export interface Rule {
+export interface RouteRule {
   tiers: readonly string[]
   access: Access
   /** What is answered when requests cannot be counted. */
@@ -38,16 +38,16 @@ export interface Rule {
 
 /** The checks, one by one: who runs them awaits them in one function, since each more cost a request about 1 us of its 65. */
 export interface Guard {
-  authenticate(request: Request, rule: Rule): KeyAnswer | Promise<KeyAnswer>
+  authenticate(request: Request, rule: RouteRule): KeyAnswer | Promise<KeyAnswer>
   /** The refusal of a credential, which is counted by its address. */
   refused(request: Request, answer: KeyAnswer & { accepted: false }): Promise<HttpError>
   accept(response: Response, answer: KeyAnswer & { accepted: true }): Credential
   /** The refusal of what is closed to a credential. */
-  closed(credential: Credential, rule: Rule): HttpError | undefined
+  closed(credential: Credential, rule: RouteRule): HttpError | undefined
   /** Gives a refusal that comes before the limits their headers, where they are known; counts nothing. */
   withLimits(response: Response, credential: Credential, refusal: HttpError): Promise<HttpError>
   limitsOf(credential: Credential): RequestLimits
-  count(credential: Credential, limits: RequestLimits, rule: Rule): Promise<Metered>
+  count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<Metered>
   /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
   enforce(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void
   /** For what needs no key: counts by address, or in the minute of a valid key. */
@@ -107,7 +107,7 @@ export function openGuard(needs: GuardNeeds): Guard {
   }
 }
 
-function closed({ tier, isRootKey }: Credential, { tiers, access }: Rule): HttpError | undefined {
+function closed({ tier, isRootKey }: Credential, { tiers, access }: RouteRule): HttpError | undefined {
   if (!tiers.includes(tier)) {
     return new HttpError('FORBIDDEN_TIER', `This route is for the tier ${tiers[0]} and above.`)
   }

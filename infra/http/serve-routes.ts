@@ -9,7 +9,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Credential } from './credential.ts'
 import type { Admitted, Endpoint, Held } from './define-route.ts'
-import type { Guard, Rule } from './guard.ts'
+import type { Guard, RouteRule } from './guard.ts'
 import { HttpError } from './http-error.ts'
 import { answerErrors, localsOf, type Observe, SENT, send, sendEmpty } from './reply.ts'
 import { decodePercent, parse, parseBody, parseParams, readBody, requestIdOf } from './request.ts'
@@ -108,7 +108,7 @@ function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
   }
 }
 
-function ruleOf({ tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' }: Endpoint): Rule | undefined {
+function ruleOf({ tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' }: Endpoint): RouteRule | undefined {
   return tiers && { tiers, access, uncountedCode }
 }
 

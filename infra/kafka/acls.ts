@@ -25,7 +25,9 @@ export async function applyAcls(kafka: KafkaConnection, acls: readonly Acl[]): P
   try {
     await admin.createAcls({
       acl: acls.map(({ principal, resource, name, isPrefix, operation }) => ({
-        ...{ principal, host: '*', resourceName: name },
+        principal,
+        host: '*',
+        resourceName: name,
         resourceType: AclResourceTypes[resource],
         resourcePatternType: isPrefix ? ResourcePatternTypes.PREFIXED : ResourcePatternTypes.LITERAL,
         operation: AclOperationTypes[operation],

@@ -5,7 +5,6 @@
  * each transactional producer, because kafkajs instances share an offset cache that must not be
  * shared across slots.
  */
-
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import type { Kafka as KafkaClient, KafkaConfig } from 'kafkajs'

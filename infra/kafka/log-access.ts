@@ -3,7 +3,6 @@
  *
  * Reads the brokers only. Invariant: ends are stable ends, so what a tool reads has been committed.
  */
-
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'

@@ -16,7 +16,7 @@ import { openMembership } from './membership.ts'
 import { assignUnits, type MemberClaims } from './sticky-assignment.ts'
 
 /** Something that one process at a time runs: the owner of the partition that it writes. */
-interface OwnedWork {
+export interface OwnedWork {
   name: string
   topic: TopicKey
   partition: number

@@ -9,8 +9,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Cluster, openCluster } from './client/cluster.ts'
 import { type DecodedRecord, errorOf, type FetchedRecords, fetchRecords } from './client/fetch-decoding.ts'
+import { Decoder, Encoder, type WireConnection, type WireDecoder } from './client/wire.ts'
 import { BROKER_RETRY_LIMIT_MS, type KafkaConnection } from './connection.ts'
-import { type PartitionBytes, readLogDirs } from './log-dirs.ts'
 import { refusalOf } from './refusal.ts'
 
 /** A record as the log holds it. */
@@ -249,4 +249,50 @@ function advance(
   next.set(partition, Math.max(reached, position + 1))
   const first = records.findIndex(({ offset }) => offset >= position)
   return { partition, records: first === 0 ? records : first < 0 ? [] : records.slice(first), stableEnd }
+}
+
+/** The bytes of a partition on one broker. */
+interface PartitionBytes {
+  topic: string
+  partition: number
+  bytes: number
+}
+
+const DESCRIBE_LOG_DIRS = 35
+const ALL_TOPICS = -1
+
+/** The bytes of every partition of a broker (DescribeLogDirs, which the client lacks); a future replica is not counted. */
+async function readLogDirs(connection: WireConnection): Promise<PartitionBytes[]> {
+  return connection.send<PartitionBytes[]>({
+    request: {
+      apiKey: DESCRIBE_LOG_DIRS,
+      apiVersion: 1,
+      apiName: 'DescribeLogDirs',
+      encode: async () => new Encoder().writeInt32(ALL_TOPICS),
+    },
+    response: { decode: async (bytes: Buffer) => decodeLogDirs(new Decoder(bytes)), parse: decoded => decoded },
+  })
+}
+
+function decodeLogDirs(decoder: WireDecoder): PartitionBytes[] {
+  decoder.readInt32() // throttle time
+  return decoder
+    .readArray(dirs => {
+      dirs.readInt16() // error code: a directory that is offline lists nothing
+      dirs.readString()
+      return dirs
+        .readArray(one => {
+          const topic = one.readString()
+          return one.readArray(each => {
+            const partition = each.readInt32()
+            const bytes = Number(each.readInt64().toString())
+            each.readInt64() // distance of a replica that is being filled
+            return { topic, partition, bytes, isFuture: each.readBoolean() }
+          })
+        })
+        .flat()
+    })
+    .flat()
+    .filter(({ isFuture }) => !isFuture)
+    .map(({ topic, partition, bytes }) => ({ topic, partition, bytes }))
 }

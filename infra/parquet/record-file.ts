@@ -12,7 +12,7 @@ import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } fr
 export type ColumnType = 'STRING' | 'INT32' | 'INT64' | 'DOUBLE' | 'BOOLEAN' | 'BYTE_ARRAY' | 'TIMESTAMP'
 
 /** A column; every one may hold nulls. */
-export interface Column {
+export interface RecordColumn {
   name: string
   type: ColumnType
 }
@@ -31,7 +31,11 @@ interface RecordFile {
 const ROWS_PER_GROUP = 20_000
 
 /** Opens a file. */
-export function openRecordFile(path: string, columns: readonly Column[], rowsPerGroup = ROWS_PER_GROUP): RecordFile {
+export function openRecordFile(
+  path: string,
+  columns: readonly RecordColumn[],
+  rowsPerGroup = ROWS_PER_GROUP,
+): RecordFile {
   const unfinished = `${path}.part`
   const empty = (): ColumnSource[] => columns.map(({ name, type }) => ({ name, type, data: [], nullable: true }))
   const out = new ParquetWriter({

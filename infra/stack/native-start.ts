@@ -104,7 +104,9 @@ function contextOf(
 ): NativeContext {
   const { dataDir, environment } = options
   return {
-    ...{ ...own, dataDir, environment },
+    ...own,
+    dataDir,
+    environment,
     cacheDir: resolve(cacheDirectory(environment)),
     say: line => options.say(`${own.name}: ${line}`),
   }

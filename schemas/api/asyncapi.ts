@@ -115,7 +115,10 @@ function feedMessage(name: string, { schema, summary }: { schema: z.ZodType; sum
 
 function topicMessage({ name, version, avro }: EventSchema<object>): object {
   return {
-    ...{ name, title: `${name}, version ${version}`, summary: avro.doc, contentType: 'application/octet-stream' },
+    name,
+    title: `${name}, version ${version}`,
+    summary: avro.doc,
+    contentType: 'application/octet-stream',
     payload: { schemaFormat: AVRO, schema: avro },
   }
 }

@@ -70,7 +70,7 @@ export const candlesQuery = ({ isCurrency, lookbackDaysMax }: CandlesScope) =>
 export type CandlesQuery = z.infer<ReturnType<typeof candlesQuery>>
 
 /** One candle. */
-export const candle = z.strictObject({
+const candle = z.strictObject({
   t: z.int().describe('Start of the bucket.'),
   o: amount,
   h: amount,

@@ -16,7 +16,7 @@ export interface AnswerCurrency {
 }
 
 /** What is listed of one provider and item. */
-export interface ListedRow {
+interface ListedRow {
   /** Hundredths of `currency`. */
   price: number
   currency: string
@@ -31,7 +31,7 @@ export interface ListedRow {
 export type EntryMembers = 'quote' | 'entry' | 'entry with url'
 
 /** A row with its item and provider. */
-export interface EntryRow {
+interface EntryRow {
   itemId: number
   provider: string
   row: ListedRow

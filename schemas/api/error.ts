@@ -61,7 +61,7 @@ export const ERROR_STATUS = {
 export type ErrorCode = keyof typeof ERROR_STATUS
 
 /** The kinds of violation that clients may distinguish. */
-export const VIOLATION_TYPES = [
+const VIOLATION_TYPES = [
   'missing',
   'enum',
   'int_parsing',

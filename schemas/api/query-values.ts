@@ -40,7 +40,7 @@ const reading =
 const numberLike = (form: RegExp) => (text: string) => (form.test(text) ? Number(text) : undefined)
 
 /** Reads a boolean in any of the usual spellings. */
-export function readBoolean(text: string): boolean | undefined {
+function readBoolean(text: string): boolean | undefined {
   const word = text.toLowerCase()
   return TRUE.has(word) ? true : FALSE.has(word) ? false : undefined
 }

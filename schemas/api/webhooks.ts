@@ -193,7 +193,7 @@ export const deliveryIdReply = z
   .meta({ example: { delivery_id: exampleDelivery.id } })
 
 /** One row of the list of deliveries. */
-export const delivery = z.strictObject(deliveryMembers)
+const delivery = z.strictObject(deliveryMembers)
 
 /** One row of the list of deliveries. */
 export type Delivery = z.infer<typeof delivery>

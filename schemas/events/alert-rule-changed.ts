@@ -6,7 +6,7 @@
  * item of an alert never changes, so its records stay in one partition.
  */
 import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** An alert was created or changed. */
 export interface AlertRuleChanged {
@@ -24,6 +24,12 @@ export interface AlertRuleChanged {
   changed_at: number
 }
 
+/** An alert as its rule is published. */
+export type StoredRule = { id: string } & Pick<
+  AlertRuleChanged,
+  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
+>
+
 /** An alert was created or changed. */
 export const alertRuleChanged = defineEvent<AlertRuleChanged>(
   'AlertRuleChanged',
@@ -35,7 +41,7 @@ export const alertRuleChanged = defineEvent<AlertRuleChanged>(
     item_id: 'int',
     kind: { type: 'enum', name: 'AlertRuleKind', symbols: [...ALERT_KINDS] },
     threshold_value: 'string',
-    threshold_currency: optional('string'),
+    threshold_currency: nullable('string'),
     is_enabled: 'boolean',
     version: 'long',
     changed_at: 'long',

@@ -5,7 +5,7 @@
  * and never to a later version. Amounts are those at which the condition was evaluated.
  */
 import { ALERT_KINDS, type AlertKind } from '../values/alert.ts'
-import { type AvroType, defineEvent, optional } from './event.ts'
+import { type AvroType, defineEvent, nullable } from './event.ts'
 
 /** Why the condition was evaluated: a change of the book, a change of the rule, or new exchange rates. */
 export type TriggerCause = 'book' | 'rule' | 'rates'
@@ -29,6 +29,19 @@ export interface AlertTriggered {
   caused_at: number
 }
 
+/** An event as its trigger was published; numbers are texts. */
+export interface StoredTrigger {
+  id: string
+  alert_id: string
+  alert_version: string
+  triggered_value: string
+  triggered_currency: string | null
+  best_ask_micro_usd: string
+  best_bid_micro_usd: string | null
+  ask_provider: string
+  bid_provider: string | null
+}
+
 const cause: AvroType = { type: 'enum', name: 'TriggerCause', symbols: ['book', 'rule', 'rates'] }
 
 /** The condition of an alert held. */
@@ -38,11 +51,11 @@ export const alertTriggered = defineEvent<AlertTriggered>('AlertTriggered', 1, '
   item_id: 'int',
   kind: { type: 'enum', name: 'AlertTriggeredKind', symbols: [...ALERT_KINDS] },
   triggered_value: 'string',
-  triggered_currency: optional('string'),
+  triggered_currency: nullable('string'),
   best_ask_micro_usd: 'long',
-  best_bid_micro_usd: optional('long'),
+  best_bid_micro_usd: nullable('long'),
   ask_provider: 'string',
-  bid_provider: optional('string'),
+  bid_provider: nullable('string'),
   cause,
   caused_at: 'long',
 })

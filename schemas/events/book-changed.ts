@@ -5,7 +5,7 @@
  * derives the same numbers on every replay. `source_*` is the input record that caused the change and its index in the
  * refresh, by which a consumer recognizes a repeat.
  */
-import { type AvroType, defineEvent, optional } from './event.ts'
+import { type AvroType, defineEvent, nullable } from './event.ts'
 
 /** Asks or bids. */
 export type Side = 'ask' | 'bid'
@@ -48,16 +48,16 @@ export const bookChanged = defineEvent<BookChanged>('BookChanged', 1, "A provide
   provider: 'string',
   item_id: 'int',
   change,
-  price: optional('long'),
+  price: nullable('long'),
   currency: 'string',
-  price_micro_usd: optional('long'),
+  price_micro_usd: nullable('long'),
   usd_rate: 'string',
   quantity: 'int',
-  previous_micro_usd: optional('long'),
+  previous_micro_usd: nullable('long'),
   previous_quantity: 'int',
   seen_at: 'long',
-  refresh_id: optional('string'),
-  url: optional('string'),
+  refresh_id: nullable('string'),
+  url: nullable('string'),
   source_partition: 'int',
   source_offset: 'long',
   source_index: 'int',

@@ -5,7 +5,7 @@
  * `position`. Partition: that of the input for asks, the number of ask partitions + that of the input for bids, so each
  * partition has one writer. Invariant: written in the same transaction as the changes that it reflects.
  */
-import { addedLater, defineEvent, optional } from './event.ts'
+import { addedLater, defineEvent, nullable } from './event.ts'
 
 /** A provider's row as the book holds it; a tombstone removes it. */
 export interface BookRowStored {
@@ -24,7 +24,7 @@ export const bookRowStored = defineEvent<BookRowStored>('BookRowStored', 1, "A p
   price_micro_usd: 'long',
   quantity: 'int',
   seen_at: 'long',
-  url: optional('string'),
+  url: nullable('string'),
 })
 
 /** The last judged refresh of a provider. */
@@ -50,10 +50,10 @@ export const bookRefreshStored = defineEvent<BookRefreshStored>(
   2,
   'The last judged refresh of a provider.',
   {
-    refresh_id: optional('string'),
+    refresh_id: nullable('string'),
     observed_at: 'long',
     currency: 'string',
-    suspect: optional('string'),
+    suspect: nullable('string'),
     applied_at: addedLater('long'),
   },
 )

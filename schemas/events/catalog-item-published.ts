@@ -5,7 +5,7 @@
  * expects has every item of it.
  */
 import type { CatalogItem } from '../values/catalog-item.ts'
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** One tradable item of the catalog. */
 export const catalogItemPublished = defineEvent<Omit<CatalogItem, 'supply'> & { supply: number | null }>(
@@ -15,29 +15,29 @@ export const catalogItemPublished = defineEvent<Omit<CatalogItem, 'supply'> & { 
   {
     item_id: 'int',
     market_hash_name: 'string',
-    phase: optional('string'),
-    item_type: optional('string'),
-    item_subtype: optional('string'),
-    weapon_type: optional('string'),
-    base_name: optional('string'),
-    skin_name: optional('string'),
-    wear_name: optional('string'),
-    def_index: optional('string'),
-    paint_index: optional('int'),
-    collection: optional('string'),
-    collection_image: optional('string'),
+    phase: nullable('string'),
+    item_type: nullable('string'),
+    item_subtype: nullable('string'),
+    weapon_type: nullable('string'),
+    base_name: nullable('string'),
+    skin_name: nullable('string'),
+    wear_name: nullable('string'),
+    def_index: nullable('string'),
+    paint_index: nullable('int'),
+    collection: nullable('string'),
+    collection_image: nullable('string'),
     crates: { type: 'array', items: 'string' },
     crates_images: { type: 'array', items: 'string' },
-    release_date: optional('string'),
-    rarity_name: optional('string'),
-    rarity_color: optional('string'),
-    style_name: optional('string'),
+    release_date: nullable('string'),
+    rarity_name: nullable('string'),
+    rarity_color: nullable('string'),
+    style_name: nullable('string'),
     is_stattrak: 'boolean',
     is_souvenir: 'boolean',
-    min_float: optional('double'),
-    max_float: optional('double'),
-    image_url: optional('string'),
-    supply: optional('long'),
+    min_float: nullable('double'),
+    max_float: nullable('double'),
+    image_url: nullable('string'),
+    supply: nullable('long'),
   },
 )
 

@@ -5,7 +5,7 @@
  * it stale. The streams that own daily tables read it from this topic. Each record also holds the close before it in its
  * file, so it can be folded without any other record, in any order and any number of times.
  */
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** A provider's close of a name on a UTC day. */
 export interface DayClosed {
@@ -32,13 +32,13 @@ export interface DayClosed {
 export const dayClosed = defineEvent<DayClosed>('DayClosed', 1, "A provider's close of a name on a past day.", {
   provider: 'string',
   market_hash_name: 'string',
-  phase: optional('string'),
+  phase: nullable('string'),
   day: 'long',
   price: 'long',
   currency: 'string',
   usd_rate: 'string',
-  listings: optional('int'),
-  previous_price: optional('long'),
-  previous_listings: optional('int'),
+  listings: nullable('int'),
+  previous_price: nullable('long'),
+  previous_listings: nullable('int'),
   is_last: 'boolean',
 })

@@ -4,7 +4,7 @@
  * Both hold the raw record and its origin, so that it can be replayed. Only the runner writes them, before it commits an
  * offset past the record or in the same transaction. A repeat has the same group, topic, partition and offset.
  */
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** A record that a processor cannot read or accept. */
 export interface DeadLettered {
@@ -28,8 +28,8 @@ export const deadLettered = defineEvent<DeadLettered>(
     topic: 'string',
     partition: 'int',
     offset: 'long',
-    key: optional('bytes'),
-    value: optional('bytes'),
+    key: nullable('bytes'),
+    value: nullable('bytes'),
     reason: 'string',
     detail: 'string',
   },
@@ -60,7 +60,7 @@ export const nameUnresolved = defineEvent<NameUnresolved>(
     offset: 'long',
     provider: 'string',
     market_hash_name: 'string',
-    phase: optional('string'),
+    phase: nullable('string'),
     value: 'bytes',
     observed_at: 'long',
   },

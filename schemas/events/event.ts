@@ -33,7 +33,7 @@ export function defineEvent<T extends object>(
   fields: { [K in keyof T]-?: AvroType | AddedLater },
 ): EventSchema<T> {
   const list = Object.entries<AvroType | AddedLater>(fields).map(([name, type]) =>
-    isAddedLater(type) ? { name, type: optional(type.addedLater), default: null } : { name, type },
+    isAddedLater(type) ? { name, type: nullable(type.addedLater), default: null } : { name, type },
   )
   return { name, version, avro: { type: 'record', name, namespace: 'marketlog', doc, fields: list } }
 }
@@ -50,7 +50,7 @@ const isAddedLater = (field: AvroType | AddedLater): field is AddedLater =>
   typeof field === 'object' && 'addedLater' in field
 
 /** A value that may be absent. */
-export const optional = (type: AvroType): AvroType => ['null', type]
+export const nullable = (type: AvroType): AvroType => ['null', type]
 
 /** The subject under which an event's schema is registered. */
 export const subjectOf = (event: EventSchema<object>): string => `marketlog.${event.name}`

@@ -5,7 +5,7 @@
  * items of its summary. Scores are unrounded; amounts are micro-dollars. The figures depend on the log and `as_of`
  * alone; rank and indexes, which depend on other items, are derived by the view.
  */
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** The figures of one item; null where there is no data. */
 export interface ItemSummarised {
@@ -35,21 +35,21 @@ export interface ItemSummarised {
 /** The figures of an item at a moment. */
 export const itemSummarised = defineEvent<ItemSummarised>('ItemSummarised', 1, 'The figures of an item at a moment.', {
   item_id: 'int',
-  best_ask_micro_usd: optional('long'),
-  best_bid_micro_usd: optional('long'),
+  best_ask_micro_usd: nullable('long'),
+  best_bid_micro_usd: nullable('long'),
   provider_count: 'int',
-  avg_spread_pct: optional('double'),
-  ask_24h_micro_usd: optional('long'),
-  ask_7d_micro_usd: optional('long'),
-  ask_30d_micro_usd: optional('long'),
+  avg_spread_pct: nullable('double'),
+  ask_24h_micro_usd: nullable('long'),
+  ask_7d_micro_usd: nullable('long'),
+  ask_30d_micro_usd: nullable('long'),
   sales_1d: 'long',
   sales_7d: 'long',
   sales_30d: 'long',
-  listing_score: optional('double'),
-  gap_score: optional('double'),
-  volume_score: optional('double'),
-  stability_score: optional('double'),
-  external_score: optional('double'),
+  listing_score: nullable('double'),
+  gap_score: nullable('double'),
+  volume_score: nullable('double'),
+  stability_score: nullable('double'),
+  external_score: nullable('double'),
 })
 
 /** Completes a summary: all of its items come before this record. */

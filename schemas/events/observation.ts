@@ -5,7 +5,7 @@
  * at the same refresh starts again at index 0, and a gap in the index proves that an observation was lost, so `book` can
  * judge whether a refresh is complete. Prices are hundredths of `currency`; `observed_at` is the provider's time.
  */
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** The lowest ask, or the highest bid, that a provider shows for a name at one moment. */
 export interface Observation {
@@ -28,15 +28,15 @@ export interface Observation {
 
 const observationFields = {
   provider: 'string',
-  refresh_id: optional('string'),
+  refresh_id: nullable('string'),
   index: 'int',
   market_hash_name: 'string',
-  phase: optional('string'),
-  price: optional('long'),
+  phase: nullable('string'),
+  price: nullable('long'),
   currency: 'string',
-  usd_rate: optional('string'),
+  usd_rate: nullable('string'),
   quantity: 'int',
-  url: optional('string'),
+  url: nullable('string'),
   observed_at: 'long',
 } as const
 
@@ -75,9 +75,9 @@ export const observationRejected = defineEvent<ObservationRejected>(
   'An entry of a refresh without a usable price.',
   {
     provider: 'string',
-    refresh_id: optional('string'),
+    refresh_id: nullable('string'),
     index: 'int',
-    market_hash_name: optional('string'),
+    market_hash_name: nullable('string'),
     raw: 'string',
     reason: 'string',
     observed_at: 'long',

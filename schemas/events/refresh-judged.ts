@@ -3,7 +3,7 @@
  * (market.quarantine). Totals are those of the provider's book after the verdict, so provider health needs no scan of it.
  */
 import type { Side } from './book-changed.ts'
-import { type AvroType, defineEvent, optional } from './event.ts'
+import { type AvroType, defineEvent, nullable } from './event.ts'
 
 /**
  * applied: the book equals the refresh. quarantined: not applied, the last good book stays.
@@ -48,10 +48,10 @@ const verdict: AvroType = {
 export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 1, 'A refresh was judged.', {
   side,
   provider: 'string',
-  refresh_id: optional('string'),
+  refresh_id: nullable('string'),
   observed_at: 'long',
   verdict,
-  reason: optional('string'),
+  reason: nullable('string'),
   added: 'int',
   updated: 'int',
   removed: 'int',

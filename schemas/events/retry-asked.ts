@@ -4,7 +4,7 @@
  * Holds the record and its offset. Views merge by offset, so late processing gives the same result as processing in
  * time; only groups whose views do that read it. A repeat has the same topic, partition and offset.
  */
-import { defineEvent, optional } from './event.ts'
+import { defineEvent, nullable } from './event.ts'
 
 /** A dead letter, or a record with an unresolved name, is to be processed again. */
 export interface RetryAsked {
@@ -24,11 +24,11 @@ export const retryAsked = defineEvent<RetryAsked>(
   1,
   'A record that was set aside is to be taken again.',
   {
-    group: optional('string'),
+    group: nullable('string'),
     topic: 'string',
     partition: 'int',
     offset: 'long',
-    key: optional('bytes'),
+    key: nullable('bytes'),
     value: 'bytes',
   },
 )

@@ -4,7 +4,7 @@
  * `sale_id` is the provider's id, or a digest of the sale's members where it has none, so that a sale that two refreshes
  * report is one sale. The price is hundredths of `currency`.
  */
-import { type AvroType, defineEvent, optional } from './event.ts'
+import { type AvroType, defineEvent, nullable } from './event.ts'
 
 /** A sticker on a sold item; wear 0 is pristine. */
 export interface SaleSticker {
@@ -64,17 +64,17 @@ export const saleObserved = defineEvent<SaleObserved>('SaleObserved', 1, 'A prov
   provider: 'string',
   sale_id: 'string',
   market_hash_name: 'string',
-  phase: optional('string'),
+  phase: nullable('string'),
   price: 'long',
   currency: 'string',
   usd_rate: 'string',
   sold_at: 'long',
-  float: optional('double'),
-  paint_seed: optional('int'),
-  stickers: optional({ type: 'array', items: sticker }),
-  charms: optional({ type: 'array', items: charm }),
-  inspect_in_game: optional('string'),
-  screenshot_front: optional('string'),
-  screenshot_back: optional('string'),
+  float: nullable('double'),
+  paint_seed: nullable('int'),
+  stickers: nullable({ type: 'array', items: sticker }),
+  charms: nullable({ type: 'array', items: charm }),
+  inspect_in_game: nullable('string'),
+  screenshot_front: nullable('string'),
+  screenshot_back: nullable('string'),
   observed_at: 'long',
 })

@@ -44,3 +44,6 @@ export interface CatalogItem {
   /** Units in circulation; the member is absent when unknown. */
   supply?: number
 }
+
+/** Finds the item of a name and phase. */
+export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined

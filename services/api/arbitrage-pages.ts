@@ -81,7 +81,7 @@ interface PairSources {
 }
 
 /** Opens the texts of items; each is made once for as long as the catalog has the item so. */
-export function openItemText(catalog: { byId(itemId: number): CatalogItem | undefined }): ItemText {
+export function openPairItemText(catalog: { byId(itemId: number): CatalogItem | undefined }): ItemText {
   const texts = new WeakMap<CatalogItem, string>()
   return itemId => {
     const item = catalog.byId(itemId)

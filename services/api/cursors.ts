@@ -10,7 +10,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { HttpError } from '#infra/http/http-error.ts'
 
 /** Where a page ended. */
-export interface CursorPosition {
+interface CursorPosition {
   /** The window of the first page. */
   start: number
   end: number

@@ -17,7 +17,7 @@ import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { bodyLength, bodyOf } from './deflated-bodies.ts'
 
 /** A stream that may begin. */
-export interface SnapshotStream {
+interface SnapshotStream {
   snapshot: PinnedSnapshot
   coding: ContentCoding
   slot: StreamSlot

@@ -4,12 +4,12 @@
  * Standard output carries results, standard error progress and logs. A failure that the user can do
  * something about is one line and an exit code; anything else is a bug and shows its stack.
  */
-
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { readEnvironment } from '#infra/runtime/environment.ts'
 import { type Log, openLog } from '#infra/runtime/log.ts'
@@ -18,7 +18,7 @@ import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-f
 import { addCompletion } from './completion.ts'
 import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
-import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey, TIERS } from './run-directory.ts'
+import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
 import { settleEnvironment } from './settle-environment.ts'
 
@@ -137,7 +137,7 @@ program
   .addOption(new Option('--tier <tier>', 'tier of the account').choices(TIERS).makeOptionMandatory())
   .option('--name <name>', 'name of the account')
   .option('--email <address>', 'e-mail address of the account, taken as verified')
-  .action(async (options: { tier: (typeof TIERS)[number]; name?: string; email?: string }) => {
+  .action(async (options: { tier: Tier; name?: string; email?: string }) => {
     const { config, log } = connect()
     const { createKey } = await import('./provide-keys.ts')
     await createKey(config, log, options, process.stdout)

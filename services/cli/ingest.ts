@@ -107,7 +107,10 @@ export async function ingestHistoryFile(
   const publisher = await openPublisher(kafka, WRITER)
   try {
     const totals = await ingestHistory({
-      ...{ kafka, publisher, file, signal: stop.signal },
+      kafka,
+      publisher,
+      file,
+      signal: stop.signal,
       providerOf: currency => provider ?? providerOfCurrency(providers, currency),
       onProgress: at => progress.step(textOf(at)),
     })

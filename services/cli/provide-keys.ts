@@ -4,6 +4,7 @@
  * Writes accounts through services/accounts and the keys' texts to the run directory, readable to its owner alone.
  * The keys stay the same from start to start while the database knows them.
  */
+import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
@@ -12,7 +13,7 @@ import { completeAccount } from '#services/accounts/commands.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { linkPlatformAccount } from '#services/accounts/sign-in/commands.ts'
 import { STAND_IN_ACCOUNT, STAND_IN_PATH } from '#services/inventory/main.ts'
-import { type RunDirectory, readKeys, TIERS, type Tier, writeKeys } from './run-directory.ts'
+import { type RunDirectory, readKeys, writeKeys } from './run-directory.ts'
 
 /** One working key of each tier, kept from earlier starts where the database still accepts them. */
 export async function provideKeys(

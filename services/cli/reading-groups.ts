@@ -10,7 +10,7 @@ import { VIEWS } from '#streams/views.ts'
 import { GROUPLESS_ROLES } from './roles.ts'
 
 /** A group on one topic; `stage` counts the groups that a record passed before it reached the topic. */
-export interface ReadingGroup {
+export interface TopicGroup {
   group: string
   topic: TopicKey
   stage: number
@@ -27,7 +27,7 @@ function groupsOf(topic: TopicKey): string[] {
 }
 
 /** Every group and topic, earliest stage first. */
-export function readingGroups(): ReadingGroup[] {
+export function readingGroups(): TopicGroup[] {
   const keys = Object.keys(topics) as TopicKey[]
   const stageOf = (topic: TopicKey, path: readonly TopicKey[] = []): number => {
     const inputs = keys.filter(input => groupsOf(input).includes(topics[topic].writer) && !path.includes(input))

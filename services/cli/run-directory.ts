@@ -9,14 +9,10 @@ import { randomBytes } from 'node:crypto'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Tier } from '#infra/config/tiers.ts'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { readJson, replaceFile } from '#infra/stack/processes.ts'
-
-/** The tiers of which a platform holds one ready key each. */
-export const TIERS = ['free', 'starter', 'pro', 'quant'] as const
-/** A tier. */
-export type Tier = (typeof TIERS)[number]
 
 /** Where a service answers its health checks and metrics. */
 interface ServiceEntry {
@@ -30,6 +26,7 @@ interface ServiceEntry {
 export interface PlatformFile {
   base_url: string
   market: string
+  /** One ready key of each tier. */
   keys: Record<Tier, string>
   services: Record<string, ServiceEntry>
   servers: {

@@ -4,7 +4,8 @@
  * Invariant: every printed command works in a POSIX shell unchanged, whatever the item's name, with a key whose tier may
  * make the call.
  */
-import { type PlatformFile, TIERS } from './run-directory.ts'
+import { TIERS } from '#infra/config/tiers.ts'
+import type { PlatformFile } from './run-directory.ts'
 
 /** Named when the market has no bids yet. */
 const WELL_KNOWN = 'AK-47 | Redline (Field-Tested)'

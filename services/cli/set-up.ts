@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { setUpClickhouse } from '#infra/clickhouse/set-up.ts'
+import { setUpClickhouse } from '#infra/clickhouse/table.ts'
 import { catalogRevision, catalogVersion, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'

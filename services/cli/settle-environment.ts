@@ -4,7 +4,6 @@
  * A variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
-
 import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 

@@ -16,7 +16,7 @@ export interface TableStream {
 }
 
 /** A column. */
-export interface Column {
+export interface TableColumn {
   head: string
   /** A narrow terminal may do without it. */
   spare?: boolean
@@ -34,7 +34,7 @@ export const wantsTable = (output: TableStream, options: { json?: boolean } = {}
 /** The table as text that ends with a line break. */
 export function tableText(
   output: TableStream,
-  columns: readonly Column[],
+  columns: readonly TableColumn[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
   const width = output.columns || DEFAULT_WIDTH
@@ -76,7 +76,7 @@ const frameWidth = (columns: number): number => columns * (1 + PADDING) + 1
 const total = (widths: readonly number[]): number => widths.reduce((sum, each) => sum + each, frameWidth(widths.length))
 
 /** The indexes of the columns that fit, spare ones left out from the last on. */
-function fitting(columns: readonly Column[], sizes: readonly Size[], width: number): number[] {
+function fitting(columns: readonly TableColumn[], sizes: readonly Size[], width: number): number[] {
   const shown = columns.map((_, at) => at)
   while (total(shown.map(at => sizes[at]?.least ?? 0)) > width) {
     const last = shown.findLast(at => columns[at]?.spare)

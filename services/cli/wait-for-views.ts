@@ -15,7 +15,7 @@ import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { describeLag, type PartitionLag } from './group-lag.ts'
-import { type ReadingGroup, readingGroups } from './reading-groups.ts'
+import { readingGroups, type TopicGroup } from './reading-groups.ts'
 
 /** A wait's limits and listener. */
 interface WaitOptions {
@@ -28,7 +28,7 @@ interface WaitOptions {
 /** Reads the log's ends and the groups' positions. */
 export interface LagReader {
   /** Distance of every group on every partition to the ends given, else to the ends of now. */
-  read(groups: readonly ReadingGroup[], ends?: Ends): Promise<PartitionLag[]>
+  read(groups: readonly TopicGroup[], ends?: Ends): Promise<PartitionLag[]>
   ends(keys: readonly TopicKey[]): Promise<Ends>
   close(): Promise<void>
 }
@@ -105,7 +105,7 @@ export async function waitForViews(config: PlatformConfig, log: Log, options: Wa
 
 async function untilReached(
   lagReader: LagReader,
-  groups: readonly ReadingGroup[],
+  groups: readonly TopicGroup[],
   ends: Ends,
   options: WaitOptions,
 ): Promise<void> {

@@ -175,8 +175,18 @@ export function openCatchUps(options: CatchUpOptions): CatchUps {
 function memberOf(subscription: Subscription, latecomer: Omit<Latecomer, 'subscription'>, at: LogPosition): Member {
   const { side, providers, itemIds, names, isFiltered } = subscription
   return {
-    ...{ ...latecomer, side, providers, itemIds, names, isFiltered },
-    ...{ at, level: 0, reading: undefined, waitsSince: 0, failures: 0, done: Promise.withResolvers() },
+    ...latecomer,
+    side,
+    providers,
+    itemIds,
+    names,
+    isFiltered,
+    at,
+    level: 0,
+    reading: undefined,
+    waitsSince: 0,
+    failures: 0,
+    done: Promise.withResolvers(),
   }
 }
 
@@ -220,9 +230,16 @@ function startReading(context: Context, members: readonly Member[], to: LogPosit
   const { side, level } = members[0] as Member
   const now = performance.now()
   const reading: Reading = {
-    ...{ side, level, to, group: openReadingGroup<Member>(side, context.itemOf, context.itemText), members: new Set() },
-    ...{ at: members.map(({ at }) => at).reduce(intersectionOf), startedAt: now, checkedAt: now },
-    ...{ isLast: false, ending: new AbortController() },
+    side,
+    level,
+    to,
+    group: openReadingGroup<Member>(side, context.itemOf, context.itemText),
+    members: new Set(),
+    at: members.map(({ at }) => at).reduce(intersectionOf),
+    startedAt: now,
+    checkedAt: now,
+    isLast: false,
+    ending: new AbortController(),
   }
   for (const member of members) addMember(context, reading, member)
   return reading

@@ -31,7 +31,7 @@ import {
 import type { FeedMetrics } from './feed-metrics.ts'
 import { type FeedRequest, feedRequestOf } from './feed-query.ts'
 import type { AdmittedRequest, Gateway } from './gateway.ts'
-import { type ReplayOptions, replayOf, replayRangeOf } from './replay.ts'
+import { type ReplayNeeds, replayOf, replayRangeOf } from './replay.ts'
 import { prepareStart, type Started, type StreamStartOptions } from './stream-start.ts'
 
 /** What the handler needs. */
@@ -45,7 +45,7 @@ export interface FeedHandlerOptions {
   /** What `ready` lists when no provider was named. */
   providersOf: Record<Side, readonly string[]>
   starts: StreamStartOptions
-  replays: ReplayOptions & { concurrency: ConcurrencyLimit }
+  replays: ReplayNeeds & { concurrency: ConcurrencyLimit }
   /** Undefined when changes arrive, else why not. */
   unavailable(): string | undefined
   metrics: FeedMetrics

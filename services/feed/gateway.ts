@@ -23,7 +23,7 @@ import { type EventStream, openEventStream } from './event-stream.ts'
 import { type EndReason, FEED_NAMES, type FeedMetrics } from './feed-metrics.ts'
 import type { FeedRequest } from './feed-query.ts'
 import { type ItemText, identifiedFrame, openItemText, readyFrame } from './frames.ts'
-import { type ChangeBatch, type Delivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
+import { type ChangeBatch, type FrameDelivery, framesOfRows, type Hub, openHub, type Subscription } from './hub.ts'
 import { encodePosition, ofSide } from './log-position.ts'
 import type { AssembledBatch } from './refresh-assembler.ts'
 import type { Begin } from './stream-start.ts'
@@ -123,7 +123,7 @@ export function openGateway(options: GatewayOptions): Gateway {
     setInterval(() => pingIdle(subscribers.all, pingAfterMs), Math.min(PING_CHECK_MS, pingAfterMs)),
   ]
   /** Queues an event for the subscribers whom it concerns; returns the bytes queued. */
-  const queue = ({ frame, to, changes }: Delivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
+  const queue = ({ frame, to, changes }: FrameDelivery<Subscriber>, identified: Buffer | undefined, feed: string) => {
     let events = 0
     const event = { frame, identified, changes }
     for (const subscriber of to) {
@@ -186,7 +186,8 @@ function openSubscriberRegistry(): SubscriberRegistry {
   const all = new Set<Subscriber>()
   const byKey = new Map<string, Set<Subscriber>>()
   return {
-    ...{ all, byKey },
+    all,
+    byKey,
     add(subscriber) {
       all.add(subscriber)
       const own = byKey.get(subscriber.keyId)
@@ -268,7 +269,7 @@ async function bring(
 /** The events of a batch with their ids, each made once, for those who resume. */
 function openIdentify(batch: DeliverableBatch, { scopeOf }: Pick<GatewayOptions, 'scopeOf'>) {
   const ids = new Map<number, string>()
-  return ({ frame, to, through }: Delivery<Subscriber>): Buffer | undefined => {
+  return ({ frame, to, through }: FrameDelivery<Subscriber>): Buffer | undefined => {
     const resuming = batch.positionAfter && to.find(({ isResuming }) => isResuming)
     if (!batch.positionAfter || !resuming) return undefined
     const id = ids.get(through) ?? encodePosition(ofSide(batch.positionAfter(through), batch.side), scopeOf(resuming))

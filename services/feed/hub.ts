@@ -8,10 +8,10 @@
 import type { BookChanged, Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { changedFrame, type ItemText, openItemText, rowOf } from './frames.ts'
-import type { Batch } from './refresh-buffer.ts'
+import type { ReleasedBatch } from './refresh-buffer.ts'
 
 /** What a hub needs of a batch. */
-export type ChangeBatch = Pick<Batch, 'side' | 'provider' | 'changes'>
+export type ChangeBatch = Pick<ReleasedBatch, 'side' | 'provider' | 'changes'>
 
 /** Items of one event at most (DECISIONS.md, "Feeds"). */
 export const EVENT_ITEMS_MAX = 1_000
@@ -28,7 +28,7 @@ export interface Subscription {
 }
 
 /** Bytes for some subscribers. */
-export interface Delivery<S> {
+export interface FrameDelivery<S> {
   frame: Buffer
   to: readonly S[]
   /** The changes in the frame. */
@@ -42,7 +42,7 @@ export interface Hub<S extends Subscription> {
   add(subscriber: S): void
   remove(subscriber: S): void
   /** The frames of a batch, made as they are taken; subscribers are those of the first. */
-  deliver(batch: ChangeBatch): Iterable<Delivery<S>>
+  deliver(batch: ChangeBatch): Iterable<FrameDelivery<S>>
   /** Changes left out because the catalog does not hold their item. */
   unknownItems(): number
 }
@@ -149,7 +149,7 @@ function* framesOf<S>(
   wanted: readonly BookChanged[],
   textOf: TextOf,
   to: readonly S[],
-): Iterable<Delivery<S>> {
+): Iterable<FrameDelivery<S>> {
   const known = wanted.filter(change => textOf(change) !== undefined)
   let delivered = 0
   let through = 0

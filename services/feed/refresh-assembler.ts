@@ -7,10 +7,10 @@
  */
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
 import { firstUndelivered, type LogPosition, laneOf } from './log-position.ts'
-import { type Batch, type BufferLimits, earliest, openRefreshBuffer } from './refresh-buffer.ts'
+import { type BufferLimits, earliest, openRefreshBuffer, type ReleasedBatch } from './refresh-buffer.ts'
 
 /** A batch, and the position that its delivery leads to. */
-export interface AssembledBatch extends Batch {
+export interface AssembledBatch extends ReleasedBatch {
   /** The position once its first `count` changes are delivered. */
   positionAfter(count: number): LogPosition
 }
@@ -58,7 +58,7 @@ export function openRefreshAssembler(limits: BufferLimits, from: LogPosition, to
     }
     return { next, behind }
   }
-  const withPositions = (batches: readonly Batch[]): AssembledBatch[] =>
+  const withPositions = (batches: readonly ReleasedBatch[]): AssembledBatch[] =>
     batches.map((batch, at) => ({
       ...batch,
       positionAfter: count => positionWithout(undeliveredAfter(buffer.heldFrom(), batch, count, batches.slice(at + 1))),
@@ -91,13 +91,13 @@ function startsOf({ next, behind }: LogPosition, partition: number): number[] {
 /** Lane → first offsets of what is not delivered when `count` changes of a batch are, and none of the later batches. */
 function undeliveredAfter(
   held: Map<string, readonly number[]>,
-  batch: Batch,
+  batch: ReleasedBatch,
   count: number,
-  later: readonly Batch[],
+  later: readonly ReleasedBatch[],
 ): ReadonlyMap<string, readonly number[]> {
   const rest: number[] = []
   for (const { partition, offset } of batch.offsets.slice(count)) rest[partition] ??= offset
-  const add = ({ side, provider }: Batch, first: readonly number[]) => {
+  const add = ({ side, provider }: ReleasedBatch, first: readonly number[]) => {
     const lane = laneOf(side, provider)
     held.set(lane, earliest([held.get(lane) ?? [], first]))
   }

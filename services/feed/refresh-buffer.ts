@@ -11,7 +11,7 @@ import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-chan
 import { laneOf } from './log-position.ts'
 
 /** Changes of one provider and side, in the order of the log, that are released together. */
-export interface Batch {
+export interface ReleasedBatch {
   side: Side
   provider: string
   changes: readonly BookChanged[]
@@ -39,13 +39,13 @@ export interface BufferLimits {
 
 /** Holds changes until their refresh is complete. */
 interface RefreshBuffer {
-  change(change: BookChanged, source: RecordOffset): Batch[]
+  change(change: BookChanged, source: RecordOffset): ReleasedBatch[]
   /** Takes the marker of one partition; `nowMs` is monotonic. */
-  mark(marked: RefreshMarked, source: RecordOffset, nowMs: number): Batch[]
+  mark(marked: RefreshMarked, source: RecordOffset, nowMs: number): ReleasedBatch[]
   /** Releases what was pushed, and what has waited too long. */
-  release(nowMs: number): Batch[]
+  release(nowMs: number): ReleasedBatch[]
   /** Releases all that is held. */
-  drain(): Batch[]
+  drain(): ReleasedBatch[]
   /** Changes held. */
   held(): number
   /** Lane → the first offset per partition of what is held; sparse. */
@@ -94,7 +94,7 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
     return created
   }
   /** Ends the lane's refreshes up to and including `last`; one that gets more after all begins again where it was. */
-  const endUpTo = (lane: Lane, last: Open): Batch[] =>
+  const endUpTo = (lane: Lane, last: Open): ReleasedBatch[] =>
     lane.open.splice(0, lane.open.indexOf(last) + 1).flatMap(({ changes, offsets, first }) => {
       held -= changes.length
       const { side, provider } = lane
@@ -120,7 +120,7 @@ export function openRefreshBuffer(limits: BufferLimits): RefreshBuffer {
       return open.markers.size < limits.partitions ? [] : endUpTo(lane, open)
     },
     release(nowMs) {
-      const batches: Batch[] = []
+      const batches: ReleasedBatch[] = []
       for (const lane of lanes.values()) {
         const isOver = ({ refreshId, firstMarkerAt }: Open) =>
           refreshId === null || (firstMarkerAt !== undefined && nowMs - firstMarkerAt >= limits.waitMs)

@@ -44,7 +44,7 @@ export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: numbe
 }
 
 /** What replays need. */
-export interface ReplayOptions {
+export interface ReplayNeeds {
   history: Pick<LogHistory, 'since' | 'read'>
   itemOf(itemId: number): CatalogItem | undefined
   /** Shared by all that make frames of the same catalog; its own when left out. */
@@ -52,7 +52,7 @@ export interface ReplayOptions {
 }
 
 /** Makes the stream that replays a range. */
-export function replayOf(range: ReplayRange, { history, itemOf, itemText }: ReplayOptions): Begin {
+export function replayOf(range: ReplayRange, { history, itemOf, itemText }: ReplayNeeds): Begin {
   return async beginner => {
     const { stream, ready, subscription, signal } = beginner
     stream.send(ready)

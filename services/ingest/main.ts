@@ -10,9 +10,10 @@ import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { openBrokerHealth } from '#infra/kafka/broker-health.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
-import { joinOwners, type Ownership } from '#infra/kafka/ownership.ts'
+import { joinOwners, type OwnedWork, type Ownership } from '#infra/kafka/ownership.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { allTopics } from '#schemas/topics.ts'
+import type { Feed } from './connector.ts'
 import { openFeeds } from './connectors/open.ts'
 import { GROUP } from './feed-writer.ts'
 import { keepRates } from './fx/publish-rates.ts'
@@ -37,10 +38,11 @@ export const start: StartRole = async context => {
   const stop = new AbortController()
   const cut = new AbortController()
   const stopping = AbortSignal.any([context.signal, stop.signal])
-  let waiting = 0
-  const { brokers } = kafka
-  const brokerHealth = openBrokerHealth({ who: 'the writer ingest', brokers, log, isWaiting: () => waiting > 0 })
+  const waits = openWaits()
+  const { isWaiting } = waits
+  const brokerHealth = openBrokerHealth({ who: 'the writer ingest', brokers: kafka.brokers, log, isWaiting })
   let ownership: Ownership | undefined
+  const confirmed = async (signal: AbortSignal) => ownership?.confirmed(signal)
   try {
     await kafka.codec.prepare(allTopics.filter(({ writer }) => writer === 'ingest').flatMap(({ events }) => events))
     const rates = await keepRates({
@@ -52,27 +54,23 @@ export const start: StartRole = async context => {
     })
     const feeds = await openFeeds(market, providers, rates.current(), config.variables)
     const owned = openOwnedFeeds({
-      ...{ feeds, rates, history: market.backfill, log, metrics, fail, stopping, cut: cut.signal, clock: Date.now },
+      feeds,
+      rates,
+      history: market.backfill,
+      log,
+      metrics,
+      fail,
+      stopping,
+      cut: cut.signal,
+      clock: Date.now,
       positions: openPositions(kafka),
       meter: openMeter(metrics, log),
       acquire: openSemaphore(),
-      writers: {
-        ...{ kafka, brokerHealth, acquire: openSemaphore(OPENING) },
-        async waits(work) {
-          waiting += 1
-          return work.finally(() => {
-            waiting -= 1
-          })
-        },
-        confirmed: async signal => ownership?.confirmed(signal),
-      },
+      writers: { kafka, brokerHealth, acquire: openSemaphore(OPENING), waits: waits.until, confirmed },
     })
     ownership = await joinOwners(kafka, {
       group: GROUP,
-      work: [
-        ...feeds.map(feed => ({ name: keyOf(feed), topic: TOPICS[feed.side], partition: partitionOfFeed(feed) })),
-        { name: RATES, topic: 'fx', partition: 0 },
-      ],
+      work: workOf(feeds),
       assigned: names => void (stopping.aborted || owned.assign(names)),
       fail,
     })
@@ -80,7 +78,7 @@ export const start: StartRole = async context => {
     const group = ownership
     return {
       name: 'ingest',
-      ready: async () => (waiting > 0 ? brokerHealth.trouble() : undefined) ?? group.trouble() ?? owned.pending(),
+      ready: async () => (isWaiting() ? brokerHealth.trouble() : undefined) ?? group.trouble() ?? owned.pending(),
       async stop() {
         stop.abort()
         const grace = setTimeout(() => cut.abort(), GRACE_MS)
@@ -96,5 +94,25 @@ export const start: StartRole = async context => {
     brokerHealth.close()
     await ownership?.leave()
     throw error
+  }
+}
+
+/** What the group shares out: the feeds and the exchange rates. */
+const workOf = (feeds: readonly Feed[]): OwnedWork[] => [
+  ...feeds.map(feed => ({ name: keyOf(feed), topic: TOPICS[feed.side], partition: partitionOfFeed(feed) })),
+  { name: RATES, topic: 'fx', partition: 0 },
+]
+
+/** Counts the writers that wait for brokers. */
+function openWaits() {
+  let waiting = 0
+  return {
+    isWaiting: (): boolean => waiting > 0,
+    async until<T>(work: Promise<T>): Promise<T> {
+      waiting += 1
+      return work.finally(() => {
+        waiting -= 1
+      })
+    },
   }
 }

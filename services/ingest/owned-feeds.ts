@@ -119,7 +119,11 @@ function openHolding(options: OwnedFeedsOptions, name: string): Holding {
   const writer = feedWriter(options.writers, name, stopping)
   const { positions, meter, clock, rates } = options
   const context: FeedContext = {
-    ...{ positions, meter, clock, stopping, cut },
+    positions,
+    meter,
+    clock,
+    stopping,
+    cut,
     refreshPublisher: openRefreshPublisher(options.writers.kafka.codec, writer, options.acquire),
     rates: rates.current,
     async reopen(failure) {

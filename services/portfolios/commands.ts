@@ -8,11 +8,11 @@
  * leaves its key free. A key counts for a day; another request under it is refused.
  */
 import { createHash } from 'node:crypto'
+import PQueue from 'p-queue'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
 import { PORTFOLIO_COLUMNS, type PortfolioRecord, type PortfolioRow, portfolioNotFound, portfolioOf } from './reader.ts'
-import { openSerialQueues, type SerialQueues } from './serial-queues.ts'
 
 /** What the write side works with. */
 export interface PortfolioStore {
@@ -212,4 +212,36 @@ async function answerOf(query: Query, accountId: string, { key, hash }: Idempote
   throw new HttpError('VALIDATION_ERROR', [
     { type: 'value_error', loc: ['header', 'Idempotency-Key'], msg, input: key, ctx: {} },
   ])
+}
+
+/** Queues by key, each of which runs one task at a time. */
+interface SerialQueues {
+  /** Runs work when all earlier work of the key is done; refuses it when too much waits already. */
+  add<T>(key: string, work: () => Promise<T>): Promise<T>
+}
+
+/**
+ * One serial queue per key, for the writers of one portfolio in this process.
+ *
+ * The lock of the row keeps writers of all processes apart; the queue only keeps those who would wait for that lock from
+ * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
+ * up, and no more than `waitingMax` wait for a key.
+ */
+export function openSerialQueues(waitingMax = 64): SerialQueues {
+  const queues = new Map<string, PQueue>()
+  const open = (key: string): PQueue => {
+    const queue = new PQueue({ concurrency: 1 })
+    queue.addEventListener('idle', () => queues.delete(key))
+    queues.set(key, queue)
+    return queue
+  }
+  return {
+    async add(key, work) {
+      const queue = queues.get(key) ?? open(key)
+      if (queue.size + queue.pending >= waitingMax) {
+        throw new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
+      }
+      return queue.add(work)
+    },
+  }
 }

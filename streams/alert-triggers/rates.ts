@@ -14,23 +14,23 @@ import { decodeNow, decodeSlowly, isDecoded } from '#streams/runner/decoding.ts'
 import type { Rates } from './step.ts'
 
 /** A table of rates and the time from which it is in force. */
-export interface RateTable {
+export interface RatesInForce {
   asOf: number
   rates: Rates
 }
 
 /** The rates in force. */
 export interface RateFeed {
-  current(): RateTable
+  current(): RatesInForce
   /** Calls the listener with every new table; the result ends that. */
-  onChange(listener: (table: RateTable) => void): () => void
+  onChange(listener: (table: RatesInForce) => void): () => void
   close(): Promise<void>
 }
 
 /** Reads the rates to their end and keeps following them. */
 export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) => void): Promise<RateFeed> {
-  let current: RateTable = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
-  const listeners = new Set<(table: RateTable) => void>()
+  let current: RatesInForce = { asOf: 0, rates: new Map([['USD', USD_RATE]]) }
+  const listeners = new Set<(table: RatesInForce) => void>()
   const stop = new AbortController()
   const following = await follow(kafka, 'fx', {
     from: 'start',
@@ -64,7 +64,7 @@ export async function openRateFeed(kafka: KafkaConnection, fail: (error: Error) 
 }
 
 /** A table as it will be in force; undefined when one of its rates is invalid. */
-function tableOf({ as_of, rates }: FxRatesPublished): RateTable | undefined {
+function tableOf({ as_of, rates }: FxRatesPublished): RatesInForce | undefined {
   const parsed = Object.entries(rates).map(([code, text]) => [code, parseRate(text)] as const)
   const usable = parsed.flatMap(([code, rate]) => (rate ? [[code, rate] as const] : []))
   if (usable.length < parsed.length || rates.USD !== '1') return undefined

@@ -9,7 +9,7 @@ import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
 import { type AlertKind, parseThreshold } from '#schemas/values/alert.ts'
 
 /** An enabled rule. */
-export interface Rule {
+export interface EnabledRule {
   readonly id: string
   readonly itemId: number
   readonly kind: AlertKind
@@ -26,13 +26,13 @@ export interface Rule {
 /** The rules of a partition. */
 export interface RuleIndex {
   /** Notes a rule's new state; the rule that is to be evaluated and then added, if there is one. */
-  note(changed: AlertRuleChanged): Rule | undefined
+  note(changed: AlertRuleChanged): EnabledRule | undefined
   /** Forgets a deleted alert. */
   forget(id: string): void
   /** Whether this rule is still what its alert asks for. */
-  isCurrent(rule: Rule): boolean
+  isCurrent(rule: EnabledRule): boolean
   /** Lets a rule wait for its condition. */
-  add(rule: Rule): void
+  add(rule: EnabledRule): void
   /** Removes the top rule of a group: it fires. */
   take(group: RuleGroup): void
   groups(itemId: number): readonly RuleGroup[]
@@ -46,7 +46,7 @@ const NO_GROUPS: readonly RuleGroup[] = []
 
 /** Opens an empty index. */
 export function openRuleIndex(): RuleIndex {
-  const byId = new Map<string, Rule>()
+  const byId = new Map<string, EnabledRule>()
   const byItem = new Map<number, RuleGroup[]>()
   const codes = new Map<string, string>()
   let waiting = 0
@@ -58,9 +58,9 @@ export function openRuleIndex(): RuleIndex {
     codes.set(code, code)
     return code
   }
-  const groupOf = (rule: Rule): RuleGroup | undefined =>
+  const groupOf = (rule: EnabledRule): RuleGroup | undefined =>
     byItem.get(rule.itemId)?.find(({ kind, currency }) => kind === rule.kind && currency === rule.currency)
-  const leave = (rule: Rule | undefined): void => {
+  const leave = (rule: EnabledRule | undefined): void => {
     if (rule === undefined || !rule.isLive) return
     rule.isLive = false
     waiting -= 1
@@ -116,7 +116,7 @@ export function openRuleIndex(): RuleIndex {
 }
 
 /** The rule of an event; undefined when its threshold is invalid, which no writer of ours lets pass. */
-function ruleOf(changed: AlertRuleChanged, currency: string): Rule | undefined {
+function ruleOf(changed: AlertRuleChanged, currency: string): EnabledRule | undefined {
   const threshold = parseThreshold(changed.threshold_value)
   if (threshold === undefined) return undefined
   return {
@@ -143,7 +143,7 @@ const COMPACT_FROM = 32
 class RuleGroup {
   readonly kind: AlertKind
   readonly currency: string
-  #rules: Rule[] = []
+  #rules: EnabledRule[] = []
   #gone = 0
 
   constructor(kind: AlertKind, currency: string) {
@@ -156,12 +156,12 @@ class RuleGroup {
     return this.#rules.length - this.#gone
   }
 
-  add(rule: Rule): void {
+  add(rule: EnabledRule): void {
     const rules = this.#rules
     let at = rules.push(rule) - 1
     while (at > 0) {
       const parent = (at - 1) >> 1
-      const above = rules[parent] as Rule
+      const above = rules[parent] as EnabledRule
       if (!this.#isBefore(rule, above)) break
       rules[at] = above
       at = parent
@@ -180,7 +180,7 @@ class RuleGroup {
   }
 
   /** The live rule that fires first. */
-  top(): Rule | undefined {
+  top(): EnabledRule | undefined {
     while (this.#rules[0]?.isLive === false) {
       this.#removeFirst()
       this.#gone -= 1
@@ -189,15 +189,15 @@ class RuleGroup {
   }
 
   /** Takes the top out. */
-  take(): Rule | undefined {
+  take(): EnabledRule | undefined {
     return this.top() === undefined ? undefined : this.#removeFirst()
   }
 
-  #isBefore(one: Rule, other: Rule): boolean {
+  #isBefore(one: EnabledRule, other: EnabledRule): boolean {
     return this.kind === 'price_below' ? one.threshold > other.threshold : one.threshold < other.threshold
   }
 
-  #removeFirst(): Rule | undefined {
+  #removeFirst(): EnabledRule | undefined {
     const first = this.#rules[0]
     const last = this.#rules.pop()
     if (last !== undefined && this.#rules.length > 0) this.#sink(last)
@@ -205,14 +205,15 @@ class RuleGroup {
   }
 
   /** Puts a rule at the top and sifts it down. */
-  #sink(rule: Rule): void {
+  #sink(rule: EnabledRule): void {
     const rules = this.#rules
     let at = 0
     for (;;) {
       let child = 2 * at + 1
       if (child >= rules.length) break
-      if (child + 1 < rules.length && this.#isBefore(rules[child + 1] as Rule, rules[child] as Rule)) child += 1
-      const below = rules[child] as Rule
+      if (child + 1 < rules.length && this.#isBefore(rules[child + 1] as EnabledRule, rules[child] as EnabledRule))
+        child += 1
+      const below = rules[child] as EnabledRule
       if (!this.#isBefore(below, rule)) break
       rules[at] = below
       at = child

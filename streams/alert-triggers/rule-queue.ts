@@ -12,7 +12,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { isPassing } from '#infra/kafka/range-reader.ts'
-import type { Rule } from './rule-index.ts'
+import type { EnabledRule } from './rule-index.ts'
 
 /** The end of the changes. */
 export interface ChangesEnd {
@@ -29,7 +29,7 @@ interface RuleQueueOptions {
   /** The next change to be applied. */
   position(): number
   /** Evaluates a rule. */
-  consider(rule: Rule): void
+  consider(rule: EnabledRule): void
   /** Rules were evaluated without a change. */
   onSettled(): void
   fail(error: Error): void
@@ -38,7 +38,7 @@ interface RuleQueueOptions {
 /** The rules of a partition that wait. */
 interface RuleQueue {
   /** A rule has come; `since` is when it was enabled. */
-  add(rule: Rule, since: number): void
+  add(rule: EnabledRule, since: number): void
   /** Rules are evaluated from now on; before, the position is not known. */
   begin(): void
   /** A change that the log took at this time is about to be applied. */
@@ -48,7 +48,7 @@ interface RuleQueue {
 }
 
 interface Waiting {
-  rule: Rule
+  rule: EnabledRule
   since: number
 }
 

@@ -12,7 +12,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { type AlertTriggered, alertTriggered } from '#schemas/events/alert-triggered.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import type { RateFeed, RateTable } from './rates.ts'
+import type { RateFeed, RatesInForce } from './rates.ts'
 import type { Restorer } from './restore.ts'
 import type { RuleFeed } from './rule-feed.ts'
 import { type ChangesEnd, openRuleQueue } from './rule-queue.ts'
@@ -150,7 +150,7 @@ function openSweep(state: TriggerState, triggers: TriggerPublisher, rates: RateF
     triggers.sendSoon()
     setImmediate(() => run(items, moved, asOf))
   }
-  const adopt = (table: RateTable): void => {
+  const adopt = (table: RatesInForce): void => {
     const moved = movedCurrencies(state.rates, table.rates)
     state.rates = table.rates
     run(state.rules.itemsWith(moved), moved, table.asOf)

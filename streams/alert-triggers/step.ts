@@ -10,7 +10,7 @@ import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { type AlertKind, decisiveNumber, holds, spreadText } from '#schemas/values/alert.ts'
 import { type Rate, toDecimal } from '#schemas/values/money.ts'
 import { type Best, type ItemBook, openItemBook } from './item-book.ts'
-import { openRuleIndex, type Rule, type RuleIndex } from './rule-index.ts'
+import { type EnabledRule, openRuleIndex, type RuleIndex } from './rule-index.ts'
 
 /** Units of a currency per US dollar, by code; USD is there always. */
 export type Rates = ReadonlyMap<string, Rate>
@@ -47,7 +47,7 @@ export function changeBook(state: TriggerState, change: BookChanged): readonly A
 }
 
 /** Evaluates a rule that was just enabled: it fires, or waits from now on. */
-export function considerRule(state: TriggerState, rule: Rule): AlertTriggered | undefined {
+export function considerRule(state: TriggerState, rule: EnabledRule): AlertTriggered | undefined {
   if (rule.isLive || !state.rules.isCurrent(rule)) return undefined
   const best = state.book.best(rule.itemId)
   const decisive = decisiveNumber(rule.kind, best, state.rates.get(rule.currency))
@@ -106,7 +106,7 @@ function movedTowards(kind: AlertKind, before: Best, now: Best): boolean {
   return kind === 'price_below' ? now.ask < before.ask : now.ask > before.ask
 }
 
-function triggerOf(rule: Rule, best: Best, rates: Rates, { cause, causedAt }: Evaluation): AlertTriggered {
+function triggerOf(rule: EnabledRule, best: Best, rates: Rates, { cause, causedAt }: Evaluation): AlertTriggered {
   const { ask = 0, bid, askProvider = '', bidProvider } = best
   const rate = rates.get(rule.currency)
   const isSpread = rule.kind === 'spread_exceeds'

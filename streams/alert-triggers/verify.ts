@@ -9,33 +9,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { decodeUnlessPoison, type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
-import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
-import type { AlertTriggered } from '#schemas/events/alert-triggered.ts'
+import type { AlertRuleChanged, StoredRule } from '#schemas/events/alert-rule-changed.ts'
+import type { AlertTriggered, StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import { PROVIDER_PARTITIONS, type TopicKey } from '#schemas/topics.ts'
 import { type BestPrices, decisiveNumber, holds, parseThreshold } from '#schemas/values/alert.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
 import { CAME_MEANWHILE, compare, type Findings, leaveOut, noFindings } from '#streams/runner/verify/findings.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
-
-/** An alert as its rule is published. */
-export type StoredRule = { id: string } & Pick<
-  AlertRuleChanged,
-  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
->
-
-/** An event as its trigger was published; numbers are texts. */
-export interface StoredTrigger {
-  id: string
-  alert_id: string
-  alert_version: string
-  triggered_value: string
-  triggered_currency: string | null
-  best_ask_micro_usd: string
-  best_bid_micro_usd: string | null
-  ask_provider: string
-  bid_provider: string | null
-}
 
 /** The tables of alerts, as the service that owns them reads them. */
 export interface StoredAlerts {

@@ -1,7 +1,7 @@
 import { defineView, type RebuildTask, type Verification, type VerifyTask } from '#streams/runner/view.ts'
 import type { StoredAlerts } from './verify.ts'
 
-export type { StoredAlerts, StoredRule, StoredTrigger } from './verify.ts'
+export type { StoredAlerts } from './verify.ts'
 
 /** Alerts that fire (alerts.triggered); the role's state is restored from the log whenever a partition opens. */
 export const view = defineView({

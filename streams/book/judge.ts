@@ -5,7 +5,6 @@
  * prices it shares with the book by over 80 percent is a glitch. Either is quarantined once; a second one like it in a row is
  * applied. One that was observed after its append time has failed: it would outdate every correct one that follows.
  */
-
 import type { RefreshCompleted } from '#schemas/events/observation.ts'
 import type { Verdict } from '#schemas/events/refresh-judged.ts'
 import { FROM_THE_FUTURE, isFromTheFuture } from '#schemas/values/event-time.ts'

@@ -8,13 +8,13 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { changelogPartition } from './changelog.ts'
-import { openBook, openMeter } from './processor.ts'
+import { openBook, openVerdictMeter } from './processor.ts'
 
 /** Starts the book. */
 export const start: StartRole = async context => {
   const kafka = connectKafka({ config: context.config, role: 'book', log: context.log })
   const catalog = await context.catalog()
-  const note = openMeter(context.metrics, context.log)
+  const note = openVerdictMeter(context.metrics, context.log)
   return runProcessor(context, kafka, {
     group: 'book',
     inputs: ['quotes', 'bids'],

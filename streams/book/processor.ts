@@ -13,10 +13,11 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { bookChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
 import { type RefreshJudged, refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
 import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
-import { type Books, bookOf, type Effects, openFrom, type ResolveItem, restage, step } from './step.ts'
+import { type Books, bookOf, type Effects, openFrom, restage, step } from './step.ts'
 
 type Emit = (record: Outgoing & { partition: number }) => void
 
@@ -89,7 +90,7 @@ type NoteVerdict = (judged: RefreshJudged) => void
  * Opens the meter of a process: a counter per provider, side and verdict, and a log line for each refresh that was not
  * applied. A batch that is tried again counts again: the topic market.refreshes has each verdict once.
  */
-export function openMeter(metrics: Metrics, log: Log): NoteVerdict {
+export function openVerdictMeter(metrics: Metrics, log: Log): NoteVerdict {
   const refreshes = metrics.counter('marketlog_refreshes_judged_total', 'Refreshes by verdict.', [
     'side',
     'provider',

@@ -83,7 +83,7 @@ export function emptyBook(provider: string, side: Side): ProviderBook {
 }
 
 /** Makes room for an item id in every column. */
-export function reserve(book: ProviderBook, itemId: number): void {
+function reserve(book: ProviderBook, itemId: number): void {
   if (itemId < book.price.length) return
   const capacity = Math.max(book.price.length * 2, itemId + 1)
   const grown = <T extends Float64Array | Int32Array | Uint32Array>(larger: T, column: T): T => {

@@ -10,6 +10,7 @@
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
 import type { RefreshJudged, RefreshQuarantined, Verdict } from '#schemas/events/refresh-judged.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate } from '#schemas/values/money.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
@@ -19,9 +20,6 @@ import { dropStaged, emptyBook, type OpenRefresh, type ProviderBook, stage, tota
 
 /** All providers of one input partition. */
 export type Books = Map<string, ProviderBook>
-
-/** Finds the item of a name and phase. */
-export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
 /** The effects of a record. */
 export interface Effects {

@@ -4,7 +4,6 @@
  * Invariant: rows of one key merge by log offset, so neither a replay nor a second writer can change the result, and the
  * writer needs no state.
  */
-
 import type { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { Table } from '#infra/clickhouse/table.ts'
 import { CANDLE_INTERVALS } from '#schemas/values/candle-interval.ts'

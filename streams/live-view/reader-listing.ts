@@ -7,7 +7,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { headOf, type KnownHeads, type LiveScripts, missing, SEPARATOR } from './reader-scripts.ts'
-import { cachedRow, entryOf, type LiveEntry } from './row-store.ts'
+import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
 import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey } from './table.ts'
 
 /** Part of a listing. */
@@ -120,7 +120,7 @@ async function readSegment(
   const parts = answer.rows === '' ? [] : answer.rows.split(SEPARATOR)
   const entries: LiveEntry[] = []
   for (let i = 0; i + 1 < parts.length; i += 2) {
-    entries.push(entryOf(side, Number(parts[i]), cachedRow(provider, parts[i + 1] as string), head))
+    entries.push(liveEntryOf(side, Number(parts[i]), cachedRow(provider, parts[i + 1] as string), head))
   }
   return entries
 }

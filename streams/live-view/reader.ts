@@ -11,7 +11,7 @@ import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { ATTEMPTS, type ListingPage, type ListingState, readListingPage, scanPartition } from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
-import { entryOf, type ItemRows, type LiveEntry, lastUpdatedAt, openRowStore, type RowStore } from './row-store.ts'
+import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
 import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
 import { headKey, itemKey, type LiveHead, type LiveRow } from './table.ts'
 
@@ -268,7 +268,7 @@ function entriesOf({ side, itemId }: WantedItem, item: ItemRows, head: Head): re
   const before = item.made
   if (before?.head === head) return before.entries
   const isSame = before?.entries.every(entry => entry.lastUpdatedAt === lastUpdatedAt(side, entry.listed, head))
-  const entries = before && isSame ? before.entries : item.rows.map(listed => entryOf(side, itemId, listed, head))
+  const entries = before && isSame ? before.entries : item.rows.map(listed => liveEntryOf(side, itemId, listed, head))
   item.made = { entries, head }
   return entries
 }

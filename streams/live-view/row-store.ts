@@ -27,7 +27,7 @@ export interface LiveEntry {
 }
 
 /** A row as an entry of the market that a head describes. */
-export function entryOf(side: Side, itemId: number, listed: CachedRow, head: LiveHead): LiveEntry {
+export function liveEntryOf(side: Side, itemId: number, listed: CachedRow, head: LiveHead): LiveEntry {
   return { itemId, listed, lastUpdatedAt: lastUpdatedAt(side, listed, head) }
 }
 

@@ -75,12 +75,10 @@ export function openSnapshotBuilder(options: SnapshotOptions): SnapshotBuilder {
   texts.catch(() => undefined)
   const shared: Shared = {
     ...options,
-    ...{
-      texts,
-      form: formOf(registry, baseUrl),
-      builds: new PQueue({ concurrency: 1 }),
-      pace: options.pace ?? BUILD_PACE,
-    },
+    texts,
+    form: formOf(registry, baseUrl),
+    builds: new PQueue({ concurrency: 1 }),
+    pace: options.pace ?? BUILD_PACE,
     fields: [
       ...registry.askKeys.map(key => touchedField('ask', key)),
       ...registry.bidKeys.map(key => touchedField('bid', key)),

@@ -90,7 +90,12 @@ export async function runProcessor(
     return slot
   }, log)
   const watch = await watchProgress({
-    ...{ kafka, group: spec.group, topics: spec.inputs, metrics: context.metrics, log, fail: context.fail },
+    kafka,
+    group: spec.group,
+    topics: spec.inputs,
+    metrics: context.metrics,
+    log,
+    fail: context.fail,
     isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
   })
   const member = await joinGroup(

@@ -85,7 +85,12 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     return { sink, next: position, sought: undefined, batchSequence: 0, isCurrent, close: () => sink.close() }
   }, log)
   const watch = await watchProgress({
-    ...{ kafka, group, topics: read, metrics, log, fail: context.fail },
+    kafka,
+    group,
+    topics: read,
+    metrics,
+    log,
+    fail: context.fail,
     isOpen: (topic, partition) => slots.peek(topic, partition) !== undefined,
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })

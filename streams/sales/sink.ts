@@ -8,9 +8,10 @@
 import type { Batcher } from '#infra/clickhouse/batcher.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
 import type { ObservationRejected } from '#schemas/events/observation.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { OK } from '#streams/runner/outcome.ts'
 import type { PartitionSink } from '#streams/runner/sink-runner.ts'
-import { isRow, type ResolveItem, rowOfSale } from './step.ts'
+import { isRow, rowOfSale } from './step.ts'
 import { sales, salesByTime, writeSale } from './table.ts'
 
 /** Opens the sink of one partition. */

@@ -1,13 +1,11 @@
 /** Turns a completed sale into a row of the sales tables. Its amount is converted at the rate that the sale carries, so a replay converts alike. */
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
+import type { ResolveItem } from '#schemas/values/catalog-item.ts'
 import { timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, toMicroUsd } from '#schemas/values/money.ts'
 import { unstorable } from '#schemas/values/storable.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
 import type { SaleRow } from './table.ts'
-
-/** Finds the item of a name and phase. */
-export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
 
 /** The row of a sale, or another outcome of the record, which was appended at `appendedAt`. */
 export function rowOfSale(sale: SaleObserved, resolve: ResolveItem, appendedAt: number): SaleRow | Outcome {

@@ -13,7 +13,7 @@ import type { Stage } from './stage.ts'
 export type Better = 'higher' | 'lower' | null
 
 /** What one turn measured, and the same of the thing that it is measured against. */
-export interface EntryTurn {
+interface EntryTurn {
   value: number
   against: number | null
 }

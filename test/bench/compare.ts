@@ -117,7 +117,7 @@ async function compareBench(
 }
 
 /** Whether a line needs to be examined. */
-export const hasMoved = ({ verdict }: Movement): boolean => verdict === 'better' || verdict === 'worse'
+const hasMoved = ({ verdict }: Movement): boolean => verdict === 'better' || verdict === 'worse'
 
 /** The lines of one run; none of one that ended without a result. */
 async function runOf(

@@ -15,7 +15,7 @@ const ROOM = 0.15
 const DIGITS = 3
 
 /** What a bar judges. */
-export const figureOf = ({ ratio, value }: Pick<Entry, 'ratio' | 'value'>): number => ratio ?? value
+const figureOf = ({ ratio, value }: Pick<Entry, 'ratio' | 'value'>): number => ratio ?? value
 
 /** The lines with their bars, each judged. */
 export function judged(entries: readonly Entry[], bars: Bars): Entry[] {

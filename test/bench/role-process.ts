@@ -13,7 +13,7 @@ import type { RoleName } from '#services/cli/roles.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
 /** What a process says of itself. */
-export interface ProcessFigures {
+interface ProcessFigures {
   cpuSeconds: number
   residentMib: number
 }

@@ -4,7 +4,6 @@
  * Reads the committed catalog files, recorded refreshes and the source package. Every figure is
  * recomputed here; wears and qualities are read from names by this file's own rules.
  */
-
 import { readFileSync, statSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import { expect } from 'chai'

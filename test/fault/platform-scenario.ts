@@ -53,7 +53,7 @@ export interface PlatformScenario {
 }
 
 /** A client of a feed, and what it is to receive. */
-export interface Listener {
+interface Listener {
   client: ResumingClient
   isDelivered(change: ExpectedChange): boolean
   /** How many changes it receives at least. */

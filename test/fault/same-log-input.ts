@@ -38,7 +38,7 @@ const TAKEN_AT = CLOCK_CHANGES[3] + 14 * DAY_MS
 const MINUTES_APART = 90
 
 /** The events at the beginning of everything that is derived. */
-export const INPUTS = ['fx', 'alertRules', 'quotes', 'bids', 'sales', 'dayCloses'] as const satisfies TopicKey[]
+const INPUTS = ['fx', 'alertRules', 'quotes', 'bids', 'sales', 'dayCloses'] as const satisfies TopicKey[]
 
 const OBSERVED = INPUTS.filter(key => topics[key].writer === 'ingest')
 

@@ -11,7 +11,7 @@ import { eventually } from './eventually.ts'
 import type { TestCluster } from './use-cluster.ts'
 
 /** A partition as a broker sees it. */
-export interface SeenPartition {
+interface SeenPartition {
   topic: string
   partition: number
   leader: number

@@ -19,7 +19,7 @@ import { installPackages } from '#infra/stack/system-packages.ts'
 import { isContinuousIntegration, noteAbsence } from './absences.ts'
 
 /** A record as the Java client reads it; key and value as bytes. */
-export interface JavaRecord {
+interface JavaRecord {
   partition: number
   offset: number
   key: Buffer | null
@@ -27,7 +27,7 @@ export interface JavaRecord {
 }
 
 /** Which records a reading shows. */
-export type Isolation = 'read_committed' | 'read_uncommitted'
+type Isolation = 'read_committed' | 'read_uncommitted'
 
 /** Reads whole topics. */
 export interface JavaReader {

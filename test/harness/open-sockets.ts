@@ -7,7 +7,7 @@ const ESTABLISHED = '01'
 const SOCKET = /^socket:\[(\d+)\]$/
 
 /** Local ports of a process's open connections to ports of others. */
-export function connectionsTo(pid: number, ports: ReadonlySet<number>): Set<number> {
+function connectionsTo(pid: number, ports: ReadonlySet<number>): Set<number> {
   const byInode = new Map(['tcp', 'tcp6'].flatMap(family => connectionsOf(pid, family, ports)))
   const open = readdirSync(`/proc/${pid}/fd`).flatMap(fd => byInode.get(inodeOf(pid, fd) ?? '') ?? [])
   return new Set(open)

@@ -42,7 +42,7 @@ export interface PublishedEntry {
 }
 
 /** How a refresh ends: completed; completed though an entry was lost; by nothing; by a RefreshFailed. */
-export type Ending = 'completed' | 'lossy' | 'cut' | 'failed'
+type Ending = 'completed' | 'lossy' | 'cut' | 'failed'
 
 /** A refresh as it will be in the log. */
 export interface PublishedRefresh {
@@ -69,7 +69,7 @@ export const refreshOf = (
 })
 
 /** The marketplace's page of an item: some providers give it, others do not. */
-export const urlOf = (provider: string, itemId: number | undefined): string | null =>
+const urlOf = (provider: string, itemId: number | undefined): string | null =>
   itemId !== undefined && /[13579]$/.test(provider) ? `https://${provider}.example/i/${itemId}` : null
 
 /** Which entries of a refresh reach the log. */

@@ -17,7 +17,7 @@ const STOP_LIMIT_MS = 25_000
 const LINES_KEPT = 20_000
 
 /** How a process ended. */
-export interface Ending {
+interface Ending {
   code: number | null
   signal: NodeJS.Signals | null
 }

@@ -11,6 +11,7 @@ import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import {
   createPortfolio,
   type IdempotencyKey,
+  openSerialQueues,
   type PortfolioStore,
   requestHash,
 } from '#services/portfolios/commands.ts'
@@ -19,7 +20,6 @@ import { listEntries, listHoldings } from '#services/portfolios/entries/reader.t
 import { addTransaction, changeTransaction, removeTransaction } from '#services/portfolios/ledger/commands.ts'
 import { readLedger } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { openSerialQueues } from '#services/portfolios/serial-queues.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import {

@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import type { Rule } from '#streams/alert-triggers/rule-index.ts'
+import type { EnabledRule } from '#streams/alert-triggers/rule-index.ts'
 import { openRuleQueue } from '#streams/alert-triggers/rule-queue.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
@@ -16,7 +16,7 @@ interface Came {
   stamp: number
 }
 
-const ruleOf = (id: number): Rule => ({
+const ruleOf = (id: number): EnabledRule => ({
   ...{ id: String(id), itemId: 1, kind: 'price_below', threshold: 0n, currency: 'USD' },
   ...{ version: 1, changedAt: 0, isLive: false },
 })

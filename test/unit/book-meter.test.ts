@@ -4,14 +4,16 @@
 import { expect } from 'chai'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
-import { openMeter } from '#streams/book/processor.ts'
+import { openVerdictMeter } from '#streams/book/processor.ts'
 import { at, play, refresh } from '#test/fixtures/book-inputs.ts'
 
 describe('book meter', () => {
   it('counts every verdict and has a line for each refresh that was not applied', async () => {
     const lines: Record<string, unknown>[] = []
     const metrics = openMetrics()
-    const note = openMeter(metrics, { warn: (line: Record<string, unknown>) => lines.push(line) } as unknown as Log)
+    const note = openVerdictMeter(metrics, {
+      warn: (line: Record<string, unknown>) => lines.push(line),
+    } as unknown as Log)
     const ten = Array.from({ length: 10 }, (_, item) => at(item + 1, 100))
     const records = [...refresh(1, ten), ...refresh(2, ten.slice(9)), ...refresh(3, ten), ...refresh(3, ten)]
     for (const judged of play(records).judged) note(judged)

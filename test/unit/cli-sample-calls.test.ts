@@ -3,7 +3,8 @@
  */
 import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
-import { type PlatformFile, TIERS } from '#services/cli/run-directory.ts'
+import { TIERS } from '#infra/config/tiers.ts'
+import type { PlatformFile } from '#services/cli/run-directory.ts'
 import { describePlatform, sampleCalls } from '#services/cli/sample-calls.ts'
 
 const platform: PlatformFile = {

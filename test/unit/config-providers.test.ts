@@ -4,7 +4,6 @@
  * Holds the committed files against the specification's own tables where those lie beside the
  * checkout, and says so where they do not.
  */
-
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -7,7 +7,7 @@ import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { type AlertTriggeredBody, alertTriggeredBody } from '#schemas/api/webhooks.ts'
 import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { alertMail } from '#services/alerts/delivery/alert-mail.ts'
-import { type AlertEvent, alertTriggered, bodyFor } from '#services/alerts/delivery/event-body.ts'
+import { type AlertEvent, bodyFor, eventBodyOf } from '#services/alerts/delivery/event-body.ts'
 import { safeExcerpt } from '#services/alerts/delivery/excerpt.ts'
 
 const row: AlertEvent = {
@@ -28,8 +28,8 @@ const row: AlertEvent = {
   bid_provider: 'provider_12',
   created_at: new Date('2026-03-03T21:41:00.000Z'),
 }
-const event = alertTriggered(row)
-const spread = alertTriggered({
+const event = eventBodyOf(row)
+const spread = eventBodyOf({
   ...row,
   kind: 'spread_exceeds',
   threshold_value: '12.5',
@@ -78,7 +78,7 @@ describe('bodies of an event', () => {
   it('are the same bytes for the same event', () => {
     for (const platform of ['custom', 'discord', 'telegram'] as const) {
       const url = 'https://a.example/?chat_id=1'
-      expect(bodyFor(platform, url, alertTriggered(row))).to.equal(bodyFor(platform, url, event))
+      expect(bodyFor(platform, url, eventBodyOf(row))).to.equal(bodyFor(platform, url, event))
     }
   })
 })

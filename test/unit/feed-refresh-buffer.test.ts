@@ -4,12 +4,12 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import type { BookChanged, RefreshMarked } from '#schemas/events/book-changed.ts'
-import { type Batch, type BufferLimits, openRefreshBuffer } from '#services/feed/refresh-buffer.ts'
+import { type BufferLimits, openRefreshBuffer, type ReleasedBatch } from '#services/feed/refresh-buffer.ts'
 import { changed, marked } from '#test/harness/published-records.ts'
 
 const LIMITS = { partitions: 2, waitMs: 500, changesMax: 100 }
 
-const textsOf = (batches: Batch[]): string[] =>
+const textsOf = (batches: ReleasedBatch[]): string[] =>
   batches.map(({ side, provider, changes }) => `${side} ${provider} ${changes.map(change => change.item_id).join(' ')}`)
 
 /** A buffer whose records come from anywhere: the position of a batch is tested in feed-log-position.test.ts. */
@@ -115,7 +115,7 @@ describe('refresh buffer', () => {
           )
           const buffer = openBuffer({ partitions, waitMs: 5, changesMax: 4 })
           const seen: string[] = []
-          const note = (batches: Batch[]) => {
+          const note = (batches: ReleasedBatch[]) => {
             for (const { changes } of batches)
               for (const { item_id, refresh_id } of changes) seen.push(`${item_id} ${refresh_id}`)
           }

@@ -3,7 +3,6 @@
  *
  * The conversion of decimals is compared with rational arithmetic over random digits.
  */
-
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'

@@ -57,12 +57,10 @@ export async function planCluster(
   return new Map(
     nodes.map(node => {
       const plan = {
-        ...{
-          home: join(home, String(node.id)),
-          clusterId,
-          formatArguments: scramUsers(users),
-          probePort: node.internal,
-        },
+        home: join(home, String(node.id)),
+        clusterId,
+        formatArguments: scramUsers(users),
+        probePort: node.internal,
         properties: { ...shared, ...listenersOf(node, advertised(node)) },
       }
       const prepare: PrepareServer = async own => ({

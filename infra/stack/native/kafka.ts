@@ -43,7 +43,10 @@ export const prepareKafka: PrepareServer = async context => {
   // A leading dash, which a high first byte may give, would be read as an option.
   id[0] = (id[0] as number) & 0x7f
   const launched = await prepareBroker(context, {
-    ...{ home, clusterId: id.toString('base64url'), formatArguments: [], probePort: broker },
+    home,
+    clusterId: id.toString('base64url'),
+    formatArguments: [],
+    probePort: broker,
     properties: {
       'node.id': 1,
       'controller.quorum.voters': `1@127.0.0.1:${controller}`,

@@ -2,7 +2,6 @@
  * What every natively run server offers and what it is given: the contract between the start loop and the
  * files beside this one.
  */
-
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { LaunchOrder } from '../keeper.ts'
 import type { PortBook } from '../ports.ts'

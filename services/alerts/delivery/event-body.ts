@@ -29,7 +29,7 @@ export interface AlertEvent {
 }
 
 /** The event as custom and google_sheets destinations get it. */
-export function alertTriggered(event: AlertEvent): AlertTriggeredBody {
+export function eventBodyOf(event: AlertEvent): AlertTriggeredBody {
   const usd = (micro: string): string => toDecimal(Number(micro), USD_RATE)
   return {
     id: event.id,

@@ -10,7 +10,7 @@ import type { Database, Query } from '#infra/postgres/pool.ts'
 import type { UuidSource } from '#infra/runtime/uuid-v7.ts'
 import type { AlertTriggeredBody, WebhookPlatform } from '#schemas/api/webhooks.ts'
 import { type AlertRecipient, readAlertRecipients } from '#services/accounts/reader.ts'
-import { type AlertEvent, alertTriggered, bodyFor } from './event-body.ts'
+import { type AlertEvent, bodyFor, eventBodyOf } from './event-body.ts'
 import { queueAlertMail, queueDestination, queueFanOut } from './jobs.ts'
 
 /** A destination as deliveries quote it. */
@@ -81,7 +81,7 @@ async function addEvent(
       'SELECT id, account_id, label, url, platform FROM webhooks WHERE account_id = $1 AND is_active ORDER BY id',
       [event.account_id],
     )
-    await addDeliveries(query, alertTriggered(event), targets, { isTest: false, newId, now })
+    await addDeliveries(query, eventBodyOf(event), targets, { isTest: false, newId, now })
   }
   if (!recipient || recipient.mailAddress === null) return
   const [mail] = await query<{ id: string }>(INSERT_MAIL, [newId(now), event.account_id, event.id])

@@ -12,7 +12,7 @@ import { mailOfJob, readAlertRecipients } from '#services/accounts/reader.ts'
 import type { UnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { alertMail } from './alert-mail.ts'
 import { pauseAfter } from './attempt-outcome.ts'
-import { type AlertEvent, alertTriggered } from './event-body.ts'
+import { type AlertEvent, eventBodyOf } from './event-body.ts'
 import { queueAlertMail } from './jobs.ts'
 
 /** What sending works with. */
@@ -90,7 +90,7 @@ async function trySending(parts: MailParts, { event_id, account_id }: DueMail): 
   const [event] = await parts.database.rows<AlertEvent>('SELECT * FROM alert_events WHERE id = $1', [event_id])
   if (!event) return refused(NO_EVENT)
   const unsubscribeUrl = parts.links.linkFor(account_id)
-  return parts.mailer.send(alertMail(alertTriggered(event), { to, host: parts.host, unsubscribeUrl }))
+  return parts.mailer.send(alertMail(eventBodyOf(event), { to, host: parts.host, unsubscribeUrl }))
 }
 
 const refused = (error: string): MailOutcome => ({ kind: 'failed', isFinal: true, error })

@@ -6,7 +6,8 @@
  * so it is a text here and never a float.
  */
 import type { Database } from '#infra/postgres/pool.ts'
-import type { AlertRuleChanged } from '#schemas/events/alert-rule-changed.ts'
+import type { StoredRule } from '#schemas/events/alert-rule-changed.ts'
+import type { StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
 
 /** A stored alert; times in milliseconds since the epoch. */
@@ -222,25 +223,6 @@ const deliveryOfRow = (row: DeliveryRow): StoredDelivery => ({
   error: row.error,
   createdAt: row.created_at.getTime(),
 })
-
-/** An alert as its rule is published. */
-export type StoredRule = { id: string } & Pick<
-  AlertRuleChanged,
-  'account_id' | 'item_id' | 'kind' | 'threshold_value' | 'threshold_currency' | 'is_enabled' | 'version'
->
-
-/** An event as its trigger was published; numbers are texts. */
-export interface StoredTrigger {
-  id: string
-  alert_id: string
-  alert_version: string
-  triggered_value: string
-  triggered_currency: string | null
-  best_ask_micro_usd: string
-  best_bid_micro_usd: string | null
-  ask_provider: string
-  bid_provider: string | null
-}
 
 const RULES = `SELECT id, account_id, item_id, kind, threshold_value::text AS threshold_value, threshold_currency, is_enabled,
     version

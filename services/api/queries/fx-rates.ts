@@ -1,7 +1,6 @@
 /**
  * Exchange rates as requests need them: without a rate the reply is a 503, never an unconverted amount.
  */
-
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { AnswerCurrency } from '#schemas/api/entry-text.ts'

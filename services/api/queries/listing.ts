@@ -24,7 +24,7 @@ export interface ListingSource {
 }
 
 /** The filters of a query that take effect. */
-export type AppliedFilters = ListingMeta['filters']
+type AppliedFilters = ListingMeta['filters']
 
 /** A page of a listing and what it answers to. */
 export interface Listing extends ListingPage {

@@ -3,7 +3,6 @@
  *
  * Rules: DECISIONS.md, "Candles", "History and sales" and "History chart".
  */
-
 import type { Provider } from '#infra/config/providers.ts'
 import type { TierLimits } from '#infra/config/tiers.ts'
 import { HttpError } from '#infra/http/http-error.ts'

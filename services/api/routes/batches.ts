@@ -1,7 +1,9 @@
 /**
  * POST /prices/batch and POST /bids/batch: the quotes of up to a hundred items in one answer.
  *
- * Rules: DECISIONS.md, "Prices and bids". Written as text (listing-text.ts); its schema is schemas/api/batch.ts.
+ * Reads the live view once and the catalog. An item is in the answer once, however often it was asked for; a name means its
+ * finish and merges the phases as GET /prices does, so that both give the same price for the same name. Rules: DECISIONS.md,
+ * "Prices and bids". Written as text (listing-text.ts); its schema is schemas/api/batch.ts.
  */
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
@@ -13,11 +15,12 @@ import { json, STARTER } from '#schemas/api/operation.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { LiveEntry } from '#streams/live-view/reader.ts'
 import { openListingWriter } from '../listing-text.ts'
-import { readBatch } from '../queries/batch.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
+import { type ListingSource, mergePhases } from '../queries/listing.ts'
 import type { LiveView } from '../queries/live-view.ts'
-import { MONEY, PHASES } from './listings.ts'
+import { MONEY_NOTE, PHASES_NOTE } from './listings.ts'
 
 /** What batch lookups need. */
 export interface BatchNeeds {
@@ -33,7 +36,11 @@ export interface BatchNeeds {
 /** Both routes. */
 export const batchRoutes = (needs: BatchNeeds): Route[] => [batchPrices(needs), batchBids(needs)]
 
-const OPEN = { method: 'post', tiers: STARTER, description: `By ids, names or both. ${PHASES} ${MONEY}` } as const
+const OPEN = {
+  method: 'post',
+  tiers: STARTER,
+  description: `By ids, names or both. ${PHASES_NOTE} ${MONEY_NOTE}`,
+} as const
 
 function batchPrices(needs: BatchNeeds): Route {
   const { body, write } = openSide(needs, 'ask')
@@ -94,4 +101,52 @@ function openSide({ catalog, registry, fx, live, baseUrl, now }: BatchNeeds, sid
     return `{"meta":${meta},"items":[${items.join(',')}],${missing}}`
   }
   return { write, body: batchBody({ providers, isCurrency: code => fx.isCurrency(code) }) }
+}
+
+/** The answer to a batch, before it is written. */
+interface BatchQuotes {
+  /** Items with a quote, in the order of the request; their quotes in the order of the providers' keys. */
+  found: { itemId: number; entries: LiveEntry[] }[]
+  itemsNotFound: number[]
+  namesNotFound: string[]
+  providersQueried: readonly string[]
+}
+
+/** Reads the quotes that a batch asks for. */
+async function readBatch(source: ListingSource, body: BatchBody): Promise<BatchQuotes> {
+  const { side, live, catalog, providers } = source
+  const { wanted, namesNotFound } = wantedItems(source, body)
+  const known = new Set([...wanted.values()].flat().filter(id => catalog.byId(id)))
+  const isAll = !body.providers || body.providers.length === 0
+  const chosen = isAll ? undefined : new Set(body.providers)
+  const entries = await live.ofItems(side, [...known])
+  const byItem = Map.groupBy(
+    chosen ? entries.filter(({ listed }) => chosen.has(listed.provider)) : entries,
+    entry => entry.itemId,
+  )
+  const found: BatchQuotes['found'] = []
+  const itemsNotFound: number[] = []
+  for (const [itemId, ids] of wanted) {
+    const rows = ids.flatMap(id => byItem.get(id) ?? [])
+    if (rows.length === 0) itemsNotFound.push(itemId)
+    else found.push({ itemId, entries: ids.length === 1 ? rows : mergePhases(side, rows, itemId) })
+  }
+  const providersQueried = chosen ? providers.filter(key => chosen.has(key)) : providers
+  return { found, itemsNotFound, namesNotFound, providersQueried }
+}
+
+/** Item id of an entry → the ids whose rows make it: its own, or those of all its phases. */
+function wantedItems(
+  { catalog }: ListingSource,
+  body: BatchBody,
+): { wanted: Map<number, readonly number[]>; namesNotFound: string[] } {
+  const wanted = new Map<number, readonly number[]>((body.item_ids ?? []).map(id => [id, [id]]))
+  const namesNotFound = new Set<string>()
+  for (const name of body.market_hash_names ?? []) {
+    const ids = catalog.idsOfName(name)
+    const [finish] = ids
+    if (finish === undefined) namesNotFound.add(name)
+    else wanted.set(finish, ids)
+  }
+  return { wanted, namesNotFound: [...namesNotFound] }
 }

@@ -29,11 +29,12 @@ export interface ListingNeeds {
 }
 
 /** What is said of amounts wherever prices are answered. */
-export const MONEY =
+export const MONEY_NOTE =
   'Amounts are integers in hundredths of the currency; `*_decimal` texts are exact for currencies of small value.'
 
 /** What is said of names wherever they choose items. */
-export const PHASES = 'A name alone means all phases of a finish: per provider the best price, quantities together.'
+export const PHASES_NOTE =
+  'A name alone means all phases of a finish: per provider the best price, quantities together.'
 
 /** Both routes. */
 export const listingRoutes = (needs: ListingNeeds): Route[] => [listPrices(needs), listBids(needs)]
@@ -47,7 +48,7 @@ const listPrices = (needs: ListingNeeds): Route => {
     group: 'Prices',
     tiers: ALL,
     summary: 'Current lowest ask per provider and item',
-    description: `${MONEY} ${PHASES} \`url\` is included on pro and quant only.`,
+    description: `${MONEY_NOTE} ${PHASES_NOTE} \`url\` is included on pro and quant only.`,
     query,
     reply: json('PricesReply', pricesReply, 'A page of asks; empty when no provider lists the item.'),
     errors: ['ITEM_NOT_FOUND', 'PRICES_INDEX_UNAVAILABLE'],
@@ -69,7 +70,7 @@ const listBids = (needs: ListingNeeds): Route => {
     group: 'Bids',
     tiers: STARTER,
     summary: 'Current highest buy order per provider and item',
-    description: `${MONEY} ${PHASES}`,
+    description: `${MONEY_NOTE} ${PHASES_NOTE}`,
     query,
     reply: json('BidsReply', bidsReply, 'A page of buy orders; empty when there is none.'),
     errors: ['ITEM_NOT_FOUND', 'BIDS_INDEX_UNAVAILABLE'],

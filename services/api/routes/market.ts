@@ -20,7 +20,7 @@ import { formatInstant } from '#schemas/values/instant.ts'
 import { readItemPast } from '#streams/history/reader.ts'
 import { arbitrageFees, type MarketViews, type SummaryView } from '#streams/market-summary/reader.ts'
 import type { ProviderHealthReader } from '#streams/provider-health/reader.ts'
-import { openArbitragePages, openItemText } from '../arbitrage-pages.ts'
+import { openArbitragePages, openPairItemText } from '../arbitrage-pages.ts'
 import { preparedBody } from '../deflated-bodies.ts'
 import { currentArbitrage, excludedQuotes } from '../queries/arbitrage.ts'
 import { countingEntries, itemProviders } from '../queries/item-analytics.ts'
@@ -77,7 +77,7 @@ export const analyticsMeta = (source: 'cache' | 'live' | 'mixed', asOf: number, 
 
 function listArbitrage({ market, registry, catalog, now }: ArbitrageNeeds): Route {
   const fees = new Map(registry.all.map(provider => [provider.key, arbitrageFees(provider.fees)]))
-  const pageOf = openArbitragePages({ fees, itemText: openItemText(catalog) })
+  const pageOf = openArbitragePages({ fees, itemText: openPairItemText(catalog) })
   return defineRoute({
     id: 'listArbitrage',
     method: 'get',

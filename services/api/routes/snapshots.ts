@@ -22,7 +22,7 @@ import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { snapshotUnavailable } from '../queries/live-view.ts'
 import type { SnapshotStreams } from '../snapshot-streams.ts'
-import { MONEY } from './listings.ts'
+import { MONEY_NOTE } from './listings.ts'
 
 /** What bulk snapshots need. */
 export interface SnapshotNeeds {
@@ -49,7 +49,7 @@ const STREAM_HEADERS = {
   'X-Snapshot-Total': 'Number of lines.',
   ETag: 'Names the snapshot; sent as `If-None-Match`, an unchanged one is a 304 and no stream start.',
 }
-const OPEN = { method: 'post', description: `${STREAM} ${MONEY}` } as const
+const OPEN = { method: 'post', description: `${STREAM} ${MONEY_NOTE}` } as const
 const STREAM_ERRORS = ['STREAM_ALREADY_ACTIVE', 'RATE_LIMIT_STREAM_QUOTA_EXCEEDED'] as const
 
 const streamOf = <V>(name: string, schema: z.ZodType<V>, description: string): Reply<V> => ({

@@ -15,7 +15,7 @@ import type { DeadLettered, NameUnresolved } from '#schemas/events/dead-lettered
 import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import { CommandFailure } from '../command-failure.ts'
-import { type Column, tableText, wantsTable } from '../table.ts'
+import { type TableColumn, tableText, wantsTable } from '../table.ts'
 import { type Output, write, writeJson } from './output.ts'
 import { showBytes } from './shown-record.ts'
 
@@ -37,14 +37,14 @@ interface ListOptions extends Choice {
 }
 
 const SHOWN_DETAIL = 60
-const LETTER_COLUMNS: readonly Column[] = [
+const LETTER_COLUMNS: readonly TableColumn[] = [
   ...[{ head: 'no' }, { head: 'group' }, { head: 'record' }, { head: 'reason' }, { head: 'at', spare: true }],
   ...[
     { head: 'retry asked', spare: true },
     { head: 'detail', spare: true },
   ],
 ]
-const NAME_COLUMNS: readonly Column[] = [
+const NAME_COLUMNS: readonly TableColumn[] = [
   ...[{ head: 'name' }, { head: 'phase' }, { head: 'records' }, { head: 'known now' }, { head: 'groups' }],
   ...[
     { head: 'providers', spare: true },

@@ -5,14 +5,13 @@
  * `_key`, `_event`) and a column for every field of the topic's events, typed as in Avro; a field that an event lacks is
  * null, and what has no flat form is JSON text. Invariant: a file has its name only when it is whole.
  */
-
 import { once } from 'node:events'
 import { createWriteStream, renameSync, rmSync } from 'node:fs'
 import { DecodeError } from '#infra/kafka/codec.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
 import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { type ScannedRecord, scanTopic } from '#infra/kafka/topic-scan.ts'
-import { type Column, type ColumnType, openRecordFile } from '#infra/parquet/record-file.ts'
+import { type ColumnType, openRecordFile, type RecordColumn } from '#infra/parquet/record-file.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { AvroType } from '#schemas/events/event.ts'
@@ -132,7 +131,7 @@ function ignorePoison(error: unknown): undefined {
   return undefined
 }
 
-const PLACE: readonly Column[] = [
+const PLACE: readonly RecordColumn[] = [
   { name: '_partition', type: 'INT32' },
   { name: '_offset', type: 'INT64' },
   { name: '_timestamp', type: 'TIMESTAMP' },
@@ -140,7 +139,7 @@ const PLACE: readonly Column[] = [
   { name: '_event', type: 'STRING' },
 ]
 
-interface FieldColumn extends Column {
+interface FieldColumn extends RecordColumn {
   cell(value: unknown): unknown
 }
 

@@ -5,7 +5,6 @@
  * `--from -N` the last N records of the topic come first, in the order in which the log took them. Filters are
  * JSONata on {topic, partition, offset, key, event, value, timestamp}.
  */
-
 import { setTimeout as pause } from 'node:timers/promises'
 import jsonata from 'jsonata'
 import {

@@ -4,14 +4,13 @@
  * Reads the brokers only. Writes a table on a terminal and JSON lines in a pipe. Sizes are compressed bytes on disk;
  * offsets count transaction markers too, so they bound the records from above.
  */
-
 import { type LogAccess, offsetsIn, openLogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { type LiveRetention, liveRetentions } from '#infra/kafka/topic-settings.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
 import { sumByGroup } from '../group-lag.ts'
-import { type Column, tableText, wantsTable } from '../table.ts'
+import { type TableColumn, tableText, wantsTable } from '../table.ts'
 import { readLags } from '../wait-for-views.ts'
 import { bytesText, type Output, write, writeJson } from './output.ts'
 
@@ -30,7 +29,7 @@ interface TopicFacts {
 }
 
 const DAY_MS = 86_400_000
-const COLUMNS: readonly Column[] = [
+const COLUMNS: readonly TableColumn[] = [
   ...[{ head: 'topic' }, { head: 'parts' }, { head: 'offsets' }, { head: 'on disk' }, { head: 'kept' }],
   ...[{ head: 'readers (behind)' }, { head: 'writer', spare: true }, { head: 'key', spare: true }],
   { head: 'events', spare: true },
@@ -92,9 +91,14 @@ async function factsOf(
     return { partition, ...range, bytes: known.bytes.get(`${found.topic}/${partition}`) ?? 0 }
   })
   return {
-    ...{ topic: name, key, events: events.map(event => `${event.name} v${event.version}`), writer },
+    topic: name,
+    key,
+    events: events.map(event => `${event.name} v${event.version}`),
+    writer,
     readers: readers.map(reader => ({ reader, lag: known.lags.get(`${reader} ${name}`)?.lag ?? null })),
-    ...{ partitions, offsets: offsetsIn(found), bytes: partitions.reduce((sum, one) => sum + one.bytes, 0) },
+    partitions,
+    offsets: offsetsIn(found),
+    bytes: partitions.reduce((sum, one) => sum + one.bytes, 0),
     retention: known.retentions.get(name) ?? null,
   }
 }

@@ -25,7 +25,7 @@ const LEDGER_COLUMNS = [
 const SNAPSHOT_COLUMNS = ['market_hash_name', 'item_id', 'phase', 'quantity'] as const
 
 /** A column of either layout. */
-export type Column = (typeof LEDGER_COLUMNS)[number]
+export type LedgerColumn = (typeof LEDGER_COLUMNS)[number]
 
 /** What a file holds. */
 type Layout = 'ledger' | 'snapshot'
@@ -33,17 +33,17 @@ type Layout = 'ledger' | 'snapshot'
 /** The index of each column. */
 export interface Header {
   layout: Layout
-  indexes: ReadonlyMap<Column, number>
+  indexes: ReadonlyMap<LedgerColumn, number>
   /** Cells that every row must have. */
   width: number
 }
 
 const ITEM_COLUMNS = ['market_hash_name', 'item_id'] as const
-const NEEDED: Record<Layout, readonly Column[]> = {
+const NEEDED: Record<Layout, readonly LedgerColumn[]> = {
   ledger: ['date', 'type', 'quantity', 'price'],
   snapshot: ['quantity'],
 }
-const KNOWN: Record<Layout, readonly Column[]> = { ledger: LEDGER_COLUMNS, snapshot: SNAPSHOT_COLUMNS }
+const KNOWN: Record<Layout, readonly LedgerColumn[]> = { ledger: LEDGER_COLUMNS, snapshot: SNAPSHOT_COLUMNS }
 /** Only a ledger has these, so one of them determines the layout. */
 const LEDGER_MARKS: readonly string[] = ['date', 'type', 'price']
 
@@ -62,7 +62,7 @@ export function readHeader(cells: readonly string[]): Header | string {
   const missing = NEEDED[layout].filter(name => !names.includes(name))
   if (missing.length > 0) return `the column ${missing.join(', ')} is missing`
   if (!ITEM_COLUMNS.some(name => names.includes(name))) return 'the column market_hash_name or item_id is missing'
-  return { layout, indexes: new Map(names.map((name, i) => [name as Column, i])), width: names.length }
+  return { layout, indexes: new Map(names.map((name, i) => [name as LedgerColumn, i])), width: names.length }
 }
 
 /** What a spreadsheet computes, also behind spaces, apostrophes of an earlier export or in full width. */

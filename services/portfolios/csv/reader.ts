@@ -57,7 +57,12 @@ interface Reading {
 /** Reads a file. */
 export async function readCsv(file: Buffer, scope: CsvScope): Promise<CsvContent> {
   const reading: Reading = {
-    ...{ header: undefined, row: 0, skipped: 0, faults: [], unresolved: new Set(), amounts: {} },
+    header: undefined,
+    row: 0,
+    skipped: 0,
+    faults: [],
+    unresolved: new Set(),
+    amounts: {},
     ledger: [],
     snapshot: [],
   }

@@ -9,7 +9,7 @@
 import { parseInstant } from '#schemas/values/instant.ts'
 import { parsePhase } from '#schemas/values/phase.ts'
 import type { TransactionInput } from '../ledger/reader.ts'
-import { type Column, type Header, unguardedCell } from './columns.ts'
+import { type Header, type LedgerColumn, unguardedCell } from './columns.ts'
 
 /** What a row is read with. */
 export interface CsvScope {
@@ -85,7 +85,7 @@ export function readSnapshotRow(row: Row, scope: CsvScope): { item_id: number; q
 export const isBlank = (cells: readonly string[]): boolean => cells.every(cell => cell.trim() === '')
 
 /** A cell without the spaces around it; empty where the file lacks the column. */
-function cellOf({ cells, header }: Row, column: Column): string {
+function cellOf({ cells, header }: Row, column: LedgerColumn): string {
   const index = header.indexes.get(column)
   return index === undefined ? '' : (cells[index] ?? '').trim()
 }
@@ -162,7 +162,7 @@ function readText({ cells, header }: Row, column: 'marketplace' | 'note', longes
   return text
 }
 
-function missing(column: Column): never {
+function missing(column: LedgerColumn): never {
   throw new RowFault(`${column} is missing`)
 }
 

@@ -3,7 +3,6 @@
  *
  * A change makes two rows in history and four in candles; the rate counts rows that are in the tables afterwards.
  */
-
 import { databaseName } from '#infra/runtime/config.ts'
 import { type Measured, startBaseline } from '../baseline.ts'
 import type { InsertRequest } from '../baselines/direct-insert.ts'

@@ -13,7 +13,7 @@ import { type TopicKey, topics } from '#schemas/topics.ts'
 import { readStretch } from '../read-stretch.ts'
 
 /** Topics whose records are compared. */
-export const COMPARED = ['bookChanges', 'refreshes'] as const satisfies readonly TopicKey[]
+const COMPARED = ['bookChanges', 'refreshes'] as const satisfies readonly TopicKey[]
 
 /** A writer's outputs: where they are, and from which offsets on. */
 export interface WrittenOutputs {
