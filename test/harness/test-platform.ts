@@ -132,7 +132,16 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
     },
     async drained(limitMs, without = []) {
       const { waitForViews } = await import('#services/cli/wait-for-views.ts')
-      await waitForViews(opened().config, opened().log, { signal: AbortSignal.timeout(limitMs), without })
+      const signal = AbortSignal.timeout(limitMs)
+      let behind = 'nothing is known of the groups'
+      const onProgress = (text: string): void => {
+        behind = text
+      }
+      try {
+        await waitForViews(opened().config, opened().log, { signal, without, onProgress })
+      } catch (cause) {
+        throw signal.aborted ? new Error(`not drained within ${limitMs} ms: ${behind}`, { cause }) : cause
+      }
     },
     spawnRole: async (role, env = {}) => {
       const { environment, roleEnvironment } = opened()
