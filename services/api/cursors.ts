@@ -48,6 +48,12 @@ export function openCursors(key: string): Cursors {
   }
 }
 
+/** The pagination of a reply to a request that may be continued by a cursor; `next` is null on the last page. */
+export const cursorPage = (
+  limit: number,
+  { hasNext, hasPrev, next }: { hasNext: boolean; hasPrev: boolean; next: string | null },
+) => ({ limit, offset: 0, total: -1, has_next: hasNext, has_prev: hasPrev, next_cursor: next }) as const
+
 function badCursor(input: string): HttpError {
   const msg = 'Input should be the next_cursor of a request with the same filters'
   return new HttpError('VALIDATION_ERROR', [{ type: 'value_error', loc: ['query', 'cursor'], msg, input, ctx: {} }])

@@ -9,22 +9,15 @@
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
-import type { AlertKind } from '#schemas/values/alert.ts'
 import { type LockedAccount, lockAccount } from '#services/accounts/commands.ts'
 import { appendToOutbox, outboxEntryOf } from './outbox.ts'
 import { ALERT_COLUMNS, type AlertRow, alertOfRow, type StoredAlert } from './reader.ts'
 
 /** An alert to be created. */
-export interface NewAlert {
-  itemId: number
-  marketHashName: string
-  phase: string | null
-  kind: AlertKind
-  thresholdValue: string
-  /** Null for spreads. */
-  thresholdCurrency: string | null
-  isEnabled: boolean
-}
+export type NewAlert = Pick<
+  StoredAlert,
+  'itemId' | 'marketHashName' | 'phase' | 'kind' | 'thresholdValue' | 'thresholdCurrency' | 'isEnabled'
+>
 
 /** What an alert may be given; what is left out stays. */
 interface AlertChanges {

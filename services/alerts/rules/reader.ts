@@ -19,6 +19,7 @@ export interface StoredAlert {
   phase: string | null
   kind: AlertKind
   thresholdValue: string
+  /** Null for spreads. */
   thresholdCurrency: string | null
   isEnabled: boolean
   version: number

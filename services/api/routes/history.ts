@@ -15,7 +15,7 @@ import { json, PRO } from '#schemas/api/operation.ts'
 import { formatInstant, parseInstant } from '#schemas/values/instant.ts'
 import { recordAmount } from '#schemas/values/money.ts'
 import { historyKey, readHistory } from '#streams/history/reader.ts'
-import type { Cursors } from '../cursors.ts'
+import { type Cursors, cursorPage } from '../cursors.ts'
 import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import { itemFilters, namedItems } from '../queries/listing.ts'
 import { historyWindow } from '../queries/windows.ts'
@@ -83,14 +83,11 @@ export const listHistory = ({ catalog, registry, clickhouse, cursors, fx, now }:
             },
           ]
         }),
-        pagination: {
-          limit: query.limit,
-          offset: 0,
-          total: -1,
-          has_next: hasNext,
-          has_prev: before !== undefined,
-          next_cursor: hasNext && position ? cursors.write(scope, position) : null,
-        },
+        pagination: cursorPage(query.limit, {
+          hasNext,
+          hasPrev: before !== undefined,
+          next: hasNext && position ? cursors.write(scope, position) : null,
+        }),
       }
     },
   })

@@ -22,7 +22,7 @@ import {
 } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
 import { type DailyValues, valueHoldings } from '#services/portfolios/values/reader.ts'
-import type { Cursors } from '../cursors.ts'
+import { type Cursors, cursorPage } from '../cursors.ts'
 import { kept, MISSING, namedItem, OWN } from '../portfolio-access.ts'
 import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import type { LiveView } from '../queries/live-view.ts'
@@ -105,14 +105,11 @@ function listPortfolioDays({ store, registry, fx, cursors, now, clickhouse }: Da
           valuation_basis: 'best_provider_close',
         },
         data: Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => dayReply(values, from + i)),
-        pagination: {
-          limit: query.limit,
-          offset: 0,
-          total: -1,
-          has_next: hasNext,
-          has_prev: before !== undefined,
-          next_cursor: hasNext ? cursors.write(scope, position) : null,
-        },
+        pagination: cursorPage(query.limit, {
+          hasNext,
+          hasPrev: before !== undefined,
+          next: hasNext ? cursors.write(scope, position) : null,
+        }),
       }
     },
   })

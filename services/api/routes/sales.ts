@@ -17,7 +17,7 @@ import { formatInstant } from '#schemas/values/instant.ts'
 import { recordAmount } from '#schemas/values/money.ts'
 import type { RateAt } from '#streams/fx/reader.ts'
 import { readSales, type SaleRow, type SalesScan, saleKey } from '#streams/sales/reader.ts'
-import type { Cursors } from '../cursors.ts'
+import { type Cursors, cursorPage } from '../cursors.ts'
 import { type FxRates, readRates } from '../queries/fx-rates.ts'
 import { chosenItems, itemFilters } from '../queries/listing.ts'
 
@@ -79,14 +79,11 @@ export const listSales = ({ catalog, registry, clickhouse, cursors, fx, tiers, n
       return {
         meta: { currency: query.currency, filters, providers_queried: providers, result_count: sales.length },
         items: sales.flatMap(sale => recordOf(catalog, sale, query.currency, rateAt)),
-        pagination: {
-          limit: query.limit,
-          offset: 0,
-          total: -1,
-          has_next: hasNext,
-          has_prev: before !== undefined,
-          next_cursor: hasNext && last ? cursors.write(scope, { start: 0, end: 0, after: saleKey(last) }) : null,
-        },
+        pagination: cursorPage(query.limit, {
+          hasNext,
+          hasPrev: before !== undefined,
+          next: hasNext && last ? cursors.write(scope, { start: 0, end: 0, after: saleKey(last) }) : null,
+        }),
       }
     },
   })
