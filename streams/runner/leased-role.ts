@@ -4,7 +4,7 @@
  * Every process opens what computing needs; the one that holds the lease opens a worker besides, and another one each time that
  * it takes the lease, since the views may have had another writer meanwhile. A process that is frozen loses the lease, so what a
  * worker writes must be guarded by it. Nothing is kept but in memory: a kill costs the time of a start. States: standby ->
- * holding -> standby; ten computations that fail one after the other end the process.
+ * holding -> standby; ten minutes of nothing but failures end the process.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { type ClickhouseReader, openReader } from '#infra/clickhouse/clickhouse.ts'
@@ -16,6 +16,7 @@ import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { RoleContext, StartRole } from '#infra/runtime/role.ts'
 import type { Instant } from '#schemas/values/instant.ts'
+import { openBackoff } from './slots.ts'
 
 /** How often a view is computed, and the longest time between. */
 export interface Pace {
@@ -60,7 +61,6 @@ const RENEW_MS = 5_000
 const STAND_BY_MS = 1_000
 /** A read scans the changes of weeks; no client waits for it. */
 const READ_LIMIT_MS = 90_000
-const FAILURES_IN_A_ROW = 10
 
 /** Makes the start of a role; it works in the background from then on. */
 export const leasedRole =
@@ -155,7 +155,8 @@ async function repeat<Worker>(
   held: () => Promise<Worker | undefined>,
   { log, seconds, signal, report }: Repeating,
 ): Promise<void> {
-  for (let failures = 0; !signal.aborted; ) {
+  const backoff = openBackoff(Date.now)
+  while (!signal.aborted) {
     const startedAt = performance.now()
     let waitMs = STAND_BY_MS
     try {
@@ -166,11 +167,11 @@ async function repeat<Worker>(
         log.debug({ view, count, seconds: end() }, 'a view was written')
         waitMs = waitAfter(performance.now() - startedAt, pace)
       }
-      failures = 0
+      backoff.succeeded()
       report(undefined)
     } catch (error) {
       if (signal.aborted) return
-      if (!(error instanceof Fenced) && ++failures >= FAILURES_IN_A_ROW) throw error
+      if (!(error instanceof Fenced)) waitMs = backoff.failed(error)
       log.warn({ view, err: error }, 'a view could not be computed; it is tried again')
       report(`the view ${view} could not be computed`)
     }
