@@ -168,6 +168,94 @@ export function selectCandleStanding(database: string): string {
   PREWHERE item_id = {item_id:UInt32} AND asks.at < {before_ms:Int64} GROUP BY provider SETTINGS max_threads = 1`
 }
 
+/** What is listed of an item now. */
+export interface ListedAsk {
+  item_id: number
+  /** The lowest ask of the providers that count; 0 where none of them lists the item. */
+  lowest: MicroUsd
+  /** How many of them list it. */
+  providers: number
+  /** The offset of the last change of any ask of the item: all changes of its partition up to it are reflected. */
+  newest: number
+}
+
+/**
+ * What is listed of every item, whatever was withdrawn included; asks of some providers do not count.
+ *
+ * Rows of candle_parts are inserted before those of candle_standing, so parts that are read afterwards hold these changes too.
+ */
+export const readListedAsks = (clickhouse: ClickhouseReader, without: readonly string[]): Promise<ListedAsk[]> =>
+  clickhouse.rows<ListedAsk>(
+    `SELECT item_id, minIf(micro, counts) AS lowest, countIf(counts) AS providers, max(version) AS newest
+    FROM (
+      SELECT item_id, micro, version, standing AND NOT has({without:Array(String)}, provider) AS counts
+      FROM ${clickhouse.database}.candle_standing FINAL
+    ) GROUP BY item_id ORDER BY item_id SETTINGS max_threads = 1`,
+    { without },
+  )
+
+/**
+ * The composite ask of every item that was listed at the start of a bucket: the lowest of what each provider's first change
+ * since then found, and of the asks that have not changed since.
+ */
+export async function readCompositesAt(
+  clickhouse: ClickhouseReader,
+  start: Instant,
+  intervalMs: number,
+): Promise<Map<number, MicroUsd>> {
+  const rows = await clickhouse.rows<{ item_id: number; lowest: MicroUsd }>(
+    `SELECT item_id, min(ask) AS lowest FROM (
+      SELECT item_id, micro AS ask FROM ${clickhouse.database}.candle_standing FINAL
+      WHERE standing AND at < {start_s:UInt32} * 1000
+      UNION ALL
+      SELECT item_id, argMin(if(opening.standing, opening.micro, 0), opening.version) AS ask
+      FROM ${clickhouse.database}.candle_parts
+      WHERE interval_s = {interval_s:UInt32} AND bucket >= toDateTime({start_s:UInt32}, 'UTC')
+      GROUP BY item_id, provider HAVING ask > 0
+    ) GROUP BY item_id SETTINGS max_threads = 1`,
+    { start_s: start / 1000, interval_s: intervalMs / 1000 },
+  )
+  return new Map(rows.map(({ item_id, lowest }) => [item_id, lowest]))
+}
+
+/** Of which parts {@link readFallenUnits} sums the falls. */
+interface FallenUnits {
+  intervalMs: number
+  /** Starts of buckets; a sum is made from each of them on. */
+  starts: readonly Instant[]
+  /** The start of the first bucket that is left out; none is by default. */
+  end?: Instant
+}
+
+/**
+ * Units by which the listing counts of each item fell from some buckets on, each fall once; items without any part are left out.
+ *
+ * A week of 10 million parts takes 3 s by FINAL, and took 10 where falls were merged by GROUP BY.
+ */
+export async function readFallenUnits(
+  clickhouse: ClickhouseReader,
+  { intervalMs, starts, end }: FallenUnits,
+): Promise<Map<number, number[]>> {
+  const sums = starts.map((_, i) => `sumIf(fallen, bucket >= toDateTime({start_${i}:UInt32}, 'UTC'))`)
+  const rows = await clickhouse.rows<{ item_id: number; units: number[] }>(
+    `SELECT item_id, [${sums.join(', ')}] AS units FROM (
+      SELECT item_id, bucket, arraySum(mapValues(falls)) AS fallen FROM ${clickhouse.database}.candle_parts FINAL
+      WHERE interval_s = {interval_s:UInt32} AND bucket >= toDateTime({first:UInt32}, 'UTC')
+        AND toUnixTimestamp(bucket) < {end_s:UInt32}
+    ) GROUP BY item_id SETTINGS max_threads = 1, do_not_merge_across_partitions_select_final = 1`,
+    {
+      interval_s: intervalMs / 1000,
+      first: Math.min(...starts) / 1000,
+      end_s: end === undefined ? LAST_BUCKET_S : end / 1000,
+      ...Object.fromEntries(starts.map((start, i) => [`start_${i}`, start / 1000])),
+    },
+  )
+  return new Map(rows.map(({ item_id, units }) => [item_id, units]))
+}
+
+/** The last second that a bucket can have. */
+const LAST_BUCKET_S = 2 ** 32 - 1
+
 /** How the asks of an item closed an hour in which one of them changed, over the providers that have changed since. */
 interface HourlyClose {
   item_id: number

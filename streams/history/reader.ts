@@ -176,6 +176,83 @@ export async function readUnitsTaken(
   return new Map(rows.map(({ item_id, units }) => [item_id, units]))
 }
 
+/** A window of {@link readAskPasts}: from a moment on. */
+interface PastAsks {
+  since: Instant
+  /** A change of before `settled` is late when its offset is one of these, by partition, or a higher one. */
+  settled: Instant
+  next: readonly number[]
+}
+
+/** What {@link readAskPasts} is asked for. */
+interface AskPasts {
+  /** By partition of market.book-changes, the offset that the present ends before. */
+  next: readonly number[]
+  /** Providers whose present asks do not count. */
+  without: readonly string[]
+  windows: readonly PastAsks[]
+}
+
+/** An item's asks as the kept changes tell them. */
+export interface AskPast {
+  item_id: number
+  /** The lowest present ask that counts, 0 where there is none, and how many providers have one. */
+  lowest: MicroUsd
+  providers: number
+  /** Changes after the present. */
+  later: number
+  /** Of each window: the lowest ask of any provider at its start (0: none), units by which listing counts fell, late changes. */
+  windows: [found: MicroUsd, units: number, late: number][]
+}
+
+/** Recomputes present and past asks of every item from its single changes. */
+export function readAskPasts(clickhouse: ClickhouseReader, { next, without, windows }: AskPasts): Promise<AskPast[]> {
+  const from = (name: string): string => `seen_at >= fromUnixTimestamp64Milli({${name}:Int64}, 'UTC')`
+  const isPresent = 'offset < {next:Array(UInt64)}[partition + 1]'
+  const ofProvider = windows.map(
+    (_, i) => `if(countIf(NOT ${from(`since_${i}`)}) > 0,
+        argMaxIf(ifNull(price_micro_usd, 0), offset, NOT ${from(`since_${i}`)}),
+        argMinIf(ifNull(previous_micro_usd, 0), offset, ${from(`since_${i}`)})) AS found_${i},
+      sumIf(greatest(previous_quantity - quantity, 0), ${from(`since_${i}`)} AND ${isPresent}) AS units_${i},
+      countIf(NOT ${from(`settled_${i}`)} AND offset >= {next_${i}:Array(UInt64)}[partition + 1]) AS late_${i}`,
+  )
+  const ofItem = windows.map((_, i) => `(minIf(found_${i}, found_${i} > 0), sum(units_${i}), sum(late_${i}))`)
+  const named = (name: 'since' | 'settled' | 'next') => windows.map((window, i) => [`${name}_${i}`, window[name]])
+  return clickhouse.rows<AskPast>(
+    `SELECT item_id, minIf(present, counts) AS lowest, countIf(counts) AS providers, sum(after) AS later,
+      [${ofItem.join(', ')}] AS windows
+    FROM (
+      SELECT item_id, argMaxIf(ifNull(price_micro_usd, 0), offset, ${isPresent}) AS present,
+        present > 0 AND NOT has({without:Array(String)}, provider) AS counts, countIf(NOT (${isPresent})) AS after,
+        ${ofProvider.join(',\n        ')}
+      FROM ${clickhouse.database}.changes FINAL WHERE side = 'ask' GROUP BY item_id, provider
+    ) GROUP BY item_id`,
+    { next, without, ...Object.fromEntries([...named('since'), ...named('settled'), ...named('next')]) },
+  )
+}
+
+/** The newest change of an ask of each partition of market.book-changes that is stored; -1 where none is. */
+export async function readNewestAsks(clickhouse: ClickhouseReader, partitions: number): Promise<number[]> {
+  const rows = await clickhouse.rows<{ partition: number; newest: number }>(
+    `SELECT partition, max(offset) AS newest FROM ${clickhouse.database}.changes WHERE side = 'ask' GROUP BY partition`,
+  )
+  const newest = new Map(rows.map(row => [row.partition, row.newest]))
+  return Array.from({ length: partitions }, (_, partition) => newest.get(partition) ?? -1)
+}
+
+/** Items with an ask that is listed and whose changes are all out of retention. */
+export async function readUnchangedItems(clickhouse: ClickhouseReader): Promise<Set<number>> {
+  const { database } = clickhouse
+  const rows = await clickhouse.rows<{ item_id: number }>(
+    `SELECT DISTINCT item_id FROM (
+      SELECT item_id, provider, max(days.closing) AS last FROM ${database}.provider_days AS days
+      WHERE side = 'ask' GROUP BY item_id, provider
+    ) WHERE last.version >= 0 AND last.listed
+      AND (item_id, provider) NOT IN (SELECT item_id, provider FROM ${database}.changes WHERE side = 'ask')`,
+  )
+  return new Set(rows.map(({ item_id }) => item_id))
+}
+
 /** More providers than that are not queried one by one. */
 const FEW_PROVIDERS = 8
 
