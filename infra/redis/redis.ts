@@ -11,6 +11,13 @@ import type { Log } from '../runtime/log.ts'
 
 export type { Redis }
 
+/** Where the views of a namespace are. */
+export interface ViewStore {
+  redis: Redis
+  /** What their keys begin with. */
+  prefix: string
+}
+
 /** How a connection behaves. */
 interface RedisOptions {
   /** Shown in CLIENT LIST. */

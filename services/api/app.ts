@@ -2,6 +2,7 @@
  * All that the API serves: its routes, the most frequent first, and its pages.
  */
 import type { Endpoint, Route } from '#infra/http/define-route.ts'
+import type { ViewStore } from '#infra/redis/redis.ts'
 import { feedOperations } from '#schemas/api/feed-operations.ts'
 import type { Operation } from '#schemas/api/operation.ts'
 import { type AccountNeeds, accountRoutes } from './routes/account.ts'
@@ -53,8 +54,13 @@ type OwnDataNeeds = AccountKeyNeeds &
   InventoryNeeds &
   SignInNeeds
 
+/** What a route opens the reader of a view in Redis from, where that reader keeps no timer and so need not be closed. */
+interface StoreNeeds {
+  viewStore: ViewStore
+}
+
 /** All routes. */
-export const apiRoutes = (needs: MarketDataNeeds & OwnDataNeeds): Route[] => [
+export const apiRoutes = (needs: MarketDataNeeds & OwnDataNeeds & StoreNeeds): Route[] => [
   ...listingRoutes(needs),
   ...batchRoutes(needs),
   ...snapshotRoutes(needs),

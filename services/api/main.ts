@@ -89,6 +89,7 @@ export const start: StartRole = async context => {
     snapshots: { pin: live.pinSnapshot, streams: snapshotStreams },
     live,
     health: openHealthReader(redis, config.namespace),
+    viewStore: { redis, prefix: config.namespace },
   })
   const accessLog = openLineLog(log)
   http.mount(['/'], makeApp(endpoints, guard, { log, observe: openObserver(accessLog.log, metrics) }))
