@@ -92,8 +92,8 @@ const RULES: IRegularForbiddenRuleType[] = [
   rule(
     'verify-folds-by-itself',
     'verify.ts derives a view by means of its own: it shares neither the fold nor the writes and reads of the role',
-    { path: '^streams/[^/]+/verify\\.ts$' },
-    { path: '^streams/[^/]+/(step|sink|reader)\\.ts$' },
+    { path: '^streams/([^/]+)/verify\\.ts$' },
+    { path: '^streams/$1/(step|sink|reader)\\.ts$' },
   ),
   rule(
     'services-know-no-service',
