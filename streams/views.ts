@@ -11,6 +11,7 @@ const defined = await Promise.all([
   import('./fx/view.ts'),
   import('./provider-health/view.ts'),
   import('./market-summary/view.ts'),
+  import('./movers/view.ts'),
   import('./live-view/view.ts'),
   import('./candles/view.ts'),
   import('./history/view.ts'),

@@ -17,6 +17,7 @@ import { type InventoryNeeds, inventoryRoutes } from './routes/inventory.ts'
 import { type ListingNeeds, listingRoutes } from './routes/listings.ts'
 import { type MarketNeeds, marketRoutes } from './routes/market.ts'
 import { type MarketHistoryNeeds, marketHistoryRoutes } from './routes/market-history.ts'
+import { listMovers } from './routes/movers.ts'
 import { type PortfolioDayNeeds, portfolioDayRoutes } from './routes/portfolio-days.ts'
 import { type PortfolioFileNeeds, portfolioFileRoutes } from './routes/portfolio-files.ts'
 import { type PortfolioValueNeeds, portfolioValueRoutes } from './routes/portfolio-values.ts'
@@ -71,6 +72,7 @@ export const apiRoutes = (needs: MarketDataNeeds & OwnDataNeeds & StoreNeeds): R
   ...providerRoutes(needs),
   ...marketRoutes(needs),
   ...marketHistoryRoutes(needs),
+  listMovers(needs),
   ...accountKeyRoutes(needs),
   ...webhookRoutes(needs),
   ...alertRoutes(needs),

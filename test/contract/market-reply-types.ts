@@ -234,6 +234,15 @@ export const MARKET_REPLIES: Record<string, ReplyShape> = {
       },
     },
   },
+  'GET /market/movers': {
+    meta: { ...ANALYTICS, window: { timeframe: 'one of 1h, 24h, 7d' } },
+    data: [
+      {
+        ...{ ...NAMED, item_type: 'str?', best_ask_usd: 'usd', previous_best_ask_usd: 'usd', change_usd: 'usd' },
+        ...{ change_pct: 'num', provider_count: 'int', volume: 'int', since: 'ts' },
+      },
+    ],
+  },
   'GET /market/items': { meta: ANALYTICS, data: { items: [{ ...NAMED, rank: 'count', summary: SUMMARY }] } },
   'GET /market/items/:item_id': {
     meta: ANALYTICS,

@@ -38,6 +38,7 @@ const GROUPS = new Set([
 /** Operations beside the table's. */
 const BEYOND = [
   'GET /v1/r/{provider}/{item_id}',
+  'GET /v1/market/movers',
   'GET /v1/portfolio/{id}/performance',
   'POST /v1/account/webhooks/{id}/test',
   'POST /v1/account/webhooks/deliveries/{id}/redeliver',

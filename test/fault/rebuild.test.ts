@@ -44,8 +44,8 @@ const LEASE_LIMIT_MS = 20_000
 const INTO_WORK_MS = [0, 300] as const
 const COMPARED_LEAST = 100
 
-/** The views that can be rebuilt and verified. */
-const STORED_VIEWS = VIEWS.filter(({ verify }) => verify).map(({ name }) => name)
+/** The views of the log that can be rebuilt and verified. */
+const STORED_VIEWS = VIEWS.filter(({ verify, topics }) => verify && topics.length > 0).map(({ name }) => name)
 
 type StoredView = (typeof STORED_VIEWS)[number]
 

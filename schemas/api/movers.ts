@@ -1,0 +1,69 @@
+/** GET /market/movers. Rules: DECISIONS.md, "Movers". Amounts are decimal texts in US dollars. */
+import { z } from 'zod'
+import { count, exampleMarketMeta, marketMeta, usd } from './market.ts'
+import { decimal, integer, text } from './query-values.ts'
+import { exampleItem, instant, itemMembers } from './reply-values.ts'
+
+/** Parameters of GET /market/movers. */
+export const moversQuery = z.object({
+  window: z
+    .enum(['1h', '24h', '7d'])
+    .default('24h')
+    .meta({ description: 'How far back the best ask is compared.', example: '24h' }),
+  direction: z
+    .enum(['up', 'down', 'both'])
+    .default('both')
+    .meta({ description: 'Rises, falls, or both by absolute change.', example: 'both' }),
+  limit: integer({ min: 1, max: 200 })
+    .default(50)
+    .meta({ description: 'Items of the answer, 50 by default.', example: 50 }),
+  min_price_usd: decimal({ min: 0, max: 1_000_000_000 })
+    .default(1)
+    .meta({ description: 'Least best ask in US dollars.', example: 1 }),
+  min_providers: integer({ min: 0, max: 1_000 })
+    .default(2)
+    .meta({ description: 'How many providers that are up must list the item at least.', example: 2 }),
+  item_type: text()
+    .optional()
+    .meta({ description: 'Class of the items, in any case; see `GET /v1/items/metadata`.', example: 'Weapon' }),
+})
+
+/** Parsed parameters of GET /market/movers. */
+export type MoversQuery = z.infer<typeof moversQuery>
+
+/** Answer of GET /market/movers. */
+export const moversReply = z
+  .strictObject({
+    meta: z.strictObject(marketMeta),
+    data: z.array(
+      z.strictObject({
+        ...itemMembers,
+        item_type: z.string().nullable(),
+        best_ask_usd: usd,
+        previous_best_ask_usd: usd.describe('The composite best ask at the start of the window.'),
+        change_usd: usd,
+        change_pct: z.number().describe('In percent of the previous best ask, two decimals.'),
+        provider_count: count.describe('Providers that are up and list the item.'),
+        volume: count.describe('Units consumed in the window.'),
+        since: instant.describe('Start of the window.'),
+      }),
+    ),
+  })
+  .meta({
+    example: {
+      meta: exampleMarketMeta,
+      data: [
+        {
+          ...exampleItem,
+          item_type: 'Weapon',
+          best_ask_usd: '29.31',
+          previous_best_ask_usd: '26.05',
+          change_usd: '3.26',
+          change_pct: 12.51,
+          provider_count: 31,
+          volume: 87,
+          since: '2026-03-02T21:40:00.000Z',
+        },
+      ],
+    },
+  })

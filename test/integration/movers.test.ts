@@ -1,0 +1,331 @@
+/**
+ * Movers on real refreshes that went the whole way through the platform, against a brute force over the raw changes in the log;
+ * what `verify` finds in rows changed by hand, a rebuild, a killed role, and refusals.
+ */
+import { expect } from 'chai'
+import type { z } from 'zod'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { loadProviders } from '#infra/config/providers.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { moversReply } from '#schemas/api/movers.ts'
+import { rebuild } from '#services/cli/log-tools/rebuild.ts'
+import { findingsOf } from '#services/cli/log-tools/verify.ts'
+import {
+  decodeMovers,
+  encodeMovers,
+  type Mover,
+  type MoversHead,
+  type MoversWindow,
+  moversHeadKey,
+  moversRowsKey,
+} from '#streams/movers/table.ts'
+import { PROVIDERS, publishRealMarket, writeProviders } from '#test/fixtures/real-market.ts'
+import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
+import { collectOutput } from '#test/harness/collected-output.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import { keysOfTiers, openScenario, type Scenario } from '#test/harness/scenario.ts'
+import type { SpawnedRole } from '#test/harness/spawn-role.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { MarketModel } from '#test/oracles/market-model.ts'
+
+const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
+const LIMIT_MS = 240_000
+/** The lease of a killed holder, and a computation. */
+const TAKEOVER_LIMIT_MS = 60_000
+const EVERY_NAME = 12
+
+type Row = z.infer<typeof moversReply>['data'][number]
+type Reply = z.infer<typeof moversReply>
+
+/** How the answer is chosen. */
+interface Filters {
+  window?: MoversWindow
+  direction?: 'up' | 'down' | 'both'
+  limit?: number
+  min_price_usd?: number
+  min_providers?: number
+  item_type?: string
+}
+
+const NO_FILTERS = { limit: 200, min_price_usd: 0, min_providers: 0 } as const
+
+describe('movers on real refreshes', function () {
+  this.timeout(LIMIT_MS)
+  const platform = useServers()
+  const clickhouse = useClickhouse(platform)
+  const items = new Map(loadCatalog().map(item => [item.item_id, item]))
+  let scenario: Scenario
+  let redis: Redis
+  let model: MarketModel
+  let role: SpawnedRole
+  let publishedAt: number
+  let environment: Record<string, string>
+
+  before('the market behind the service', async function () {
+    this.timeout(LIMIT_MS)
+    const { config } = platform
+    const kafka = platform.connect()
+    const providersFile = writeProviders(config.stateDir)
+    environment = { MARKETLOG_PROVIDERS: providersFile }
+    redis = await platform.openRedis()
+    await platform.startRoles(['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'], { providersFile })
+    role = await platform.spawnRole('movers', environment)
+    await role.baseUrl(TAKEOVER_LIMIT_MS)
+    const keys = await keysOfTiers(platform)
+    scenario = await openScenario(platform, { roles: ['api'], config: { providersFile }, keys })
+    const { status, body } = await scenario.ask('/v1/market/movers')
+    expect([status, body.code], 'while nothing is listed').to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    publishedAt = Date.now()
+    await publishRealMarket(kafka, publishedAt, EVERY_NAME)
+    await platform.drained(LIMIT_MS, ['sales', 'alert-triggers'])
+    const drainedAt = Date.now()
+    model = new MarketModel((await readTopic(kafka, 'bookChanges')).map(({ value }) => value))
+    await eventually(async () => (await asOf()) > drainedAt, TAKEOVER_LIMIT_MS, 'movers of the whole market')
+  })
+  after(() => scenario?.close())
+
+  const head = async (): Promise<MoversHead> => JSON.parse((await redis.get(moversHeadKey(platform.namespace))) ?? '{}')
+  const asOf = async (): Promise<number> => (await head()).as_of ?? 0
+
+  async function read(filters: Filters = {}): Promise<Reply> {
+    const query = new URLSearchParams(filters as Record<string, string>)
+    const { status, body, text } = await scenario.ask(`/v1/market/movers?${query}`)
+    expect(status, text.slice(0, 300)).to.equal(200)
+    return moversReply.parse(body)
+  }
+
+  /** When each provider's last refresh was applied, before the market's moment. */
+  const AGES: Record<string, number> = {
+    [PROVIDERS.steady]: 5 * MINUTE,
+    [PROVIDERS.other]: 4 * MINUTE,
+    [PROVIDERS.seller]: 3 * MINUTE,
+    [PROVIDERS.slow]: 90 * MINUTE,
+    [PROVIDERS.lost]: 2 * DAY,
+    [PROVIDERS.heldBack]: 12 * MINUTE,
+  }
+  const intervals = new Map(loadProviders().all.map(one => [one.key, one.refresh_interval_ms]))
+  function isUp(provider: string, moment: number): boolean {
+    const interval = provider === PROVIDERS.slow ? HOUR : (intervals.get(provider) ?? 0)
+    return moment - (publishedAt - (AGES[provider] ?? 0)) <= Math.max(3 * interval, 15 * MINUTE)
+  }
+
+  const usd = (micro: number): string => {
+    const cents = Math.floor(Math.abs(micro) / 10_000 + 0.5)
+    return `${micro < 0 && cents > 0 ? '-' : ''}${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, '0')}`
+  }
+  /** A part in percent of a whole, to two decimals, halves up; by whole numbers. */
+  const percent = (part: number, whole: number): number => {
+    const [twice, divisor] = [2n * BigInt(part) * 10_000n + BigInt(whole), 2n * BigInt(whole)]
+    const quotient = twice / divisor
+    return Number(twice < 0n && quotient * divisor !== twice ? quotient - 1n : quotient) / 100
+  }
+
+  interface Expected {
+    rows: Row[]
+    /** Items that are listed now and were not at the start. */
+    withoutPrevious: number
+  }
+
+  /** The answer by the letter of DECISIONS.md, "Movers", from all changes of each item. */
+  function expected(moment: number, filters: Filters): Expected {
+    const { window = '24h', direction = 'both', limit = 50, min_price_usd = 1, min_providers = 2, item_type } = filters
+    const [ms, bucket] = { '1h': [HOUR, 5 * MINUTE], '24h': [DAY, 5 * MINUTE], '7d': [7 * DAY, HOUR] }[window] as [
+      number,
+      number,
+    ]
+    const since = Math.floor((moment - ms) / bucket) * bucket
+    let withoutPrevious = 0
+    const found = model.itemIds.flatMap(itemId => {
+      const asks = model.quotesOf('ask', itemId).filter(({ provider }) => isUp(provider, moment))
+      const before = model.composite(itemId, since - 1)
+      if (asks.length === 0) return []
+      if (before === null) withoutPrevious += 1
+      const ask = Math.min(...asks.map(({ micro }) => micro))
+      const item = items.get(itemId)
+      if (before === null || ask === before || !item) return []
+      return [{ item, ask, before, providers: asks.length, units: model.units(itemId, since - 1, moment) }]
+    })
+    const size = (of: (typeof found)[number], by: (typeof found)[number]): bigint =>
+      BigInt(Math.abs(of.ask - of.before)) * BigInt(by.before)
+    const rows = found
+      .filter(({ ask, before }) => direction === 'both' || direction === (ask > before ? 'up' : 'down'))
+      .filter(({ ask, providers }) => ask >= min_price_usd * 1_000_000 && providers >= min_providers)
+      .filter(({ item }) => item_type === undefined || item.item_type?.toLowerCase() === item_type.toLowerCase())
+      .sort((a, b) => {
+        const difference = size(b, a) - size(a, b)
+        return difference === 0n ? a.item.item_id - b.item.item_id : difference > 0n ? 1 : -1
+      })
+      .slice(0, limit)
+      .map(({ item, ask, before, providers, units }) => ({
+        item_id: item.item_id,
+        market_hash_name: item.market_hash_name,
+        phase: item.phase,
+        item_type: item.item_type,
+        best_ask_usd: usd(ask),
+        previous_best_ask_usd: usd(before),
+        change_usd: usd(ask - before),
+        change_pct: percent(ask - before, before),
+        provider_count: providers,
+        volume: units,
+        since: new Date(since).toISOString(),
+      }))
+    return { rows, withoutPrevious }
+  }
+
+  const cases: [what: string, filters: Filters, least: number][] = [
+    ['by default those of a day, up and down, of a dollar at least and two providers', {}, 50],
+    ['of an hour', { window: '1h', ...NO_FILTERS }, 100],
+    ['of a day', { window: '24h', ...NO_FILTERS }, 200],
+    ['of a week', { window: '7d', ...NO_FILTERS }, 200],
+    ['that rose', { direction: 'up', ...NO_FILTERS }, 100],
+    ['that fell', { direction: 'down', ...NO_FILTERS }, 50],
+    ['of a hundred dollars and more', { min_price_usd: 100.5, limit: 200 }, 5],
+    ['that four providers list', { window: '7d', min_providers: 4, limit: 200 }, 20],
+    ['of one class, in any case', { item_type: 'sTICKER', window: '7d', ...NO_FILTERS }, 5],
+    ['of a class that there is not, which are none', { item_type: 'Teapot' }, 0],
+    ['one alone', { limit: 1 }, 1],
+  ]
+  for (const [what, filters, least] of cases)
+    it(`are, ${what}, those that a brute force finds`, async () => {
+      const reply = await read(filters)
+      const { rows } = expected(Date.parse(reply.meta.generated_at), filters)
+      expect(reply.data).to.deep.equal(rows)
+      expect(rows.length).to.be.at.least(least)
+      const age = (Date.now() - Date.parse(reply.meta.generated_at)) / 1000
+      expect(reply.meta).to.deep.include({ data_source: 'cache', window: { timeframe: filters.window ?? '24h' } })
+      expect(reply.meta.freshness_sec)
+        .to.be.within(age - 3, age)
+        .and.at.most(30)
+    })
+
+  it('leave out items that were not listed at the start, and rank equal changes by item id', async () => {
+    const reply = await read({ window: '24h', ...NO_FILTERS })
+    const moment = Date.parse(reply.meta.generated_at)
+    const all = expected(moment, { window: '24h', ...NO_FILTERS, limit: 1e9 })
+    expect(all.withoutPrevious).to.be.above(5)
+    const ties = all.rows.filter((row, i) => row.change_pct === all.rows[i - 1]?.change_pct)
+    expect(ties.length, 'equal changes').to.be.above(5)
+  })
+
+  it('do not count asks of a provider that is down, which counted at the start of the window', async () => {
+    const reply = await read({ window: '24h', direction: 'up', ...NO_FILTERS })
+    const moment = Date.parse(reply.meta.generated_at)
+    const lost = reply.data.filter(({ item_id, previous_best_ask_usd }) =>
+      model
+        .quotesOf('ask', item_id, moment - DAY)
+        .some(({ provider, micro }) => provider === PROVIDERS.lost && usd(micro) === previous_best_ask_usd),
+    )
+    expect(lost.length).to.be.above(50)
+    expect((await head()).down)
+      .to.include(PROVIDERS.lost)
+      .and.not.include(PROVIDERS.slow)
+  })
+
+  it('have units consumed, in every window', async () => {
+    for (const window of ['1h', '24h', '7d'] as const) {
+      const { data } = await read({ window, ...NO_FILTERS })
+      expect(data.filter(({ volume }) => volume > 0).length, window).to.be.above(20)
+    }
+  })
+
+  it('are refused to lower tiers, and beyond the limits of parameters', async () => {
+    for (const [tier, status, code] of [
+      ['free', 403, 'FORBIDDEN_TIER'],
+      ['starter', 403, 'FORBIDDEN_TIER'],
+      ['pro', 200, undefined],
+      ['quant', 200, undefined],
+    ] as const) {
+      const answer = await scenario.ask('/market/movers', { as: tier })
+      expect([answer.status, answer.body.code], tier).to.deep.equal([status, code])
+    }
+    expect((await scenario.ask('/v1/market/movers', { as: null })).status).to.equal(401)
+    for (const [query, type] of [
+      ['window=2h', 'enum'],
+      ['direction=sideways', 'enum'],
+      ['limit=0', 'greater_than_equal'],
+      ['limit=201', 'less_than_equal'],
+      ['min_price_usd=-1', 'greater_than_equal'],
+      ['min_price_usd=much', 'float_parsing'],
+      ['min_providers=1.5', 'int_parsing'],
+      ['item_type=', 'string_too_short'],
+    ]) {
+      const { status, body } = await scenario.ask(`/v1/market/movers?${query}`)
+      expect([status, body.detail?.[0]?.type], query).to.deep.equal([422, type])
+    }
+  })
+
+  const check = () => findingsOf(platform.config, platform.log, 'movers', () => undefined)
+
+  it('are what verify computes from single changes, and rows changed, taken or added by hand are found', async () => {
+    await role.stop()
+    const clean = await check()
+    expect(clean.examples).to.deep.equal([])
+    // The oldest refreshes of this market are 40 days old, single changes are kept for 35.
+    const { 'rest on changes that are out of retention': forgotten = 0, ...others } = clean.not_compared
+    expect(others).to.deep.equal({})
+    expect(clean.compared)
+      .to.be.above(3 * 500)
+      .and.above(4 * forgotten)
+    const { version, windows } = await head()
+    const key = moversRowsKey(version, '24h', platform.namespace)
+    const rows = decodeMovers((await redis.getBuffer(key)) as Buffer, windows['24h'])
+    const [first, second, third, ...more] = rows as [Mover, Mover, Mover, ...Mover[]]
+    const unmoved = Math.max(...model.itemIds) + 1
+    const planted = [first, { ...second, units: second.units + 1 }, ...more, { ...third, itemId: unmoved }]
+    await redis.set(key, encodeMovers(planted), 'KEEPTTL')
+    const found = await check()
+    expect(found.examples.map(({ kind, row }) => `${kind} ${row}`)).to.have.members([
+      `different 24h ${second.itemId}`,
+      `missing 24h ${third.itemId}`,
+      `unexpected 24h ${unmoved}`,
+      'different 24h order',
+    ])
+    await rebuilt()
+    expect((await head()).version).not.to.equal(version)
+    expect((await check()).examples).to.deep.equal([])
+  })
+
+  const rebuilt = (): Promise<void> =>
+    rebuild(platform.config, platform.log, 'movers', collectOutput().stream, new AbortController().signal)
+
+  it('go on after a kill of their role, under a rebuild too, and leave nothing behind', async () => {
+    role = await platform.spawnRole('movers', environment)
+    const startedAt = Date.now()
+    await eventually(async () => (await asOf()) > startedAt, TAKEOVER_LIMIT_MS, 'the first of a role')
+    await rebuilt()
+    role.kill('SIGKILL')
+    await role.ended
+    const killedAt = Date.now()
+    role = await platform.spawnRole('movers', environment)
+    await eventually(async () => (await asOf()) > killedAt, TAKEOVER_LIMIT_MS, 'the next holder of the lease')
+    const reply = await read()
+    expect(reply.data).to.deep.equal(expected(Date.parse(reply.meta.generated_at), {}).rows)
+    await role.stop()
+    expect((await check()).examples).to.deep.equal([])
+    const { version } = await head()
+    const keys = (await redis.keys(`${platform.namespace}{movers}:*:*`)).filter(key => !key.includes(version))
+    for (const key of keys) expect(await redis.pttl(key), key).to.be.above(0)
+  })
+
+  it('are a 503 when their snapshot is too old, and when candles hold no ask any more', async () => {
+    const text = (await redis.get(moversHeadKey(platform.namespace))) as string
+    const old = { ...JSON.parse(text), as_of: Date.now() - 31_000 }
+    await redis.set(moversHeadKey(platform.namespace), JSON.stringify({ ...old, version: 'old' }))
+    await redis.copy(
+      moversRowsKey(JSON.parse(text).version, '24h', platform.namespace),
+      moversRowsKey('old', '24h', platform.namespace),
+    )
+    const refused = async (): Promise<boolean> => {
+      const { status, body } = await scenario.ask('/v1/market/movers')
+      return status === 503 && body.code === 'SERVICE_UNAVAILABLE'
+    }
+    await eventually(refused, TAKEOVER_LIMIT_MS, 'the refusal of an old snapshot')
+    const { database } = clickhouse.writer
+    await clickhouse.writer.command(`TRUNCATE TABLE ${database}.candle_standing`)
+    const failure = await rebuilt().catch(error => error)
+    expect(String(failure)).to.include('no ask is listed')
+    await redis.del(moversHeadKey(platform.namespace))
+    await eventually(refused, TAKEOVER_LIMIT_MS, 'the refusal without a snapshot')
+  })
+})
