@@ -21,7 +21,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 const ITEM = 7
 const STAYING = 8
 const PARTITION = partitionOfItem(ITEM)
-const KEYS = { ask: ['p'], bid: [] }
+const KEYS = { ask: ['p'], bid: ['p'] }
 const EMPTY = { generation: 1, next: 0, ask: {}, bid: {} }
 const LATEST = ITEM_PARTITIONS - 1
 
