@@ -43,6 +43,29 @@ export function revisionOf(version: string): number {
   return Number(/^(\d+)-/.exec(version)?.[1] ?? 0)
 }
 
+/** The members of an item that never change. */
+export type ItemIdentity = Pick<CatalogItem, 'item_id' | 'market_hash_name' | 'phase'>
+
+/**
+ * Why a catalog may not follow what was published; undefined when it may. An id names one pair of name and phase for ever: in the
+ * tables and in portfolios it alone says what a row is about.
+ */
+export function identityFault(published: readonly ItemIdentity[], items: readonly ItemIdentity[]): string | undefined {
+  const textOf = ({ market_hash_name: name, phase }: ItemIdentity): string =>
+    phase === null ? JSON.stringify(name) : `${JSON.stringify(name)} (${phase})`
+  const names = new Map(published.map(item => [item.item_id, textOf(item)]))
+  const ids = new Map<string, number>()
+  for (const item of items) {
+    const [id, name] = [item.item_id, textOf(item)]
+    const before = names.get(id) ?? name
+    if (before !== name) return `item ${id} was published as ${before} and would become ${name}`
+    const other = ids.get(name) ?? id
+    if (other !== id) return `items ${other} and ${id} are both ${name}`
+    ids.set(name, id)
+  }
+  return undefined
+}
+
 const FORM = 'marketlog-catalog-1'
 
 const FIELDS = [

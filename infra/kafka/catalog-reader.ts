@@ -1,11 +1,12 @@
 /**
  * Keeps the catalog in memory from its compacted topic.
  *
- * Read once per process and shared by its roles. Invariant: lookups answer from whole versions of a
- * single item; an item never disappears, since ids are never reused.
+ * Read once per process and shared by its roles. Invariant: lookups answer from one whole version (catalog-index.ts); an
+ * item never disappears, since ids are never reused.
  */
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { openCatalogIndex } from './catalog-index.ts'
 import type { KafkaConnection } from './connection.ts'
 import { follow } from './follower.ts'
 import { decodeKnown, decodeLearning } from './learning.ts'
@@ -15,21 +16,8 @@ export async function openCatalogReader(
   kafka: KafkaConnection,
   onLost: (error: Error) => void = error => kafka.log.error({ error }, 'the catalog can no longer be followed'),
 ): Promise<CatalogReader> {
-  const byId = new Map<number, CatalogItem>()
-  const byName = new Map<string, CatalogItem[]>()
-  let version = ''
-  let sorted: readonly CatalogItem[] | undefined
+  const index = openCatalogIndex()
   const shared = openSharing()
-  const keep = (item: CatalogItem): void => {
-    const isNew = !byId.has(item.item_id)
-    byId.set(item.item_id, item)
-    sorted = undefined
-    const named = byName.get(item.market_hash_name)
-    if (named === undefined) byName.set(item.market_hash_name, [item])
-    else if (!isNew) named[named.findIndex(({ item_id }) => item_id === item.item_id)] = item
-    else if (item.phase === null) named.unshift(item)
-    else named.push(item)
-  }
   const stop = new AbortController()
   const following = await follow(kafka, 'catalog', {
     from: 'start',
@@ -39,8 +27,8 @@ export async function openCatalogReader(
       for (const record of records) {
         if (record.value === null) continue
         const decoded = decodeKnown(kafka.codec, record.value) ?? (await decodeLearning(kafka.codec, record.value))
-        if (decoded.event === 'CatalogVersionPublished') version = decoded.value.version
-        else keep(shared(decoded.value))
+        if (decoded.event === 'CatalogVersionPublished') index.complete(decoded.value.version)
+        else index.take(shared(decoded.value))
       }
     },
   })
@@ -48,19 +36,18 @@ export async function openCatalogReader(
   following.closed.catch(() => undefined)
   await following.caughtUp
   following.closed.catch(onLost)
-  if (version === '') {
+  if (index.current().version === '') {
     stop.abort()
     throw new Error('the log holds no catalog: run the set-up step (`marketlog run` does) first')
   }
+  index.adopt()
   return {
-    items: () => {
-      sorted ??= [...byId.values()].sort((a, b) => a.item_id - b.item_id)
-      return sorted
-    },
-    byId: itemId => byId.get(itemId),
-    idOf: (name, phase) => byName.get(name)?.find(item => item.phase === phase)?.item_id,
-    idsOfName: name => (byName.get(name) ?? []).map(({ item_id }) => item_id),
-    version: () => version,
+    items: () => index.current().items,
+    byId: itemId => index.current().byId(itemId),
+    idOf: (name, phase) => index.current().idOf(name, phase),
+    idsOfName: name => index.current().idsOfName(name),
+    version: () => index.current().version,
+    lookup: () => index.current(),
     async close() {
       stop.abort()
       await following.closed.catch(() => undefined)

@@ -5,7 +5,7 @@
  * A role opens its own clients and closes them in `stop`, in reverse order. Invariant: a role that
  * loses a dependency for good, or meets a bug, calls `fail`; it never goes on half alive.
  */
-import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
 import type { PlatformConfig } from './config.ts'
 import type { HttpHost } from './http-host.ts'
 import type { Log } from './log.ts'
@@ -22,6 +22,8 @@ export interface CatalogReader {
   idsOfName(marketHashName: string): readonly number[]
   /** The published version; changes when items do. */
   version(): string
+  /** The names of the present version; they stay as they are when the next one comes. */
+  lookup(): CatalogLookup
   close(): Promise<void>
 }
 

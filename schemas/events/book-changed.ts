@@ -5,7 +5,7 @@
  * derives the same numbers on every replay. `source_*` is the input record that caused the change and its index in the
  * refresh, by which a consumer recognizes a repeat.
  */
-import { type AvroType, defineEvent, nullable } from './event.ts'
+import { type AvroType, addedLater, defineEvent, nullable } from './event.ts'
 
 /** Asks or bids. */
 export type Side = 'ask' | 'bid'
@@ -72,12 +72,14 @@ export interface RefreshMarked {
   last_updated: number
   source_partition: number
   source_offset: number
+  /** The version of the catalog by which all of its names were resolved; null in records of before version 2. */
+  catalog_version: string | null
 }
 
 /** All changes of a refresh come before this record in its partition. */
 export const refreshMarked = defineEvent<RefreshMarked>(
   'RefreshMarked',
-  1,
+  2,
   'All changes of a refresh stand before this record.',
   {
     side,
@@ -86,5 +88,6 @@ export const refreshMarked = defineEvent<RefreshMarked>(
     last_updated: 'long',
     source_partition: 'int',
     source_offset: 'long',
+    catalog_version: addedLater('string'),
   },
 )

@@ -3,7 +3,7 @@
  * (market.quarantine). Totals are those of the provider's book after the verdict, so provider health needs no scan of it.
  */
 import type { Side } from './book-changed.ts'
-import { type AvroType, defineEvent, nullable } from './event.ts'
+import { type AvroType, addedLater, defineEvent, nullable } from './event.ts'
 
 /**
  * applied: the book equals the refresh. quarantined: not applied, the last good book stays.
@@ -35,6 +35,8 @@ export interface RefreshJudged {
   currency: string
   /** The same in hundredths of a US dollar. */
   total_value_usd: number
+  /** The version of the catalog by which all of its names were resolved; null where none were, and in records of before version 2. */
+  catalog_version: string | null
 }
 
 const side: AvroType = { type: 'enum', name: 'Side', symbols: ['ask', 'bid'] }
@@ -45,7 +47,7 @@ const verdict: AvroType = {
 }
 
 /** A refresh was judged. */
-export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 1, 'A refresh was judged.', {
+export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 2, 'A refresh was judged.', {
   side,
   provider: 'string',
   refresh_id: nullable('string'),
@@ -62,6 +64,7 @@ export const refreshJudged = defineEvent<RefreshJudged>('RefreshJudged', 1, 'A r
   total_value: 'long',
   currency: 'string',
   total_value_usd: 'long',
+  catalog_version: addedLater('string'),
 })
 
 /** A refresh that fails the plausibility check as a whole; its records remain in the input from `first_offset` to `last_offset`. */

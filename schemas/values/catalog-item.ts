@@ -47,3 +47,9 @@ export interface CatalogItem {
 
 /** Finds the item of a name and phase. */
 export type ResolveItem = (marketHashName: string, phase: string | null) => number | undefined
+
+/** The names of one version of the catalog; they never change. */
+export interface CatalogLookup {
+  readonly version: string
+  readonly idOf: ResolveItem
+}

@@ -8,7 +8,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/table.ts'
-import { catalogRevision, catalogVersion, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
+import {
+  catalogRevision,
+  catalogVersion,
+  type ItemIdentity,
+  identityFault,
+  loadCatalog,
+  revisionOf,
+} from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
@@ -108,13 +115,20 @@ const ITEMS_PER_SEND = 2_000
  * Publishes the built catalog where the log holds an older one; returns the number of items published, else 0.
  *
  * The version record is written last, so the log's last record names the version exactly when all of its items precede it; a
- * publication that was cut off is repeated from its beginning.
+ * publication that was cut off is repeated from its beginning. Throws, with nothing written, when an id would change its name.
  */
 export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
   const version = catalogVersion()
   const published = await publishedVersion(kafka)
   if (published === version || revisionOf(published ?? '') > catalogRevision()) return 0
   const items = loadCatalog()
+  const fault = identityFault(await publishedItems(kafka), items)
+  if (fault !== undefined) {
+    throw new Error(
+      `the catalog ${version} cannot follow ${published ?? 'what the log holds'}: ${fault}. An item id keeps its name: build ` +
+        'this catalog again from the files of the published one (`npm run catalog:build`), or start with an empty log',
+    )
+  }
   const publisher = await openPublisher(kafka, CATALOG_WRITER)
   try {
     for (let from = 0; from < items.length; from += ITEMS_PER_SEND) {
@@ -133,6 +147,25 @@ export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
     await publisher.close()
   }
   return items.length
+}
+
+/** The last record of every item. */
+async function publishedItems(kafka: KafkaConnection): Promise<ItemIdentity[]> {
+  const topic = kafka.topicName('catalog')
+  const reader = await openRangeReader(kafka, [topic])
+  const items = new Map<number, ItemIdentity>()
+  try {
+    const to = await reader.end(topic, CATALOG_PARTITION)
+    const from = await reader.start(topic, CATALOG_PARTITION)
+    await reader.read({ topic, partition: CATALOG_PARTITION, from, to }, async ({ value: bytes }) => {
+      if (bytes === null) return
+      const { event, value } = await decodeLearning(kafka.codec, bytes)
+      if (event === catalogItemPublished.name) items.set(value.item_id, value)
+    })
+  } finally {
+    await reader.close()
+  }
+  return [...items.values()]
 }
 
 /** The version that the log's last record names; undefined when it is an item or there is none. */

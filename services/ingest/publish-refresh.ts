@@ -25,7 +25,7 @@ import type { FailedRefresh, Feed, RawEntry, RawSale, Refresh } from './connecto
 import { type EntryFault, entryFault, judgedEntry, nameOf, priceMaxAt, rawText } from './entry.ts'
 import type { RateTable } from './fx/rate-table.ts'
 import type { RefreshPublisher } from './refresh-publisher.ts'
-import { judgeSale } from './sale.ts'
+import { judgeSale, type SeenSales } from './sale.ts'
 
 /** What became of a refresh. */
 export type Published =
@@ -176,8 +176,9 @@ function saleEncoder(
   rate: { usdRate: string; priceMax: number },
   rejected: Map<EntryFault, number>,
 ): Encode {
+  const seen: SeenSales = new Map()
   return (entry, index) => {
-    const judged = judgeSale(entry as RawSale, { provider, currency, observedAt, ...rate })
+    const judged = judgeSale(entry as RawSale, { provider, currency, observedAt, ...rate }, seen)
     if ('sale' in judged) return codec.encode(saleObserved, judged.sale)
     return encodeRejected(codec, { provider, observedAt }, entry, index, judged.fault, rejected)
   }

@@ -1,8 +1,10 @@
 /**
  * Judges a sale and reads its details: what passes is published as SaleObserved.
  *
- * Pure. Invariant: the same sale gives the same `sale_id` in every refresh in which it is seen: the
- * provider's own, or a digest of the sale's members where it has none.
+ * Pure but for the count of a refresh. Invariant: the same sale gives the same `sale_id` in every refresh in which it is seen: the
+ * provider's own, or a digest of the sale's members where it has none. Sales whose members are all the same are
+ * numbered in their refresh, so n of them are n however often a list shows them, and of several lists the one that shows the most
+ * counts. The first has the digest alone.
  */
 import { createHash } from 'node:crypto'
 import type { SaleCharm, SaleObserved, SaleSticker } from '#schemas/events/sale-observed.ts'
@@ -28,8 +30,11 @@ const LIST_MAX_LENGTH = 16
 const SLOT_MAX = 4
 const INT_MAX = 2 ** 31 - 1
 
-/** Judges a sale of a refresh. */
-export function judgeSale(raw: RawSale, context: SaleContext): JudgedSale {
+/** How often each digest was seen in a refresh so far. */
+export type SeenSales = Map<string, number>
+
+/** Judges a sale of a refresh and, where it has no id, counts it. */
+export function judgeSale(raw: RawSale, context: SaleContext, seen: SeenSales): JudgedSale {
   const fault = offerFault(raw, context.priceMax) ?? saleFault(raw)
   if (fault) return { fault }
   const sale = {
@@ -47,7 +52,7 @@ export function judgeSale(raw: RawSale, context: SaleContext): JudgedSale {
     screenshot_front: (raw.screenshot_front ?? null) as string | null,
     screenshot_back: (raw.screenshot_back ?? null) as string | null,
   }
-  const saleId = isAbsent(raw.sale_id) ? digest(sale) : String(raw.sale_id)
+  const saleId = isAbsent(raw.sale_id) ? numbered(digest(sale), seen) : String(raw.sale_id)
   return { sale: { ...sale, sale_id: saleId, usd_rate: context.usdRate, observed_at: context.observedAt } }
 }
 
@@ -98,6 +103,12 @@ const isIntegerIn = (value: unknown, least: number, most: number): boolean =>
 function instantOf(value: unknown): number | undefined {
   if (typeof value === 'string') return parseInstant(value)
   return Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined
+}
+
+function numbered(sale: string, seen: SeenSales): string {
+  const number = (seen.get(sale) ?? 0) + 1
+  seen.set(sale, number)
+  return number === 1 ? sale : `${sale}.${number}`
 }
 
 const digest = (members: object): string => createHash('sha256').update(JSON.stringify(members)).digest('base64url')

@@ -20,6 +20,7 @@ export const start: StartRole = async context => {
     inputs: ['quotes', 'bids'],
     changelog: 'book',
     changelogPartition,
-    open: (topic, partition) => openBook(kafka.codec, topic, changelogPartition(topic, partition), catalog.idOf, note),
+    open: (topic, partition) =>
+      openBook(kafka.codec, topic, changelogPartition(topic, partition), catalog.lookup, note),
   })
 }

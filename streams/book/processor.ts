@@ -13,7 +13,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { bookChanged, refreshMarked, type Side } from '#schemas/events/book-changed.ts'
 import { type RefreshJudged, refreshJudged, refreshQuarantined } from '#schemas/events/refresh-judged.ts'
 import { ITEM_PARTITIONS, type TopicKey, topics } from '#schemas/topics.ts'
-import type { ResolveItem } from '#schemas/values/catalog-item.ts'
+import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import type { PartitionProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { refreshRecord, restore, rowRecord, withdrawnRecord } from './changelog.ts'
@@ -21,12 +21,12 @@ import { type Books, bookOf, type Effects, openFrom, restage, step } from './ste
 
 type Emit = (record: Outgoing & { partition: number }) => void
 
-/** Opens an empty book for the partition of an input topic whose changelog partition is given. */
+/** Opens an empty book for the partition of an input topic whose changelog partition is given; `lookup` gives the present catalog. */
 export function openBook(
   codec: Codec,
   topic: TopicKey,
   changelog: number,
-  resolve: ResolveItem,
+  lookup: () => CatalogLookup,
   note: NoteVerdict,
 ): PartitionProcessor {
   const side: Side = topic === 'bids' ? 'bid' : 'ask'
@@ -35,11 +35,11 @@ export function openBook(
     restore: (key, _event, value) => restore(books, side, key, value),
     openFrom: () => openFrom(books),
     rebuild({ partition, offset, appendedAt, event, value }) {
-      restage(books, side, { partition, offset, appendedAt }, event, value, resolve)
+      restage(books, side, { partition, offset, appendedAt }, event, value, lookup())
     },
     step({ partition, offset, appendedAt, event, value }, emit) {
       const source = { partition, offset, appendedAt }
-      const { outcome, effects } = step(books, side, source, event, value, resolve)
+      const { outcome, effects } = step(books, side, source, event, value, lookup())
       if (effects.judged) {
         note(effects.judged)
         emitEffects(codec, changelog, books, topic, effects, emit)

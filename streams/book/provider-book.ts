@@ -7,6 +7,7 @@
  * refresh is forgotten by raising it.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
+import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import type { Rate } from '#schemas/values/money.ts'
 
 /** A refresh that has begun and is not yet judged. */
@@ -14,6 +15,8 @@ export interface OpenRefresh {
   id: string
   observedAt: number
   currency: string
+  /** The names by which all of it is resolved, whatever the catalog becomes meanwhile. */
+  catalog: CatalogLookup
   /** Offset of its first record. */
   firstOffset: number
   /** The index that must come next; a gap makes the refresh incomplete. */

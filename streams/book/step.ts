@@ -2,15 +2,15 @@
  * The book's decision on one record of market.quotes or market.bids.
  *
  * State, record and lookups are arguments, time is in the record. Observations are staged without effects;
- * RefreshCompleted judges the refresh whole and returns its changes, marker and verdict. An event's time is
- * accepted up to a little after its record's append time, which is a part of the log as well.
+ * RefreshCompleted judges the refresh whole and returns its changes, marker and verdict. A refresh keeps the catalog version
+ * with which it began. An event's time is accepted up to a little after its record's append time, a part of the log as well.
  * Invariant: an unfinished refresh withdraws nothing, and `restage`, which reads a stretch of the input
  * again whose effects are written, changes nothing but what is staged.
  */
 import type { BookChanged, RefreshMarked, Side } from '#schemas/events/book-changed.ts'
 import type { Observation, ObservationRejected, RefreshCompleted, RefreshFailed } from '#schemas/events/observation.ts'
 import type { RefreshJudged, RefreshQuarantined, Verdict } from '#schemas/events/refresh-judged.ts'
-import type { ResolveItem } from '#schemas/values/catalog-item.ts'
+import type { CatalogLookup } from '#schemas/values/catalog-item.ts'
 import { isFromTheFuture, timeFault } from '#schemas/values/event-time.ts'
 import { parseRate, type Rate } from '#schemas/values/money.ts'
 import { OK, type Outcome } from '#streams/runner/outcome.ts'
@@ -45,18 +45,18 @@ export function step(
   source: Source,
   event: string,
   value: unknown,
-  resolve: ResolveItem,
+  catalog: CatalogLookup,
 ): { outcome: Outcome; effects: Effects } {
   const book = bookOf(books, side, (value as { provider: string }).provider)
   switch (event) {
     case 'AskObserved':
     case 'BidObserved':
-      return observe(book, value as Observation, source, resolve)
+      return observe(book, value as Observation, source, catalog)
     case 'ObservationRejected':
-      return { outcome: reject(book, value as ObservationRejected, source), effects: NO_EFFECTS }
+      return { outcome: reject(book, value as ObservationRejected, source, catalog), effects: NO_EFFECTS }
     case 'RefreshCompleted':
       forgetOverdue(books, source)
-      return complete(book, value as RefreshCompleted, source)
+      return complete(book, value as RefreshCompleted, source, catalog)
     case 'RefreshFailed':
       return fail(book, value as RefreshFailed, source)
     default:
@@ -74,7 +74,7 @@ export function restage(
   source: Source,
   event: string,
   value: unknown,
-  resolve: ResolveItem,
+  catalog: CatalogLookup,
 ): void {
   const { provider, refresh_id } = value as { provider: string; refresh_id?: string | null }
   if (event === 'RefreshCompleted') forgetOverdue(books, source)
@@ -82,7 +82,7 @@ export function restage(
   if (event === 'RefreshCompleted') {
     if (!isLate(book, value as RefreshCompleted)) dropStaged(book)
   } else if (event === 'RefreshFailed') dropStaged(book)
-  else if (refresh_id !== null) step(books, side, source, event, value, resolve)
+  else if (refresh_id !== null) step(books, side, source, event, value, catalog)
 }
 
 /** The oldest input offset that an open refresh still needs. */
@@ -119,17 +119,17 @@ function observe(
   book: ProviderBook,
   seen: Observation,
   source: Source,
-  resolve: ResolveItem,
+  catalog: CatalogLookup,
 ): { outcome: Outcome; effects: Effects } {
-  if (seen.refresh_id === null) return push(book, seen, source, resolve)
-  const open = openRefresh(book, seen.refresh_id, seen, source)
+  if (seen.refresh_id === null) return push(book, seen, source, catalog)
+  const open = openRefresh(book, seen.refresh_id, seen, source, catalog)
   if (open === undefined) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
   const fault = faultOf(seen, open.currency)
   if (fault) {
     open.rejected += 1
     return { outcome: fault, effects: NO_EFFECTS }
   }
-  const itemId = resolve(seen.market_hash_name, seen.phase)
+  const itemId = open.catalog.idOf(seen.market_hash_name, seen.phase)
   if (itemId === undefined) {
     open.unresolved += 1
     return { outcome: unresolved(seen), effects: NO_EFFECTS }
@@ -147,6 +147,7 @@ function openRefresh(
   refreshId: string,
   entry: { index: number; observed_at: number; currency?: string },
   source: Source,
+  catalog: CatalogLookup,
 ): OpenRefresh | undefined {
   if (entry.index === 0) {
     dropStaged(book)
@@ -154,6 +155,7 @@ function openRefresh(
       id: refreshId,
       observedAt: entry.observed_at,
       currency: entry.currency ?? '',
+      catalog,
       firstOffset: source.offset,
       nextIndex: 1,
       hasGap: false,
@@ -194,9 +196,9 @@ const unresolved = (seen: Observation): Outcome => ({
   observedAt: seen.observed_at,
 })
 
-function reject(book: ProviderBook, entry: ObservationRejected, source: Source): Outcome {
+function reject(book: ProviderBook, entry: ObservationRejected, source: Source, catalog: CatalogLookup): Outcome {
   if (entry.refresh_id !== null) {
-    const open = openRefresh(book, entry.refresh_id, entry, source)
+    const open = openRefresh(book, entry.refresh_id, entry, source, catalog)
     if (open === undefined) return NOT_OPEN
     open.rejected += 1
   }
@@ -207,7 +209,7 @@ function push(
   book: ProviderBook,
   seen: Observation,
   source: Source,
-  resolve: ResolveItem,
+  catalog: CatalogLookup,
 ): { outcome: Outcome; effects: Effects } {
   const refuse = (outcome: Outcome): { outcome: Outcome; effects: Effects } => ({ outcome, effects: NO_EFFECTS })
   const isWithdrawal = seen.price === null
@@ -218,7 +220,7 @@ function push(
   const fault = isWithdrawal ? undefined : faultOf(seen, currency)
   if (fault) return refuse(fault)
   if (rate === undefined) return refuse({ kind: 'deadLetter', reason: 'unusable_rate', detail: `${seen.usd_rate}` })
-  const itemId = resolve(seen.market_hash_name, seen.phase)
+  const itemId = catalog.idOf(seen.market_hash_name, seen.phase)
   if (itemId === undefined) return refuse(unresolved(seen))
   // What a refresh withdrew has no row with its age, but is as old as the refresh at least.
   const knownAt = Math.max(book.seenAt[itemId] ?? 0, book.lastObservedAt)
@@ -241,13 +243,14 @@ function complete(
   book: ProviderBook,
   completed: RefreshCompleted,
   source: Source,
+  catalog: CatalogLookup,
 ): { outcome: Outcome; effects: Effects } {
   if (isLate(book, completed)) return { outcome: NOT_OPEN, effects: NO_EFFECTS }
   // A refresh without entries begins here, and ends what began before it like any other.
   if (completed.count === 0) dropStaged(book)
   const rate = rateOf(book, completed.usd_rate)
   const firstOffset = book.open?.firstOffset ?? source.offset
-  const counts = { unresolved: book.open?.unresolved ?? 0, rejected: book.open?.rejected ?? 0 }
+  const seen = seenIn(book, completed, catalog)
   const { verdict, reason, comparison } = judge(book, completed, rate, source.appendedAt)
   if (verdict === 'applied' && rate) {
     const changes = unlessTooLarge(() => applyRefresh(book, completed, rate, source))
@@ -255,19 +258,29 @@ function complete(
       dropStaged(book)
       return {
         outcome: OK,
-        effects: { ...NO_EFFECTS, judged: verdictOf(book, completed, 'failed', TOO_LARGE, [], counts) },
+        effects: { ...NO_EFFECTS, judged: verdictOf(book, completed, 'failed', TOO_LARGE, [], seen) },
       }
     }
     remember(book, completed, null)
-    const judged = verdictOf(book, completed, 'applied', reason, changes, counts)
-    return { outcome: OK, effects: { ...NO_EFFECTS, changes, marked: markerOf(book, completed, source), judged } }
+    const judged = verdictOf(book, completed, 'applied', reason, changes, seen)
+    return { outcome: OK, effects: { ...NO_EFFECTS, changes, marked: markerOf(book, completed, source, seen), judged } }
   }
   dropStaged(book)
   if (verdict === 'quarantined') remember(book, completed, reason)
-  const judged = verdictOf(book, believed(completed, source), verdict, reason, [], counts)
+  const judged = verdictOf(book, believed(completed, source), verdict, reason, [], seen)
   const quarantined =
     verdict === 'quarantined' ? quarantineOf(book, completed, reason ?? '', comparison, firstOffset, source) : undefined
   return { outcome: OK, effects: { ...NO_EFFECTS, judged, quarantined } }
+}
+
+/** What became of a refresh's names, and the version of the catalog that decided it. */
+type SeenNames = Pick<RefreshJudged, 'unresolved' | 'rejected' | 'catalog_version'>
+
+const NOTHING_SEEN: SeenNames = { unresolved: 0, rejected: 0, catalog_version: null }
+
+function seenIn({ open }: ProviderBook, { count }: RefreshCompleted, catalog: CatalogLookup): SeenNames {
+  if (open) return { unresolved: open.unresolved, rejected: open.rejected, catalog_version: open.catalog.version }
+  return count === 0 ? { ...NOTHING_SEEN, catalog_version: catalog.version } : NOTHING_SEEN
 }
 
 const TOO_LARGE = 'amount_too_large'
@@ -300,11 +313,11 @@ function believed(
 function fail(book: ProviderBook, failed: RefreshFailed, source: Source): { outcome: Outcome; effects: Effects } {
   dropStaged(book)
   const about = believed({ refresh_id: null, observed_at: failed.observed_at }, source)
-  const judged = verdictOf(book, about, 'failed', failed.reason, [], { unresolved: 0, rejected: 0 })
+  const judged = verdictOf(book, about, 'failed', failed.reason, [], NOTHING_SEEN)
   return { outcome: OK, effects: { ...NO_EFFECTS, judged } }
 }
 
-function markerOf(book: ProviderBook, completed: RefreshCompleted, source: Source): RefreshMarked {
+function markerOf(book: ProviderBook, completed: RefreshCompleted, source: Source, seen: SeenNames): RefreshMarked {
   return {
     side: book.side,
     provider: book.provider,
@@ -312,6 +325,7 @@ function markerOf(book: ProviderBook, completed: RefreshCompleted, source: Sourc
     last_updated: completed.observed_at,
     source_partition: source.partition,
     source_offset: source.offset,
+    catalog_version: seen.catalog_version,
   }
 }
 
@@ -321,7 +335,7 @@ function verdictOf(
   verdict: Verdict,
   reason: string | null,
   changes: readonly BookChanged[],
-  counts: { unresolved: number; rejected: number },
+  seen: SeenNames,
 ): RefreshJudged {
   const totals = totalsOf(book)
   const count = (kind: BookChanged['change']): number => changes.filter(changed => changed.change === kind).length
@@ -335,7 +349,7 @@ function verdictOf(
     added: count('added'),
     updated: count('updated'),
     removed: count('removed'),
-    ...counts,
+    ...seen,
     unique_items: totals.items,
     total_offers: totals.offers,
     total_value: totals.value,

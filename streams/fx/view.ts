@@ -9,4 +9,9 @@ export const view = defineView({
   process: 'live',
   tables: [{ table: fxDays, origins: [] }],
   start: async context => (await import('./main.ts')).start(context),
+  rebuild: async task => (await import('./rebuild.ts')).rebuildRates(task),
+  verify: {
+    topics: ['fx'],
+    compare: async task => (await import('./verify.ts')).verifyRates(task),
+  },
 })

@@ -149,11 +149,17 @@ function locate(
 const SIDES: readonly Side[] = ['ask', 'bid']
 const ITEMS_PER_CALL = 200
 
+/** What rows are passed to: `begin` before the first of them, and again where all that was passed counts no more. */
+export interface RowTaker {
+  begin(): void
+  take(side: Side, provider: string, itemId: number, row: LiveRow): void
+}
+
 /** Passes all rows of a partition, in the generation that its head names before and after. */
 export async function scanPartition(
   { redis, scripts, prefix, keysOf }: ListingState,
   partition: number,
-  take: (side: Side, provider: string, itemId: number, row: LiveRow) => void,
+  { begin, take }: RowTaker,
 ): Promise<LiveHead | undefined> {
   const readHead = async (): Promise<LiveHead | undefined> => {
     const text = await redis.get(headKey(partition, prefix))
@@ -176,6 +182,7 @@ export async function scanPartition(
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const head = await readHead()
     if (!head) return undefined
+    begin()
     for (const side of SIDES) await scanSide(side, head.generation)
     if ((await readHead())?.generation === head.generation) return head
   }

@@ -9,11 +9,18 @@ import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
-import { ATTEMPTS, type ListingPage, type ListingState, readListingPage, scanPartition } from './reader-listing.ts'
+import {
+  ATTEMPTS,
+  type ListingPage,
+  type ListingState,
+  type RowTaker,
+  readListingPage,
+  scanPartition,
+} from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
 import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
 import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
-import { headKey, itemKey, type LiveHead, type LiveRow } from './table.ts'
+import { headKey, itemKey, type LiveHead } from './table.ts'
 
 export type { ListingPage } from './reader-listing.ts'
 export type { LiveEntry } from './row-store.ts'
@@ -41,12 +48,10 @@ export interface LiveReader extends SnapshotReader {
   pinItems(side: Side, itemIds: Iterable<number>): Promise<PinnedItems>
   /**
    * Passes all rows of a partition, those of both sides; resolves with the head that was there before them, undefined
-   * without a view. Rows are newer than the head at worst, and are passed again when a rebuild switches meanwhile.
+   * without a view. Rows are newer than the head at worst. Where a rebuild switches meanwhile all begins again, and what
+   * was passed before counts no more.
    */
-  scan(
-    partition: number,
-    take: (side: Side, provider: string, itemId: number, row: LiveRow) => void,
-  ): Promise<LiveHead | undefined>
+  scan(partition: number, taker: RowTaker): Promise<LiveHead | undefined>
 }
 
 /**
@@ -116,7 +121,7 @@ export function openLiveReader(
       assertConnected(redis)
       return pinItems(state, side, itemIds)
     },
-    scan: (partition, take) => scanPartition(state, partition, take),
+    scan: (partition, taker) => scanPartition(state, partition, taker),
   }
 }
 

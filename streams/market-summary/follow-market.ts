@@ -63,13 +63,15 @@ export async function followMarket(
 
 const SIDES: readonly Side[] = ['ask', 'bid']
 
-/** Fills the board; the next offset of each partition, or undefined while one has no live view. */
+/** Fills the board, or fills it again; the next offset of each partition, or undefined while one has no live view. */
 async function seedBoard(live: MarketFollowing['live'], board: Board): Promise<number[] | undefined> {
   const positions: number[] = []
   for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
-    const head = await live.scan(partition, (side, provider, itemId, { priceMicroUsd: microUsd, quantity, seenAt }) =>
-      board.set(side, provider, itemId, { microUsd, quantity, seenAt }),
-    )
+    const head = await live.scan(partition, {
+      begin: () => board.clear(partition),
+      take: (side, provider, itemId, { priceMicroUsd: microUsd, quantity, seenAt }) =>
+        board.set(side, provider, itemId, { microUsd, quantity, seenAt }),
+    })
     if (head === undefined) return undefined
     for (const side of SIDES) {
       for (const [provider, at] of Object.entries(head[side])) board.refreshed(side, provider, partition, at)

@@ -8,4 +8,9 @@ export const view = defineView({
   process: 'live',
   tables: [],
   start: async context => (await import('./main.ts')).start(context),
+  rebuild: async task => (await import('./rebuild.ts')).rebuildHealth(task),
+  verify: {
+    topics: ['refreshes'],
+    compare: async task => (await import('./verify.ts')).verifyHealth(task),
+  },
 })

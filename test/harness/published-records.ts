@@ -146,7 +146,7 @@ export const changed = (members: Partial<BookChanged> = {}): BookChanged => ({
 /** The marker of such a refresh. */
 export const marked = (members: Partial<RefreshMarked> = {}): RefreshMarked => ({
   ...{ side: 'ask', provider: 'p', refresh_id: 'r', last_updated: 1_772_573_670_549 },
-  ...{ source_partition: 0, source_offset: 0 },
+  ...{ source_partition: 0, source_offset: 0, catalog_version: 'numbers' },
   ...members,
 })
 

@@ -6,8 +6,10 @@ import { expect } from 'chai'
 import { catalogRevision, catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
-import { catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
+import { openRangeReader } from '#infra/kafka/range-reader.ts'
+import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { publishCatalog } from '#services/cli/set-up.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 describe('the catalog of a process', () => {
@@ -49,5 +51,45 @@ describe('the catalog of a process', () => {
       await publish(older)
       expect([await publishCatalog(kafka), await published()]).to.deep.equal([loadCatalog().length, catalogVersion()])
     }
+  })
+
+  it('used to resolve the old name of a renamed item, and one version beside the next; set-up publishes no such change', async () => {
+    const kafka = platform.connect()
+    const publisher = await platform.openPublisher(kafka, 'setup')
+    const send = (key: string, value: Buffer) => publisher.send([{ topic: 'catalog', key, value, partition: 0 }])
+    const [first, second] = loadCatalog()
+    const { market_hash_name: old, phase } = first ?? expect.fail('no item')
+    const name = `${second?.market_hash_name} renamed`
+    const renamed = { ...first, market_hash_name: name, supply: null } as never
+    const reader = await openCatalogReader(kafka)
+    const seen = () => [reader.idOf(old, phase), reader.idOf(name, phase), reader.idsOfName(old)]
+    try {
+      const [lookup, version] = [reader.lookup(), reader.version()]
+      await send(String(first?.item_id), kafka.codec.encode(catalogItemPublished, renamed))
+      const late = await openCatalogReader(kafka)
+      expect([late.idOf(name, phase), late.version()], 'of a reader that opens meanwhile').to.deep.equal([
+        undefined,
+        version,
+      ])
+      await late.close()
+      expect(seen()).to.deep.equal([first?.item_id, undefined, [first?.item_id]])
+      const next = `${catalogRevision() - 1}-fedcba9876543210`
+      await send('version', kafka.codec.encode(catalogVersionPublished, { version: next, items: 1 }))
+      await eventually(() => reader.version() === next, 10_000, 'the next version')
+      expect(seen()).to.deep.equal([undefined, first?.item_id, []])
+      expect([lookup.version, lookup.idOf(old, phase)], 'of a lookup that was taken before').to.deep.equal([
+        version,
+        first?.item_id,
+      ])
+    } finally {
+      await reader.close()
+    }
+    const topic = kafka.topicName('catalog')
+    const range = await openRangeReader(kafka, [topic])
+    const end = await range.end(topic, 0)
+    const refused = await publishCatalog(kafka).catch((error: Error) => error.message)
+    expect(refused).to.match(new RegExp(`item ${first?.item_id} was published as .*npm run catalog:build`))
+    expect(await range.end(topic, 0), 'nothing written').to.equal(end)
+    await range.close()
   })
 })

@@ -4,11 +4,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { loadCatalog } from '#infra/config/catalog.ts'
+import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
-import { catalogItemPublished } from '#schemas/events/catalog-item-published.ts'
+import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { waitForLag } from '#services/cli/lag.ts'
@@ -211,8 +211,10 @@ describe('log tools', function () {
 
     const setup = await openPublisher(kafka, 'setup')
     const item = { ...loadCatalog()[0], item_id: 900_000, market_hash_name: UNKNOWN_NAME, phase: null, supply: null }
+    const version = { version: `${catalogVersion()}-and-one-more`, items: 1 }
     await setup.send([
       { topic: 'catalog', key: '900000', value: kafka.codec.encode(catalogItemPublished, item as never) },
+      { topic: 'catalog', key: 'version', value: kafka.codec.encode(catalogVersionPublished, version) },
     ])
     await setup.close()
     const asked = await run(out => retry(config, log, 'unresolved', { numbers: [] }, out))

@@ -39,6 +39,7 @@ describe('lookups of schemas', () => {
       last_updated: 1,
       source_partition: 0,
       source_offset: 0,
+      catalog_version: 'v',
     } as const
     expect(codec.decode(codec.encode(refreshMarked, about)).value).to.include(about)
   })

@@ -2,7 +2,7 @@
  * Sales from a real log into a real ClickHouse: each once, resolved by the catalog; the rest are unresolved or dead letters.
  */
 import { expect } from 'chai'
-import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import { type ClickhouseWriter, openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { setUpClickhouse } from '#infra/clickhouse/table.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -13,14 +13,17 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { NameUnresolved } from '#schemas/events/dead-lettered.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
-import type { SaleRow } from '#streams/sales/reader.ts'
+import { countRecentSales, type SaleRow } from '#streams/sales/reader.ts'
 import { view as salesView } from '#streams/sales/view.ts'
 import { TABLES } from '#streams/views.ts'
+import { openTestIngest } from '#test/fixtures/test-ingest.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { saleRecord } from '#test/harness/published-records.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LIMIT_MS = 30_000
+const DAY_MS = 86_400_000
 
 describe('sales', function () {
   this.timeout(120_000)
@@ -130,5 +133,56 @@ describe('sales', function () {
       provider: unknown.provider,
     })
     expect(kafka.codec.decode(found[0]?.value ?? Buffer.alloc(0)).value).to.deep.include({ sale_id: 's5000' })
+  })
+
+  it('without ids used to be one where several are the same to the moment: each counts, however often lists show it', async () => {
+    const random = seededRandom('sales without ids')
+    const provider = 'provider_12'
+    const chosen = items.slice(0, 3)
+    const at = Math.floor(soldAt / DAY_MS) * DAY_MS
+    const moments = Array.from({ length: 40 }, (_, i) => at + i * 60_000)
+    const sold = moments.flatMap(moment =>
+      Array.from({ length: random.integer(0, 6) }, () => ({
+        ...{ market_hash_name: random.pick(chosen).market_hash_name, price: random.integer(1, 2), sold_at: moment },
+      })),
+    )
+    const nameOf = (sale: object): string => JSON.stringify(sale)
+    const ingest = await openTestIngest(kafka)
+    for (const until of [...moments.filter(() => random.chance(0.5)), at + DAY_MS]) {
+      // All of the last hour, newest first; and a shorter list that may end among identical ones.
+      const listed = sold.filter(({ sold_at }) => sold_at <= until && sold_at > until - 3_600_000).toReversed()
+      for (const entries of [listed, listed.slice(0, random.integer(0, listed.length))]) {
+        await ingest.publish({ provider, side: 'sale', observedAt: until, currency: 'USD', entries })
+      }
+    }
+    await ingest.publish({
+      provider,
+      side: 'sale',
+      observedAt: at + DAY_MS,
+      currency: 'USD',
+      entries: sold.toReversed(),
+    })
+    await ingest.close()
+    const roles = await platform.startRoles([salesView.start])
+    await platform.drained(LIMIT_MS)
+    await roles.stop()
+    const names = new Map(chosen.map(item => [item.item_id, item.market_hash_name]))
+    const expectedNames = sold.map(nameOf).toSorted()
+    for (const table of ['sales', 'sales_by_time']) {
+      const found = (await rowsIn(table)).filter(row => row.provider === provider)
+      const stored = found.map(({ item_id, price, sold_at }) =>
+        nameOf({ market_hash_name: names.get(item_id), price, sold_at }),
+      )
+      expect(stored.toSorted(), table).to.deep.equal(expectedNames)
+    }
+    const reader = openReader(platform.config.servers.clickhouse, {
+      ...{ database: databaseName(platform.config.namespace), name: 'test' },
+    })
+    const counted = await countRecentSales(reader, provider, at + DAY_MS - 1)
+    await reader.close()
+    const perItem = chosen.map(
+      item => sold.filter(({ market_hash_name }) => market_hash_name === item.market_hash_name).length,
+    )
+    expect(chosen.map(item => counted?.get(item.item_id) ?? 0)).to.deep.equal(perItem)
   })
 })

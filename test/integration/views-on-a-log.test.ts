@@ -59,7 +59,7 @@ describe('views on a log', function () {
     ...{ side: 'ask', provider: `provider_${index % 3}`, refresh_id: `r${index}`, observed_at: today + index },
     ...{ verdict: index % 4 === 0 ? 'failed' : 'applied', reason: null },
     ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0, currency: 'USD' },
-    ...{ unique_items: index, total_offers: index, total_value: index, total_value_usd: index },
+    ...{ unique_items: index, total_offers: index, total_value: index, total_value_usd: index, catalog_version: null },
   })
 
   const publish = async (changes: readonly BookChanged[], verdicts: readonly RefreshJudged[]) => {

@@ -15,10 +15,10 @@ import {
   failed,
   type InputRecord,
   LATE,
+  numberedItems,
   pushed,
   type RefreshMembers,
   refresh,
-  resolveNumber,
 } from '#test/fixtures/book-inputs.ts'
 import { type Kill, runBook } from '#test/fixtures/book-processor.ts'
 
@@ -113,7 +113,7 @@ describe('book restart', () => {
     const books: Books = new Map()
     const feed = (offset: number, records: readonly InputRecord[]) => {
       for (const { event, value } of records)
-        step(books, 'ask', { partition: 0, offset, appendedAt: LATE }, event, value, resolveNumber)
+        step(books, 'ask', { partition: 0, offset, appendedAt: LATE }, event, value, numberedItems)
     }
     feed(10, begun(1, [at(1, 100)], { provider: 'gone' }))
     feed(1_000_010, refresh(1, [at(1, 100)]))

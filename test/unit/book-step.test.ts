@@ -317,6 +317,7 @@ describe('book step', () => {
       last_updated: 2,
       source_partition: 3,
       source_offset: 21,
+      catalog_version: 'numbers',
     })
   })
 

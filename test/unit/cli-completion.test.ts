@@ -82,7 +82,10 @@ describe('completion of a command line', () => {
       return stdout.split('\n').filter(Boolean)
     }
     expect(await answers('run', 'live')).to.deep.equal(['live-view'])
-    expect(await answers('verify', '')).to.deep.equal(['live-view', 'candles', 'history', 'sales', 'alerts'])
+    expect(await answers('verify', '')).to.deep.equal([
+      ...['fx', 'provider-health', 'live-view'],
+      ...['candles', 'history', 'sales', 'alerts'],
+    ])
     expect(await answers('tail', 'market.book-')).to.deep.equal(['market.book-changes'])
     expect(await answers('ingest', 'recorded', '--provider', 'provider_4')).to.deep.equal([
       'provider_40',

@@ -190,9 +190,9 @@ function bookOf(refreshes: readonly GivenRefresh[]): ExpectedChange[] {
   for (const refresh of refreshes) {
     const { side, provider, refreshId, observedAt, currency, usdRate, entries, completed } = refresh
     const { appendedAt = LATE } = refresh
-    const resolve = (name: string) => (name === 'unknown' ? undefined : Number(name))
+    const catalog = { version: 'numbers', idOf: (name: string) => (name === 'unknown' ? undefined : Number(name)) }
     const take = (event: string, value: object) => {
-      const { effects } = step(books[side], side, { partition: 0, offset: offset++, appendedAt }, event, value, resolve)
+      const { effects } = step(books[side], side, { partition: 0, offset: offset++, appendedAt }, event, value, catalog)
       changes.push(...effects.changes)
     }
     const common = { provider, refresh_id: refreshId, observed_at: observedAt, currency, url: null, usd_rate: null }

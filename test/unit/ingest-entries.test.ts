@@ -145,7 +145,7 @@ describe('ingest: decimal prices', () => {
 describe('ingest: sales', () => {
   const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: 5, priceMax }
   const sale: RawSale = { market_hash_name: 'AK', price: 100, sold_at: '2026-03-03T21:34:30Z', float: 0.25 }
-  const judged = (over: object) => judgeSale({ ...sale, ...over } as RawSale, context)
+  const judged = (over: object) => judgeSale({ ...sale, ...over } as RawSale, context, new Map())
   const saleOf = (over: object) => {
     const result = judged(over)
     if ('fault' in result) throw new Error(result.fault)
@@ -167,9 +167,24 @@ describe('ingest: sales', () => {
   })
 
   it('without an id gets one of its own members: equal in every refresh, different for a different sale', () => {
-    const later = judgeSale(sale, { ...context, observedAt: 6, usdRate: '2' })
+    const later = judgeSale(sale, { ...context, observedAt: 6, usdRate: '2' }, new Map())
     expect('sale' in later && later.sale.sale_id).to.equal(saleOf({}).sale_id)
     expect(saleOf({ float: 0.26 }).sale_id).not.to.equal(saleOf({}).sale_id)
+  })
+
+  it('used to be one where several are the same to the moment: they are numbered, alike in every refresh', () => {
+    const listed = [{}, { float: 0.26 }, {}, { sale_id: 'own' }, {}, { sale_id: 'own' }, { price: 0 }, {}]
+    const [one, other] = [1, 2].map(() => {
+      const seen = new Map<string, number>()
+      const all = listed.map(over => judgeSale({ ...sale, ...over } as RawSale, context, seen))
+      return all.map(result => ('sale' in result ? result.sale.sale_id : result.fault))
+    })
+    expect(one).to.deep.equal(other)
+    expect(new Set([0, 2, 4, 7].map(i => one?.[i]))).to.have.property('size', 4)
+    expect([one?.[0], one?.[1], one?.[3], one?.[5]]).to.deep.equal([
+      ...[saleOf({}).sale_id, saleOf({ float: 0.26 }).sale_id],
+      ...['own', 'own'],
+    ])
   })
 
   const faults: [object, string][] = [

@@ -4,7 +4,7 @@
 import { expect } from 'chai'
 import { type HttpJsonOptions, type MarketFeed, parseMarket } from '#infra/config/market.ts'
 import { compileMapping, MappingFailure } from '#services/ingest/connectors/http-json/map.ts'
-import { firstPage, nextPage } from '#services/ingest/connectors/http-json/paging.ts'
+import { firstPage, nextPage, withoutRepeats } from '#services/ingest/connectors/http-json/paging.ts'
 
 const MAPPING = '$.{"market_hash_name": name, "price": $minor(cost), "quantity": n}'
 
@@ -121,4 +121,19 @@ describe('ingest: paging', () => {
     expect(next(paging, { rows: 1, paging: 'http://api.example/x' })).to.have.property('fault')
     expect(next(paging, { rows: 1, paging: null })).to.deep.equal({ end: true })
   })
+})
+
+describe('ingest: pages of sales', () => {
+  const rows = (names: string) => [...names].map(name => ({ market_hash_name: name, price: 1, sold_at: 1 }))
+  const cases: { what: string; before: string; page: string; rest: string }[] = [
+    { what: 'the first page stays whole', before: '', page: 'aab', rest: 'aab' },
+    { what: 'a page that follows stays whole', before: 'abc', page: 'def', rest: 'def' },
+    { what: 'rows that moved on while it was read are left out', before: 'abcd', page: 'cdef', rest: 'ef' },
+    { what: 'rows of the page before that do not end it stay', before: 'abcd', page: 'bce', rest: 'bce' },
+    { what: 'the longest repeat counts', before: 'abb', page: 'bbba', rest: 'ba' },
+    { what: 'a page that is the one before has nothing new', before: 'abc', page: 'abc', rest: '' },
+  ]
+  for (const { what, before, page, rest } of cases) {
+    it(what, () => expect(withoutRepeats(rows(before), rows(page))).to.deep.equal(rows(rest)))
+  }
 })

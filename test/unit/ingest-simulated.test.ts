@@ -179,7 +179,7 @@ describe('ingest: simulated sales', () => {
     const context = { provider: 'p', currency: 'USD', usdRate: '1', observedAt: NOW, priceMax: priceMaxAt(USD_RATE) }
     const window = sales(NOW - 86_400_000, NOW)
     for (const sale of window) {
-      expect(judgeSale(sale, context)).to.have.property('sale')
+      expect(judgeSale(sale, context, new Map())).to.have.property('sale')
       expect(sale.sold_at).to.be.within(NOW - 86_400_000, NOW)
       expect(sale.inspect_in_game).to.equal(null)
     }

@@ -96,7 +96,13 @@ describe('live view step', () => {
 
   it('refresh times only rise, and stay where nothing is said', () => {
     const batch = emptyBatch()
-    const marker = { side: 'ask' as const, refresh_id: 'r', source_partition: 0, source_offset: 0 }
+    const marker = {
+      side: 'ask' as const,
+      refresh_id: 'r',
+      source_partition: 0,
+      source_offset: 0,
+      catalog_version: null,
+    }
     foldMarker(batch, { ...marker, provider: 'a', last_updated: 50 })
     foldMarker(batch, { ...marker, provider: 'a', last_updated: 40 })
     foldMarker(batch, { ...marker, provider: 'b', last_updated: 10 })

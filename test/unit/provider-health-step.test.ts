@@ -18,6 +18,7 @@ const judged = (verdict: Verdict, given: Partial<RefreshJudged> = {}): RefreshJu
     ...{ side: 'ask', provider: 'p', refresh_id: `r${clock}`, observed_at: clock, verdict, reason: null },
     ...{ added: 0, updated: 0, removed: 0, unresolved: 0, rejected: 0 },
     ...{ unique_items: 10, total_offers: 20, total_value: 300, currency: 'CNY', total_value_usd: 40 },
+    catalog_version: null,
     ...given,
   }
 }

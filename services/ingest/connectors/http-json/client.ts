@@ -10,7 +10,7 @@ import type { Environment } from '#infra/runtime/secret.ts'
 import { type FetchedText, FetchFailure, fetchText } from '../../bounded-fetch.ts'
 import type { Connector, FailedRefresh, Feed, RawEntry, Refresh } from '../../connector.ts'
 import { compileMapping, type MappedPage, MappingFailure, type PageReader } from './map.ts'
-import { firstPage, nextPage } from './paging.ts'
+import { firstPage, nextPage, withoutRepeats } from './paging.ts'
 
 interface KeptPage {
   mapped: MappedPage
@@ -84,7 +84,8 @@ async function readPages(
   const pages = new Map<string, KeptPage>()
   const seen = new Set<string>()
   const first = firstPage(source.url, options.paging)
-  const portions: RawEntry[][] = []
+  const portions: (readonly RawEntry[])[] = []
+  let before: readonly RawEntry[] = []
   let currency: string | undefined
   let bytesLeft = options.max_bytes
   for (let url = first; ; ) {
@@ -95,7 +96,9 @@ async function readPages(
     bytesLeft -= fetched.bytes
     const page = await pageOf(source, fetched, kept.get(url.href))
     if (page.etag || page.lastModified) pages.set(url.href, page)
-    portions.push(page.mapped.entries)
+    const { entries } = page.mapped
+    portions.push(feed.side === 'sale' ? withoutRepeats(before, entries) : entries)
+    before = entries
     const own = page.mapped.currency ?? feed.currency
     if (own !== (currency ?? own)) throw new MappingFailure(`currency: pages are in ${currency} and in ${own}`)
     currency = own

@@ -5,6 +5,7 @@
  * with it; a page that leads back to one already read is a fault, so paging always ends.
  */
 import type { HttpJsonOptions } from '#infra/config/market.ts'
+import type { RawEntry } from '../../connector.ts'
 import type { MappedPage } from './map.ts'
 
 /** The next page's URL, the end of the refresh, or why paging cannot go on. */
@@ -49,6 +50,20 @@ function linked(link: unknown, current: URL): NextPage {
   const url = typeof link === 'string' ? URL.parse(link, current.href) : null
   if (!url) return { fault: 'the link to the next page is no URL' }
   return url.origin === current.origin ? { url } : { fault: `the next page is at another origin, ${url.origin}` }
+}
+
+/**
+ * The rows of a page of sales without those that the page before ended with: a sale that comes while pages are read
+ * moves all others on by one, and the last of a page comes again as the first of the next. Identical sales on both sides of a page's
+ * end look the same; the next refresh, in which they have moved on, shows them together.
+ */
+export function withoutRepeats(before: readonly RawEntry[], page: readonly RawEntry[]): readonly RawEntry[] {
+  const [last, first] = [before, page].map(rows => rows.map(row => JSON.stringify(row))) as [string[], string[]]
+  for (let count = Math.min(last.length, first.length); count > 0; count--) {
+    const from = last.length - count
+    if (last.every((row, i) => i < from || row === first[i - from])) return page.slice(count)
+  }
+  return page
 }
 
 const isNothing = (value: unknown): boolean => value === undefined || value === null || value === '' || value === false

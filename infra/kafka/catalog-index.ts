@@ -1,0 +1,71 @@
+/**
+ * The catalog as a fold of its records, one whole version after the other.
+ *
+ * Pure state: the version in force, and the items that came after it. Those count only once the record that completes
+ * their version has come, all at once, and a version that was given out never changes: who holds one goes on with it.
+ * Invariant: what a version answers derives from the last record of each item alone, as compaction leaves it. So an
+ * item that was renamed has its new name and no longer the old one, and of two items with one name and phase the lower id has it.
+ */
+import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
+
+/** All that one version answers. */
+interface CatalogVersion extends CatalogLookup {
+  /** All items by ascending id. */
+  readonly items: readonly CatalogItem[]
+  byId(itemId: number): CatalogItem | undefined
+  /** All items that share a name, the phaseless entry first. */
+  idsOfName(marketHashName: string): readonly number[]
+}
+
+/** The fold. */
+export interface CatalogIndex {
+  /** Keeps an item for the version that comes. */
+  take(item: CatalogItem): void
+  /** Begins a version: all items that were taken are its own. */
+  complete(version: string): void
+  /**
+   * At the end of what the log held at first: items that only an unfinished version has count as well, since compaction
+   * may have removed their record of the version before. A plus sign at the version's end says so.
+   */
+  adopt(): void
+  current(): CatalogVersion
+}
+
+/** Opens an index without items, of the version ''. */
+export function openCatalogIndex(): CatalogIndex {
+  let items: ReadonlyMap<number, CatalogItem> = new Map()
+  let current = versionOf('', items)
+  let coming = new Map<number, CatalogItem>()
+  const begin = (version: string, added: ReadonlyMap<number, CatalogItem>): void => {
+    if (added.size > 0) items = new Map([...items, ...added])
+    current = versionOf(version, items)
+  }
+  return {
+    take: item => void coming.set(item.item_id, item),
+    complete(version) {
+      begin(version, coming)
+      coming = new Map()
+    },
+    adopt() {
+      const unknown = new Map([...coming].filter(([id]) => !items.has(id)))
+      if (unknown.size > 0) begin(`${current.version}+`, unknown)
+    },
+    current: () => current,
+  }
+}
+
+function versionOf(version: string, byId: ReadonlyMap<number, CatalogItem>): CatalogVersion {
+  const items = [...byId.values()].sort((a, b) => a.item_id - b.item_id)
+  const byName = Map.groupBy(items, item => item.market_hash_name)
+  // The sort is stable, so among phases, and among items that claim one phase, the lower id comes first.
+  for (const named of byName.values()) {
+    if (named.length > 1) named.sort((a, b) => Number(a.phase !== null) - Number(b.phase !== null))
+  }
+  return {
+    version,
+    items,
+    byId: itemId => byId.get(itemId),
+    idOf: (name, phase) => byName.get(name)?.find(item => item.phase === phase)?.item_id,
+    idsOfName: name => (byName.get(name) ?? []).map(({ item_id }) => item_id),
+  }
+}

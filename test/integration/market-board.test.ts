@@ -1,0 +1,104 @@
+/**
+ * The market in memory: filled from the live view, whatever becomes of the view meanwhile.
+ *
+ * Rows are written by the live view's own sink, changes by the book's publisher; only the moments are the test's.
+ */
+import { expect } from 'chai'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import type { BookChanged } from '#schemas/events/book-changed.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import { partitionOfItem } from '#schemas/values/item-partition.ts'
+import { type LiveReader, openLiveReader } from '#streams/live-view/reader.ts'
+import { openLiveSink, writeHead } from '#streams/live-view/sink.ts'
+import { headKey } from '#streams/live-view/table.ts'
+import { Board } from '#streams/market-summary/board.ts'
+import { followMarket } from '#streams/market-summary/follow-market.ts'
+import { changeRecord } from '#test/fixtures/sink-records.ts'
+import { bookChangeRecord, changed } from '#test/harness/published-records.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const ITEM = 7
+const STAYING = 8
+const PARTITION = partitionOfItem(ITEM)
+const KEYS = { ask: ['p'], bid: ['p'] }
+const EMPTY = { generation: 1, next: 0, ask: {}, bid: {} }
+const LATEST = ITEM_PARTITIONS - 1
+
+const removed: Partial<BookChanged> = { change: 'removed', price: null, price_micro_usd: null, quantity: 0 }
+
+describe('the market in memory', function () {
+  this.timeout(60_000)
+  const platform = useServers()
+  let redis: Redis
+  let kafka: KafkaConnection
+  const stop = new AbortController()
+
+  before(async () => {
+    redis = await platform.openRedis()
+    kafka = platform.connect('book')
+  })
+  after(() => stop.abort())
+
+  /** Writes the head of a partition without rows. */
+  const openPartition = (partition: number, prefix: string) => writeHead(redis, { partition, prefix }, null, EMPTY)
+
+  const follow = async (scan: LiveReader['scan']): Promise<Board> => {
+    const board = new Board(KEYS)
+    await followMarket(board, { kafka, live: { scan }, log: platform.log, signal: stop.signal })
+    return board
+  }
+
+  const quoted = (board: Board): number[] =>
+    [...board.inOrder()].filter(slot => (board.sides.ask.microUsd[slot] as number) > 0).map(slot => board.itemId(slot))
+
+  it('used to keep a quote that was taken back between two fillings, since no later change takes it out', async () => {
+    const prefix = `${platform.namespace}again.`
+    const log = [changed({ item_id: ITEM }), changed({ item_id: ITEM, ...removed }), changed({ item_id: STAYING })]
+    const publisher = await platform.openPublisher(kafka, 'book')
+    await publisher.send(log.map(change => bookChangeRecord(kafka.codec, change)))
+    for (let partition = 0; partition < LATEST; partition++) {
+      if (partition !== PARTITION) await openPartition(partition, prefix)
+    }
+    const sink = openLiveSink(redis, { partition: PARTITION, prefix }, await openPartition(PARTITION, prefix))
+    sink.apply(changeRecord(changed({ item_id: ITEM }), 0, PARTITION))
+    await sink.flush(1)
+    const live = openLiveReader(redis, prefix, KEYS)
+    let fillings = 0
+    const board = await follow(async (partition, taker) => {
+      const head = await live.scan(partition, taker)
+      if (partition !== LATEST || head !== undefined) return head
+      fillings += 1
+      sink.apply(changeRecord(changed({ item_id: ITEM, ...removed }), 1, PARTITION))
+      await sink.flush(2)
+      await openPartition(LATEST, prefix)
+      return undefined
+    })
+    expect({ fillings, quoted: quoted(board) }).to.deep.equal({ fillings: 1, quoted: [STAYING] })
+  })
+
+  it('used to keep rows of a generation that a rebuild replaced while they were read', async () => {
+    const prefix = `${platform.namespace}switched.`
+    for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
+      if (partition !== PARTITION) await openPartition(partition, prefix)
+    }
+    const sink = openLiveSink(redis, { partition: PARTITION, prefix }, await openPartition(PARTITION, prefix))
+    sink.apply(changeRecord(changed({ item_id: ITEM }), 0, PARTITION))
+    await sink.flush(2)
+    const live = openLiveReader(redis, prefix, KEYS)
+    const switches: Promise<unknown>[] = []
+    const board = await follow((partition, { begin, take }) =>
+      live.scan(partition, {
+        begin,
+        take: (...row) => {
+          take(...row)
+          // On the reader's own connection, so it is answered before the head is read again.
+          const head = JSON.stringify({ ...EMPTY, generation: 2, next: 2 })
+          if (switches.length === 0) switches.push(redis.set(headKey(PARTITION, prefix), head))
+        },
+      }),
+    )
+    await Promise.all(switches)
+    expect({ switches: switches.length, quoted: quoted(board) }).to.deep.equal({ switches: 1, quoted: [STAYING] })
+  })
+})

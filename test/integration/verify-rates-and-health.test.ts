@@ -1,0 +1,156 @@
+/**
+ * `verify` and `rebuild` of the views in Redis that are small: exchange rates and provider health, beside their running roles.
+ *
+ * Wrong rows are planted as a fault of a store would leave them; each must be found, and none after a rebuild.
+ */
+import { expect } from 'chai'
+import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Redis } from '#infra/redis/redis.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { refreshJudged } from '#schemas/events/refresh-judged.ts'
+import { findingsOf } from '#services/cli/log-tools/verify.ts'
+import { viewOf } from '#services/cli/log-tools/views.ts'
+import { start as startFx } from '#streams/fx/main.ts'
+import { fxCurrentKey, fxNextKey } from '#streams/fx/table.ts'
+import { start as startHealth } from '#streams/provider-health/main.ts'
+import { decodeHealth, encodeHealth, healthKey, healthNextKey } from '#streams/provider-health/table.ts'
+import { judgedRecords } from '#test/fixtures/sink-records.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord } from '#test/harness/published-records.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { modelHealth } from '#test/oracles/provider-health.ts'
+
+const LIMIT_MS = 30_000
+const DAY_MS = 86_400_000
+const VERDICTS = 300
+const TABLES = 40
+
+describe('exchange rates and provider health, verified and rebuilt', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  const today = Math.floor(Date.now() / DAY_MS) * DAY_MS
+  const random = seededRandom('rates and health')
+  const verdicts = judgedRecords(random, VERDICTS).map(({ value }) => value)
+  const tables = Array.from({ length: TABLES }, (_, i) => ({
+    asOf: today - random.integer(1, 9 * DAY_MS),
+    EUR: `0.9${i}`,
+  }))
+  let kafka: KafkaConnection
+  let redis: Redis
+  let clickhouse: ClickhouseWriter
+
+  before(async () => {
+    kafka = platform.connect()
+    redis = await platform.openRedis()
+    const database = databaseName(platform.config.namespace)
+    clickhouse = openWriter(platform.config.servers.clickhouse, { database, name: 'test' })
+    const book = await platform.openPublisher(kafka, 'book')
+    const ingest = await platform.openPublisher(kafka, 'ingest')
+    await book.send(
+      verdicts.map(value => ({
+        topic: 'refreshes',
+        key: value.provider,
+        value: kafka.codec.encode(refreshJudged, value),
+      })),
+    )
+    await ingest.send(tables.map(({ asOf, EUR }) => ratesRecord(kafka.codec, asOf, { EUR })))
+    await ingest.send([ratesRecord(kafka.codec, today, { EUR: 'none' })])
+    await platform.startRoles([startFx, startHealth])
+    await settled()
+  })
+  after(() => clickhouse.close())
+
+  /** Resolves when both roles have read all. */
+  const settled = () =>
+    eventually(
+      async () => {
+        const [health, fx] = await redis.mget(healthNextKey(platform.namespace), fxNextKey(platform.namespace))
+        return Number(health) === VERDICTS && Number(fx) === TABLES + 1
+      },
+      LIMIT_MS,
+      'both views',
+    )
+
+  const verify = (name: string) => findingsOf(platform.config, platform.log, name, () => undefined)
+  const rebuild = (name: string) =>
+    viewOf(name).rebuild({
+      ...{ config: platform.config, log: platform.log },
+      ...{ onProgress: () => undefined, signal: new AbortController().signal },
+    })
+  const kinds = async (name: string) =>
+    (await verify(name)).examples.map(({ kind, row }) => `${kind} ${row}`).toSorted()
+
+  it('agree with the log as their roles leave them', async () => {
+    const [health, fx] = [await verify('provider-health'), await verify('fx')]
+    const days = new Set(tables.map(({ asOf }) => Math.floor(asOf / DAY_MS))).size
+    expect(health).to.include({ compared: Object.keys(modelHealth(verdicts)).length, differences: 0 })
+    expect(fx).to.include({ compared: 1 + 2 * days, differences: 0 })
+  })
+
+  it('show each wrong row of health, and none after a rebuild, after which the role goes on', async () => {
+    const key = healthKey(platform.namespace)
+    const [one = '', two = ''] = Object.keys(modelHealth(verdicts)).toSorted()
+    const wrong = decodeHealth((await redis.hget(key, one)) ?? '')
+    await redis.hset(key, one, encodeHealth({ ...wrong, consecutive_failures: wrong.consecutive_failures + 1 }))
+    await redis.hset(key, 'provider_none', encodeHealth(wrong))
+    await redis.hdel(key, two)
+    expect(await kinds('provider-health')).to.deep.equal([
+      ...[`different ${one}`, `missing ${two}`],
+      'unexpected provider_none',
+    ])
+    const providers = Object.keys(modelHealth(verdicts)).length
+    expect(await rebuild('provider-health')).to.deep.equal({ records: VERDICTS - 1, providers, carried: 0 })
+    await settled()
+    expect(await verify('provider-health')).to.include({ compared: providers, differences: 0 })
+    const book = await platform.openPublisher(kafka, 'book')
+    const last = { ...verdicts[0], provider: one, refresh_id: 'last', observed_at: 9_000, verdict: 'failed' } as const
+    const value = kafka.codec.encode(refreshJudged, { ...verdicts[0], ...last } as never)
+    await book.send([{ topic: 'refreshes', key: one, value }])
+    await eventually(
+      async () => Number(await redis.get(healthNextKey(platform.namespace))) === VERDICTS + 1,
+      LIMIT_MS,
+      'one more verdict',
+    )
+    const stored = Object.entries(await redis.hgetall(key)).map(([provider, text]) => [provider, JSON.parse(text)])
+    expect(Object.fromEntries(stored)).to.deep.equal(modelHealth([...verdicts, { ...verdicts[0], ...last } as never]))
+    expect(await verify('provider-health')).to.include({ differences: 0 })
+  })
+
+  it('show each wrong rate, and none after a rebuild, after which the role goes on', async () => {
+    const [first = today] = tables.map(({ asOf }) => Math.floor(asOf / DAY_MS)).toSorted((a, b) => a - b)
+    const last = Math.max(...tables.map(({ asOf }) => Math.floor(asOf / DAY_MS)))
+    const days = `${clickhouse.database}.fx_days`
+    const insert = (day: number, currency: string, rate: string, asOf: number) =>
+      clickhouse.command(
+        `INSERT INTO ${days} (day, currency, rate, as_of) SELECT toDate(${day}), '${currency}', '${rate}', fromUnixTimestamp64Milli(toInt64(${asOf}), 'UTC')`,
+      )
+    await insert(last, 'EUR', '0.5', (last + 1) * DAY_MS - 1)
+    await insert(first - 3, 'EUR', '0.5', (first - 3) * DAY_MS)
+    await clickhouse.command(
+      `ALTER TABLE ${days} DELETE WHERE toUInt32(day) = ${first} AND currency = 'EUR' SETTINGS mutations_sync = 2`,
+    )
+    const current = JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}')
+    await redis.set(fxCurrentKey(platform.namespace), JSON.stringify({ ...current, rates: { USD: '1', EUR: '9' } }))
+    expect(await kinds('fx')).to.deep.equal([
+      ...[`different day ${last} EUR`, 'different rates in force'],
+      ...[`missing day ${first} EUR`, `unexpected day ${first - 3} EUR`],
+    ])
+    expect(await rebuild('fx')).to.include({ tables: TABLES, removed: 2 })
+    await eventually(
+      async () => Number(await redis.get(fxNextKey(platform.namespace))) === TABLES + 1,
+      LIMIT_MS,
+      'the role to go on',
+    )
+    expect(await verify('fx')).to.include({ differences: 0 })
+    const ingest = await platform.openPublisher(kafka, 'ingest')
+    await ingest.send([ratesRecord(kafka.codec, today, { EUR: '0.5' })])
+    await eventually(
+      async () => JSON.parse((await redis.get(fxCurrentKey(platform.namespace))) ?? '{}').as_of === today,
+      LIMIT_MS,
+      'the next rates',
+    )
+    expect(await verify('fx')).to.include({ differences: 0 })
+  })
+})
