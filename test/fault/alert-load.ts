@@ -130,7 +130,11 @@ function newAlert(random: SeededRandom, itemId: number): NewAlert {
   const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
   const [least, most] = WHOLE[kind]
   return {
-    ...{ itemId, marketHashName: `item ${itemId}`, phase: null, kind, isEnabled: true },
+    itemId,
+    marketHashName: `item ${itemId}`,
+    phase: null,
+    kind,
+    isEnabled: true,
     thresholdValue: `${random.integer(least, most)}.${random.integer(10, 99)}`,
     thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
   }
@@ -162,7 +166,11 @@ export function alertNear(random: SeededRandom, { itemId, name, prices }: Market
   const about = (random.pick(prices) * random.integer(70, 130)) / 10_000
   const threshold = kind === 'spread_exceeds' ? random.integer(100, 3_000) / 100 : Math.max(0.01, about)
   return {
-    ...{ itemId, kind, marketHashName: name, phase: null, isEnabled: true },
+    itemId,
+    kind,
+    marketHashName: name,
+    phase: null,
+    isEnabled: true,
     thresholdValue: threshold.toFixed(2),
     thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
   }

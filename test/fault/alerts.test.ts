@@ -112,8 +112,12 @@ describe('alerts under kill', function () {
       MARKETLOG_SMTP_URL: mailbox.url,
     }
     return killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
-      ...{ role, processes: 2, kills: Math.ceil(scale.kills / ROLES.length), freezes: 0 },
-      ...{ pauseMs: [300, 2_500], intoWorkMs: [0, 100] },
+      role,
+      processes: 2,
+      kills: Math.ceil(scale.kills / ROLES.length),
+      freezes: 0,
+      pauseMs: [300, 2_500],
+      intoWorkMs: [0, 100],
       start: () => platform.spawnRole(role, env),
       // What fires reaches accounts and delivery a moment after the prices move.
       work: async () => {
@@ -137,8 +141,12 @@ describe('alerts under kill', function () {
     const owners = await openOwners()
     answerSomeWith503()
     const load = startAlertLoad({
-      ...{ database, market, random: randomOf(random.integer(0, 2 ** 31)), accountIds: owners.map(({ id }) => id) },
-      ...{ alertsPerSecond: isLong ? 80 : 40, least: leastAlerts },
+      database,
+      market,
+      random: randomOf(random.integer(0, 2 ** 31)),
+      accountIds: owners.map(({ id }) => id),
+      alertsPerSecond: isLong ? 80 : 40,
+      least: leastAlerts,
     })
     const runs = ROLES.map(role => kill(random, load, role))
     let reports: KillReport[]

@@ -50,14 +50,15 @@ const wants = ({ isFiltered, itemIds }: Client, itemId: number) => !isFiltered |
 /** A client that received the first `has` changes by a stream of its own. */
 function clientOf(log: Log, order: Iterator<number>, { has, comesAfter, most, items }: Wanted) {
   const client: Client = {
-    ...{
-      side: 'ask',
-      providers: undefined,
-      itemIds: new Set(items),
-      names: new Set(),
-      isFiltered: items !== undefined,
-    },
-    ...{ received: [], at: START, comesAfter, most },
+    side: 'ask',
+    providers: undefined,
+    itemIds: new Set(items),
+    names: new Set(),
+    isFiltered: items !== undefined,
+    received: [],
+    at: START,
+    comesAfter,
+    most,
   }
   goOn(log, order, client, has)
   return client

@@ -71,8 +71,16 @@ async function bytesOf(given: GivenBatch): Promise<Buffer> {
   const { firstOffset, firstTimestamp, compression, transactional } = given
   const records = given.records.map((fields, offsetDelta) => encodeRecord({ ...fields, offsetDelta }))
   const { buffer } = await RecordBatch({
-    ...{ firstOffset, firstTimestamp, maxTimestamp: firstTimestamp + 5, compression, transactional },
-    ...{ partitionLeaderEpoch: 0, producerId: 7, producerEpoch: 0, firstSequence: 0, records },
+    firstOffset,
+    firstTimestamp,
+    maxTimestamp: firstTimestamp + 5,
+    compression,
+    transactional,
+    partitionLeaderEpoch: 0,
+    producerId: 7,
+    producerEpoch: 0,
+    firstSequence: 0,
+    records,
     lastOffsetDelta: records.length - 1,
   })
   const made = Buffer.from(buffer)
@@ -114,7 +122,11 @@ describe('fetch decoding', () => {
         const expected = (client?.messages ?? [])
           .filter(({ isControlRecord }) => !isControlRecord)
           .map(({ offset, key, value, timestamp }) => ({
-            ...{ partition: 3, offset: Number(offset), key, value, timestamp: Number(timestamp) },
+            partition: 3,
+            offset: Number(offset),
+            key,
+            value,
+            timestamp: Number(timestamp),
           }))
         expect(found?.records).to.deep.equal(expected)
         expect(found).to.include({ partition: 3, errorCode: 0, stableEnd: 800 })

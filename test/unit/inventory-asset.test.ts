@@ -15,7 +15,9 @@ const pageOf = (described: object, properties: object[] = [], asset: object = {}
     assets: [{ appid: 730, contextid: '2', assetid: '31', classid: '7', instanceid: '0', amount: '1', ...asset }],
     descriptions: [{ appid: 730, classid: '7', instanceid: '0', name: 'AWP | Asiimov', ...described }],
     asset_properties: [{ appid: 730, contextid: '2', assetid: '31', asset_properties: properties }],
-    ...{ total_inventory_count: 1, success: 1, rwgrsn: -2 },
+    total_inventory_count: 1,
+    success: 1,
+    rwgrsn: -2,
   })
 const read = (...args: Parameters<typeof pageOf>) => {
   const [asset] = assetsOf(pageOf(...args), scope)

@@ -58,8 +58,13 @@ async function withServer(
     await use(
       socketFactory =>
         new Connection({
-          ...{ host: '127.0.0.1', port, logger: silent, socketFactory, requestTimeout: LIMIT_MS },
-          ...{ connectionTimeout: CONNECT_MS, enforceRequestTimeout: false },
+          host: '127.0.0.1',
+          port,
+          logger: silent,
+          socketFactory,
+          requestTimeout: LIMIT_MS,
+          connectionTimeout: CONNECT_MS,
+          enforceRequestTimeout: false,
         }),
       server,
     )
