@@ -7,7 +7,6 @@ import type { z } from 'zod'
 import { loadAnalytics } from '#infra/config/analytics.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadSupply } from '#infra/config/supply.ts'
-import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { arbitrageReply } from '#schemas/api/arbitrage.ts'
 import { indexesReply, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
@@ -17,7 +16,7 @@ import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
-import { seededRandom } from '#test/harness/seeded-random.ts'
+import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bruteForcePairs, MarketModel, type ModelQuote, modelScores } from '#test/oracles/market-model.ts'
@@ -43,7 +42,6 @@ describe('market analytics on real refreshes', function () {
   const random = seededRandom('market analytics')
   const supply = loadSupply()
   const reference = loadAnalytics().liquidity
-  let kafka: KafkaConnection
   let roles: StartedRoles
   let model: MarketModel
   let key: string
@@ -52,7 +50,7 @@ describe('market analytics on real refreshes', function () {
 
   before('the market behind the service', async () => {
     const { config } = platform
-    kafka = platform.connect()
+    const kafka = platform.connect()
     const settings = { providersFile: writeProviders(config.stateDir), tiersFile: writeRoomyTiers(config.stateDir) }
     const below = await platform.startRoles(
       ['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'],
@@ -71,10 +69,11 @@ describe('market analytics on real refreshes', function () {
     await eventually(async () => (await get('/v1/market/arbitrage')).status === 200, LIMIT_MS, 'a snapshot')
   })
 
-  function salesOf(itemIds: readonly number[]): StoredSale[] {
+  /** Of a seed: a summary must hold some of each score. */
+  function salesOf(itemIds: readonly number[], fixed = randomOf(1)): StoredSale[] {
     return Array.from({ length: 400 }, (_, i) => ({
-      item_id: random.pick(itemIds),
-      sold_at: Date.now() - random.integer(60_000, 40 * HOUR),
+      item_id: fixed.pick(itemIds),
+      sold_at: Date.now() - fixed.integer(60_000, 40 * HOUR),
       provider: i % 5 === 0 ? 'provider_04' : reference.sales_reference,
       sale_id: `s${i}`,
       price: 100,
