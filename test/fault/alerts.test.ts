@@ -34,7 +34,8 @@ import { lagOf } from './lag.ts'
 import { faultScale } from './scale.ts'
 
 const ROLES = ['alert-triggers', 'accounts', 'delivery'] as const
-const DRAIN_LIMIT_MS = 240_000
+/** A killed process holds what it was sending for 40 s; a second refusal waits for 30 s more. */
+const DRAIN_LIMIT_MS = 120_000
 const WORK_LIMIT_MS = 4_000
 /** One answer in so many is a 503, which is tried again. */
 const REFUSED_ONE_IN = 200
