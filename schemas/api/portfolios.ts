@@ -97,8 +97,11 @@ export const assetMembers = {
   charms: z.array(charm).nullable(),
 }
 
+/** The same, as values. */
+export type AssetMembers = z.infer<z.ZodObject<typeof assetMembers>>
+
 /** The same in examples. */
-export const exampleAsset = {
+export const exampleAsset: AssetMembers = {
   float_value: 0.2113,
   paint_seed: 661,
   inspect_link: 'game://inspect/6f04ca0c447c5ddc',

@@ -6,6 +6,7 @@
  * is null; an asset without a description is left out.
  */
 import { z } from 'zod'
+import type { AssetMembers } from '#schemas/api/portfolios.ts'
 
 /** An asset, before the catalog is asked. */
 export interface PlatformAsset {
@@ -18,12 +19,7 @@ export interface PlatformAsset {
   isTradable: boolean
   isMarketable: boolean
   quantity: number
-  floatValue: number | null
-  paintSeed: number | null
-  inspectLink: string | null
-  nameTag: string | null
-  stickers: { name: string; slot: number; wear: number | null }[] | null
-  charms: { name: string; pattern_id: number | null }[] | null
+  details: AssetMembers
   /** Labels of the platform's own tags, by category: rarity, exterior and so on. */
   tags: Readonly<Record<string, string>>
 }
@@ -100,13 +96,15 @@ export function assetsOf(page: InventoryPage, scope: AssetScope): PlatformAsset[
         isTradable: described.tradable,
         isMarketable: described.marketable,
         quantity: Math.max(1, wholeNumber(amount) ?? 1),
-        floatValue: share(properties.get(PROPERTY.float)?.float_value),
-        paintSeed: integer(PROPERTY.seed),
-        inspectLink: inspectLink(described.actions[0]?.link, assetid, scope.accountId),
-        nameTag: properties.get(PROPERTY.nameTag)?.string_value ?? nameTagOf(described.fraudwarnings),
-        stickers: applied(html, 'sticker')?.map(({ name, at }) => ({ name, slot: at, wear: null })) ?? null,
-        charms:
-          applied(html, 'charm')?.map(({ name }) => ({ name, pattern_id: integer(PROPERTY.charmPattern) })) ?? null,
+        details: {
+          float_value: share(properties.get(PROPERTY.float)?.float_value),
+          paint_seed: integer(PROPERTY.seed),
+          inspect_link: inspectLink(described.actions[0]?.link, assetid, scope.accountId),
+          name_tag: properties.get(PROPERTY.nameTag)?.string_value ?? nameTagOf(described.fraudwarnings),
+          stickers: applied(html, 'sticker')?.map(({ name, at }) => ({ name, slot: at, wear: null })) ?? null,
+          charms:
+            applied(html, 'charm')?.map(({ name }) => ({ name, pattern_id: integer(PROPERTY.charmPattern) })) ?? null,
+        },
         tags: Object.fromEntries(described.tags.map(tag => [tag.category, tag.localized_tag_name])),
       },
     ]

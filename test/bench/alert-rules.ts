@@ -55,15 +55,27 @@ export async function openAlertBench(kafka: KafkaConnection, itemIds: readonly n
     // A shape's thresholds differ, so that they have an order to keep.
     const places = String(number % 9_973).padStart(4, '0')
     return {
-      ...{ alert_id: idOf(number), account_id: idOf(number % 1_000), kind, threshold_currency: currency },
+      alert_id: idOf(number),
+      account_id: idOf(number % 1_000),
+      kind,
+      threshold_currency: currency,
       item_id: itemIds[number % itemIds.length] ?? 0,
       threshold_value: `${value}${value.includes('.') ? '' : '.'}${places}`,
-      ...{ is_enabled: true, version: 1, changed_at: EPOCH },
+      is_enabled: true,
+      version: 1,
+      changed_at: EPOCH,
     }
   }
   const canaryOf = (itemId: number, version: number): AlertRuleChanged => ({
-    ...{ alert_id: idOf(2 ** 40 + itemId), account_id: idOf(0), kind: 'price_below', threshold_currency: 'USD' },
-    ...{ item_id: itemId, threshold_value: CANARY_USD, is_enabled: true, version, changed_at: EPOCH },
+    alert_id: idOf(2 ** 40 + itemId),
+    account_id: idOf(0),
+    kind: 'price_below',
+    threshold_currency: 'USD',
+    item_id: itemId,
+    threshold_value: CANARY_USD,
+    is_enabled: true,
+    version,
+    changed_at: EPOCH,
   })
   return {
     async rules(from, to) {
@@ -99,7 +111,9 @@ async function sendRules(
 ): Promise<void> {
   await publisher.send(
     rules.map(rule => ({
-      ...{ topic: 'alertRules', key: rule.alert_id, partition: partitionOfItem(rule.item_id) },
+      topic: 'alertRules',
+      key: rule.alert_id,
+      partition: partitionOfItem(rule.item_id),
       value: kafka.codec.encode(alertRuleChanged, rule),
     })),
   )
@@ -109,8 +123,14 @@ const changeTo = ({ codec }: KafkaConnection, itemId: number, micro: number): Ou
   bookChangeRecord(
     codec,
     changed({
-      ...{ provider: PROVIDER, item_id: itemId, change: 'updated', price: Math.round(micro / 10_000) },
-      ...{ price_micro_usd: micro, previous_micro_usd: MICRO.resting, previous_quantity: 1 },
-      ...{ seen_at: EPOCH, refresh_id: null },
+      provider: PROVIDER,
+      item_id: itemId,
+      change: 'updated',
+      price: Math.round(micro / 10_000),
+      price_micro_usd: micro,
+      previous_micro_usd: MICRO.resting,
+      previous_quantity: 1,
+      seen_at: EPOCH,
+      refresh_id: null,
     }),
   )

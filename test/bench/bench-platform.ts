@@ -68,7 +68,12 @@ export async function openBenchPlatform({ addresses, log, logs }: BenchPlatformO
     await Promise.all([...running.keys()].map(stop))
   }
   return {
-    ...{ config, environment, log, start, stop, stopAll },
+    config,
+    environment,
+    log,
+    start,
+    stop,
+    stopAll,
     role: async (name, env) => running.get(name) ?? start(name, [name], env),
     async close() {
       await stopAll()

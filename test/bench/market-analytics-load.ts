@@ -54,9 +54,17 @@ export async function publishYear(stage: Stage, itemIds: readonly number[], days
       for (let ago = days; ago > 0; ago--) {
         const priceOf = (day: number): number => 1_000 + ((day * 37 + order * 11 + itemId) % 400)
         const close = {
-          ...{ provider, market_hash_name: name, phase: null, day: today - ago * DAY_MS, price: priceOf(ago) },
-          ...{ currency: 'USD', usd_rate: '1', listings: 5 + (ago % 7), previous_listings: 5 + ((ago + 1) % 7) },
-          ...{ previous_price: ago === days ? null : priceOf(ago + 1), is_last: false },
+          provider,
+          market_hash_name: name,
+          phase: null,
+          day: today - ago * DAY_MS,
+          price: priceOf(ago),
+          currency: 'USD',
+          usd_rate: '1',
+          listings: 5 + (ago % 7),
+          previous_listings: 5 + ((ago + 1) % 7),
+          previous_price: ago === days ? null : priceOf(ago + 1),
+          is_last: false,
         }
         portion.push({ topic: 'dayCloses', key: name, value: codec.encode(dayClosed, close) })
         count += 1

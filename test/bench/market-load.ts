@@ -78,8 +78,13 @@ export async function openMarketLoad(kafka: KafkaConnection, size: MarketSize): 
   const list = (provider: string, currency: string, order: number, items: number): Listing => {
     const firstPrices = entries.slice(0, items).map(([, price], item) => price + 2 + ((item * 7 + order) % 5))
     return {
-      ...{ provider, currency, names: items < names.length ? names.slice(0, items) : names },
-      ...{ prices: [...firstPrices], firstPrices, refreshes: 0, observedAt: 0 },
+      provider,
+      currency,
+      names: items < names.length ? names.slice(0, items) : names,
+      prices: [...firstPrices],
+      firstPrices,
+      refreshes: 0,
+      observedAt: 0,
     }
   }
   const listings = loadProviders()

@@ -64,10 +64,8 @@ export async function openStage(options: StageOptions): Promise<Stage> {
   }
   try {
     const kafka = connectKafka({ config: platform.config, role: 'bench', log })
-    const reader = await openRangeReader(
-      kafka,
-      Object.values(topics).map(topic => kafka.namespace + topic.name),
-    )
+    const names = Object.values(topics).map(topic => kafka.namespace + topic.name)
+    const reader = await openRangeReader(kafka, names)
     closers.push(() => reader.close())
     const look = await openLagReader(platform.config, log)
     closers.push(() => look.close())
@@ -90,7 +88,13 @@ export async function openStage(options: StageOptions): Promise<Stage> {
     }
     return {
       ...platform,
-      ...{ size, kafka, market, judged, reader, close, someListings },
+      size,
+      kafka,
+      market,
+      judged,
+      reader,
+      close,
+      someListings,
       async comeToRest() {
         await platform.stopAll()
         await platform.role('book')

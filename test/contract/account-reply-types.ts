@@ -9,7 +9,10 @@ const OK = { ok: 'is true' }
 
 const STICKER = { name: 'str', slot: 'int', wear: 'num?' }
 const ASSET = {
-  ...{ float_value: 'num?', paint_seed: 'int?', inspect_link: 'str?', name_tag: 'str?' },
+  float_value: 'num?',
+  paint_seed: 'int?',
+  inspect_link: 'str?',
+  name_tag: 'str?',
   stickers: [STICKER],
   charms: [{ name: 'str', pattern_id: 'int?' }],
 } as const
@@ -18,36 +21,42 @@ const MAYBE_ASSET: Record<string, Shape> = { ...ASSET, stickers: { '?': [STICKER
 
 const PORTFOLIO = { id: 'uuid', name: 'str', item_count: 'int', created_at: 'ts', updated_at: 'ts' }
 const ENTRY: Shape = {
-  ...{ id: 'uuid', ...NAMED, quantity: 'count', source: 'one of gamestore, manual, csv', gamestore_assetid: 'str?' },
+  id: 'uuid',
+  ...NAMED,
+  quantity: 'count',
+  source: 'one of gamestore, manual, csv',
+  gamestore_assetid: 'str?',
   ...MAYBE_ASSET,
   created_at: 'ts',
 }
 const TRANSACTION: Shape = {
-  ...{
-    id: 'uuid',
-    ...NAMED,
-    type: 'one of buy, sell',
-    quantity: 'count',
-    price: 'int',
-    currency: 'code',
-    date: 'date',
-  },
-  ...{
-    fee_amount: 'int?',
-    fee_percentage: 'num?',
-    marketplace: 'str?',
-    note: 'str?',
-    created_at: 'ts',
-    updated_at: 'ts',
-  },
+  id: 'uuid',
+  ...NAMED,
+  type: 'one of buy, sell',
+  quantity: 'count',
+  price: 'int',
+  currency: 'code',
+  date: 'date',
+  fee_amount: 'int?',
+  fee_percentage: 'num?',
+  marketplace: 'str?',
+  note: 'str?',
+  created_at: 'ts',
+  updated_at: 'ts',
 }
 const VALUE: Shape = {
   meta: { currency: 'code', generated_at: 'ts', providers_queried: ['provider'] },
   data: {
     line_items: [
       {
-        ...{ ...NAMED, quantity: 'count', best_ask: 'int?', best_bid: 'int?', item_value: 'int?' },
-        ...{ image_url: 'url?', rarity_name: 'str?', rarity_color: 'colour?' },
+        ...NAMED,
+        quantity: 'count',
+        best_ask: 'int?',
+        best_bid: 'int?',
+        item_value: 'int?',
+        image_url: 'url?',
+        rarity_name: 'str?',
+        rarity_color: 'colour?',
         providers: [{ provider: 'provider', lowest_ask: 'int', quantity: 'int' }],
       },
     ],
@@ -59,43 +68,80 @@ const VALUE: Shape = {
 const INVENTORY: Shape = {
   data: [
     {
-      ...{ assetid: 'digits', market_hash_name: 'str', phase: PHASE, name: 'str', icon_url: 'str' },
-      ...{ tradable: 'bool', marketable: 'bool', quantity: 'count', ...MAYBE_ASSET },
+      assetid: 'digits',
+      market_hash_name: 'str',
+      phase: PHASE,
+      name: 'str',
+      icon_url: 'str',
+      tradable: 'bool',
+      marketable: 'bool',
+      quantity: 'count',
+      ...MAYBE_ASSET,
     },
   ],
   total_count: 'int',
 }
 
 const KEY: Shape = {
-  ...{ id: 'uuid', key_prefix: 'one of sk_live_root, sk_live_child', name: 'str?', root_key_id: 'uuid' },
-  ...{ is_root_key: 'bool', is_active: 'bool', created_at: 'ts', last_used_at: 'ts?', expires_at: 'ts?' },
-  ...{ quota_requests_per_month_override: 'int?', rate_requests_per_minute_override: 'int?' },
-  ...{ effective_quota_requests_per_month: 'int', effective_rate_requests_per_minute: 'int' },
+  id: 'uuid',
+  key_prefix: 'one of sk_live_root, sk_live_child',
+  name: 'str?',
+  root_key_id: 'uuid',
+  is_root_key: 'bool',
+  is_active: 'bool',
+  created_at: 'ts',
+  last_used_at: 'ts?',
+  expires_at: 'ts?',
+  quota_requests_per_month_override: 'int?',
+  rate_requests_per_minute_override: 'int?',
+  effective_quota_requests_per_month: 'int',
+  effective_rate_requests_per_minute: 'int',
 }
 const CHILD_ROW: Shape = { key: KEY, requests_this_month: 'int' }
 const ISSUED: Shape = { key: 'child key', key_info: KEY, message: 'str' }
 
 const KIND = 'one of price_below, price_above, spread_exceeds'
 const ALERT: Shape = {
-  ...{ id: 'uuid', kind: KIND, threshold_value: 'dec', threshold_currency: 'code?', is_enabled: 'bool' },
-  ...{ last_triggered_at: 'ts?', created_at: 'ts', updated_at: 'ts', item: NAMED },
+  id: 'uuid',
+  kind: KIND,
+  threshold_value: 'dec',
+  threshold_currency: 'code?',
+  is_enabled: 'bool',
+  last_triggered_at: 'ts?',
+  created_at: 'ts',
+  updated_at: 'ts',
+  item: NAMED,
 }
 const PLATFORM = 'one of custom, discord, telegram, google_sheets'
 const STATE = 'one of pending, succeeded, failed'
 const WEBHOOK: Shape = {
-  ...{ id: 'uuid', label: 'str', url: 'url', platform: PLATFORM, secret_last4: 'str', is_active: 'bool' },
-  ...{
-    last_success_at: 'ts?',
-    last_failure_at: 'ts?',
-    last_failure_message: 'str?',
-    created_at: 'ts',
-    updated_at: 'ts',
-  },
+  id: 'uuid',
+  label: 'str',
+  url: 'url',
+  platform: PLATFORM,
+  secret_last4: 'str',
+  is_active: 'bool',
+  last_success_at: 'ts?',
+  last_failure_at: 'ts?',
+  last_failure_message: 'str?',
+  created_at: 'ts',
+  updated_at: 'ts',
 }
 const DELIVERY = {
-  ...{ id: 'uuid7', event_id: 'uuid7', endpoint_id: 'uuid', endpoint_label: 'str', endpoint_url: 'url' },
-  ...{ platform: PLATFORM, event_type: 'is alert.triggered', status: STATE, attempt_count: 'int' },
-  ...{ last_http_status: 'int?', error: 'str?', next_attempt_at: 'ts?', created_at: 'ts', completed_at: 'ts?' },
+  id: 'uuid7',
+  event_id: 'uuid7',
+  endpoint_id: 'uuid',
+  endpoint_label: 'str',
+  endpoint_url: 'url',
+  platform: PLATFORM,
+  event_type: 'is alert.triggered',
+  status: STATE,
+  attempt_count: 'int',
+  last_http_status: 'int?',
+  error: 'str?',
+  next_attempt_at: 'ts?',
+  created_at: 'ts',
+  completed_at: 'ts?',
 }
 
 /** Operation → the shape of its body. */
@@ -107,7 +153,9 @@ export const ACCOUNT_REPLIES: Record<string, ReplyShape> = {
   'GET /portfolio/:id/value': VALUE,
   'POST /portfolio/:id/import': { imported: 'int', skipped: 'int', unresolved: ['str'] },
   'POST /portfolio/:id/import/csv': {
-    ...{ imported: 'int', skipped: 'int', unresolved: ['str'] },
+    imported: 'int',
+    skipped: 'int',
+    unresolved: ['str'],
     errors: [{ row: 'int', message: 'str' }],
   },
   'GET /portfolio/:id/export': 'CSV',
@@ -120,14 +168,14 @@ export const ACCOUNT_REPLIES: Record<string, ReplyShape> = {
   'DELETE /portfolio/:id/transactions/:tx_id': 'no body',
   'GET /portfolio/:id/history': {
     meta: {
-      ...{
-        portfolio_id: 'uuid',
-        currency: 'code',
-        providers_queried: ['provider'],
-        start_date: 'date',
-        end_date: 'date',
-      },
-      ...{ interval: 'is 1d', holdings_basis: 'is ledger_close', valuation_basis: 'is best_provider_close' },
+      portfolio_id: 'uuid',
+      currency: 'code',
+      providers_queried: ['provider'],
+      start_date: 'date',
+      end_date: 'date',
+      interval: 'is 1d',
+      holdings_basis: 'is ledger_close',
+      valuation_basis: 'is best_provider_close',
     },
     data: [{ date: 'date', total_value: 'int', positions: 'int', items_valued: 'int', items_missing_price: 'int' }],
     pagination: CURSOR,
@@ -162,20 +210,27 @@ export const ACCOUNT_REPLIES: Record<string, ReplyShape> = {
   'GET /account/alerts/events': {
     events: [
       {
-        ...{
-          id: 'uuid7',
-          alert_id: 'uuid',
-          kind: KIND,
-          item: NAMED,
-          triggered_value: 'dec',
-          triggered_currency: 'code?',
-        },
-        ...{ reason: 'str', created_at: 'ts' },
+        id: 'uuid7',
+        alert_id: 'uuid',
+        kind: KIND,
+        item: NAMED,
+        triggered_value: 'dec',
+        triggered_currency: 'code?',
+        reason: 'str',
+        created_at: 'ts',
         deliveries: [
           {
-            ...{ channel: 'one of email, webhook', status: STATE, delivery_id: 'uuid7?', endpoint_id: 'uuid?' },
-            ...{ endpoint_label: 'str?', platform: `${PLATFORM}?`, attempt_count: 'int?', last_http_status: 'int?' },
-            ...{ next_attempt_at: 'ts?', error: 'str?', created_at: 'ts' },
+            channel: 'one of email, webhook',
+            status: STATE,
+            delivery_id: 'uuid7?',
+            endpoint_id: 'uuid?',
+            endpoint_label: 'str?',
+            platform: `${PLATFORM}?`,
+            attempt_count: 'int?',
+            last_http_status: 'int?',
+            next_attempt_at: 'ts?',
+            error: 'str?',
+            created_at: 'ts',
           },
         ],
       },
@@ -191,17 +246,30 @@ export const ACCOUNT_REPLIES: Record<string, ReplyShape> = {
   'GET /account/webhooks/deliveries/:id': {
     ...DELIVERY,
     payload: {
-      ...{ id: 'uuid7', type: 'is alert.triggered', created_at: 'ts' },
+      id: 'uuid7',
+      type: 'is alert.triggered',
+      created_at: 'ts',
       data: {
-        ...{ alert_id: 'uuid', kind: KIND, ...NAMED, threshold_value: 'dec', threshold_currency: 'code?' },
-        ...{ triggered_value: 'dec', triggered_currency: 'code?', best_ask_usd: 'dec', best_bid_usd: 'dec?' },
+        alert_id: 'uuid',
+        kind: KIND,
+        ...NAMED,
+        threshold_value: 'dec',
+        threshold_currency: 'code?',
+        triggered_value: 'dec',
+        triggered_currency: 'code?',
+        best_ask_usd: 'dec',
+        best_bid_usd: 'dec?',
         providers: { ask: 'provider', bid: 'provider?' },
       },
     },
     attempts: [
       {
-        ...{ attempt_number: 'count', status: STATE, http_status: 'int?', error: 'str?' },
-        ...{ response_body_excerpt: 'str?', created_at: 'ts' },
+        attempt_number: 'count',
+        status: STATE,
+        http_status: 'int?',
+        error: 'str?',
+        response_body_excerpt: 'str?',
+        created_at: 'ts',
       },
     ],
   },

@@ -97,7 +97,8 @@ describe('ownership', () => {
     (method, path, body) => {
       if (body?.type === 'multipart/form-data') return upload(as, path)
       return scenario.ask(path, {
-        ...{ as, method: method.toUpperCase() },
+        as,
+        method: method.toUpperCase(),
         ...(body && { body: JSON.stringify(body.example), headers: { 'content-type': body.type } }),
       })
     }

@@ -26,7 +26,7 @@ import { ERROR, type Shape, VALIDATION_ERROR } from './reply-shapes.ts'
 import { checkJson, type Findings, neededPathsOf } from './typed-json.ts'
 
 const LIMIT_MS = 300_000
-const MARKET_MS = 240_000
+const MARKET_MS = 90_000
 const EVENT_MS = 60_000
 const DEMO_ITEMS = 200
 const THIN_ABOVE = 2 ** 21

@@ -25,7 +25,10 @@ describe('a platform on one machine', function () {
     const feed = { side: 'ask', connector: 'simulated', interval_ms: 2_000, options: {} }
     const base = new URL('../../infra/config/markets/base.json.gz', import.meta.url).pathname
     const market = {
-      ...{ name: 'small', base, seed: 7, items: 50 },
+      name: 'small',
+      base,
+      seed: 7,
+      items: 50,
       backfill: { days: 1, refreshes_per_day: 4 },
       feeds: ['provider_02', 'provider_05'].map(provider => ({ provider, ...feed })),
     }

@@ -123,7 +123,13 @@ describe('recorded refreshes', function () {
         expect(status).to.equal(200)
         const wanted = modelCandles(asksOf(item_id) as BookChanged[], intervalMs).map(
           ({ t, o, h, l, c, v, q, ...rest }) => ({
-            ...{ t: t / 1000, o: cents(o), h: cents(h), l: cents(l), c: cents(c), v, q },
+            t: t / 1000,
+            o: cents(o),
+            h: cents(h),
+            l: cents(l),
+            c: cents(c),
+            v,
+            q,
             providers: { ...rest.providers },
           }),
         )

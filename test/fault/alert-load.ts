@@ -37,7 +37,7 @@ export interface AlertLoad {
 const AT_ONCE = 8
 const ALERTS_PER_WAVE = [10, 50] as const
 const AGAIN_CHANCE = 0.15
-const STEP_LIMIT_MS = 240_000
+const STEP_LIMIT_MS = 60_000
 const PLENTY = { most: 1_000_000, now: 0 }
 const USD = 1_000_000
 
@@ -130,7 +130,11 @@ function newAlert(random: SeededRandom, itemId: number): NewAlert {
   const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
   const [least, most] = WHOLE[kind]
   return {
-    ...{ itemId, marketHashName: `item ${itemId}`, phase: null, kind, isEnabled: true },
+    itemId,
+    marketHashName: `item ${itemId}`,
+    phase: null,
+    kind,
+    isEnabled: true,
     thresholdValue: `${random.integer(least, most)}.${random.integer(10, 99)}`,
     thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
   }
@@ -162,7 +166,11 @@ export function alertNear(random: SeededRandom, { itemId, name, prices }: Market
   const about = (random.pick(prices) * random.integer(70, 130)) / 10_000
   const threshold = kind === 'spread_exceeds' ? random.integer(100, 3_000) / 100 : Math.max(0.01, about)
   return {
-    ...{ itemId, kind, marketHashName: name, phase: null, isEnabled: true },
+    itemId,
+    kind,
+    marketHashName: name,
+    phase: null,
+    isEnabled: true,
     thresholdValue: threshold.toFixed(2),
     thresholdCurrency: kind === 'spread_exceeds' ? null : 'USD',
   }

@@ -42,24 +42,28 @@ describe('book under kill', function () {
     const random = seededRandom('book under kill')
     const feeds = openSeededMarket(randomOf(random.integer(0, 2 ** 31)), {
       items: scale.items,
-      ...{ askProviders: 9, bidProviders: 5 },
+      askProviders: 9,
+      bidProviders: 5,
     })
     const backlog = () => lagOf(look, 'book')
     const load = startLoad({
-      ...{ feeds, publisher, backlog, codec: kafka.codec, recordsPerSecond: scale.recordsPerSecond },
+      feeds,
+      publisher,
+      backlog,
+      codec: kafka.codec,
+      recordsPerSecond: scale.recordsPerSecond,
       random: randomOf(random.integer(0, 2 ** 31)),
     })
     const run = killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
-      ...{
-        role: 'book',
-        processes: 2,
-        kills: scale.kills,
-        freezes: scale.freezes,
-        pauseMs: [500, 4_000],
-        intoWorkMs: [0, 700],
-      },
+      role: 'book',
+      processes: 2,
+      kills: scale.kills,
+      freezes: scale.freezes,
+      pauseMs: [500, 4_000],
+      intoWorkMs: [0, 700],
       start: () => platform.spawnRole('book'),
-      ...{ backlog, work: load.wave },
+      backlog,
+      work: load.wave,
     })
     const report = await run.done
     const refreshes = await load.end()

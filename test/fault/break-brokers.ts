@@ -63,7 +63,10 @@ export async function breakBrokers(
     await pause(fault.pauseMs, undefined, { signal: limits.signal }).catch(() => undefined)
     const broker = platform.cluster.brokers[fault.broker - 1] as OwnBroker
     await CARRY_OUT[fault.kind]({
-      ...{ platform, control, fault, broker },
+      platform,
+      control,
+      fault,
+      broker,
       moved: partitions => {
         moved += partitions
       },

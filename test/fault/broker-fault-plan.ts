@@ -55,10 +55,14 @@ export function* planFaults(
   for (;;) {
     for (const kind of random.shuffle(kinds)) {
       yield {
-        ...{ kind, broker: random.integer(1, brokers) },
-        ...{ pauseMs: random.integer(...pauseMs), lastsMs: random.integer(...lastsMs) },
-        ...{ delayMs: random.integer(...DELAY_MS), direction: random.pick(DIRECTIONS) },
-        ...{ topic: random.next(), step: random.integer(1, brokers - 1) },
+        kind,
+        broker: random.integer(1, brokers),
+        pauseMs: random.integer(...pauseMs),
+        lastsMs: random.integer(...lastsMs),
+        delayMs: random.integer(...DELAY_MS),
+        direction: random.pick(DIRECTIONS),
+        topic: random.next(),
+        step: random.integer(1, brokers - 1),
       }
     }
   }

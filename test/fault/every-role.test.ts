@@ -43,7 +43,9 @@ describe('every role under kill', function () {
     const { roles } = scenario
     load = await startScenario(scenario)
     const report = await killInRounds(randomOf(random.integer(0, 2 ** 31)), roles.all, {
-      ...{ kills: KILLS, pauseMs: PAUSE_MS, isUnderLoad: scenario.isUnderLoad },
+      kills: KILLS,
+      pauseMs: PAUSE_MS,
+      isUnderLoad: scenario.isUnderLoad,
     })
     const drained = await drainScenario(scenario, load)
 

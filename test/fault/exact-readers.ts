@@ -69,7 +69,8 @@ export function openExactReaders({ baseUrl, key, random, books }: ExactOptions):
   const anySide = () => random.pick(SIDES)
   const running: Promise<void>[] = []
   return {
-    ...{ counts, faults },
+    counts,
+    faults,
     async rows() {
       const ofItems = SIDES.flatMap(side => reference.ofEachPartition.map(itemId => reads.item(side, itemId)))
       return problemsIn([...ofItems, ...SIDES.map(reads.page)])

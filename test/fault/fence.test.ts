@@ -40,7 +40,9 @@ describe('a partition of the book', function () {
 
   const commit = (owner: TransactionalProducer, refreshId: string, next: number): Promise<void> =>
     owner.commit([{ topic: 'bookChanges', partition: 0, key: 'refresh|p', value: marker(refreshId) }], {
-      ...{ group: 'book', topic: 'quotes', partition: 0 },
+      group: 'book',
+      topic: 'quotes',
+      partition: 0,
       next,
     })
 
@@ -71,7 +73,8 @@ describe('a partition of the book', function () {
 
   it('ends what a killed owner left open before the next one reads', async () => {
     const killed = kafka.newClient('killed').producer({
-      ...{ idempotent: true, maxInFlightRequests: 1 },
+      idempotent: true,
+      maxInFlightRequests: 1,
       transactionalId: `${platform.namespace}${ID}`,
     })
     await killed.connect()

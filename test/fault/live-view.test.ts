@@ -47,7 +47,10 @@ describe('views under kill', function () {
   function publish(random: SeededRandom, feeds: readonly Feed[]): MarketLoad {
     return startLoad({
       feeds,
-      ...{ publisher, codec: kafka.codec, random: newRandom(random), recordsPerSecond: scale.recordsPerSecond },
+      publisher,
+      codec: kafka.codec,
+      random: newRandom(random),
+      recordsPerSecond: scale.recordsPerSecond,
       backlog: () => lagOf(look, 'book'),
     })
   }
@@ -56,7 +59,11 @@ describe('views under kill', function () {
   function kill(random: SeededRandom, load: MarketLoad, roles: string, share: number): KillRun {
     const backlog = () => lagOf(look, roles.split(' ')[0] ?? '')
     return killAndFreeze(newRandom(random), {
-      ...{ role: roles, processes: 2, pauseMs: [500, 4_000], intoWorkMs: [0, 100], backlog },
+      role: roles,
+      processes: 2,
+      pauseMs: [500, 4_000],
+      intoWorkMs: [0, 100],
+      backlog,
       kills: Math.ceil(scale.kills * share),
       freezes: Math.ceil(scale.freezes * share),
       start: () => platform.spawnRole(roles),

@@ -94,11 +94,10 @@ export async function openMarketplaces(
   size: MarketSize,
   salesProvider: string,
 ): Promise<Marketplaces> {
-  const byFeed = new Map<string, Marketplace>()
   const feeds = openSeededMarket(random, size)
-  for (const feed of feeds) {
-    byFeed.set(bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined })
-  }
+  const byFeed = new Map<string, Marketplace>(
+    feeds.map(feed => [bookKey(feed.side, feed.provider), { feed, editions: 0, last: undefined }]),
+  )
   const served: ServedEdition[] = []
   const sales: ServedSale[] = []
   /** Entries of the last refresh that a catalog knows; what is sold is among them. */
@@ -117,10 +116,7 @@ export async function openMarketplaces(
     if (refresh.ending === 'failed') return void response.writeHead(500).end()
     const edition = ++marketplace.editions
     const body = bodyOf(feed.provider, refresh.currency, refresh.entries, edition)
-    if (refresh.ending === 'cut') {
-      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
-      return void response.write(body.slice(0, body.length / 2), () => response.destroy())
-    }
+    if (refresh.ending === 'cut') return void sendHalf(response, body)
     const sound = refresh.entries.filter(({ itemId, isRejected, price }) => itemId && !isRejected && price > 0)
     if (sound.length > 0) listed = sound
     const one = { key: bookKey(feed.side, feed.provider), edition, digest: digestOf(refresh.entries) }
@@ -143,7 +139,10 @@ export async function openMarketplaces(
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
   return {
-    ...{ served, sales, items: feeds[0]?.items ?? [], least: leastOfMarketplaces(feeds) },
+    served,
+    sales,
+    items: feeds[0]?.items ?? [],
+    least: leastOfMarketplaces(feeds),
     quietMs: () => performance.now() - answeredAt,
     marketFile: intervalMs => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
     async settle(limitMs) {
@@ -160,10 +159,16 @@ export async function openMarketplaces(
   }
 }
 
+function sendHalf(response: ServerResponse, body: string): void {
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
+  response.write(body.slice(0, body.length / 2), () => response.destroy())
+}
+
 /** The refreshes that hold each oddity may have been cut on their way, so one of each is promised. */
 const leastOfMarketplaces = (feeds: readonly Feed[]): LeastOfMarket => ({
   ...leastOf(feeds),
-  ...{ unresolved: 1, deadLetters: 1 },
+  unresolved: 1,
+  deadLetters: 1,
 })
 
 /** Some sales of what is listed. */
@@ -195,7 +200,9 @@ function send(response: ServerResponse, body: string): void {
 /** A page as {@link marketFile} maps it; a price that is none is written as a word. */
 function bodyOf(provider: string, currency: string, entries: readonly PublishedEntry[], edition: number): string {
   const rows = entries.map(({ name, itemId, price, quantity, isRejected }) => ({
-    ...{ name, price: isRejected ? 'on request' : price, n: quantity },
+    name,
+    price: isRejected ? 'on request' : price,
+    n: quantity,
     url: urlOf(provider, itemId),
   }))
   rows.push({ name: `edition ${edition}`, price: 1, n: 1, url: null })
@@ -204,7 +211,10 @@ function bodyOf(provider: string, currency: string, entries: readonly PublishedE
 
 function marketFile(base: string, keys: readonly string[], salesProvider: string, intervalMs: number): string {
   const feed = (side: string, provider: string, mapping: string) => ({
-    ...{ provider, side, connector: 'http-json', interval_ms: intervalMs },
+    provider,
+    side,
+    connector: 'http-json',
+    interval_ms: intervalMs,
     options: { url: `${base}/${side}/${provider}`, rows: 'rows', currency: 'currency', mapping, retries: 0 },
   })
   const offer = '$.{"market_hash_name": name, "price": price, "quantity": n, "url": url}'

@@ -79,13 +79,19 @@ describe('outages of the log', function () {
     baseUrl = (await kept[2]?.role()?.baseUrl(GOES_ON_MS)) ?? ''
     key = await platform.newKey()
     client = await openResumingClient({
-      ...{ path: '/feed/prices?resume=true', key, random: newRandom() },
+      path: '/feed/prices?resume=true',
+      key,
+      random: newRandom(),
       gateways: () => [baseUrl],
     })
     const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
-      ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
+      feeds,
+      publisher,
+      codec: kafka.codec,
+      random: newRandom(),
+      recordsPerSecond: 1_500,
       // While the broker does not answer, the backlog is unknown.
       backlog: () => lagOf(look, 'book').catch(() => 0),
     })

@@ -78,7 +78,11 @@ describe('a rebalance storm', function () {
     await eventually(() => kept.every(one => one.isReady()), READY_MS, 'both roles to be ready')
     const feeds = openSeededMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
     const load = startLoad({
-      ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 2_000 },
+      feeds,
+      publisher,
+      codec: kafka.codec,
+      random: newRandom(),
+      recordsPerSecond: 2_000,
       backlog: () => lagOf(look, 'book'),
     })
     const until = performance.now() + STORM_MS

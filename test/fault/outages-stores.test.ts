@@ -80,12 +80,21 @@ describe(TEST, function () {
     const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
-      ...{ feeds, publisher, codec: kafka.codec, random: newRandom(), recordsPerSecond: 1_500 },
+      feeds,
+      publisher,
+      codec: kafka.codec,
+      random: newRandom(),
+      recordsPerSecond: 1_500,
       backlog: () => lagOf(look, 'book'),
     })
     const { market_hash_name: name = '', item_id: itemId = 0 } = loadCatalog().find(({ phase }) => phase === null) ?? {}
     canary = await openCanary({
-      ...{ publisher, codec: kafka.codec, baseUrl, key, provider: 'provider_33', item: { name, itemId } },
+      publisher,
+      codec: kafka.codec,
+      baseUrl,
+      key,
+      provider: 'provider_33',
+      item: { name, itemId },
       from: Date.now() - DAYS_BACK * 86_400_000,
     })
     await load.wave()

@@ -107,10 +107,19 @@ export async function openPlatformScenario(
   const roles = startWholePlatform(platform, newRandom(random), {
     market: marketplaces.marketFile(POLL_MS),
     environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
-    ...{ twice: options.twice, readyLimitMs: options.limitMs },
+    twice: options.twice,
+    readyLimitMs: options.limitMs,
   })
   return {
-    ...{ options, platform, random, kafka, database, receiver, marketplaces, roles, owner },
+    options,
+    platform,
+    random,
+    kafka,
+    database,
+    receiver,
+    marketplaces,
+    roles,
+    owner,
     isUnderLoad: () => marketplaces.quietMs() < POLL_MS,
     async close() {
       await roles.stop()

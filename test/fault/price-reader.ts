@@ -68,7 +68,10 @@ export async function askPrices(
   const { items } = (await answer.json()) as { items: Item[] }
   if (answer.status !== 200) return { status: answer.status, rows: undefined }
   const rows = items.map(({ item_id, provider, timestamp, lowest_ask: price, quantity }) => ({
-    ...{ itemId: item_id, provider, price, quantity },
+    itemId: item_id,
+    provider,
+    price,
+    quantity,
     seenAt: Date.parse(timestamp),
   }))
   return { status: 200, rows }
@@ -100,7 +103,8 @@ export function startPriceReader({ key, random, itemIds, address }: ReaderOption
   }
   const running = run()
   return {
-    ...{ statuses, rows },
+    statuses,
+    rows,
     longestGapS: () => longestMs / 1_000,
     async stop() {
       if (!ending.signal.aborted) noteGap()

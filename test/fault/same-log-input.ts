@@ -106,7 +106,12 @@ function rulesOf(
     const kind = random.pick(['price_below', 'price_above', 'spread_exceeds'] as const)
     const alert_id = `alert-${at}`
     const rule = {
-      ...{ alert_id, account_id: 'account', item_id, kind, is_enabled: true, version: 1 },
+      alert_id,
+      account_id: 'account',
+      item_id,
+      kind,
+      is_enabled: true,
+      version: 1,
       threshold_value: kind === 'spread_exceeds' ? `${random.integer(1, 40)}.5` : `${random.integer(0, 300)}.25`,
       threshold_currency: kind === 'spread_exceeds' ? null : random.pick(['USD', 'EUR']),
       changed_at: CLOCK_CHANGES[0] - DAY_MS,
@@ -129,9 +134,22 @@ function salesAround(
     const provider = random.pick(['provider_07', 'provider_12'])
     const sold_at = at + random.integer(-DAY_MS, DAY_MS)
     return saleRecord(codec, {
-      ...{ provider, market_hash_name, phase, price: random.integer(1, 90_000), currency: 'EUR', usd_rate: '0.9213' },
-      ...{ sale_id: `${at}-${n % 50}`, sold_at, observed_at: at + DAY_MS, float: random.next(), paint_seed: n },
-      ...{ stickers: [], charms: null, inspect_in_game: null, screenshot_front: null, screenshot_back: null },
+      provider,
+      market_hash_name,
+      phase,
+      price: random.integer(1, 90_000),
+      currency: 'EUR',
+      usd_rate: '0.9213',
+      sale_id: `${at}-${n % 50}`,
+      sold_at,
+      observed_at: at + DAY_MS,
+      float: random.next(),
+      paint_seed: n,
+      stickers: [],
+      charms: null,
+      inspect_in_game: null,
+      screenshot_front: null,
+      screenshot_back: null,
     })
   })
 }
@@ -151,9 +169,17 @@ function closesAround(
     .flatMap(({ market_hash_name, phase }) =>
       [-1, 0, 1].map(days => {
         const close = {
-          ...{ provider: 'provider_40', market_hash_name, phase, day: midnight + days * DAY_MS },
-          ...{ price: random.integer(1, 90_000), currency: 'USD', usd_rate: '1', listings: random.integer(1, 9) },
-          ...{ previous_price: null, previous_listings: null, is_last: days === 1 },
+          provider: 'provider_40',
+          market_hash_name,
+          phase,
+          day: midnight + days * DAY_MS,
+          price: random.integer(1, 90_000),
+          currency: 'USD',
+          usd_rate: '1',
+          listings: random.integer(1, 9),
+          previous_price: null,
+          previous_listings: null,
+          is_last: days === 1,
         }
         return { topic: 'dayCloses' as const, key: market_hash_name, value: codec.encode(dayClosed, close) }
       }),

@@ -33,12 +33,23 @@ const ROWS = (SIZE.items / 2) * FEEDS
 const ASK_ROWS = (SIZE.items / 2) * SIZE.askProviders.length
 /** The least number of entries of each thing that is derived. */
 const LEAST_OF: Readonly<Record<string, number>> = {
-  ...{ 'topic bookChanges': ROWS, 'topic book': ROWS, 'topic refreshes': FEEDS * SIZE.refreshes },
-  ...{ 'topic quarantine': 1, 'topic unresolved': FEEDS, 'topic deadLetters': 3 * FEEDS },
-  ...{ 'table changes': ROWS, 'table provider_days': ROWS },
-  ...{ 'table candle_parts': ASK_ROWS, 'table candle_standing': ASK_ROWS },
-  ...{ 'table sales': 50, 'table sales_by_time': 50, 'table fx_days': CLOCK_CHANGES.length },
-  ...{ 'live rows': ROWS, 'live listings': ROWS, 'live refresh times': FEEDS, 'provider health': FEEDS - 2 },
+  'topic bookChanges': ROWS,
+  'topic book': ROWS,
+  'topic refreshes': FEEDS * SIZE.refreshes,
+  'topic quarantine': 1,
+  'topic unresolved': FEEDS,
+  'topic deadLetters': 3 * FEEDS,
+  'table changes': ROWS,
+  'table provider_days': ROWS,
+  'table candle_parts': ASK_ROWS,
+  'table candle_standing': ASK_ROWS,
+  'table sales': 50,
+  'table sales_by_time': 50,
+  'table fx_days': CLOCK_CHANGES.length,
+  'live rows': ROWS,
+  'live listings': ROWS,
+  'live refresh times': FEEDS,
+  'provider health': FEEDS - 2,
 }
 const DRAIN_LIMIT_MS = 120_000
 const SINKS = 'history candles sales provider-health fx live-view'

@@ -50,8 +50,14 @@ export async function summariseAt(
     const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const analyst = openAnalyst({
-      ...{ board, clickhouse, registry, catalog, health: openHealthReader(redis, prefix) },
-      ...{ analytics: loadAnalytics(), supply: loadSupply(), views: openViewWriter(redis, lease, prefix) },
+      board,
+      clickhouse,
+      registry,
+      catalog,
+      health: openHealthReader(redis, prefix),
+      analytics: loadAnalytics(),
+      supply: loadSupply(),
+      views: openViewWriter(redis, lease, prefix),
       log: await openSummaryLog(kafka, publisher),
     })
     await analyst.summary(asOf)

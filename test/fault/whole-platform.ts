@@ -58,7 +58,10 @@ export function startWholePlatform(
   const addressOf = new Map<Kept, { pid: number; base: string }>()
   const keep = (role: RoleName, name: string): void => {
     const one = keepRunning({
-      ...{ name, random: randomOf(random.integer(0, 2 ** 31)), mayEnd: SAYS_WHY, readyLimitMs },
+      name,
+      random: randomOf(random.integer(0, 2 ** 31)),
+      mayEnd: SAYS_WHY,
+      readyLimitMs,
       async start() {
         const started = await platform.spawnRole(role, environment)
         started.baseUrl(readyLimitMs).then(

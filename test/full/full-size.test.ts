@@ -221,12 +221,18 @@ describe(`${PROVIDERS} providers at full size`, function () {
       let candles = 0
       await forAll(itemIds, async item_id => {
         const { status, body } = await get('/prices/candles', {
-          ...{ item_id, interval, start: instant(startMs - 24 * HOUR_MS) },
+          item_id,
+          interval,
+          start: instant(startMs - 24 * HOUR_MS),
         })
         expect(status, `item ${item_id} ${interval}`).to.equal(200)
         const model = modelCandles((changesOf.get(item_id) ?? []) as BookChanged[], intervalMs)
         const wanted = model.map(({ t, o, h, l, c, ...rest }) => ({
-          ...{ t: t / 1000, o: cents(o), h: cents(h), l: cents(l), c: cents(c) },
+          t: t / 1000,
+          o: cents(o),
+          h: cents(h),
+          l: cents(l),
+          c: cents(c),
           ...rest,
         }))
         expect(body.data, `item ${item_id} ${interval}`).to.deep.equal(wanted)

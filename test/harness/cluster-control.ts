@@ -45,22 +45,6 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
     return connectKafka({ config: { ...config, kafka, servers }, role: 'test', log })
   }
   const all = connect(platform.cluster.plain)
-
-  async function ask<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
-    const admin = kafka.newClient('control', { requestTimeout: ASK_LIMIT_MS, retry: { retries: 1 } }).admin()
-    await admin.connect()
-    return work(admin).finally(() => admin.disconnect())
-  }
-  /** A new client asks the one broker that it was given. */
-  const readPartitions = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
-    ask(kafka, async admin => {
-      const { topics } = await admin.fetchTopicMetadata()
-      return topics.flatMap(({ name: topic, partitions }) =>
-        partitions.map(({ partitionId: partition, leader, replicas, isr: inSync }) => ({
-          ...{ topic, partition, leader, replicas, inSync },
-        })),
-      )
-    })
   const seenBy: ClusterControl['partitions'] = broker =>
     readPartitions(broker === undefined ? all : connect([platform.cluster.plain[broker - 1] as string]))
 
@@ -90,7 +74,8 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
           topics: byTopic.map(([topic, own]) => ({
             topic,
             partitionAssignment: own.map(({ partition, replicas, to }) => ({
-              ...{ partition, replicas: [to, ...replicas.filter(replica => replica !== to)] },
+              partition,
+              replicas: [to, ...replicas.filter(replica => replica !== to)],
             })),
           })),
         }),
@@ -107,6 +92,27 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
     },
   }
 }
+
+async function ask<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
+  const admin = kafka.newClient('control', { requestTimeout: ASK_LIMIT_MS, retry: { retries: 1 } }).admin()
+  await admin.connect()
+  return work(admin).finally(() => admin.disconnect())
+}
+
+/** A new client asks the one broker that it was given. */
+const readPartitions = (kafka: KafkaConnection): Promise<SeenPartition[]> =>
+  ask(kafka, async admin => {
+    const { topics } = await admin.fetchTopicMetadata()
+    return topics.flatMap(({ name: topic, partitions }) =>
+      partitions.map(({ partitionId: partition, leader, replicas, isr: inSync }) => ({
+        topic,
+        partition,
+        leader,
+        replicas,
+        inSync,
+      })),
+    )
+  })
 
 type Admin = ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
 

@@ -49,7 +49,9 @@ export async function findJavaReader(
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-jdk-'))
   const find = () => findJdk(environment, installedIn)
   const context: ToolContext = {
-    ...{ cacheDir: cacheDirectory(environment), environment, logFile: join(folder, 'log') },
+    cacheDir: cacheDirectory(environment),
+    environment,
+    logFile: join(folder, 'log'),
     say: line => console.error(`  [java] ${line}`),
     signal: AbortSignal.timeout(INSTALL_LIMIT_MS),
   }

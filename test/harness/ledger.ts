@@ -37,8 +37,14 @@ export function openLedger(expected: Iterable<LedgerEntry>, actual: Iterable<Led
   const wanted = byKey(expected)
   const came = byKey(actual)
   const ledger: Ledger = {
-    ...{ least, keys: 0, expected: 0, actual: 0 },
-    ...{ lost: 0, doubled: 0, phantom: 0, outOfOrder: 0 },
+    least,
+    keys: 0,
+    expected: 0,
+    actual: 0,
+    lost: 0,
+    doubled: 0,
+    phantom: 0,
+    outOfOrder: 0,
     examples: [],
   }
   for (const key of new Set([...wanted.keys(), ...came.keys()])) {

@@ -24,9 +24,17 @@ interface Handle {
 }
 
 const KINDS: Record<string, string> = {
-  ...{ TCPWRAP: 'socket', PIPEWRAP: 'pipe', UDPWRAP: 'socket', TTYWRAP: 'terminal' },
-  ...{ TCPSERVERWRAP: 'server', PIPESERVERWRAP: 'server', PROCESSWRAP: 'child process' },
-  ...{ Timeout: 'timer', WORKER: 'worker', FSEVENTWRAP: 'watched file', STATWATCHER: 'watched file' },
+  TCPWRAP: 'socket',
+  PIPEWRAP: 'pipe',
+  UDPWRAP: 'socket',
+  TTYWRAP: 'terminal',
+  TCPSERVERWRAP: 'server',
+  PIPESERVERWRAP: 'server',
+  PROCESSWRAP: 'child process',
+  Timeout: 'timer',
+  WORKER: 'worker',
+  FSEVENTWRAP: 'watched file',
+  STATWATCHER: 'watched file',
 }
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const FRAMES = 40

@@ -65,7 +65,9 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
   try {
     started = await startNative(
       {
-        ...{ dataDir, say: () => undefined, signal: new AbortController().signal },
+        dataDir,
+        say: () => undefined,
+        signal: new AbortController().signal,
         environment: { ...process.env, CLUSTER: String(IDS.length), KAFKA_JVM_PERFORMANCE_OPTS: FIRST_COMPILER_ONLY },
         cluster: { advertisedPorts: proxies.map(({ port }) => port), users: options.users ?? {} },
       },
@@ -77,7 +79,9 @@ export async function openOwnCluster(options: { users?: Record<string, string> }
     if (addresses === undefined || access === undefined) throw new Error('the cluster has no addresses')
     return {
       brokers: proxies.map((proxy, index) => brokerOf(started as StartedServers, index + 1, proxy, dataDir)),
-      ...{ addresses, access, close },
+      addresses,
+      access,
+      close,
       plain: IDS.map(id => `127.0.0.1:${ports[`kafka-${id}-internal`]}`),
       tlsDir: join(dataDir, 'kafka-cluster', 'tls'),
     }
@@ -104,7 +108,8 @@ function brokerOf(started: StartedServers, id: number, network: WireProxy, dataD
       throw new Error(`${name} runs on ${END_LIMIT_MS} ms after ${sent}`)
   }
   return {
-    ...{ id, network },
+    id,
+    network,
     stop: () => end('SIGTERM'),
     kill: () => end('SIGKILL'),
     freeze: () => void signal(started, id, 'SIGSTOP'),

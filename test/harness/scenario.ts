@@ -65,7 +65,11 @@ export async function openScenario(platform: TestPlatform, options: ScenarioOpti
   const roles = await startAnother()
   const check = await fetchDescriptionCheck(roles.baseUrl)
   return {
-    ...{ platform, database: platform.database, roles, check, startAnother },
+    platform,
+    database: platform.database,
+    roles,
+    check,
+    startAnother,
     ask: (path, ask = {}) => request(roles.baseUrl, check, path, { ...ask, as: keyOf(options.keys, ask.as) }),
     close: () => roles.stop(),
   }

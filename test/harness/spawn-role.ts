@@ -79,7 +79,11 @@ export async function spawnRole(role: string, environment: Record<string, string
     return found
   }
   return {
-    ...{ role, pid: child.pid, line, kill, ended },
+    role,
+    pid: child.pid,
+    line,
+    kill,
+    ended,
     lines: () => lines,
     baseUrl: async limitMs => {
       const { port } = JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number }

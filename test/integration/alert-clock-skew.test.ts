@@ -44,8 +44,15 @@ describe('alert triggers by clocks that differ', function () {
   const rule = (id: string, itemId: number, aheadMs: number) => {
     const stamp = Date.now() + aheadMs
     const value = kafka.codec.encode(alertRuleChanged, {
-      ...{ alert_id: id, account_id: 'test', item_id: itemId, kind: 'price_below', threshold_value: '5', version: 1 },
-      ...{ threshold_currency: 'USD', is_enabled: true, changed_at: stamp },
+      alert_id: id,
+      account_id: 'test',
+      item_id: itemId,
+      kind: 'price_below',
+      threshold_value: '5',
+      version: 1,
+      threshold_currency: 'USD',
+      is_enabled: true,
+      changed_at: stamp,
     })
     return accounts.send([{ topic: 'alertRules', key: id, partition: partitionOfItem(itemId), value }], stamp)
   }

@@ -48,7 +48,10 @@ describe('mails of alert events', () => {
     const eventId = await scenario.event(account, { market_hash_name: HOSTILE_NAME, phase: 'Ruby' })
     const mail = await mailbox.mailTo(address)
     expect(await settled(eventId)).to.deep.equal({
-      ...{ status: 'succeeded', attempt_count: 1, error: null, next_attempt_at: null },
+      status: 'succeeded',
+      attempt_count: 1,
+      error: null,
+      next_attempt_at: null,
     })
     expect(mail.from).to.deep.include({ name: 'marketlog alerts', address: 'alerts@market.example' })
     expect(mail.to?.map(one => one.address)).to.deep.equal([address])
@@ -171,11 +174,9 @@ describe('mails without a server that takes them', () => {
     const mail = { to: 'a@example.com', subject: 's', text: 't' }
     const away = openMailer({ smtpUrl: gone.url, from: FROM })
     expect(await away.send(mail)).to.deep.equal({
-      ...{
-        kind: 'failed',
-        isFinal: false,
-        error: 'The mail server could not be reached, or the connection to it broke.',
-      },
+      kind: 'failed',
+      isFinal: false,
+      error: 'The mail server could not be reached, or the connection to it broke.',
     })
     const mailbox = await openMailbox()
     const mailer = openMailer({ smtpUrl: mailbox.url, from: FROM })

@@ -112,12 +112,15 @@ describe('alert triggers on a log', function () {
     const version = (versions.get(id) ?? 0) + 1
     versions.set(id, version)
     const event = {
-      ...{ alert_id: id, account_id: 'test', item_id: itemId, kind, threshold_value: String(value), version },
-      ...{
-        threshold_currency: kind === 'spread_exceeds' ? null : 'USD',
-        is_enabled: isEnabled,
-        changed_at: Date.now(),
-      },
+      alert_id: id,
+      account_id: 'test',
+      item_id: itemId,
+      kind,
+      threshold_value: String(value),
+      version,
+      threshold_currency: kind === 'spread_exceeds' ? null : 'USD',
+      is_enabled: isEnabled,
+      changed_at: Date.now(),
     }
     const partition = partitionOfItem(itemId)
     await accounts.send([

@@ -40,8 +40,14 @@ describe('writes of alerts', function () {
   const newAccount = async () => (await createAccountWithKey(database, { tier: 'pro' })).account_id
   const terms = (most = 500) => ({ most, now: Date.now() })
   const wanted = (more: Partial<NewAlert> = {}): NewAlert => ({
-    ...{ itemId: 7, marketHashName: 'item 7', phase: null, kind: 'price_below', thresholdValue: '10' },
-    ...{ thresholdCurrency: 'USD', isEnabled: true, ...more },
+    itemId: 7,
+    marketHashName: 'item 7',
+    phase: null,
+    kind: 'price_below',
+    thresholdValue: '10',
+    thresholdCurrency: 'USD',
+    isEnabled: true,
+    ...more,
   })
   const create = async (accountId: string, more: Partial<NewAlert> = {}): Promise<StoredAlert> =>
     (await createAlerts(database, accountId, [wanted(more)], terms()))[0] as StoredAlert
@@ -54,9 +60,18 @@ describe('writes of alerts', function () {
   const jobs = async (eventIds: unknown[]) =>
     (await database.rows('SELECT key FROM graphile_worker.jobs WHERE key = ANY ($1)', [eventIds])).length
   const triggerOf = (id: string, version: number): AlertTriggered => ({
-    ...{ alert_id: id, version, item_id: 7, kind: 'price_below', triggered_value: '9.50', triggered_currency: 'USD' },
-    ...{ best_ask_micro_usd: 9_500_000, best_bid_micro_usd: null, ask_provider: 'provider_01', bid_provider: null },
-    ...{ cause: 'book', caused_at: Date.now() },
+    alert_id: id,
+    version,
+    item_id: 7,
+    kind: 'price_below',
+    triggered_value: '9.50',
+    triggered_currency: 'USD',
+    best_ask_micro_usd: 9_500_000,
+    best_bid_micro_usd: null,
+    ask_provider: 'provider_01',
+    bid_provider: null,
+    cause: 'book',
+    caused_at: Date.now(),
   })
   const recordsOf = (triggers: readonly AlertTriggered[], from = 0) =>
     triggers.map((trigger, at) => recordOf('AlertTriggered', trigger, from + at, 'alertsTriggered'))
@@ -291,7 +306,8 @@ describe('writes of alerts', function () {
     const ages = [91 * DAY_MS, 90 * DAY_MS - 1_000, 0]
     for (const [at, { id }] of alerts.entries()) {
       const sink = openTriggerApplier({ database, newId, now: () => now - (ages[at] ?? 0) }, 300 + at, {
-        ...{ stored: undefined, position: 0 },
+        stored: undefined,
+        position: 0,
       })
       await write(sink, recordsOf([triggerOf(id, 1)]))
     }

@@ -62,11 +62,13 @@ describe('alerts', function () {
     })
     const call: Owner['call'] = (method, path, body) =>
       scenario.ask(`/v1/account/alerts${path}`, {
-        ...{ as: key, method },
+        as: key,
+        method,
         ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
       })
     return {
-      ...{ accountId: account_id, call },
+      accountId: account_id,
+      call,
       create: body => call('POST', '', body),
       alert: async id => (await call('GET', '?limit=200')).body.alerts.find((one: { id: string }) => one.id === id),
       events: async () => (await call('GET', '/events')).body.events,
@@ -75,7 +77,10 @@ describe('alerts', function () {
   const ask = (itemId: number, usd: number, provider = 'provider_01') =>
     market.move([{ side: 'ask', provider, itemId, micro: Math.round(usd * USD) }])
   const below = (itemId: number, value: string, more: object = {}) => ({
-    ...{ item_id: itemId, kind: 'price_below', threshold_value: value, ...more },
+    item_id: itemId,
+    kind: 'price_below',
+    threshold_value: value,
+    ...more,
   })
   const jobsOf = (eventId: unknown) =>
     scenario.database.rows<{ task_identifier: string }>(
@@ -117,8 +122,12 @@ describe('alerts', function () {
       const [event, ...others] = await one.events()
       expect(others).to.deep.equal([])
       expect(event).to.deep.include({
-        ...{ alert_id: alert.id, kind: 'price_below', item: alert.item, deliveries: [] },
-        ...{ triggered_value: '10.25', triggered_currency: 'USD' },
+        alert_id: alert.id,
+        kind: 'price_below',
+        item: alert.item,
+        deliveries: [],
+        triggered_value: '10.25',
+        triggered_currency: 'USD',
         reason: 'The best ask of 10.25 USD at provider_02 is below 10.50 USD.',
       })
       expect((await one.alert(alert.id)).last_triggered_at).to.equal(event?.created_at)

@@ -84,7 +84,11 @@ describe('bad input', function () {
     }
     const lines: string[] = []
     const totals = await ingestRecorded({
-      ...{ kafka, providers, provider, dir, side: 'ask' },
+      kafka,
+      providers,
+      provider,
+      dir,
+      side: 'ask',
       rates: rateTable(FIRST_TIME, 'test', RATES),
       report: line => void lines.push(line),
       signal: AbortSignal.timeout(LIMIT_MS),

@@ -45,8 +45,11 @@ describe('a reader that is refused while it runs', function () {
 
   /** A right that is denied outweighs all that are given. */
   const denied = (key: TopicKey) => ({
-    ...{ resourceType: AclResourceTypes.TOPIC, resourceName: platform.connect('test').topicName(key) },
-    ...{ principal: `User:${READER}`, host: '*', operation: AclOperationTypes.READ },
+    resourceType: AclResourceTypes.TOPIC,
+    resourceName: platform.connect('test').topicName(key),
+    principal: `User:${READER}`,
+    host: '*',
+    operation: AclOperationTypes.READ,
     permissionType: AclPermissionTypes.DENY,
   })
   const withdraw = (key: TopicKey) =>
@@ -99,7 +102,10 @@ describe('a reader that is refused while it runs', function () {
     const givenUp: Error[] = []
     const environment = { PATH: process.env.PATH ?? '', ...platform.environment, ...asReader, LOG_LEVEL: 'info' }
     const kept = keepRunning({
-      ...{ group: { name: 'history', roles: ['feed'] }, directory, environment, onListening: () => undefined },
+      group: { name: 'history', roles: ['feed'] },
+      directory,
+      environment,
+      onListening: () => undefined,
       report: line => lines.push(line),
       onGivenUp: error => givenUp.push(error),
     })
@@ -126,7 +132,10 @@ describe('a reader that is refused while it runs', function () {
     const environment = { PATH: process.env.PATH ?? '', ...platform.environment, ...asReader, KAFKA_PASSWORD: 'wrong' }
     const givenUp = Promise.withResolvers<Error>()
     const kept = keepRunning({
-      ...{ group: { name: 'history', roles: ['feed'] }, directory, environment, onListening: () => undefined },
+      group: { name: 'history', roles: ['feed'] },
+      directory,
+      environment,
+      onListening: () => undefined,
       report: line => givenUp.reject(new Error(line)),
       onGivenUp: givenUp.resolve,
     })

@@ -175,8 +175,14 @@ describe('writers of feeds', () => {
       },
     }
     const ingest = ingestRecorded({
-      ...{ kafka, providers: loadProviders(), provider: 'provider_07', dir, side: 'ask', rates },
-      ...{ report: () => undefined, signal: AbortSignal.timeout(30_000) },
+      kafka,
+      providers: loadProviders(),
+      provider: 'provider_07',
+      dir,
+      side: 'ask',
+      rates,
+      report: () => undefined,
+      signal: AbortSignal.timeout(30_000),
     })
     const failure = await ingest.then(
       () => undefined,

@@ -88,7 +88,12 @@ describe('feed', () => {
     expect(more).to.deep.equal([])
     expect(data).to.deep.include({ provider: 'provider_01', seen_at: '2026-03-03T21:34:30.549Z' })
     const expected = some.map(({ item_id, market_hash_name, phase }) => ({
-      ...{ item_id, market_hash_name, phase, price: item_id + 1, qty: 1, change: 'added' },
+      item_id,
+      market_hash_name,
+      phase,
+      price: item_id + 1,
+      qty: 1,
+      change: 'added',
     }))
     expect(data?.items.sort((a, b) => a.item_id - b.item_id)).to.deep.equal(expected)
   })

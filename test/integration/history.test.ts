@@ -24,8 +24,15 @@ function daysOf(log: readonly BookChanged[]): DayRow[] {
     const priced = price === null ? before : { price, price_micro_usd, currency }
     const { price: close, price_micro_usd: micro, currency: code } = priced
     days.set(key, {
-      ...{ item_id, side, provider, day, quantity, listed: price !== null },
-      ...{ price: close, price_micro_usd: micro, currency: code },
+      item_id,
+      side,
+      provider,
+      day,
+      quantity,
+      listed: price !== null,
+      price: close,
+      price_micro_usd: micro,
+      currency: code,
     })
   }
   return [...days.values()].sort(byKey)
@@ -104,8 +111,11 @@ describe('history in ClickHouse', function () {
     ])
     const [row] = await changesIn('partition = 9')
     expect(row).to.include({
-      ...{ price: 10 ** 13, price_micro_usd: Number.MAX_SAFE_INTEGER - 1, quantity: 2 ** 31 - 1 },
-      ...{ provider: 'é-long-name', usd_rate: '0.000000000012345678901234' },
+      price: 10 ** 13,
+      price_micro_usd: Number.MAX_SAFE_INTEGER - 1,
+      quantity: 2 ** 31 - 1,
+      provider: 'é-long-name',
+      usd_rate: '0.000000000012345678901234',
     })
   })
 })

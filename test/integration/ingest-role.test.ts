@@ -292,7 +292,7 @@ describe('ingest role', () => {
     const codes = ['EUR', 'USD']
     const sources = { packaged: packagedRates(codes), remote: remoteRates(`${url}/usd.json`, codes) }
     const { log } = platform
-    const options = { ...{ codec: kafka.codec, publisher, log, metrics: openMetrics() }, ...sources }
+    const options = { codec: kafka.codec, publisher, log, metrics: openMetrics(), ...sources }
     const rates = await keepRates({ ...options, everyMs: 20, signal: stop.signal })
     const publishing = publishRates(rates, options, stop.signal)
     expect(rates.current().rateOf('EUR')?.text).to.equal('0.90')

@@ -40,21 +40,17 @@ describe('the platform over HTTP', () => {
     const answer = await source().read(STAND_IN.full)
     if (answer.kind !== 'found') throw new Error(answer.kind)
     const [first] = answer.assets as [PlatformAsset]
-    expect(first.stickers).to.deep.equal([
+    expect(first.details.stickers).to.deep.equal([
       { name: 'Crown (Foil)', slot: 0, wear: null },
       { name: 'Natus Vincere | Cologne 2014', slot: 1, wear: null },
     ])
-    expect(first.charms).to.deep.equal([{ name: "Lil' Ava", pattern_id: 1000 }])
-    expect(first).to.deep.include({
-      paintSeed: 0,
-      floatValue: 0.01,
-      nameTag: 'Bought on a rainy day',
-      isTradable: false,
-    })
-    expect(first.inspectLink).to.equal(`game://inspect/S${STAND_IN.full}A${first.assetid}D8421`)
+    expect(first.details.charms).to.deep.equal([{ name: "Lil' Ava", pattern_id: 1000 }])
+    expect(first.details).to.include({ paint_seed: 0, float_value: 0.01, name_tag: 'Bought on a rainy day' })
+    expect(first.isTradable).to.equal(false)
+    expect(first.details.inspect_link).to.equal(`game://inspect/S${STAND_IN.full}A${first.assetid}D8421`)
     expect(first.name).not.to.match(/\(/)
     const plain = answer.assets.find(asset => asset.paintIndex === null)
-    expect(plain).to.include({ floatValue: null, paintSeed: null, inspectLink: null })
+    expect(plain?.details).to.include({ float_value: null, paint_seed: null, inspect_link: null })
   })
 
   it('is empty, private or unknown, each by its own answer', async () => {

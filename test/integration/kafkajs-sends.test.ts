@@ -35,7 +35,11 @@ async function sendTo(react: React, job: Partial<SendJob> & { isCorrected: boole
   })
   try {
     const { areSent } = await runKafkajs({
-      ...{ kind: 'send', brokers: brokers.addresses, topic: TOPIC, sends: SENDS, retries: 20 },
+      kind: 'send',
+      brokers: brokers.addresses,
+      topic: TOPIC,
+      sends: SENDS,
+      retries: 20,
       ...job,
     })
     return { areSent, log: brokers.log(), requests: brokers.requests }

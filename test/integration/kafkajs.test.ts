@@ -153,7 +153,12 @@ describe('kafkajs as corrected', function () {
 
   const readGroup = (topic: string, end: number, isCorrected: boolean, maxBytes: number): Promise<KafkajsResult> =>
     runKafkajs({
-      ...{ kind: 'read', isCorrected, brokers: kafka.brokers, topic, end, maxBytes },
+      kind: 'read',
+      isCorrected,
+      brokers: kafka.brokers,
+      topic,
+      end,
+      maxBytes,
       group: `${platform.namespace}g${groups++}`,
     })
 

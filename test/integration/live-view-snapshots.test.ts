@@ -45,7 +45,10 @@ describe('snapshots of the live view', function () {
   }
 
   const builderOptions = () => ({
-    ...{ log: platform.log, baseUrl: BASE_URL, metrics: openMetrics(), registry: loadProviders() },
+    log: platform.log,
+    baseUrl: BASE_URL,
+    metrics: openMetrics(),
+    registry: loadProviders(),
     catalog: Promise.resolve({ byId: () => undefined } as unknown as CatalogReader),
   })
 

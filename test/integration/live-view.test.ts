@@ -139,7 +139,9 @@ describe('live view on a log', function () {
 
   /** The last refresh of a provider, as the changelog has it. */
   const refreshStored = (side: Side, provider: string, stored: BookRefreshStored): Outgoing => ({
-    ...{ topic: 'book', partition: changelogPartition(side, provider), key: `refresh|${provider}` },
+    topic: 'book',
+    partition: changelogPartition(side, provider),
+    key: `refresh|${provider}`,
     value: kafka.codec.encode(bookRefreshStored, stored),
   })
 
@@ -163,7 +165,10 @@ describe('live view on a log', function () {
     const last = published.findLast(record => !isChange(record)) as RefreshMarked
     await book.commit([
       refreshStored(last.side, last.provider, {
-        ...{ refresh_id: 'held back', observed_at: last.last_updated + 60_000, currency: 'USD', suspect: 'glitch' },
+        refresh_id: 'held back',
+        observed_at: last.last_updated + 60_000,
+        currency: 'USD',
+        suspect: 'glitch',
         applied_at: last.last_updated,
       }),
     ])

@@ -185,8 +185,11 @@ const refreshOfMinute = (minute: number): PublishedRefresh =>
     observedAt: Date.UTC(2026, 2, 3) + minute * 60_000,
     refreshId: `r${minute}`,
     entries: Array.from({ length: ITEMS }, (_, index) => ({
-      ...{ name: `Name ${index}`, phase: index % 7 === 0 ? 'Ruby' : null, itemId: undefined },
-      ...{ price: 100 + index, quantity: index },
+      name: `Name ${index}`,
+      phase: index % 7 === 0 ? 'Ruby' : null,
+      itemId: undefined,
+      price: 100 + index,
+      quantity: index,
     })),
   })
 

@@ -69,7 +69,11 @@ describe('daily history', function () {
     const publisher = await openPublisher(kafka, 'ingest')
     try {
       return await ingestHistory({
-        ...{ kafka, publisher, file, onProgress: () => undefined, signal: new AbortController().signal },
+        kafka,
+        publisher,
+        file,
+        onProgress: () => undefined,
+        signal: new AbortController().signal,
         providerOf: () => FILED,
       })
     } finally {
@@ -185,10 +189,13 @@ describe('daily history', function () {
       await eventually(async () => (await chart(`item_id=${unlisted.item_id}`)).series[0]?.data.length === 3, LIMIT_MS)
       const change = {
         ...changeOf({
-          ...{ provider: FILED, itemId: unlisted.item_id, seenAt: today - 4 * DAY + 5 },
+          provider: FILED,
+          itemId: unlisted.item_id,
+          seenAt: today - 4 * DAY + 5,
           after: { micro: 930_000, quantity: 3 },
         }),
-        ...{ price: 650, currency: 'CNY' },
+        price: 650,
+        currency: 'CNY',
       }
       await write(openHistorySink(clickhouse.batcher), [changeRecord(change, 7)])
       const { series } = await chart(`item_id=${unlisted.item_id}&currency=CNY`)

@@ -122,7 +122,9 @@ describe('a missing broker', function () {
     await send('after')
     await eventually(() => hasCommitted(2), GOES_ON_MS, 'commits after the move')
     expect({ failures, generations, partitions: (await committed()).length }).to.deep.equal({
-      ...{ failures: [], generations: 1, partitions: all.length },
+      failures: [],
+      generations: 1,
+      partitions: all.length,
     })
   })
 

@@ -96,7 +96,10 @@ describe('daily values', function () {
   async function store(trades: readonly Trade[]): Promise<string> {
     const json = { 'content-type': 'application/json' }
     const made = await scenario.ask('/v1/portfolio', {
-      ...{ as: key, method: 'POST', body: '{"name":"tried"}', headers: json },
+      as: key,
+      method: 'POST',
+      body: '{"name":"tried"}',
+      headers: json,
     })
     const rows = trades.map(({ date, type, itemId, quantity }) => `${date},${type},${itemId},${quantity},100`)
     const file = ['date,type,item_id,quantity,price', ...random.shuffle(rows), ''].join('\n')

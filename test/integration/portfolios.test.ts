@@ -27,13 +27,19 @@ describe('portfolios', () => {
 
   const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
     scenario.ask(path, {
-      ...{ method, as, body: JSON.stringify(body) },
+      method,
+      as,
+      body: JSON.stringify(body),
       headers: { 'content-type': 'application/json', ...headers },
     })
   const post = (path: string, body: unknown, headers: Record<string, string> = {}, as = 'quant') =>
     send('POST', path, body, headers, as)
   const buy = (more: object = {}) => ({
-    ...{ item_id: scenario.items.full.item_id, type: 'buy', quantity: 5, price: 1250, date: '2026-01-10' },
+    item_id: scenario.items.full.item_id,
+    type: 'buy',
+    quantity: 5,
+    price: 1250,
+    date: '2026-01-10',
     ...more,
   })
   const trade = (more: object, portfolio = id) => post(`/v1/portfolio/${portfolio}/transactions`, buy(more))

@@ -93,7 +93,12 @@ describe('files of recorded refreshes', function () {
         gzipSync(JSON.stringify({ ...refresh, currency, refreshed_at, prices: Object.fromEntries(prices) })),
       )
       return {
-        ...{ side, provider, observedAt, currency, usdRate: packagedRate(currency), completed: true },
+        side,
+        provider,
+        observedAt,
+        currency,
+        usdRate: packagedRate(currency),
+        completed: true,
         refreshId: refreshed_at.replace(/[-:.]/g, ''),
         entries: prices.map(([each, price]) => ({ itemId: idOf(each), price, quantity: 1 })),
       }
@@ -109,7 +114,9 @@ describe('files of recorded refreshes', function () {
   const asks = (): Expected['changes'] => expected.changes.filter(({ side }) => side === 'ask')
   const books = () =>
     FEEDS.map(({ provider, side }) => ({
-      ...{ provider, side, rows: expected.books.get(bookKey(side, provider)) ?? new Map() },
+      provider,
+      side,
+      rows: expected.books.get(bookKey(side, provider)) ?? new Map(),
       refreshedAt: expected.refreshedAt.get(bookKey(side, provider)) ?? 0,
     }))
 
@@ -159,7 +166,8 @@ describe('files of recorded refreshes', function () {
     const changesOf = Map.groupBy(asks(), ({ item_id }) => item_id)
     const items = [...changesOf.keys()].sort((a, b) => a - b)
     const tables = openReader(platform.config.servers.clickhouse, {
-      ...{ database: databaseName(platform.namespace), name: 'test' },
+      database: databaseName(platform.namespace),
+      name: 'test',
     })
     try {
       for (let from = 0; from < items.length; from += ITEMS_OF_A_QUERY) {
@@ -279,6 +287,8 @@ function expectSame(found: string[], wanted: string[]): void {
   const [one, other] = [found.toSorted(), wanted.toSorted()]
   const at = one.findIndex((line, index) => line !== other[index])
   expect({ found: one[at], wanted: other[at], count: one.length }).to.deep.equal({
-    ...{ found: undefined, wanted: at === -1 ? undefined : other[at], count: other.length },
+    found: undefined,
+    wanted: at === -1 ? undefined : other[at],
+    count: other.length,
   })
 }

@@ -174,7 +174,9 @@ describe('sign-in', () => {
         `UPDATE sign_ins SET expires_at = now() - interval '1 second' WHERE exchanged_at IS NULL`,
       )
       const answer = await scenario.ask('/v1/account/session', {
-        ...{ method: 'POST', body: { code: late.body.code }, browser },
+        method: 'POST',
+        body: { code: late.body.code },
+        browser,
       })
       expect([answer.status, answer.body.code]).to.deep.equal([403, 'SIGN_IN_REFUSED'])
     })

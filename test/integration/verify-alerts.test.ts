@@ -47,8 +47,14 @@ describe('alerts, verified', function () {
   })
 
   const alertOn = (itemId: number, changes: Partial<NewAlert> = {}): NewAlert => ({
-    ...{ itemId, marketHashName: `item ${itemId}`, phase: null, kind: 'price_below' },
-    ...{ thresholdValue: '10.5', thresholdCurrency: 'USD', isEnabled: true, ...changes },
+    itemId,
+    marketHashName: `item ${itemId}`,
+    phase: null,
+    kind: 'price_below',
+    thresholdValue: '10.5',
+    thresholdCurrency: 'USD',
+    isEnabled: true,
+    ...changes,
   })
   const create = async (alerts: readonly NewAlert[]): Promise<string[]> => {
     const terms = { most: loadTiers().quant.enabled_alerts, now: Date.now() }

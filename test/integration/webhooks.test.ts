@@ -66,9 +66,17 @@ describe('webhooks', () => {
         created_at: EVENT.created_at.toISOString(),
       })
       expect(event.data).to.deep.include({
-        ...{ kind: 'price_below', item_id: 4940, market_hash_name: EVENT.market_hash_name, phase: null },
-        ...{ threshold_value: '30.00', threshold_currency: 'EUR', triggered_value: '29.31', triggered_currency: 'EUR' },
-        ...{ best_ask_usd: '31.46', best_bid_usd: '27.10', providers: { ask: 'provider_02', bid: 'provider_12' } },
+        kind: 'price_below',
+        item_id: 4940,
+        market_hash_name: EVENT.market_hash_name,
+        phase: null,
+        threshold_value: '30.00',
+        threshold_currency: 'EUR',
+        triggered_value: '29.31',
+        triggered_currency: 'EUR',
+        best_ask_usd: '31.46',
+        best_bid_usd: '27.10',
+        providers: { ask: 'provider_02', bid: 'provider_12' },
       })
       const shown = await scenario.ask(account, 'GET', `/v1/account/webhooks/deliveries/${delivery.id.toUpperCase()}`)
       expect(shown.body).to.deep.include({ ...delivery, payload: event })

@@ -17,8 +17,14 @@ interface Came {
 }
 
 const ruleOf = (id: number): EnabledRule => ({
-  ...{ id: String(id), itemId: 1, kind: 'price_below', threshold: 0n, currency: 'USD' },
-  ...{ version: 1, changedAt: 0, isLive: false },
+  id: String(id),
+  itemId: 1,
+  kind: 'price_below',
+  threshold: 0n,
+  currency: 'USD',
+  version: 1,
+  changedAt: 0,
+  isLive: false,
 })
 
 /**

@@ -122,23 +122,38 @@ const ratesOf = (texts: Record<string, string>): Map<string, Rate> =>
 
 function changeOf(one: Action & { do: 'price' }): BookChanged {
   return {
-    ...{
-      side: one.side,
-      provider: one.provider,
-      item_id: one.item,
-      change: one.micro === null ? 'removed' : 'updated',
-    },
-    ...{ price: one.micro, currency: 'USD', price_micro_usd: one.micro, usd_rate: '1', quantity: 1 },
-    ...{ previous_micro_usd: null, previous_quantity: 0, seen_at: EPOCH, refresh_id: null, url: null },
-    ...{ source_partition: 0, source_offset: 0, source_index: 0 },
+    side: one.side,
+    provider: one.provider,
+    item_id: one.item,
+    change: one.micro === null ? 'removed' : 'updated',
+    price: one.micro,
+    currency: 'USD',
+    price_micro_usd: one.micro,
+    usd_rate: '1',
+    quantity: 1,
+    previous_micro_usd: null,
+    previous_quantity: 0,
+    seen_at: EPOCH,
+    refresh_id: null,
+    url: null,
+    source_partition: 0,
+    source_offset: 0,
+    source_index: 0,
   }
 }
 
 function ruleOf(one: Action & { do: 'rule' }, version: number): AlertRuleChanged {
   const isSpread = one.kind === 'spread_exceeds'
   return {
-    ...{ alert_id: String(one.alert), account_id: 'a', item_id: one.item, kind: one.kind, threshold_value: one.value },
-    ...{ threshold_currency: isSpread ? null : one.currency, is_enabled: one.enabled, version, changed_at: EPOCH },
+    alert_id: String(one.alert),
+    account_id: 'a',
+    item_id: one.item,
+    kind: one.kind,
+    threshold_value: one.value,
+    threshold_currency: isSpread ? null : one.currency,
+    is_enabled: one.enabled,
+    version,
+    changed_at: EPOCH,
   }
 }
 
@@ -216,8 +231,15 @@ describe('alert triggers', () => {
     price('ask', 'provider_a', 10_000_000)
     price('bid', 'provider_c', 7_500_000)
     const common = {
-      ...{ alert_id: '7', version: 3, item_id: 1, best_ask_micro_usd: 10_000_000, best_bid_micro_usd: 7_500_000 },
-      ...{ ask_provider: 'provider_a', bid_provider: 'provider_c', cause: 'rule', caused_at: EPOCH },
+      alert_id: '7',
+      version: 3,
+      item_id: 1,
+      best_ask_micro_usd: 10_000_000,
+      best_bid_micro_usd: 7_500_000,
+      ask_provider: 'provider_a',
+      bid_provider: 'provider_c',
+      cause: 'rule',
+      caused_at: EPOCH,
     }
     expect(rule('price_below', '8.51', 'EUR')).to.deep.equal([
       { ...common, kind: 'price_below', triggered_value: '8.50', triggered_currency: 'EUR' },

@@ -47,7 +47,8 @@ async function outcomeOf(benches: readonly Bench<Market>[], signal = new AbortCo
 }
 
 const reading = (name: string): Bench<Market> => ({
-  ...{ name, about: '' },
+  name,
+  about: '',
   async run({ stage }) {
     const market = await stage()
     expect(market.changedBy, name).to.deep.equal([])
@@ -60,7 +61,9 @@ const reading = (name: string): Bench<Market> => ({
 
 /** One that changes what the market lists. */
 const changing = (name: string): Bench<Market> => ({
-  ...{ name, about: '', ownStage: true },
+  name,
+  about: '',
+  ownStage: true,
   async run(context) {
     const market = await context.stage()
     expect(market.usedBy, name).to.deep.equal([])
@@ -83,7 +86,8 @@ describe('bench runs', () => {
 
   it('load another market after a benchmark that failed', async () => {
     const half: Bench<Market> = {
-      ...{ name: 'half', about: '' },
+      name: 'half',
+      about: '',
       async run({ stage }) {
         ;(await stage()).changedBy.push('half')
         throw new Error('half way')
@@ -113,7 +117,8 @@ describe('bench runs', () => {
   it('end at the signal, with what was measured by then', async () => {
     const stop = new AbortController()
     const last: Bench<Market> = {
-      ...{ name: 'last', about: '' },
+      name: 'last',
+      about: '',
       run: () => {
         stop.abort(new Error('stopped'))
         return new Promise(() => {})

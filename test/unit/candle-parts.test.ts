@@ -166,7 +166,13 @@ describe('candles', () => {
     const filled = fillCandles(hourly([listed('a', 50, t0 + HOUR_MS, 2)], window), window)
     expect(filled.map(({ t }) => (t - t0) / HOUR_MS)).to.deep.equal([1, 2, 3])
     expect(filled[2]).to.deep.equal({
-      ...{ t: t0 + 3 * HOUR_MS, o: 500_000, h: 500_000, l: 500_000, c: 500_000, v: 0, q: 2 },
+      t: t0 + 3 * HOUR_MS,
+      o: 500_000,
+      h: 500_000,
+      l: 500_000,
+      c: 500_000,
+      v: 0,
+      q: 2,
       providers: { o: 'a', h: 'a', l: 'a', c: 'a' },
     })
   })

@@ -296,7 +296,9 @@ describe('import rules', () => {
       files: {
         'services/cli/b.ts':
           "import '#services/ingest/commands.ts'\nimport '#streams/views.ts'\nimport '#streams/sales/view.ts'",
-        ...{ 'services/ingest/commands.ts': '', 'streams/views.ts': '', 'streams/sales/view.ts': '' },
+        'services/ingest/commands.ts': '',
+        'streams/views.ts': '',
+        'streams/sales/view.ts': '',
       },
       broken: [],
     },

@@ -39,8 +39,12 @@ describe('reading groups', () => {
 
 describe('lag', () => {
   const at = (group: string, partition: number, lag: number) => ({
-    ...{ group, topic: `topic of ${group}`, partition },
-    ...{ position: 10, end: 10 + lag, lag },
+    group,
+    topic: `topic of ${group}`,
+    partition,
+    position: 10,
+    end: 10 + lag,
+    lag,
   })
 
   it('is summed over the partitions of a group and topic', () => {

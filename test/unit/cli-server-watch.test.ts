@@ -40,7 +40,11 @@ describe('the watch over servers', () => {
       servers.pids[name] = await start()
     }
     const stop = watchServers({
-      ...{ servers, report: line => void said.push(line), everyMs: EVERY_MS, giveUpAfterMs, signal: never },
+      servers,
+      report: line => void said.push(line),
+      everyMs: EVERY_MS,
+      giveUpAfterMs,
+      signal: never,
       onGivenUp: (name, error) => void givenUp.push(`${name}: ${error.message}`),
     })
     return { servers, said, givenUp, starts: () => starts, stop }

@@ -22,6 +22,7 @@ const row: AlertEvent = {
   threshold_currency: 'USD',
   triggered_value: '29.31',
   triggered_currency: 'USD',
+  reason: 'The best ask of 29.31 USD is below 30.00 USD.',
   best_ask_micro_usd: '29310000',
   best_bid_micro_usd: '512345',
   ask_provider: 'provider_02',

@@ -57,7 +57,8 @@ function openLog(length: number) {
     metrics: { readings: { inc: () => undefined } } as unknown as CatchUpOptions['metrics'],
   }
   return {
-    ...{ options, readings },
+    options,
+    readings,
     moveOn(offset: number) {
       movesTo = offset
     },
@@ -101,7 +102,8 @@ function openClient(from: number, catchUps: ReturnType<typeof openCatchUps>) {
     },
   )
   return {
-    ...{ received, ending },
+    received,
+    ending,
     state: () => state,
     stall() {
       isReading = false

@@ -6,7 +6,7 @@ import { expect } from 'chai'
 import { HttpError } from '#infra/http/http-error.ts'
 import { parse } from '#infra/http/request.ts'
 import type { Violation } from '#schemas/api/error.ts'
-import { FILTER_VALUES_MAX, feedQuery } from '#schemas/api/feed-query.ts'
+import { FILTER_VALUES_MAX, feedQuery, replayQuery } from '#schemas/api/feed-query.ts'
 import { feedRequestOf } from '#services/feed/feed-query.ts'
 
 const KEYS = ['provider_01', 'provider_02', 'provider_03']
@@ -138,5 +138,12 @@ describe('feed query', () => {
   it('cannot be read when its encoding is broken', () => {
     expect(refused('item_ids=%zz')).to.equal('BAD_REQUEST')
     expect(refused('market_hash_names=%ed%a0%80')).to.equal('BAD_REQUEST')
+  })
+
+  it('ignores the options of a live feed on a replay, whatever they say', () => {
+    const query = 'from=2026-03-03&resume=maybe&snapshot=2&policy=drop&policy=drop'
+    const request = { url: `/feed/replay/prices?${query}`, headers: {} } as IncomingMessage
+    const { options } = feedRequestOf('ask', parse(replayQuery(KEYS), request))
+    expect(options).to.deep.equal({ resume: false, snapshot: false, conflate: false })
   })
 })

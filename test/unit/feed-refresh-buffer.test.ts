@@ -17,7 +17,8 @@ function openBuffer(limits: BufferLimits) {
   const { change, mark, release, held } = openRefreshBuffer(limits)
   let offset = 0
   return {
-    ...{ release, held },
+    release,
+    held,
     change: (changed: BookChanged) => change(changed, { partition: 0, offset: offset++ }),
     mark: (partition: number, marked: RefreshMarked, nowMs: number) =>
       mark(marked, { partition, offset: offset++ }, nowMs),

@@ -16,7 +16,11 @@ describe('a figure', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
   const figure = (value: number, limit: Figure['limit']): Figure => ({
-    ...{ test: 'outage', what: 'catch-up', value, unit: 's', limit },
+    test: 'outage',
+    what: 'catch-up',
+    value,
+    unit: 's',
+    limit,
   })
 
   it('fails beyond its limit, and where there is none', () => {

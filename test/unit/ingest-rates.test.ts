@@ -67,8 +67,12 @@ describe('ingest: exchange rates', () => {
     const metrics = openMetrics()
     const stop = new AbortController()
     const rates = await keepRates({
-      ...{ packaged: async () => kept, remote: async () => tables.shift() ?? next, everyMs: 1 },
-      ...{ log: openLog({ level: 'silent', name: 'test' }), metrics, signal: stop.signal },
+      packaged: async () => kept,
+      remote: async () => tables.shift() ?? next,
+      everyMs: 1,
+      log: openLog({ level: 'silent', name: 'test' }),
+      metrics,
+      signal: stop.signal,
     })
     expect(rates.current()).to.equal(kept)
     await rates.changed(kept, stop.signal)

@@ -57,7 +57,10 @@ describe('a secret', () => {
 describe('the settings of Kafka and the registry', () => {
   it('are plain when nothing is set', () => {
     expect(readKafkaSettings({}, [])).to.deep.equal({
-      ...{ tls: undefined, sasl: undefined, replicationFactor: undefined, minInsyncReplicas: undefined },
+      tls: undefined,
+      sasl: undefined,
+      replicationFactor: undefined,
+      minInsyncReplicas: undefined,
     })
     expect(faultsOf({})).to.deep.equal([])
   })
@@ -97,8 +100,13 @@ describe('the settings of Kafka and the registry', () => {
   it('of brokers on this machine do not reach brokers that the user names', () => {
     const access = { ca: 'ca.pem', sasl: 'scram-sha-512', user: 'marketlog', passwordFile: 'password' } as const
     const servers = {
-      ...{ kafka: ['127.0.0.1:1', '127.0.0.1:2', '127.0.0.1:3'], kafkaAccess: access, schemaRegistry: 'r', redis: 'r' },
-      ...{ clickhouse: 'c', clickhouseReadOnly: 'c', postgres: 'p' },
+      kafka: ['127.0.0.1:1', '127.0.0.1:2', '127.0.0.1:3'],
+      kafkaAccess: access,
+      schemaRegistry: 'r',
+      redis: 'r',
+      clickhouse: 'c',
+      clickhouseReadOnly: 'c',
+      postgres: 'p',
     }
     const local = { servers, stateDir: 's', cursorKey: undefined, secretKey: undefined }
     expect(settleEnvironment({}, local, false)).to.include({

@@ -1,28 +1,50 @@
 /**
- * Connections of the Kafka client: one socket however many requests wait for it.
+ * Connections of the Kafka client: one socket however many requests wait for it, and nothing left of the socket before.
  *
- * Requests that found a connection closed opened a socket each, and all but the last stayed open until the process ended.
+ * Requests that found a connection closed opened a socket each, and all but the last stayed open until the process ended. A
+ * response that was cut off made its connection useless for good: a reader that fetched whole megabytes while a broker was killed
+ * never got an answer from that broker again.
  */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { expect } from 'chai'
 import { loadInternal } from '#infra/kafka/client/internals.ts'
+import { Encoder } from '#infra/kafka/client/wire.ts'
 // Installs the corrections.
 import '#infra/kafka/client/kafkajs.ts'
 import { within } from '#test/harness/eventually.ts'
 
 interface Connection {
+  socket: Socket | null
   connect(): Promise<boolean>
   disconnect(): Promise<boolean>
+  send(exchange: object): Promise<Buffer>
 }
 
 type SocketFactory = (at: { host: string; port: number; onConnect(): void }) => Socket
 
 const LIMIT_MS = 5_000
+const CONNECT_MS = 300
+const API_VERSIONS = 18
+const HEADER_BYTES = 8
 const silent = { namespace: () => silent, debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const plain: SocketFactory = ({ host, port, onConnect }) => connect(port, host, onConnect)
 /** As with TLS: the socket is connected before the connection is ready, which this one never is. */
 const neverReady: SocketFactory = ({ host, port }) => connect(port, host)
+
+/** A request that needs no login, and its answer as it came. */
+const exchange = {
+  request: { apiKey: API_VERSIONS, apiName: 'ApiVersions', apiVersion: 0, encode: async () => new Encoder() },
+  response: { decode: async (bytes: Buffer) => bytes, parse: async (bytes: Buffer) => bytes },
+}
+
+/** The answer to a request that came whole: its size, its number, and what it says. */
+function answerTo(request: Buffer, says: string): Buffer {
+  const answer = Buffer.concat([Buffer.alloc(HEADER_BYTES), Buffer.from(says)])
+  answer.writeInt32BE(answer.length - 4, 0)
+  request.copy(answer, 4, 8, 12)
+  return answer
+}
 
 async function withServer(
   onSocket: (socket: Socket) => void,
@@ -36,8 +58,13 @@ async function withServer(
     await use(
       socketFactory =>
         new Connection({
-          ...{ host: '127.0.0.1', port, logger: silent, socketFactory, requestTimeout: LIMIT_MS },
-          ...{ connectionTimeout: LIMIT_MS, enforceRequestTimeout: false },
+          host: '127.0.0.1',
+          port,
+          logger: silent,
+          socketFactory,
+          requestTimeout: LIMIT_MS,
+          connectionTimeout: CONNECT_MS,
+          enforceRequestTimeout: false,
         }),
       server,
     )
@@ -82,6 +109,66 @@ describe('a connection of the Kafka client', () => {
         for (const outcome of await within(Promise.all(attempts), LIMIT_MS, 'the end of the attempts')) {
           expect(outcome).to.match(/closed early/)
         }
+      },
+    )
+  })
+
+  it('gets its answers after one that was cut off in its midst', async () => {
+    const cuts = ['after the size', 'within a large answer']
+    let opened = 0
+    await withServer(
+      socket => {
+        opened += 1
+        const cut = cuts[opened - 1]
+        socket.on('data', request => {
+          const answer = answerTo(request, cut ? 'x'.repeat(100_000) : 'whole')
+          if (cut === undefined) socket.write(answer)
+          else socket.write(answer.subarray(0, cut === cuts[0] ? 4 : 50_000), () => socket.resetAndDestroy())
+        })
+      },
+      async open => {
+        const connection = open(plain)
+        for (const cut of cuts) {
+          await connection.connect()
+          const outcome = connection.send(exchange).then(String, (error: Error) => error.message)
+          expect(await within(outcome, LIMIT_MS, `the end of the request ${cut}`)).to.match(/ECONNRESET|[Cc]losed/)
+        }
+        await connection.connect()
+        expect(String(await within(connection.send(exchange), LIMIT_MS, 'the answer'))).to.equal('whole')
+        await connection.disconnect()
+      },
+    )
+  })
+
+  it('closes a socket that is not ready in time', async () => {
+    const sockets: Socket[] = []
+    await withServer(
+      socket => void sockets.push(socket.pause()),
+      async open => {
+        const opened: Socket[] = []
+        const connection = open(at => {
+          opened.push(neverReady(at))
+          return opened.at(-1) as Socket
+        })
+        const outcome = connection.connect().then(String, (error: Error) => error.message)
+        expect(await within(outcome, LIMIT_MS, 'the end of the attempt')).to.equal('Connection timeout')
+        expect(opened.map(({ destroyed }) => destroyed)).to.deep.equal([true])
+        for (const socket of sockets) socket.destroy()
+      },
+    )
+  })
+
+  it('adds no listeners to a closed socket, however often it is disconnected', async () => {
+    await withServer(
+      socket => void socket.resume(),
+      async open => {
+        const connection = open(plain)
+        await connection.connect()
+        const socket = connection.socket as Socket
+        socket.destroy()
+        await once(socket, 'close')
+        for (let times = 0; times < 12; times++) await connection.disconnect()
+        expect(socket.listenerCount('connect')).to.equal(0)
       },
     )
   })

@@ -64,7 +64,10 @@ describe('a login of the Kafka client', () => {
   for (const mechanism of ['plain', 'scram-sha-512'] as const) {
     const failure = (address: string): Promise<Error> => {
       const admin = new Kafka({
-        ...{ clientId: 'login', brokers: [address], logLevel: logLevel.NOTHING, retry: { retries: 0 } },
+        clientId: 'login',
+        brokers: [address],
+        logLevel: logLevel.NOTHING,
+        retry: { retries: 0 },
         sasl: { mechanism, username: 'u', password: 'p' } as { mechanism: 'plain'; username: string; password: string },
       }).admin()
       const connected = admin.connect().then(

@@ -24,7 +24,9 @@ function openCluster() {
     },
   }
   return {
-    ...{ cluster, asked, known: withKnownCoordinators(cluster, () => clock) },
+    cluster,
+    asked,
+    known: withKnownCoordinators(cluster, () => clock),
     pass(ms: number): void {
       clock += ms
     },

@@ -7,7 +7,12 @@ import { openRowStore } from '#streams/live-view/row-store.ts'
 import { encodeRow, type LiveRow } from '#streams/live-view/table.ts'
 
 const row = (price: number): LiveRow => ({
-  ...{ price, currency: 'USD', priceMicroUsd: price * 10_000, quantity: 1, url: null, seenAt: 1_772_573_670_000 },
+  price,
+  currency: 'USD',
+  priceMicroUsd: price * 10_000,
+  quantity: 1,
+  url: null,
+  seenAt: 1_772_573_670_000,
 })
 const textOf = (rows: Record<string, number>): string =>
   Object.entries(rows)

@@ -154,16 +154,24 @@ describe('market indicators', () => {
         name: 'a rise that becomes steeper',
         candles: rising,
         signals: {
-          ...{ rsi: 'overbought', macd: 'bullish', trend: 'bullish', bollinger: 'neutral' },
-          ...{ volatility: 'normal', composite_score: 0.25 },
+          rsi: 'overbought',
+          macd: 'bullish',
+          trend: 'bullish',
+          bollinger: 'neutral',
+          volatility: 'normal',
+          composite_score: 0.25,
         },
       },
       {
         name: 'a fall that levels off',
         candles: rising.toReversed(),
         signals: {
-          ...{ rsi: 'oversold', macd: 'bullish', trend: 'bearish', bollinger: 'neutral' },
-          ...{ volatility: 'normal', composite_score: 0.25 },
+          rsi: 'oversold',
+          macd: 'bullish',
+          trend: 'bearish',
+          bollinger: 'neutral',
+          volatility: 'normal',
+          composite_score: 0.25,
         },
       },
       {

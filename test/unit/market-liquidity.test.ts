@@ -6,7 +6,11 @@ import fc from 'fast-check'
 import { type LiquidityFacts, scoreLiquidity } from '#streams/market-summary/liquidity.ts'
 
 const facts: LiquidityFacts = {
-  ...{ listings: 500, ask: 100, bid: 95, unitsConsumed: 200, hourlyCloses: [] },
+  listings: 500,
+  ask: 100,
+  bid: 95,
+  unitsConsumed: 200,
+  hourlyCloses: [],
   external: { sales: 120, listings: 30, ask: 100, bid: 85 },
 }
 

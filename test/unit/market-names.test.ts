@@ -80,7 +80,11 @@ describe('history files', () => {
     const { closes, rejected } = await read(`market_hash_name,date,price_minor,currency,listings\n${bad.join('\n')}\n`)
     expect(closes.size).to.equal(0)
     expect(Object.fromEntries(rejected)).to.deep.equal({
-      ...{ date_invalid: 1, price_invalid: 2, currency_invalid: 1, listings_invalid: 1, name_missing: 1 },
+      date_invalid: 1,
+      price_invalid: 2,
+      currency_invalid: 1,
+      listings_invalid: 1,
+      name_missing: 1,
     })
   })
 

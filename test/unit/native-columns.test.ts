@@ -100,7 +100,9 @@ const rowsOf = ({ name, value, kind, edge, falls }: ColumnsOf<typeof SHAPE>): Ro
   name.map((text, at) => {
     const [from, to] = [falls.ends[at - 1] ?? 0, falls.ends[at] as number]
     return {
-      ...{ name: text, value: value[at] as number, kind: kind[at] as string },
+      name: text,
+      value: value[at] as number,
+      kind: kind[at] as string,
       edge: { first: edge.first[at] as number, second: edge.second[at] as number },
       falls: Array.from(falls.keys.slice(from, to), (key, entry) => [key, falls.values[from + entry] as number]),
     }

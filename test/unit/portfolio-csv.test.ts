@@ -60,7 +60,8 @@ describe('portfolio files', () => {
     }
     const snapshot = await read(`Market_Hash_Name, Quantity\n${name},3\n,\n${name},1`)
     expect(snapshot).to.deep.equal({
-      ...{ kind: 'snapshot', skipped: 1 },
+      kind: 'snapshot',
+      skipped: 1,
       rows: [
         { item_id: 4940, quantity: 3 },
         { item_id: 4940, quantity: 1 },
@@ -140,7 +141,8 @@ describe('portfolio files', () => {
     }))
     const content = await read(SNAPSHOT_HEADER + writeSnapshotRows(rows))
     expect(content).to.deep.equal({
-      ...{ kind: 'snapshot', skipped: 0 },
+      kind: 'snapshot',
+      skipped: 0,
       rows: rows.map(({ item_id, quantity }) => ({ item_id, quantity })),
     })
   })

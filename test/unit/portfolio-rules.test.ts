@@ -124,14 +124,12 @@ function randomTrades(random: SeededRandom): Trade[] {
       const quantity = type === 'sell' ? random.integer(1, has) : random.integer(1, 9)
       held.set(String(itemId), has + (type === 'buy' ? quantity : -quantity))
       return {
-        ...{
-          itemId,
-          type,
-          quantity,
-          date,
-          price: random.integer(0, 100_000),
-          currency: random.pick(['USD', 'EUR', 'BTC']),
-        },
+        itemId,
+        type,
+        quantity,
+        date,
+        price: random.integer(0, 100_000),
+        currency: random.pick(['USD', 'EUR', 'BTC']),
         feeAmount: random.chance(0.4) ? random.integer(0, 500) : null,
         feePercentage: random.chance(0.5) ? random.integer(0, 10_000) / 1_000 : null,
       }
@@ -166,7 +164,10 @@ describe('performance', () => {
 describe('the value of a day', () => {
   const DAY = 20_000
   const close = (days: number[], micros: number[], listed: boolean[]) => ({
-    ...{ days: days.map(day => DAY + day), micros, natives: micros.map(() => -1), listed },
+    days: days.map(day => DAY + day),
+    micros,
+    natives: micros.map(() => -1),
+    listed,
   })
   const valuesOf = (series: ReturnType<typeof close>[], movements: { day: number; units: number }[], days = 6) => {
     const values = noValues(DAY, DAY + days - 1)

@@ -66,8 +66,12 @@ describe('runner outcomes', () => {
     const written = deadLetters.recordOf(record, letter)
     expect(written).to.include({ topic: 'deadLetters', partition: 0, key: 'book' })
     expect(JSON.parse(String(written?.value)).value).to.deep.include({
-      ...{ group: 'book', topic: 'market.quotes', partition: 3, offset: 17 },
-      ...{ reason: 'undecodable', detail: 'no schema id in front' },
+      group: 'book',
+      topic: 'market.quotes',
+      partition: 3,
+      offset: 17,
+      reason: 'undecodable',
+      detail: 'no schema id in front',
       key: Buffer.from('p').toJSON(),
       value: Buffer.from('raw').toJSON(),
     })

@@ -35,8 +35,10 @@ describe('a sale', () => {
 
   it('distinguishes a provider that says nothing of stickers from an item without any', () => {
     expect(rowOfSale(sale, () => 42, sale.observed_at)).to.deep.include({
-      ...{ has_stickers: false, stickers: [] },
-      ...{ has_charms: true, charms: [] },
+      has_stickers: false,
+      stickers: [],
+      has_charms: true,
+      charms: [],
     })
   })
 

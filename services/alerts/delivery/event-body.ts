@@ -8,7 +8,7 @@ import { ALERT_TRIGGERED, type AlertTriggeredBody, type WebhookPlatform } from '
 import type { AlertKind } from '#schemas/values/alert.ts'
 import { toDecimal, USD_RATE } from '#schemas/values/money.ts'
 
-/** A row of alert_events, as far as it is sent. */
+/** A row of alert_events, as far as it is sent or shown. */
 export interface AlertEvent {
   id: string
   account_id: string
@@ -21,6 +21,7 @@ export interface AlertEvent {
   threshold_currency: string | null
   triggered_value: string
   triggered_currency: string | null
+  reason: string
   best_ask_micro_usd: string
   best_bid_micro_usd: string | null
   ask_provider: string

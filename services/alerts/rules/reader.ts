@@ -9,6 +9,7 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { StoredRule } from '#schemas/events/alert-rule-changed.ts'
 import type { StoredTrigger } from '#schemas/events/alert-triggered.ts'
 import type { AlertKind } from '#schemas/values/alert.ts'
+import type { AlertEvent } from '../delivery/event-body.ts'
 
 /** A stored alert; times in milliseconds since the epoch. */
 export interface StoredAlert {
@@ -131,18 +132,8 @@ function filterOf(search: string | undefined): [filter: string, value: string | 
   return [`strpos(lower(a.market_hash_name), lower($2::text)) > 0`, search]
 }
 
-interface EventRow {
-  id: string
-  alert_id: string
-  item_id: number
-  market_hash_name: string
-  phase: string | null
-  kind: AlertKind
-  triggered_value: string
-  triggered_currency: string | null
-  reason: string
-  created_at: Date
-}
+type ShownMember = 'id' | 'alert_id' | 'triggered_value' | 'triggered_currency' | 'reason' | 'created_at'
+type ShownEvent = Pick<AlertEvent, ShownMember | 'item_id' | 'market_hash_name' | 'phase' | 'kind'>
 
 /** A page of an account's alert events, with their deliveries. */
 export async function listAlertEvents(
@@ -150,7 +141,7 @@ export async function listAlertEvents(
   accountId: string,
   { limit, offset }: ListPage,
 ): Promise<{ events: StoredAlertEvent[]; total: number }> {
-  const rows = await database.rows<EventRow>(
+  const rows = await database.rows<ShownEvent>(
     `SELECT id, alert_id, item_id, market_hash_name, phase, kind, triggered_value::text AS triggered_value,
        triggered_currency, reason, created_at
      FROM alert_events WHERE account_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3`,

@@ -100,12 +100,7 @@ function replyOf({ catalog }: Pick<InventoryNeeds, 'catalog'>, inventory: Linked
       tradable: asset.isTradable,
       marketable: asset.isMarketable,
       quantity: asset.quantity,
-      float_value: asset.floatValue,
-      paint_seed: asset.paintSeed,
-      inspect_link: asset.inspectLink,
-      name_tag: asset.nameTag,
-      stickers: asset.stickers,
-      charms: asset.charms,
+      ...asset.details,
     })),
     total_count: inventory.length,
   }

@@ -187,12 +187,7 @@ function chooseAssets(
         quantity: asset.quantity,
         source: 'gamestore',
         gamestore_assetid: assetid,
-        float_value: asset.floatValue,
-        paint_seed: asset.paintSeed,
-        inspect_link: asset.inspectLink,
-        name_tag: asset.nameTag,
-        stickers: asset.stickers,
-        charms: asset.charms,
+        ...asset.details,
       })
     }
   }

@@ -3,33 +3,15 @@
  *
  * Reads portfolio_entries, writes nothing.
  */
+import type { AssetMembers } from '#schemas/api/portfolios.ts'
 import type { PortfolioStore } from '../commands.ts'
 
 /** Where an entry comes from. */
 export type EntrySource = 'gamestore' | 'manual' | 'csv'
 
-/** An applied sticker. */
-interface EntrySticker {
-  name: string
-  slot: number
-  wear: number | null
-}
-
-/** An attached charm. */
-interface EntryCharm {
-  name: string
-  pattern_id: number | null
-}
-
-/** What is known of one asset of the game's platform. */
-export interface AssetDetails {
+/** Which asset of the game's platform an entry is, and what is known of it. */
+export interface AssetDetails extends AssetMembers {
   gamestore_assetid: string | null
-  float_value: number | null
-  paint_seed: number | null
-  inspect_link: string | null
-  name_tag: string | null
-  stickers: EntrySticker[] | null
-  charms: EntryCharm[] | null
 }
 
 /** An entry, without what the catalog knows of its item. */

@@ -66,8 +66,9 @@ function entriesOf(
   const flat = others.map((turns, at) =>
     ratioEntry(
       {
-        ...{ name: `alerts: changes with ${count(sizes[at + 1])} rules, against ${count(sizes[0])}` },
-        ...{ unit: 'changes/CPU s', better: 'higher' },
+        name: `alerts: changes with ${count(sizes[at + 1])} rules, against ${count(sizes[0])}`,
+        unit: 'changes/CPU s',
+        better: 'higher',
       },
       turns.map(({ value }, turn) => ({ value, against: least[turn]?.value ?? Number.NaN })),
     ),

@@ -35,7 +35,9 @@ export const prices: Bench = {
     const headers = { authorization: `Bearer ${await newKey(stage)}` }
     const measure = (itemIds: readonly number[], beside?: (turns: () => Promise<void>) => Promise<void>) =>
       measureRoute(context, {
-        ...{ process, baseUrl: process.baseUrl, headers },
+        process,
+        baseUrl: process.baseUrl,
+        headers,
         questions: itemIds.map(itemId => ({ path: `/prices?item_id=${itemId}` })),
         ...(beside && { beside }),
       })

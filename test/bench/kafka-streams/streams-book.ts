@@ -150,6 +150,7 @@ async function settingsOf({ config, kafka }: Stage, own: KafkaConnection, folder
     stateDir: folder,
     threads: THREADS,
     compression: 'zstd',
-    ...{ catalog, schemas },
+    catalog,
+    schemas,
   }
 }
