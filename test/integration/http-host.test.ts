@@ -34,7 +34,7 @@ describe('the HTTP host', () => {
         else response.end('done')
       })
     })
-    port = await host.listen()
+    ;({ port } = await host.listen())
   }
   beforeEach('a host', async () => {
     served = []
@@ -99,6 +99,10 @@ describe('the HTTP host', () => {
       'a coding after chunked',
       `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n${SMUGGLED}`,
     ],
+    [
+      'a coding before chunked',
+      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`,
+    ],
     ['a blank before the colon', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`],
     ['a folded header', `GET / HTTP/1.1\r\n${HOST}X-A: b\r\n c\r\n\r\n`],
     ['a folded first header', `GET / HTTP/1.1\r\n ${HOST}\r\n`],
@@ -124,6 +128,12 @@ describe('the HTTP host', () => {
 
   it('refuses a request that names no host', async () => {
     expect(await say('GET / HTTP/1.1\r\nConnection: close\r\n\r\n')).to.match(/^HTTP\/1.1 400 /)
+    expect(served).to.deep.equal([])
+  })
+
+  it('refuses what it is expected to do and does not know', async () => {
+    const bytes = `POST / HTTP/1.1\r\n${HOST}Expect: 200-ok\r\nContent-Length: 3\r\n\r\nabc${SMUGGLED}`
+    expectRefusal(await say(bytes), 417, 'EXPECTATION_FAILED')
     expect(served).to.deep.equal([])
   })
 

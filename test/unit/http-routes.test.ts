@@ -4,7 +4,6 @@
  * Requests come over a pair of streams; there is no socket.
  */
 import { createServer, type Server } from 'node:http'
-import { Duplex } from 'node:stream'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
@@ -16,7 +15,7 @@ import { makeApp } from '#infra/http/serve-routes.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
 import { integer } from '#schemas/api/query-values.ts'
-import { eventually } from '#test/harness/eventually.ts'
+import { exchange } from '#test/harness/exchange.ts'
 
 const ABOUT = { group: 'Test', summary: 'A route', description: 'Of a test.', errors: [] } satisfies Partial<Operation>
 const reply = { status: 200, description: 'An answer.', schema: z.strictObject({ got: z.unknown() }) } as const
@@ -89,6 +88,7 @@ describe('a served route', () => {
     },
     meter: { take: async () => metered(), read: async () => metered() },
     addresses: { charge: async () => undefined },
+    clientOf: () => '192.0.2.1',
     tiers,
     noteUse: keyId => void steps.push(`noted ${keyId}`),
   })
@@ -98,12 +98,6 @@ describe('a served route', () => {
     )
 
   async function ask(request: string, key?: string, body?: string, server = serve(false)) {
-    const [near, far] = streamPair()
-    let text = ''
-    near.setEncoding('utf8').on('data', chunk => {
-      text += chunk
-    })
-    server.emit('connection', far)
     const head = [
       `${request} HTTP/1.1`,
       'Host: t',
@@ -111,8 +105,7 @@ describe('a served route', () => {
       ...(key ? [`Authorization: Bearer ${key}`] : []),
     ]
     if (body !== undefined) head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
-    near.write(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`)
-    await eventually(() => near.readableEnded, 2_000, 'the end of the answer')
+    const text = await exchange(server, Buffer.from(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`))
     const [lines = '', content = ''] = text.split('\r\n\r\n')
     const headers = new Headers(
       lines
@@ -193,22 +186,3 @@ describe('a served route', () => {
     }
   })
 })
-
-/** Two streams, each of which reads what the other writes. */
-function streamPair(): [Duplex, Duplex] {
-  const pair: Duplex[] = [0, 1].map(at => {
-    const other = () => pair[1 - at] as Duplex
-    return new Duplex({
-      read: () => undefined,
-      write(chunk, _encoding, done) {
-        other().push(chunk)
-        done()
-      },
-      final(done) {
-        other().push(null)
-        done()
-      },
-    })
-  })
-  return pair as [Duplex, Duplex]
-}
