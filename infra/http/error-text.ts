@@ -12,7 +12,7 @@ import type { HttpError } from './http-error.ts'
 export const VIOLATIONS_MAX = 20
 
 /** Bytes of the body of an error. */
-export const ERROR_BYTES_MAX = 64 * 1024
+const ERROR_BYTES_MAX = 64 * 1024
 
 const TEXT_MAX = 1_000
 const STEP_MAX = 100

@@ -6,8 +6,8 @@
  * than the limits allow is in memory; a body of another type is a 415, a file that is too large a 413, a form without the file or
  * with anything else a 422, a broken one a 400, one that comes too slowly a 408. The rest of a refused body is not waited for.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import busboy from 'busboy'
-import type { Request, Response } from 'express'
 import type { ErrorCode, Violation } from '#schemas/api/error.ts'
 import { HttpError } from './http-error.ts'
 
@@ -27,8 +27,8 @@ interface FormFileLimits {
 
 /** A request with a form, of which each account has one at a time. */
 interface Upload {
-  request: Request
-  response: Response
+  request: IncomingMessage
+  response: ServerResponse
   accountId: string
 }
 
@@ -77,7 +77,7 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
 
 const BUSY = 'Too many files are being read at the moment; try again soon.'
 
-async function readFile(request: Request, limits: FormFileLimits, received: Received): Promise<Buffer> {
+async function readFile(request: IncomingMessage, limits: FormFileLimits, received: Received): Promise<Buffer> {
   const { field, maxBytes } = limits
   const type = request.headers['content-type'] ?? ''
   if (!/^multipart\/form-data\s*(;|$)/i.test(type)) {
@@ -130,7 +130,7 @@ async function readFile(request: Request, limits: FormFileLimits, received: Rece
 
 /** Refuses a body that comes too slowly, or that comes while too much of others has come already. */
 function watchPace(
-  request: Request,
+  request: IncomingMessage,
   { leastBytes, paceMs, receivingBytes }: FormFileLimits,
   received: Received,
   refuse: (error: HttpError) => void,

@@ -1,7 +1,7 @@
 /**
  * Which peers are proxies of ours, and whom they speak for.
  *
- * Pure. Invariant: an address that a header names counts only if every hop to the right of it is a trusted proxy, so a
+ * Reads and writes nothing. Invariant: an address that a header names counts only if every hop to the right of it is a trusted proxy, so a
  * client behind one can add addresses but not change its own. Source: RFC 7239; X-Forwarded-For is read alike.
  */
 import type { IncomingHttpHeaders } from 'node:http'

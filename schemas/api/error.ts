@@ -114,6 +114,3 @@ export const errorReply = z.union([
     omitted: z.int().min(1).optional(),
   }),
 ])
-
-/** The body of an error answer. */
-export type ErrorReply = z.infer<typeof errorReply>

@@ -6,7 +6,6 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { expect } from 'chai'
-import type { Request } from 'express'
 import { openClientOf } from '#infra/http/client-address.ts'
 import { CONNECTION_LIMITS } from '#infra/runtime/connection-limits.ts'
 import { type HttpClients, type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
@@ -178,7 +177,7 @@ describe('the connections of a process', () => {
         request.on('data', chunk => {
           body += chunk
         })
-        request.on('end', () => response.end(`${clientOf(request as Request)} ${request.url} ${body}`))
+        request.on('end', () => response.end(`${clientOf(request)} ${request.url} ${body}`))
       })
     const said = async (socket: Socket, wanted: RegExp): Promise<void> => {
       let text = ''

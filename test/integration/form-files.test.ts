@@ -5,7 +5,6 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import type { Request, Response } from 'express'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -26,8 +25,7 @@ describe('a file of a form', () => {
     const withFile = openFormFiles({ ...LIMITS, ...limits })
     server = createServer((request, response) => {
       asking.push(request.socket)
-      const upload = { request: request as Request, response: response as Response, accountId: request.url ?? '' }
-      withFile(upload, file => work(file)).then(
+      withFile({ request, response, accountId: request.url ?? '' }, file => work(file)).then(
         size => response.end(`read ${size}`),
         error => response.end(error instanceof HttpError ? error.code : String(error)),
       )

@@ -16,6 +16,7 @@ const LIMIT_MS = 5_000
 describe('the HTTP host', () => {
   let host: HttpHost
   let port: number
+  let operatorPort: number
   /** What the mounted handler was given: method, URL, body. */
   let served: string[] = []
   let waiting: ServerResponse[] = []
@@ -34,7 +35,7 @@ describe('the HTTP host', () => {
         else response.end('done')
       })
     })
-    ;({ port } = await host.listen())
+    ;({ port, operatorPort } = await host.listen())
   }
   beforeEach('a host', async () => {
     served = []
@@ -125,6 +126,16 @@ describe('the HTTP host', () => {
       expectRefusal(await say(bytes), 400, 'BAD_REQUEST')
       expect(served.filter(line => line.includes('smuggled'))).to.deep.equal([])
     })
+
+  it('answers its operator apart: clients are told that it lives, and nothing more', async () => {
+    const ask = (at: number, path: string) => fetch(`http://127.0.0.1:${at}${path}`)
+    for (const at of [port, operatorPort]) expect((await ask(at, '/healthz')).status).to.equal(200)
+    expect((await ask(operatorPort, '/readyz')).status).to.equal(200)
+    expect(await (await ask(operatorPort, '/metrics')).text()).to.include('process_cpu_seconds_total')
+    expect((await ask(operatorPort, '/a')).status).to.equal(404)
+    for (const path of ['/readyz', '/metrics']) expect(await (await ask(port, path)).text()).to.equal('done')
+    expect(served).to.deep.equal(['GET /readyz', 'GET /metrics'])
+  })
 
   it('refuses a request that names no host', async () => {
     expect(await say('GET / HTTP/1.1\r\nConnection: close\r\n\r\n')).to.match(/^HTTP\/1.1 400 /)

@@ -8,9 +8,10 @@ import { expect } from 'chai'
 import { z } from 'zod'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
-import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
+import { definePage, defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { openGuard } from '#infra/http/guard.ts'
 import { HttpError } from '#infra/http/http-error.ts'
+import { sendEmpty } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
@@ -25,10 +26,13 @@ describe('a served route', () => {
   let steps: string[]
   let waitSeconds: number | undefined
   let isLost: boolean
+  /** Addresses that were charged, and in which budget. */
+  let charged: string[]
   beforeEach(() => {
     steps = []
     waitSeconds = undefined
     isLost = false
+    charged = []
   })
 
   const tiers = loadTiers()
@@ -74,6 +78,7 @@ describe('a served route', () => {
       handle: () => undefined,
     }),
   ]
+  const page = definePage('get', '/page', 'documents', ({ response }) => sendEmpty(response, 204, []))
   const metered = () => {
     if (isLost) throw new Error('the store is lost')
     const refusedBy = waitSeconds === undefined ? undefined : ('minute' as const)
@@ -87,14 +92,18 @@ describe('a served route', () => {
       return { accepted: true, credential }
     },
     meter: { take: async () => metered(), read: async () => metered() },
-    addresses: { charge: async () => undefined },
-    clientOf: () => '192.0.2.1',
+    addresses: { charge: async (address, budget) => void charged.push(`${address} ${budget}`) },
+    clientOf: ({ headers }) => String(headers['x-client']),
     tiers,
     noteUse: keyId => void steps.push(`noted ${keyId}`),
   })
   const serve = (isStrict: boolean): Server =>
     createServer(
-      makeApp(routes, guard, { log: openLog({ level: 'silent', name: 'test' }), observe: () => undefined, isStrict }),
+      makeApp([...routes, page], guard, {
+        log: openLog({ level: 'silent', name: 'test' }),
+        observe: () => undefined,
+        isStrict,
+      }),
     )
 
   async function ask(request: string, key?: string, body?: string, server = serve(false)) {
@@ -171,6 +180,22 @@ describe('a served route', () => {
     isLost = true
     expect(await outcomeOf('GET /list', 'pro')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
     expect(await outcomeOf('DELETE /things/1', 'pro')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+  })
+
+  it('counts what has no valid key on the address of its client, guesses and kinds of pages by themselves', async () => {
+    const budgetOf = async (request: string, key?: string) => {
+      charged = []
+      await ask(`${request} HTTP/1.1\r\nX-Client: 203.0.113.9\r\nX-Rest:`, key)
+      return charged
+    }
+    expect(await budgetOf('GET /list')).to.deep.equal(['203.0.113.9 requests'])
+    expect(await budgetOf('GET /nothing')).to.deep.equal(['203.0.113.9 requests'])
+    expect(await budgetOf('GET /list', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
+    expect(await budgetOf('GET /list?token=guessed')).to.deep.equal(['203.0.113.9 credentials'])
+    expect(await budgetOf('GET /page')).to.deep.equal(['203.0.113.9 documents'])
+    expect(await budgetOf('PUT /page')).to.deep.equal(['203.0.113.9 documents'])
+    expect(await budgetOf('GET /page', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
+    expect(await budgetOf('GET /page', 'pro')).to.deep.equal([])
   })
 
   it('says which methods its path takes, and a strict one takes those alone', async () => {
