@@ -1,10 +1,11 @@
 /**
  * Takes the one file of a form.
  *
- * Reads the request's body through busboy. States of an upload: receiving (it holds its account's place and the bytes that have
- * come) -> worked on (it holds one of `atOnce` places) -> over. Invariant: nobody waits for somebody else's network, and no more
- * than the limits allow is in memory; a body of another type is a 415, a file that is too large a 413, a form without the file or
- * with anything else a 422, a broken one a 400, one that comes too slowly a 408. The rest of a refused body is not waited for.
+ * Reads the request's body through busboy. States of an upload: waiting, unread, for the one of its account before it -> receiving
+ * (it holds the bytes that have come) -> worked on (it holds one of `atOnce` places) -> over. Invariant: no account waits for another
+ * one's network, and no more than the limits allow is in memory; a body of another type is a 415, a file that is too large a 413, a
+ * form without the file or with anything else a 422, a broken one a 400, one that comes too slowly a 408. The rest of a refused
+ * body is not waited for.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import busboy from 'busboy'
@@ -45,7 +46,7 @@ const soon = (code: ErrorCode, detail: string): HttpError =>
 
 /** Opens the reader of the forms of a route. */
 export function openFormFiles(limits: FormFileLimits): WithFormFile {
-  const accounts = new Set<string>()
+  const accounts = new Map<string, { last: Promise<unknown>; count: number }>()
   const received: Received = { bytes: 0 }
   let working = 0
   async function workOn<T>(file: Buffer, work: (file: Buffer) => Promise<T>): Promise<T> {
@@ -59,14 +60,20 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
   }
   return async ({ request, response, accountId }, work) => {
     try {
-      if (accounts.has(accountId)) {
-        throw soon('RATE_LIMIT_EXCEEDED', 'Another file of this account is being read; send one after the other.')
+      const turn = accounts.get(accountId) ?? { last: Promise.resolve(), count: 0 }
+      if (turn.count >= ACCOUNT_UPLOADS_MAX) {
+        throw soon('RATE_LIMIT_EXCEEDED', 'Other files of this account are being read; send one after the other.')
       }
-      accounts.add(accountId)
+      accounts.set(accountId, turn)
+      turn.count += 1
       try {
-        return await workOn(await readFile(request, limits, received), work)
+        const before = turn.last
+        const own = before.then(async () => workOn(await readFile(request, limits, received), work))
+        turn.last = own.catch(() => undefined)
+        return await own
       } finally {
-        accounts.delete(accountId)
+        turn.count -= 1
+        if (turn.count === 0) accounts.delete(accountId)
       }
     } catch (error) {
       if (!request.readableEnded) response.shouldKeepAlive = false
@@ -74,6 +81,9 @@ export function openFormFiles(limits: FormFileLimits): WithFormFile {
     }
   }
 }
+
+/** One is read, the others wait unread; a client that repeats a request may have some. */
+const ACCOUNT_UPLOADS_MAX = 8
 
 const BUSY = 'Too many files are being read at the moment; try again soon.'
 

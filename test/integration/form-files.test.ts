@@ -5,6 +5,7 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { expect } from 'chai'
 import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -79,15 +80,22 @@ describe('a file of a form', () => {
     await (await upload('good')).said('read 3')
   })
 
-  it('is one at a time for each account, from its first byte to the end of its work', async () => {
+  it('waits for those of its account before it, of which there are eight at most', async () => {
     await open()
     const first = await begin('one', 'abc')
     await arrived(1)
     await (await upload('other')).said('read 3')
+    const read: number[] = []
+    work = async file => read.push(file.length)
+    const waiting = []
+    for (let i = 1; i < 8; i += 1) waiting.push(await upload('one', 'x'.repeat(i)))
+    await arrived(9)
     await (await upload('one')).said('RATE_LIMIT_EXCEEDED')
+    await (await upload('other')).said('read 1')
     first.end()
-    await first.said('read 3')
-    await (await upload('one')).said('read 3')
+    await first.said('read 2')
+    for (const [i, each] of waiting.entries()) await each.said(`read ${i + 3}`)
+    expect(read).to.deep.equal([3, 3, 1, 2, 3, 4, 5, 6, 7])
   })
 
   it('is worked on with so many others, and not beside more', async () => {
