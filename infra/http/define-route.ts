@@ -6,6 +6,7 @@
 import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import { TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import type { AddressBudget } from '#infra/redis/address-limit.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Operation, Reply } from '#schemas/api/operation.ts'
 import type { Credential } from './credential.ts'
@@ -46,6 +47,8 @@ interface RouteSpec<P, Q, B, V, T, H> extends Omit<Operation, 'params' | 'query'
   reply: Reply<V>
   /** False: a path that does not fit its schema names nothing, and the handler answers so. */
   areParamsChecked?: false
+  /** What requests count in that need no key, by address. */
+  budget?: AddressBudget
   /** What is answered when requests cannot be counted, SERVICE_UNAVAILABLE unless named: counters and live tables share a server. */
   uncountedCode?: ErrorCode
   /**
@@ -71,6 +74,7 @@ export interface Endpoint {
   body?: z.ZodType | undefined
   isBodyOptional?: boolean
   status: number
+  budget?: AddressBudget
   uncountedCode?: ErrorCode
   admit?(admitted: Admitted<Credential | undefined>): unknown
   handle(asked: Asked<unknown, unknown, unknown, Credential | undefined> & { held: unknown }): unknown
@@ -98,8 +102,9 @@ export function defineRoute<
 export const definePage = (
   method: 'get' | 'post',
   path: string,
+  budget: AddressBudget,
   handle: (asked: { request: Request; response: Response }) => Sent | Promise<Sent>,
-): Endpoint => ({ method, path, tiers: undefined, status: 200, handle })
+): Endpoint => ({ method, path, budget, tiers: undefined, status: 200, handle })
 
 /** One value for every tier, made once. */
 export function perTier<V>(tiers: Record<Tier, TierLimits>, make: (limits: TierLimits) => V): Record<Tier, V> {

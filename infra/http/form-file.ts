@@ -1,13 +1,15 @@
 /**
  * Takes the one file of a form.
  *
- * Reads the request's body through busboy. Invariant: no more than the limits allow of a file, and of files, are in
- * memory at a time; a body of another type is a 415, a file that is too large a 413, a form without the file or with
- * anything else a 422, a form that is broken a 400. The rest of a body that is refused is not waited for.
+ * Reads the request's body through busboy. States of an upload: waiting, unread, for the one of its account before it -> receiving
+ * (it holds the bytes that have come) -> worked on (it holds one of `atOnce` places) -> over. Invariant: no account waits for another
+ * one's network, and no more than the limits allow is in memory; a body of another type is a 415, a file that is too large a 413, a
+ * form without the file or with anything else a 422, a broken one a 400, one that comes too slowly a 408. The rest of a refused
+ * body is not waited for.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import busboy from 'busboy'
-import type { Request, Response } from 'express'
-import type { Violation } from '#schemas/api/error.ts'
+import type { ErrorCode, Violation } from '#schemas/api/error.ts'
 import { HttpError } from './http-error.ts'
 
 /** What a form may carry. */
@@ -15,35 +17,78 @@ interface FormFileLimits {
   /** Name of the field. */
   field: string
   maxBytes: number
-  /** Files that are in memory at a time. */
+  /** Files that are worked on at a time, when they have come whole. */
   atOnce: number
+  /** Bytes of all files together that have come while their rest has not. */
+  receivingBytes: number
+  /** What must come of a file within each `paceMs`. */
+  leastBytes: number
+  paceMs: number
+}
+
+/** A request with a form, of which each account has one at a time. */
+interface Upload {
+  request: IncomingMessage
+  response: ServerResponse
+  accountId: string
 }
 
 /** Runs work on the file of a request's form. */
-type WithFormFile = <T>(request: Request, response: Response, work: (file: Buffer) => Promise<T>) => Promise<T>
+type WithFormFile = <T>(upload: Upload, work: (file: Buffer) => Promise<T>) => Promise<T>
+
+/** What all uploads of a route hold together. */
+interface Received {
+  bytes: number
+}
+
+const soon = (code: ErrorCode, detail: string): HttpError =>
+  new HttpError(code, detail, { headers: ['Retry-After', '1'] })
 
 /** Opens the reader of the forms of a route. */
 export function openFormFiles(limits: FormFileLimits): WithFormFile {
-  let reading = 0
-  return async (request, response, work) => {
-    if (reading >= limits.atOnce) {
-      throw new HttpError('SERVICE_UNAVAILABLE', 'Too many files are being read at the moment; try again soon.', {
-        headers: ['Retry-After', '1'],
-      })
-    }
-    reading += 1
+  const accounts = new Map<string, { last: Promise<unknown>; count: number }>()
+  const received: Received = { bytes: 0 }
+  let working = 0
+  async function workOn<T>(file: Buffer, work: (file: Buffer) => Promise<T>): Promise<T> {
+    if (working >= limits.atOnce) throw soon('SERVICE_UNAVAILABLE', BUSY)
+    working += 1
     try {
-      return await work(await readFile(request, limits))
+      return await work(file)
+    } finally {
+      working -= 1
+    }
+  }
+  return async ({ request, response, accountId }, work) => {
+    try {
+      const turn = accounts.get(accountId) ?? { last: Promise.resolve(), count: 0 }
+      if (turn.count >= ACCOUNT_UPLOADS_MAX) {
+        throw soon('RATE_LIMIT_EXCEEDED', 'Other files of this account are being read; send one after the other.')
+      }
+      accounts.set(accountId, turn)
+      turn.count += 1
+      try {
+        const before = turn.last
+        const own = before.then(async () => workOn(await readFile(request, limits, received), work))
+        turn.last = own.catch(() => undefined)
+        return await own
+      } finally {
+        turn.count -= 1
+        if (turn.count === 0) accounts.delete(accountId)
+      }
     } catch (error) {
       if (!request.readableEnded) response.shouldKeepAlive = false
       throw error
-    } finally {
-      reading -= 1
     }
   }
 }
 
-async function readFile(request: Request, { field, maxBytes }: FormFileLimits): Promise<Buffer> {
+/** One is read, the others wait unread; a client that repeats a request may have some. */
+const ACCOUNT_UPLOADS_MAX = 8
+
+const BUSY = 'Too many files are being read at the moment; try again soon.'
+
+async function readFile(request: IncomingMessage, limits: FormFileLimits, received: Received): Promise<Buffer> {
+  const { field, maxBytes } = limits
   const type = request.headers['content-type'] ?? ''
   if (!/^multipart\/form-data\s*(;|$)/i.test(type)) {
     throw new HttpError('UNSUPPORTED_MEDIA_TYPE', `Send the file as \`multipart/form-data\` in the field \`${field}\`.`)
@@ -82,12 +127,40 @@ async function readFile(request: Request, { field, maxBytes }: FormFileLimits): 
   })
   request.on('error', error => reject(broken(error)))
   request.on('aborted', () => reject(broken(new Error('the client left'))))
+  const stop = watchPace(request, limits, received, reject)
   request.pipe(form)
   try {
     return await promise
   } finally {
+    stop()
     request.unpipe(form)
     request.resume()
+  }
+}
+
+/** Refuses a body that comes too slowly, or that comes while too much of others has come already. */
+function watchPace(
+  request: IncomingMessage,
+  { leastBytes, paceMs, receivingBytes }: FormFileLimits,
+  received: Received,
+  refuse: (error: HttpError) => void,
+): () => void {
+  let own = 0
+  let before = 0
+  const count = ({ length }: Buffer): void => {
+    own += length
+    received.bytes += length
+    if (received.bytes > receivingBytes) refuse(soon('SERVICE_UNAVAILABLE', BUSY))
+  }
+  const pace = setInterval(() => {
+    if (own - before < leastBytes) refuse(new HttpError('REQUEST_TIMEOUT', 'The file comes too slowly; send it again.'))
+    before = own
+  }, paceMs)
+  request.on('data', count)
+  return () => {
+    clearInterval(pace)
+    request.off('data', count)
+    received.bytes -= own
   }
 }
 

@@ -7,7 +7,7 @@
  */
 import type { Request, Response } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
-import type { AddressLimit } from '#infra/redis/address-limit.ts'
+import type { AddressBudget, AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Access } from '#schemas/api/operation.ts'
@@ -21,6 +21,8 @@ export interface GuardNeeds {
   authenticate(request: Request, access: Access): KeyAnswer | Promise<KeyAnswer>
   meter: Pick<RequestMeter, 'take' | 'read'>
   addresses: AddressLimit
+  /** The address that a request comes from, behind the proxies that are trusted. */
+  clientOf(request: Request): string | undefined
   tiers: Record<Tier, TierLimits>
   /** Called with every accepted key. */
   noteUse(keyId: string): void
@@ -50,8 +52,8 @@ export interface Guard {
   count(credential: Credential, limits: RequestLimits, rule: RouteRule): Promise<Metered>
   /** Prepares the headers of a counted request, or throws the 429 of one that exceeds a limit. */
   enforce(response: Response, credential: Credential, limits: RequestLimits, metered: Metered): void
-  /** For what needs no key: counts by address, or in the minute of a valid key. */
-  passWithoutKey(request: Request, response: Response): Promise<void>
+  /** For what needs no key: counts by address in a budget, `requests` unless named, or in the minute of a valid key. */
+  passWithoutKey(request: Request, response: Response, budget?: AddressBudget): Promise<void>
 }
 
 /** Opens the guard. */
@@ -81,7 +83,7 @@ export function openGuard(needs: GuardNeeds): Guard {
       return judged instanceof Promise ? judged.catch(unreachable) : judged
     },
     async refused(request, { code, detail }) {
-      await chargeAddress(needs, request)
+      await chargeAddress(needs, request, isGuess(request) ? 'credentials' : 'requests')
       return new HttpError(code, detail, { headers: ['WWW-Authenticate', 'Bearer'] })
     },
     closed,
@@ -95,10 +97,12 @@ export function openGuard(needs: GuardNeeds): Guard {
       needs.meter
         .take(keyId, limits, { countsInMonth: access === 'key' })
         .catch(cause => uncounted(uncountedCode, cause)),
-    async passWithoutKey(request, response) {
+    async passWithoutKey(request, response, budget = 'requests') {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
       const answer = await Promise.resolve(needs.authenticate(request, 'key')).catch(() => undefined)
-      if (!answer?.accepted) return chargeAddress(needs, request)
+      // Whether a key is valid shows in the headers, so a guess counts as one wherever it is made.
+      const isRefused = answer !== undefined && request.headers.authorization !== undefined
+      if (!answer?.accepted) return chargeAddress(needs, request, isRefused ? 'credentials' : budget)
       const credential = accept(response, answer)
       const limits = limitsOf(credential)
       const taken = needs.meter.take(credential.keyId, limits, { countsInMonth: false })
@@ -115,8 +119,15 @@ function closed({ tier, isRootKey }: Credential, { tiers, access }: RouteRule): 
   return new HttpError('FORBIDDEN_CHILD_KEY', 'A child key manages no keys; use the root key or a session.')
 }
 
-async function chargeAddress({ addresses }: GuardNeeds, request: Request): Promise<void> {
-  const waitSeconds = await addresses.charge(request.socket.remoteAddress)
+/** Whether a refused request came with a key or session, or with the token of a feed. */
+const isGuess = ({ headers, url }: Request): boolean => headers.authorization !== undefined || /[?&]token=/.test(url)
+
+async function chargeAddress(
+  { addresses, clientOf }: GuardNeeds,
+  request: Request,
+  budget: AddressBudget,
+): Promise<void> {
+  const waitSeconds = await addresses.charge(clientOf(request), budget)
   if (waitSeconds === undefined) return
   const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
   throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })

@@ -6,18 +6,21 @@ export class HttpError extends Error {
   readonly detail: string | Violation[]
   /** Further headers, names and values alternating. */
   readonly headers: readonly string[]
+  /** Violations beside those of `detail`. */
+  readonly omitted: number
   /** What the body holds beside code and detail. */
   readonly members: object
 
   constructor(
     code: ErrorCode,
     detail: string | Violation[],
-    options: { headers?: string[]; members?: object; cause?: unknown } = {},
+    options: { headers?: string[]; omitted?: number; members?: object; cause?: unknown } = {},
   ) {
     super(`${code}: ${typeof detail === 'string' ? detail : 'the request is not valid'}`, { cause: options.cause })
     this.code = code
     this.detail = detail
     this.headers = options.headers ?? []
+    this.omitted = options.omitted ?? 0
     this.members = options.members ?? {}
   }
 }

@@ -226,7 +226,11 @@ function errorOf(status: number, codes: readonly ErrorCode[], { tiers, violation
     : { type: 'string' }
   const schema = {
     type: 'object',
-    properties: { code: { type: 'string', enum: codes }, detail, ...(isViolation && membersOf(violationMembers)) },
+    properties: {
+      code: { type: 'string', enum: codes },
+      detail,
+      ...(isViolation && { omitted: OMITTED, ...membersOf(violationMembers) }),
+    },
     required: ['code', 'detail'],
     additionalProperties: false,
   }
@@ -242,6 +246,12 @@ function errorOf(status: number, codes: readonly ErrorCode[], { tiers, violation
     headers: headersOf(headers),
     content: { 'application/json': { schema, example } },
   }
+}
+
+const OMITTED: Json = {
+  type: 'integer',
+  minimum: 1,
+  description: 'Violations beside those of `detail`, where there are more than it lists.',
 }
 
 const membersOf = (schema: z.ZodObject | undefined): Json =>

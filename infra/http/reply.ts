@@ -9,8 +9,9 @@
 import type { ErrorRequestHandler, Response } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
-import { ERROR_STATUS, type ErrorCode, type ErrorReply } from '#schemas/api/error.ts'
+import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
 import type { Credential } from './credential.ts'
+import { errorText } from './error-text.ts'
 import { HttpError } from './http-error.ts'
 
 /** What a handler returns that has answered itself, by one of the functions here. */
@@ -221,12 +222,7 @@ export function answerErrors(log: Log, now: () => number, note?: (code: ErrorCod
       response.destroy()
       return
     }
-    send(
-      response,
-      status,
-      JSON.stringify({ code: failure.code, detail: failure.detail, ...failure.members } as ErrorReply),
-      failure.headers,
-    )
+    send(response, status, errorText(failure), failure.headers)
   }
 }
 

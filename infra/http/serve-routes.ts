@@ -79,10 +79,10 @@ function receive(observe: Observe, now: () => number): RequestHandler {
 /** Checks a request, reads what it asks, and answers it, in this order. One function awaits: each more is a cost per request. */
 function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
   const rule = ruleOf(endpoint)
-  const { body, status, handle, admit } = endpoint
+  const { body, status, handle, admit, budget } = endpoint
   return async (request, response) => {
     let credential: Credential | undefined
-    if (!rule) await guard.passWithoutKey(request, response)
+    if (!rule) await guard.passWithoutKey(request, response, budget)
     else {
       const judged = guard.authenticate(request, rule)
       const answer = judged instanceof Promise ? await judged : judged
@@ -134,9 +134,10 @@ function refuseOtherMethods(own: readonly Endpoint[], guard: Guard, isStrict: bo
   const taken = new Set(own.map(({ method }) => method.toUpperCase()))
   if (taken.has('GET') && !isStrict) taken.add('HEAD')
   const allowed = [...taken].sort().join(', ')
+  const budget = own.find(endpoint => endpoint.budget !== undefined)?.budget
   const allow = ['Allow', isStrict ? allowed : `${allowed}, OPTIONS`]
   return async (request, response) => {
-    await guard.passWithoutKey(request, response)
+    await guard.passWithoutKey(request, response, budget)
     if (request.method !== 'OPTIONS' || isStrict) {
       const detail = `This path answers ${allowed}, not ${request.method}.`
       throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: allow })

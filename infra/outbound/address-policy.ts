@@ -31,6 +31,15 @@ export function literalAddress(url: URL): string | undefined {
   return isIP(host) === 0 ? undefined : host
 }
 
+const LOCAL_NAME = /(^|\.)(localhost|local|internal)$/
+
+/** Whether a name is one of this network by itself, whatever it resolves to (RFC 6761, RFC 6762, private-use `internal`). */
+export function isLocalName(url: URL): boolean {
+  if (literalAddress(url) !== undefined) return false
+  const name = url.hostname.replace(/\.$/, '')
+  return !name.includes('.') || LOCAL_NAME.test(name)
+}
+
 /** Whether everybody may reach an address; false for what is no address. */
 export function isPublic(text: string): boolean {
   // A zone names a network of this machine.

@@ -10,7 +10,7 @@ import { Resolver } from 'node:dns/promises'
 import { type ClientRequest, Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import { isIPv6, type LookupFunction } from 'node:net'
-import { type AddressPolicy, literalAddress, openAddressPolicy } from './address-policy.ts'
+import { type AddressPolicy, isLocalName, literalAddress, openAddressPolicy } from './address-policy.ts'
 
 /** What became of a post. */
 export type PostResult =
@@ -34,7 +34,7 @@ interface Post {
 
 /** The door. */
 export interface Outbound {
-  /** Whether the URL spells out an address that must not be reached; names are judged when connecting. */
+  /** Whether the URL spells out an address that must not be reached, or a local name; other names are judged when connecting. */
   refuses(url: URL): boolean
   post(request: Post): Promise<PostResult>
 }
@@ -51,7 +51,7 @@ export function openOutbound(options: { allow: readonly string[]; dns: readonly 
   return {
     refuses: url => {
       const literal = literalAddress(url)
-      return literal !== undefined && !policy.allows(literal, portOf(url))
+      return literal === undefined ? isLocalName(url) : !policy.allows(literal, portOf(url))
     },
     post: request => post(request, policy, resolver),
   }

@@ -1,34 +1,43 @@
 /**
  * Counts requests without a valid key by the address that they come from.
  *
- * Writes one counter per address and minute through rate-limiter-flexible, so that all processes count
- * together. An address that is over its limit is refused from memory until its minute ends, and while Redis is lost
- * each process counts for itself: such requests are never uncounted and cost a lost server nothing.
+ * Writes one counter per address, budget and minute through rate-limiter-flexible, so that all processes count together. Budgets
+ * do not touch each other: who follows links or guesses keys leaves sign-in open to others of the same address. An address
+ * that is over its limit is refused from memory until its minute ends, and while Redis is lost each process counts for
+ * itself: such requests are never uncounted and cost a lost server nothing.
  */
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { networkOf } from '#infra/runtime/trusted-proxies.ts'
 import type { Redis } from './redis.ts'
+
+const BUDGETS = ['requests', 'credentials', 'sign-in', 'redirects', 'documents'] as const
+
+/** What a request without a valid key counts in; `credentials` are those that were refused. */
+export type AddressBudget = (typeof BUDGETS)[number]
 
 /** Counts requests by address. */
 export interface AddressLimit {
   /** Counts a request; the seconds to wait, at least 1, when its address is over the limit. */
-  charge(address: string | undefined): Promise<number | undefined>
+  charge(address: string | undefined, budget: AddressBudget): Promise<number | undefined>
 }
 
-/** Opens the count of a namespace. */
+/** Opens the count of a namespace; each budget has `perMinute`. */
 export function openAddressLimit(redis: Redis, options: { prefix: string; perMinute: number }): AddressLimit {
   const limit = { points: options.perMinute, duration: 60 }
-  const limiter = new RateLimiterRedis({
-    ...limit,
-    storeClient: redis,
-    keyPrefix: `${options.prefix}address-requests`,
-    rejectIfRedisNotReady: true,
-    inMemoryBlockOnConsumed: options.perMinute,
-    insuranceLimiter: new RateLimiterMemory(limit),
-  })
+  const openLimiter = (budget: AddressBudget): RateLimiterRedis =>
+    new RateLimiterRedis({
+      ...limit,
+      storeClient: redis,
+      keyPrefix: `${options.prefix}address-${budget}`,
+      rejectIfRedisNotReady: true,
+      inMemoryBlockOnConsumed: options.perMinute,
+      insuranceLimiter: new RateLimiterMemory(limit),
+    })
+  const limiters = new Map(BUDGETS.map(budget => [budget, openLimiter(budget)]))
   return {
-    async charge(address) {
+    async charge(address, budget) {
       try {
-        await limiter.consume(subjectOf(address ?? 'unknown'))
+        await limiters.get(budget)?.consume(networkOf(address ?? 'unknown'))
         return undefined
       } catch (refused) {
         if (!(refused instanceof RateLimiterRes)) throw refused
@@ -36,15 +45,4 @@ export function openAddressLimit(redis: Redis, options: { prefix: string; perMin
       }
     },
   }
-}
-
-/** Who has one IPv6 address has the 2^64 of its network, so these count together. */
-function subjectOf(address: string): string {
-  const plain = address.replace(/^::ffff:(?=\d+\.)/, '')
-  if (!plain.includes(':')) return plain
-  const [head = '', tail = ''] = plain.split('%', 1).join('').split('::')
-  const groups = head.split(':').filter(Boolean)
-  const after = tail.split(':').filter(Boolean)
-  const zeros = plain.includes('::') ? Array.from({ length: 8 - groups.length - after.length }, () => '0') : []
-  return [...groups, ...zeros, ...after].slice(0, 4).join(':')
 }

@@ -3,9 +3,11 @@
  *
  * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
+import { CONNECTION_LIMITS } from './connection-limits.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
+import { openTrustedProxies } from './trusted-proxies.ts'
 
 /** An OpenID provider, and what it knows this platform by. */
 interface SignInConfig {
@@ -36,6 +38,17 @@ export interface ServerAddresses {
   postgres: string
 }
 
+/** What is between clients and a process, and what they may hold of it. */
+interface ClientsConfig {
+  /** Networks of proxies whose word on a client's address counts. */
+  trustedProxies: readonly string[]
+  /** Whether these proxies begin each connection with a header of the PROXY protocol. */
+  expectsProxyHeaders: boolean
+  /** Connections of the process, and of one address. */
+  connections: number
+  connectionsPerAddress: number
+}
+
 /** All settings of one process. */
 export interface PlatformConfig {
   /** Prefix of topics, groups and keys; empty in production, `t7f3a.` in a test. */
@@ -46,8 +59,13 @@ export interface PlatformConfig {
   host: string
   /** Port of the process's HTTP host; 0 lets the system choose. */
   port: number
+  /** Where readiness and metrics are answered, and where that listens; 0 lets the system choose. */
+  operatorHost: string
+  operatorPort: number
   /** Public root of the API, without a trailing slash. */
   baseUrl: string
+  /** What is between clients and this process, and what they may hold of it. */
+  clients: ClientsConfig
   /** Name or path of the market file that ingest runs. */
   market: string
   /** Path of a providers file that replaces the built-in registry. */
@@ -94,8 +112,7 @@ export function readConfig(env: Environment): PlatformConfig {
     if (value === undefined) faults.push(`${name} is not set`)
     return value ?? ''
   }
-  const port = Number(env.PORT ?? 8080)
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) faults.push(`PORT must be 0 to 65535, not ${env.PORT}`)
+  const port = readPort(env, 'PORT', 8080, faults)
   const namespace = env.MARKETLOG_NAMESPACE ?? ''
   if (!/^([a-z][a-z0-9-]{0,30}\.)?$/.test(namespace)) {
     faults.push('MARKETLOG_NAMESPACE must be empty or a lower-case word with a final dot')
@@ -119,7 +136,10 @@ export function readConfig(env: Environment): PlatformConfig {
     registry: readRegistrySettings(env, faults),
     host: env.HOST ?? '127.0.0.1',
     port,
+    operatorHost: env.OPERATOR_HOST ?? '127.0.0.1',
+    operatorPort: readPort(env, 'OPERATOR_PORT', 8081, faults),
     baseUrl: (env.BASE_URL ?? `http://127.0.0.1:${port}`).replace(/\/+$/, ''),
+    clients: readClients(env, faults),
     market: env.MARKET ?? 'demo',
     providersFile: env.MARKETLOG_PROVIDERS,
     tiersFile: env.MARKETLOG_TIERS,
@@ -143,6 +163,37 @@ export function readConfig(env: Environment): PlatformConfig {
     )
   }
   return config
+}
+
+function readPort(env: Environment, name: string, otherwise: number, faults: string[]): number {
+  const port = Number(env[name] ?? otherwise)
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) faults.push(`${name} must be 0 to 65535, not ${env[name]}`)
+  return port
+}
+
+function readClients(env: Environment, faults: string[]): ClientsConfig {
+  const count = (name: string, otherwise: number): number => {
+    const value = Number(env[name] ?? otherwise)
+    if (!Number.isInteger(value) || value < 1) faults.push(`${name} must be a whole number of at least 1`)
+    return value
+  }
+  const trustedProxies = listed(env.TRUSTED_PROXIES)
+  try {
+    openTrustedProxies(trustedProxies)
+  } catch (error) {
+    faults.push(`TRUSTED_PROXIES: ${(error as Error).message}`)
+  }
+  const { PROXY_PROTOCOL: protocol = 'false' } = env
+  if (!['true', 'false'].includes(protocol)) faults.push('PROXY_PROTOCOL must be true or false')
+  if (protocol === 'true' && trustedProxies.length === 0) {
+    faults.push('TRUSTED_PROXIES is not set, PROXY_PROTOCOL is')
+  }
+  return {
+    trustedProxies,
+    expectsProxyHeaders: protocol === 'true',
+    connections: count('MAX_CONNECTIONS', CONNECTION_LIMITS.connections),
+    connectionsPerAddress: count('MAX_CONNECTIONS_PER_ADDRESS', CONNECTION_LIMITS.perAddress),
+  }
 }
 
 function readSignIn(env: Environment, clientSecret: string | undefined, faults: string[]): SignInConfig | undefined {

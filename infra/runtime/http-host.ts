@@ -1,17 +1,21 @@
 /**
- * The HTTP server of a process. Roles mount their handlers on it, so that the API and the feeds share
- * one origin when they share a process and need no proxy for it.
+ * The HTTP servers of a process: one for clients, on which roles mount their handlers, so that the API and the feeds share
+ * one origin when they share a process and need no proxy for it; and one for its operator.
  *
- * Owns `/healthz` (the process lives), `/readyz` (every role is ready, else 503 and why) and
- * `/metrics`. Invariant: the longest mounted prefix wins; a closed host first stops accepting, then
- * waits for open requests up to its limit. What is no HTTP request is refused here, by a code like any other
+ * Owns `/healthz` (the process lives) on both, and on the operator's alone `/readyz` (every role is ready, else 503 and why) and
+ * `/metrics`: what a process waits for and how busy it is are no client's concern. Invariant: the longest mounted prefix wins; a closed host first stops accepting, then
+ * waits for open requests up to its limit; clients hold no more than connection-limits.ts allows. What is no HTTP request is refused here, by a code like any other
  * fault, and its connection ends: nothing after it can be distinguished from it.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { ERROR_STATUS, type ErrorCode } from '#schemas/api/error.ts'
+import type { PlatformConfig } from './config.ts'
+import { CONNECTION_LIMITS, type ConnectionLimits, limitConnections } from './connection-limits.ts'
 import type { Metrics } from './metrics.ts'
+import { expectProxyHeaders } from './proxy-protocol.ts'
+import { type IsTrusted, isLoopback, openTrustedProxies } from './trusted-proxies.ts'
 
 /** A request handler, an Express application included. */
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
@@ -22,9 +26,15 @@ export interface HttpHost {
   mount(prefixes: string[], handler: Handler): void
   /** Adds a role to `/readyz`. */
   watch(name: string, ready: () => Promise<string | undefined>): void
-  /** Starts listening and returns the port. */
-  listen(): Promise<number>
+  /** Starts listening. */
+  listen(): Promise<HostPorts>
   close(): Promise<void>
+}
+
+/** Where a host listens. */
+export interface HostPorts {
+  port: number
+  operatorPort: number
 }
 
 /** How long a client may take. */
@@ -43,25 +53,72 @@ const LIMITS: HttpLimits = { idleMs: 65_000, headersMs: 10_000, requestMs: 30_00
 const CLOSE_LIMIT_MS = 10_000
 const SWEEP_EVERY_MS = 20
 
+/** What the clients of a host may hold, and who they are. */
+export interface HttpClients extends ConnectionLimits {
+  isTrusted: IsTrusted
+  /** Whether trusted proxies begin each connection with a header of the PROXY protocol. */
+  expectsProxyHeaders: boolean
+  /** Addresses whose number of connections is not limited. */
+  isExempt(address: string): boolean
+}
+
+const DEFAULT_CLIENTS: HttpClients = {
+  ...CONNECTION_LIMITS,
+  isTrusted: () => false,
+  expectsProxyHeaders: false,
+  isExempt: isLoopback,
+}
+
+/** The clients of a host, by the settings of its process. */
+export const clientsOf = ({ clients }: Pick<PlatformConfig, 'clients'>): HttpClients => ({
+  ...DEFAULT_CLIENTS,
+  connections: clients.connections,
+  perAddress: clients.connectionsPerAddress,
+  expectsProxyHeaders: clients.expectsProxyHeaders,
+  isTrusted: openTrustedProxies(clients.trustedProxies),
+})
+
+/** What a host is opened with. */
+export interface HttpHostOptions {
+  host: string
+  port: number
+  metrics: Metrics
+  limits?: HttpLimits | undefined
+  clients?: HttpClients
+  /** Where the operator's server listens; on loopback, at any free port, unless given. */
+  operator?: { host: string; port: number }
+}
+
+const OPERATOR = { host: '127.0.0.1', port: 0 }
+/** Scrapers and probes keep few. */
+const OPERATOR_CONNECTIONS_MAX = 256
+
 /** Opens a host for an address; `listen` starts it. */
-export function openHttpHost(options: { host: string; port: number; metrics: Metrics; limits?: HttpLimits }): HttpHost {
-  const limits = options.limits ?? LIMITS
+export function openHttpHost(options: HttpHostOptions): HttpHost {
+  const { limits = LIMITS, clients = DEFAULT_CLIENTS, operator = OPERATOR, metrics } = options
   const mounted: { prefix: string; handler: Handler }[] = []
   const roles = new Map<string, () => Promise<string | undefined>>()
-  const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs }, (request, response) => {
-    if (hasTwoOf(request.rawHeaders)) {
-      response.setHeader('Connection', 'close')
-      return answerError(response, 'BAD_REQUEST', 'A header that may occur once came twice.')
-    }
+  const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs })
+  const serve: Handler = (request, response) => {
+    const fault = faultOf(request)
+    if (fault) return refuse(response, ...fault)
     const path = (request.url ?? '/').split('?', 1)[0] ?? '/'
     const found = mounted.find(({ prefix }) => isBelow(path, prefix))
     if (found) found.handler(request, response)
     else answerError(response, 'NOT_FOUND', 'No role of this process serves this path.')
-  })
-  server.keepAliveTimeout = limits.idleMs
-  server.headersTimeout = limits.headersMs
-  server.requestTimeout = limits.requestMs
-  refuseWhatIsNoRequest(server)
+  }
+  const isExempt = (address: string): boolean => clients.isExempt(address) || clients.isTrusted(address)
+  const take = limitConnections(server, serve, { limits: clients, isExempt, metrics, now: () => performance.now() })
+  server.on('request', take).on('checkExpectation', take)
+  if (clients.expectsProxyHeaders) expectProxyHeaders(server, clients.isTrusted, limits.headersMs)
+  const operatorServer = openOperatorServer(roles, metrics, limits)
+  const servers = [server, operatorServer]
+  for (const each of servers) {
+    each.keepAliveTimeout = limits.idleMs
+    each.headersTimeout = limits.headersMs
+    each.requestTimeout = limits.requestMs
+    refuseWhatIsNoRequest(each)
+  }
 
   const host: HttpHost = {
     mount(prefixes, handler) {
@@ -69,29 +126,56 @@ export function openHttpHost(options: { host: string; port: number; metrics: Met
       mounted.sort((a, b) => b.prefix.length - a.prefix.length)
     },
     watch: (name, ready) => void roles.set(name, ready),
-    listen: () =>
-      new Promise((resolve, reject) => {
-        server.once('error', reject)
-        server.listen(options.port, options.host, () => resolve((server.address() as AddressInfo).port))
-      }),
-    close: () =>
-      new Promise(resolve => {
-        const limit = setTimeout(() => server.closeAllConnections(), CLOSE_LIMIT_MS)
-        // A connection that is busy now becomes idle with its answer, and would be kept for the next request.
-        const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_EVERY_MS)
-        server.close(() => {
-          clearTimeout(limit)
-          clearInterval(sweep)
-          resolve()
-        })
-        server.closeIdleConnections()
-      }),
+    // Who is told that the process listens may ask at once whether it is ready.
+    listen: async () => ({
+      operatorPort: await listen(operatorServer, operator),
+      port: await listen(server, options),
+    }),
+    close: async () => void (await Promise.all(servers.map(close))),
   }
-  host.mount(['/healthz'], (_request, response) => answerJson(response, 200, { status: 'ok' }))
-  host.mount(['/readyz'], (_request, response) => void answerReadiness(roles, response))
-  host.mount(['/metrics'], (_request, response) => void answerMetrics(options.metrics, response))
+  host.mount(['/healthz'], answerHealth)
   return host
 }
+
+function openOperatorServer(
+  roles: ReadonlyMap<string, () => Promise<string | undefined>>,
+  metrics: Metrics,
+  limits: HttpLimits,
+): Server {
+  const answers: Record<string, Handler> = {
+    '/healthz': answerHealth,
+    '/readyz': (_request, response) => void answerReadiness(roles, response),
+    '/metrics': (_request, response) => void answerMetrics(metrics, response),
+  }
+  const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs }, (request, response) => {
+    const answer = answers[(request.url ?? '/').split('?', 1)[0] ?? '/']
+    if (answer) answer(request, response)
+    else answerError(response, 'NOT_FOUND', 'An operator finds /healthz, /readyz and /metrics here.')
+  })
+  server.maxConnections = OPERATOR_CONNECTIONS_MAX
+  return server
+}
+
+const listen = (server: Server, { host, port }: { host: string; port: number }): Promise<number> =>
+  new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, () => resolve((server.address() as AddressInfo).port))
+  })
+
+const close = (server: Server): Promise<void> =>
+  new Promise(resolve => {
+    const limit = setTimeout(() => server.closeAllConnections(), CLOSE_LIMIT_MS)
+    // A connection that is busy now becomes idle with its answer, and would be kept for the next request.
+    const sweep = setInterval(() => server.closeIdleConnections(), SWEEP_EVERY_MS)
+    server.close(() => {
+      clearTimeout(limit)
+      clearInterval(sweep)
+      resolve()
+    })
+    server.closeIdleConnections()
+  })
+
+const answerHealth: Handler = (_request, response) => answerJson(response, 200, { status: 'ok' })
 
 /** Names and faults by the code of Node's parser; all others are malformed. */
 const FAULTS: Record<string, [code: ErrorCode, detail: string]> = {
@@ -135,6 +219,26 @@ function hasTwoOf(rawHeaders: readonly string[]): boolean {
     seen += `${name};`
   }
   return false
+}
+
+const CONTINUE = /(?:^|\W)100-continue(?:$|\W)/i
+
+/** What forbids a request, whatever its path. */
+function faultOf({ headers, rawHeaders }: IncomingMessage): [code: ErrorCode, detail: string] | undefined {
+  if (hasTwoOf(rawHeaders)) return ['BAD_REQUEST', 'A header that may occur once came twice.']
+  const { 'transfer-encoding': coding, expect } = headers
+  // Node reads such a body by `chunked` at its end, a proxy in front may have read it in another way.
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    return ['BAD_REQUEST', 'Of Transfer-Encoding only chunked is known.']
+  }
+  if (expect === undefined || CONTINUE.test(expect)) return undefined
+  return ['EXPECTATION_FAILED', 'Of Expect only 100-continue is known; leave it out.']
+}
+
+/** Refuses a request together with all that follows on its connection. */
+function refuse(response: ServerResponse, code: ErrorCode, detail: string): void {
+  response.setHeader('Connection', 'close')
+  answerError(response, code, detail)
 }
 
 function answerError(response: ServerResponse, code: ErrorCode, detail: string): void {

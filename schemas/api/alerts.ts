@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import { ALERT_KINDS, parseThreshold } from '../values/alert.ts'
-import { clampedPage, currencyCode, optional, text, unlistedCurrency, uuid, violates } from './query-values.ts'
+import { clampedPage, currencyCode, list, optional, text, unlistedCurrency, uuid, violates } from './query-values.ts'
 import { exampleItem, examplePage, instant, itemMembers, offsetPagination } from './reply-values.ts'
 
 /** What the bodies depend on. */
@@ -69,14 +69,10 @@ export type AlertBody = z.infer<ReturnType<typeof alertBody>>
 /** Body of POST /account/alerts/batch. */
 export const alertBatchBody = (scope: AlertScope) =>
   z.strictObject({
-    alerts: z
-      .array(alertBody(scope))
-      .min(1)
-      .max(BATCH_MAX)
-      .meta({
-        description: `1 to ${BATCH_MAX} alerts.`,
-        example: [{ item_id: 4940, kind: 'price_below', threshold_value: '13.50', threshold_currency: 'EUR' }],
-      }),
+    alerts: list(alertBody(scope), { min: 1, max: BATCH_MAX }).meta({
+      description: `1 to ${BATCH_MAX} alerts.`,
+      example: [{ item_id: 4940, kind: 'price_below', threshold_value: '13.50', threshold_currency: 'EUR' }],
+    }),
   })
 
 /** Body of PATCH /account/alerts/:alert_id: at least one member. */

@@ -6,7 +6,7 @@
  */
 import { z } from 'zod'
 import { askMembers, bidMembers, exampleAsk, exampleBid, exampleTimes, quoteTimes } from './listing.ts'
-import { currencyMember, optional, providersMember, text, violates } from './query-values.ts'
+import { currencyMember, list, optional, providersMember, text, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** What the body of a batch depends on. */
@@ -23,11 +23,11 @@ const BATCH_ITEMS_MAX = 100
 export const batchBody = ({ providers, isCurrency }: BatchScope) =>
   z
     .strictObject({
-      item_ids: optional(z.array(z.int().min(1))).meta({
+      item_ids: optional(list(z.int().min(1), { max: BATCH_ITEMS_MAX })).meta({
         description: `Catalog ids. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
         example: [4940, 4941],
       }),
-      market_hash_names: optional(z.array(text())).meta({
+      market_hash_names: optional(list(text(), { max: BATCH_ITEMS_MAX })).meta({
         description: `Exact names; the name of a phased finish means its cheapest phase. Ids and names together at most ${BATCH_ITEMS_MAX}.`,
         example: [exampleItem.market_hash_name],
       }),
@@ -39,7 +39,7 @@ export const batchBody = ({ providers, isCurrency }: BatchScope) =>
       path: ['item_ids'],
       when: () => true,
     })
-    .refine(body => sizeOf(body) <= BATCH_ITEMS_MAX, {
+    .refine(body => hasLongList(body) || sizeOf(body) <= BATCH_ITEMS_MAX, {
       ...violates('too_long', `item_ids and market_hash_names take at most ${BATCH_ITEMS_MAX} members together`, {
         max_length: BATCH_ITEMS_MAX,
       }),
@@ -50,13 +50,14 @@ export const batchBody = ({ providers, isCurrency }: BatchScope) =>
 /** Parsed body of a batch lookup. */
 export type BatchBody = z.infer<ReturnType<typeof batchBody>>
 
-/** Counts the ids and names of a body as it was sent, also where other members are invalid. */
-function sizeOf(body: { item_ids?: unknown; market_hash_names?: unknown } | undefined): number {
-  return [body?.item_ids, body?.market_hash_names].reduce<number>(
-    (sum, list) => sum + (Array.isArray(list) ? list.length : 0),
-    0,
-  )
-}
+/** The lengths of ids and names in a body as it was sent, also where other members are invalid. */
+const sizesOf = (body: { item_ids?: unknown; market_hash_names?: unknown }): number[] =>
+  [body.item_ids, body.market_hash_names].map(one => (Array.isArray(one) ? one.length : 0))
+
+const sizeOf = (body: object): number => sizesOf(body).reduce((sum, size) => sum + size, 0)
+
+/** A list that is too long by itself is a violation of its own. */
+const hasLongList = (body: object): boolean => sizesOf(body).some(size => size > BATCH_ITEMS_MAX)
 
 const askQuote = z.strictObject({ provider: z.string(), ...askMembers, ...quoteTimes })
 const bidQuote = z.strictObject({ provider: z.string(), ...bidMembers, ...quoteTimes })

@@ -3,7 +3,7 @@
  *
  * The one table that maps a code to a status; services throw codes and never statuses. Rules:
  * DECISIONS.md, "Errors". Invariant: `detail` is a text, except for VALIDATION_ERROR, where it
- * lists every violation of the request.
+ * lists the violations of the request, the first of many.
  */
 import { z } from 'zod'
 
@@ -44,6 +44,7 @@ export const ERROR_STATUS = {
   INSUFFICIENT_HOLDINGS: 409,
   PAYLOAD_TOO_LARGE: 413,
   UNSUPPORTED_MEDIA_TYPE: 415,
+  EXPECTATION_FAILED: 417,
   VALIDATION_ERROR: 422,
   RATE_LIMIT_EXCEEDED: 429,
   RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED: 429,
@@ -93,7 +94,7 @@ export const violation = z.strictObject({
   /** Where: `["query", "limit"]`, `["body", "items", 0, "quantity"]`. */
   loc: z.array(z.union([z.string(), z.int()])),
   msg: z.string(),
-  /** What was sent there; null when nothing was. */
+  /** What was sent there, or the beginning of its text; null when nothing was. */
   input: z.unknown(),
   /** The bound or the allowed values, where there are any. */
   ctx: z.record(z.string(), z.unknown()),
@@ -107,8 +108,9 @@ const codes = Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]
 /** The body of every error answer. */
 export const errorReply = z.union([
   z.strictObject({ code: z.enum(codes).exclude(['VALIDATION_ERROR']), detail: z.string() }),
-  z.strictObject({ code: z.literal('VALIDATION_ERROR'), detail: z.array(violation).min(1) }),
+  z.strictObject({
+    code: z.literal('VALIDATION_ERROR'),
+    detail: z.array(violation).min(1),
+    omitted: z.int().min(1).optional(),
+  }),
 ])
-
-/** The body of an error answer. */
-export type ErrorReply = z.infer<typeof errorReply>

@@ -8,6 +8,7 @@ import {
   currencyMember,
   day,
   integer,
+  list,
   pageCursor,
   providersMember,
   providersParameter,
@@ -27,14 +28,13 @@ const VALUED_ITEMS_MAX = 100
 /** Body of POST /portfolio/value. */
 export const valueBody = ({ providers, isCurrency }: ValuationScope) =>
   z.strictObject({
-    items: z
-      .array(z.strictObject({ item_id: z.int().min(1), quantity: z.int().min(1).max(1_000_000) }))
-      .min(1)
-      .max(VALUED_ITEMS_MAX)
-      .meta({
-        description: `Up to ${VALUED_ITEMS_MAX} items with their quantities.`,
-        example: [{ item_id: exampleItem.item_id, quantity: 2 }],
-      }),
+    items: list(z.strictObject({ item_id: z.int().min(1), quantity: z.int().min(1).max(1_000_000) }), {
+      min: 1,
+      max: VALUED_ITEMS_MAX,
+    }).meta({
+      description: `Up to ${VALUED_ITEMS_MAX} items with their quantities.`,
+      example: [{ item_id: exampleItem.item_id, quantity: 2 }],
+    }),
     providers: providersMember(providers),
     currency: currencyMember(isCurrency),
   })

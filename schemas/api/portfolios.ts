@@ -3,7 +3,7 @@
  * inventories".
  */
 import { z } from 'zod'
-import { optional, phase, text, uuid, violates } from './query-values.ts'
+import { list, optional, phase, text, uuid, violates } from './query-values.ts'
 import { exampleItem, instant, itemMembers } from './reply-values.ts'
 
 /** Units that one transaction or entry may hold. */
@@ -69,8 +69,8 @@ export const itemChoice = {
 }
 
 /** Whether a body selects an item. */
-export const choosesItem = (body: { item_id?: unknown; market_hash_name?: unknown } | undefined): boolean =>
-  body === undefined || (body.item_id ?? body.market_hash_name) != null
+export const choosesItem = (body: { item_id?: unknown; market_hash_name?: unknown }): boolean =>
+  (body.item_id ?? body.market_hash_name) != null
 
 /** The violation of a body that selects no item. */
 export const ITEM_MISSING = {
@@ -138,7 +138,7 @@ export const entriesReply = z.array(entryReply).meta({ example: [exampleEntry] }
 
 /** Body of POST /portfolio/:id/import. */
 export const importBody = z.strictObject({
-  asset_ids: optional(z.array(text(30)).min(1).max(10_000)).meta({
+  asset_ids: optional(list(text(30), { min: 1, max: 10_000 })).meta({
     description: 'Assets to import; the whole inventory when left out.',
     example: [exampleEntry.gamestore_assetid],
   }),

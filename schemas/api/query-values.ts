@@ -104,9 +104,23 @@ export const uuid = () =>
     .refine(value => UUID_FORM.test(value), violates('uuid_parsing', 'Input should be a UUID'))
     .transform(value => value.toLowerCase())
 
+/** A list whose length is checked before its entries are: a refusal costs no more than its bound. */
+export const list = <T extends z.ZodType>(one: T, { min = 0, max }: { min?: number; max: number }) => {
+  const refuseLonger = (value: unknown, context: z.RefinementCtx): unknown => {
+    if (!Array.isArray(value) || value.length <= max) return value
+    const message = `List should have at most ${max} members`
+    context.addIssue({ code: 'custom', ...violates('too_long', message, { max_length: max }) })
+    return z.NEVER
+  }
+  return z.preprocess(refuseLonger, min > 0 ? z.array(one).min(min).max(max) : z.array(one).max(max))
+}
+
+/** Values of a list of provider keys, repeats included. */
+const KEYS_MAX = 200
+
 /** A repeatable parameter: one text or several. */
 export const repeated = <T extends z.ZodType>(one: T) =>
-  z.preprocess(value => (typeof value === 'string' ? [value] : value), z.array(one).min(1).max(200))
+  z.preprocess(value => (typeof value === 'string' ? [value] : value), list(one, { min: 1, max: KEYS_MAX }))
 
 /** One of a set of provider keys. */
 export const providerKey = (keys: readonly string[]) => z.enum(keys as readonly [string, ...string[]])
@@ -119,7 +133,7 @@ export const providersParameter = (keys: readonly string[]) =>
 
 /** The member `providers` of a body. */
 export const providersMember = (keys: readonly string[]) =>
-  optional(z.array(providerKey(keys))).meta({
+  optional(list(providerKey(keys), { max: KEYS_MAX })).meta({
     description: 'Provider keys. All when left out.',
     example: EXAMPLE_PROVIDERS,
   })

@@ -25,7 +25,7 @@ const URL_MAX = 2_000
 /** Whether a URL leads to an address that webhooks must not reach. */
 export type RefusesUrl = (url: URL) => boolean
 
-/** A URL of HTTP or HTTPS without user info, whose host is no forbidden literal address. */
+/** A URL of HTTP or HTTPS without user info, whose host is neither a forbidden address nor a local name. */
 const destination = (refuses: RefusesUrl) =>
   text(URL_MAX).superRefine((value, context) => {
     const fault = faultOf(value, refuses)

@@ -7,6 +7,7 @@
 import { openReader } from '#infra/clickhouse/clickhouse.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
+import { openClientOf } from '#infra/http/client-address.ts'
 import { openGuard } from '#infra/http/guard.ts'
 import { openObserver } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
@@ -68,6 +69,7 @@ export const start: StartRole = async context => {
     authenticate: openAuthenticate(keys, signIn?.sessions),
     meter,
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
+    clientOf: openClientOf(config.clients.trustedProxies),
     tiers,
     noteUse: keyId => keyUse.note(keyId, Date.now()),
   })

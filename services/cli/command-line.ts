@@ -211,7 +211,7 @@ async function runCommand(roles: readonly RoleName[], config: PlatformConfig, lo
     config,
     log,
     signal: stop.signal,
-    onListening: port => void process.send?.({ port }),
+    onListening: ports => void process.send?.(ports),
     exit: code => process.exit(code),
   })
   // What was not closed must not keep a stopped process alive; the log names it.

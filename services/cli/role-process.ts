@@ -13,24 +13,20 @@ import { closeSync, existsSync, openSync, readFileSync, renameSync, rmSync, stat
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { Environment } from '#infra/runtime/secret.ts'
 import { endProcess, identify, type ProcessIdentity, replaceFile } from '#infra/stack/processes.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import type { RoleGroup } from './roles.ts'
 import type { RunDirectory } from './run-directory.ts'
 
-/** What the child reports to its supervisor. */
-interface ChildReport {
-  port: number
-}
-
 /** A supervised group. */
 export interface RoleProcess {
   readonly group: RoleGroup
   /** Process id of the running child. */
   pid(): number | undefined
-  /** Port of its health checks; undefined while it starts. */
-  port(): number | undefined
+  /** Where it listens; undefined while it starts. */
+  ports(): HostPorts | undefined
   restarts(): number
   stop(): Promise<void>
 }
@@ -65,7 +61,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   const identityFile = join(options.directory.supervisor, 'pids', `${group.name}.json`)
   const stopping = new AbortController()
   const logStart = statSync(logFile, { throwIfNoEntry: false })?.size ?? 0
-  let port: number | undefined
+  let ports: HostPorts | undefined
   let restarts = 0
   let hasListened = false
   let isRefused = false
@@ -75,12 +71,12 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
     for (let failures = 0; !stopping.signal.aborted; restarts++) {
       const startedAt = performance.now()
       current = launch(options, { logFile, identityFile }, started => {
-        port = started.port
+        ports = started
         hasListened = true
         options.onListening()
       })
       const { how, code } = await current.ended
-      port = undefined
+      ports = undefined
       rmSync(identityFile, { force: true })
       if (stopping.signal.aborted) return
       const wasSteady = performance.now() - startedAt > STEADY_AFTER_MS
@@ -111,7 +107,7 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
   return {
     group,
     pid: () => current?.pid,
-    port: () => port,
+    ports: () => ports,
     restarts: () => restarts,
     async stop() {
       stopping.abort()
@@ -130,7 +126,7 @@ interface Launched {
 function launch(
   options: RoleProcessOptions,
   files: { logFile: string; identityFile: string },
-  onReport: (report: ChildReport) => void,
+  onReport: (report: HostPorts) => void,
 ): Launched {
   const log = openGroupLog(files.logFile)
   const child: ChildProcess = spawn(process.execPath, [MAIN, 'run', '--set-up-done', ...options.group.roles], {
@@ -143,7 +139,7 @@ function launch(
   if (identity !== undefined) {
     replaceFile(files.identityFile, JSON.stringify({ ...identity, stopSignal: 'SIGTERM', graceMs: GRACE_MS }))
   }
-  child.on('message', message => onReport(message as ChildReport))
+  child.on('message', message => onReport(message as HostPorts))
   const ended = new Promise<{ how: string; code: number | null }>(resolve => {
     child.once('error', error => resolve({ how: error.message, code: null }))
     child.once('exit', (code, signal) => resolve({ how: signal ?? `exit code ${code}`, code }))

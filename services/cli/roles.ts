@@ -22,6 +22,8 @@ interface Role {
   isDivided?: boolean
   /** It writes in transactions, under ids that begin with its name. */
   isTransactional?: boolean
+  /** It stands in for a service of somebody else's, so it runs where it is named alone. */
+  isStandIn?: boolean
 }
 
 const BEFORE_VIEWS = {
@@ -33,7 +35,7 @@ const AFTER_VIEWS = {
   book: { process: 'book', load: () => import('#streams/book/main.ts'), isTransactional: true },
   api: { process: 'api', load: () => import('#services/api/main.ts'), readsWithoutGroup: true },
   feed: { process: 'api', load: () => import('#services/feed/main.ts'), readsWithoutGroup: true },
-  'inventory-stand-in': { process: 'api', load: () => import('#services/inventory/main.ts') },
+  'inventory-stand-in': { process: 'api', load: () => import('#services/inventory/main.ts'), isStandIn: true },
   ingest: { process: 'ingest', load: () => import('#services/ingest/main.ts'), isTransactional: true, isDivided: true },
 } satisfies Record<string, Role>
 
@@ -53,7 +55,7 @@ export const SERVING_ROLES: readonly RoleName[] = ['api', 'feed']
 /** Roles that hold thousands of idle clients: a process of theirs alone keeps its heap small. */
 export const HOLDING_ROLES: readonly RoleName[] = ['feed']
 
-const rolesThat = (fact: 'readsWithoutGroup' | 'isDivided' | 'isTransactional'): string[] =>
+const rolesThat = (fact: 'readsWithoutGroup' | 'isDivided' | 'isTransactional' | 'isStandIn'): string[] =>
   ROLE_NAMES.filter(name => ROLES[name][fact])
 
 /** Roles without a view that follow topics without a group. */
@@ -64,6 +66,9 @@ export const DIVIDED_ROLES: readonly string[] = rolesThat('isDivided')
 
 /** Roles whose writes are transactions, under ids that begin with their name. */
 export const TRANSACTIONAL_ROLES: readonly string[] = rolesThat('isTransactional')
+
+/** Roles that stand in for a service of somebody else's. */
+export const STAND_IN_ROLES: readonly string[] = rolesThat('isStandIn')
 
 /** Roles that share a process. */
 export interface RoleGroup {
@@ -82,11 +87,11 @@ export async function loadRole(name: RoleName): Promise<StartRole> {
   return (await ROLES[name].load()).start
 }
 
-/** The named roles without repeats, in starting order; all when none is named. Throws on an unknown name. */
+/** The named roles without repeats, in starting order; all but stand-ins when none is named. Throws on an unknown name. */
 export function chooseRoles(names: readonly string[]): RoleName[] {
   const unknown = names.filter(name => !(name in ROLES))
   if (unknown.length > 0) {
     throw new Error(`no role is called ${unknown.join(', ')}. Roles: ${[...ROLE_NAMES].sort().join(', ')}`)
   }
-  return ROLE_NAMES.filter(name => names.length === 0 || names.includes(name))
+  return ROLE_NAMES.filter(name => (names.length === 0 ? !ROLES[name].isStandIn : names.includes(name)))
 }

@@ -14,12 +14,14 @@ import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import { readJson, replaceFile } from '#infra/stack/processes.ts'
 
-/** Where a service answers its health checks and metrics. */
+/** Where a service answers clients, and its operator. */
 interface ServiceEntry {
   /** The process that runs it. */
   process: string
   pid: number
   url: string
+  /** `/readyz` and `/metrics`. */
+  operator_url: string
 }
 
 /** Content of platform.json; other tools read it. */

@@ -11,7 +11,7 @@ import { connectKafka } from '#infra/kafka/connection.ts'
 import { refusalOf } from '#infra/kafka/refusal.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { collectGarbage, countBuffersWithHeap, keepHeapSmall } from '#infra/runtime/heap.ts'
-import { type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
+import { clientsOf, type HostPorts, type HttpHost, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader, RoleContext, RunningRole } from '#infra/runtime/role.ts'
@@ -24,7 +24,7 @@ export interface RunOptions {
   config: PlatformConfig
   log: Log
   /** Called once all roles have started and the process listens. */
-  onListening?: (port: number) => void
+  onListening?: (ports: HostPorts) => void
   /** Begins the stop. */
   signal: AbortSignal
   /** Ends the process; given, because only main may. */
@@ -54,7 +54,10 @@ export async function runRoles(options: RunOptions): Promise<void> {
   if (isHolding) keepHeapSmall()
   if (isAnswering) countBuffersWithHeap()
   const metrics = openMetrics()
-  const http = openHttpHost({ host: config.host, port: config.port, metrics })
+  const http = openHttpHost({
+    ...{ host: config.host, port: config.port, metrics, clients: clientsOf(config) },
+    operator: { host: config.operatorHost, port: config.operatorPort },
+  })
   const catalog = sharedCatalog(options, error => fail('catalog', error))
   const started: RunningRole[] = []
   const contextOf = (role: string): RoleContext => ({
@@ -79,9 +82,9 @@ export async function runRoles(options: RunOptions): Promise<void> {
   )
   // What the heap may grow to follows from what it holds at its last collection.
   if (isHolding || isAnswering) collectGarbage()
-  const port = await http.listen().catch(error => fail('http', error))
-  log.info({ roles, port }, 'all roles have started')
-  options.onListening?.(port)
+  const ports = await http.listen().catch(error => fail('http', error))
+  log.info({ roles, port: ports.port, operator_port: ports.operatorPort }, 'all roles have started')
+  options.onListening?.(ports)
   await aborted(options.signal)
   log.info({ roles }, 'stopping')
   const limit = setTimeout(() => fail('stop', new Error(`not stopped within ${STOP_LIMIT_MS} ms`)), STOP_LIMIT_MS)

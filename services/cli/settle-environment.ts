@@ -15,7 +15,7 @@ interface LocalKnowledge {
   secretKey: string | undefined
 }
 
-/** The environment, completed; `serves`: whether the process answers clients and so needs its known port. */
+/** The environment, completed; `serves`: whether the process answers clients and so needs its known ports. */
 export function settleEnvironment(given: Environment, local: LocalKnowledge, serves: boolean): Environment {
   const known: Environment = {
     ...(local.servers === undefined ? {} : addressVariables(local.servers)),
@@ -23,6 +23,7 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     CURSOR_KEY: local.cursorKey,
     MARKETLOG_SECRET_KEY: local.secretKey,
     PORT: serves ? '8080' : '0',
+    OPERATOR_PORT: serves ? '8081' : '0',
   }
   const settled: Record<string, string | undefined> = { ...given }
   for (const [name, value] of Object.entries(known)) if (!isGiven(given, name)) settled[name] = value

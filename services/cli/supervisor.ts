@@ -21,7 +21,7 @@ import { publishCurrentRates } from './ingest.ts'
 import { askReadiness, countLiveAsks } from './live-check.ts'
 import { linkStandIn, provideKeys } from './provide-keys.ts'
 import { keepRunning, type RoleProcess, type RoleProcessOptions } from './role-process.ts'
-import { GROUPS, SERVING_ROLES } from './roles.ts'
+import { GROUPS, SERVING_ROLES, STAND_IN_ROLES } from './roles.ts'
 import {
   cursorKey,
   dropAnnouncements,
@@ -184,7 +184,9 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
   const settled = { ...settleEnvironment(environment, known, true), ...addressVariables(addresses) }
   // Its own stand-in where the user names no platform: a development platform reaches no network.
   const standIn = `http://127.0.0.1:${settled.PORT}${STAND_IN_PATH}`
-  return { ...settled, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
+  // Several platforms of one machine must not want the same port; each announces its own.
+  const operator = { OPERATOR_PORT: environment.OPERATOR_PORT || '0' }
+  return { ...settled, ...operator, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
 }
 
 /** Sign-in and mail work out of the box on a machine of one's own. */
@@ -201,12 +203,16 @@ function startGroups(
   undo: Undo[],
   listeners: Pick<RoleProcessOptions, 'onGivenUp' | 'onListening'>,
 ): RoleProcess[] {
-  const groups = GROUPS.filter(group => environment.MARKET !== EMPTY_MARKET || group.name !== 'ingest')
+  const hasStandIn = environment.MARKETLOG_INVENTORY_URL?.endsWith(STAND_IN_PATH) ?? false
+  const groups = GROUPS.filter(group => environment.MARKET !== EMPTY_MARKET || group.name !== 'ingest').map(group => ({
+    ...group,
+    roles: group.roles.filter(role => hasStandIn || !STAND_IN_ROLES.includes(role)),
+  }))
   const processes = groups.map(group => {
     const serves = group.roles.some(role => SERVING_ROLES.includes(role))
     return keepRunning({
       group,
-      environment: serves ? environment : { ...environment, PORT: '0', BASE_URL: baseUrlOf(environment) },
+      environment: serves ? environment : { ...environment, ...ANY_PORTS, BASE_URL: baseUrlOf(environment) },
       directory: options.directory,
       report: text => options.report({ kind: 'note', text }),
       ...listeners,
@@ -221,12 +227,14 @@ function startGroups(
   return processes
 }
 
+const ANY_PORTS: Environment = { PORT: '0', OPERATOR_PORT: '0' }
+
 const baseUrlOf = (environment: Environment): string =>
   environment.BASE_URL || `http://127.0.0.1:${environment.PORT ?? ''}`
 
 /** Where a process on this machine answers. */
-function originOf(config: PlatformConfig, port: number): string {
-  const host = ['0.0.0.0', '::', ''].includes(config.host) ? '127.0.0.1' : config.host
+function originOf(address: string, port: number): string {
+  const host = ['0.0.0.0', '::', ''].includes(address) ? '127.0.0.1' : address
   return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
 
@@ -238,9 +246,12 @@ async function untilReady(
   await eventually(options.signal, 'the roles to be ready', POLL_MS, async () => {
     const waiting: string[] = []
     for (const each of processes) {
-      const port = each.port()
-      if (port === undefined) waiting.push(`${each.group.name} is starting`)
-      else waiting.push(...(await askReadiness(originOf(config, port), each.group.name)).waiting)
+      const ports = each.ports()
+      if (ports === undefined) waiting.push(`${each.group.name} is starting`)
+      else {
+        const origin = originOf(config.operatorHost, ports.operatorPort)
+        waiting.push(...(await askReadiness(origin, each.group.name)).waiting)
+      }
     }
     if (waiting.length > 0) options.report({ kind: 'step', text: `starting the roles: ${waiting.join('; ')}` })
     return { isDone: waiting.length === 0, seen: waiting.join('; ') }
@@ -252,7 +263,7 @@ async function untilReady(
  * get a moment more, so that the first call finds all of the history, but they do not delay the start further.
  */
 async function untilLive(config: PlatformConfig, key: string, log: Log, options: SuperviseOptions): Promise<void> {
-  const origin = originOf(config, config.port)
+  const origin = originOf(config.host, config.port)
   const onProgress = (text: string) => options.report({ kind: 'step', text: `filling the views: ${text}` })
   await eventually(options.signal, 'prices to be live', ASK_EVERY_MS, async () => {
     await waitForViews(config, log, { signal: options.signal, onProgress, without: VIEWS_OF_THE_PAST })
@@ -299,7 +310,12 @@ function describe(
 ): PlatformFile {
   const services = processes.flatMap(each =>
     each.group.roles.map(role => {
-      const entry = { process: each.group.name, pid: each.pid() ?? 0, url: originOf(config, each.port() ?? 0) }
+      const { port = 0, operatorPort = 0 } = each.ports() ?? {}
+      const url = originOf(config.host, port)
+      const entry = {
+        ...{ process: each.group.name, pid: each.pid() ?? 0, url },
+        operator_url: originOf(config.operatorHost, operatorPort),
+      }
       return [role, entry] as const
     }),
   )

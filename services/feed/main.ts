@@ -7,6 +7,7 @@
  */
 import { loadProviders } from '#infra/config/providers.ts'
 import { loadAddressLimit, loadTiers } from '#infra/config/tiers.ts'
+import { openClientOf } from '#infra/http/client-address.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
@@ -117,9 +118,10 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
 }
 
 /** Counts requests in the same windows as the API does. */
-function limitsBy(redis: Redis, { namespace: prefix, tiersFile }: PlatformConfig) {
+function limitsBy(redis: Redis, { namespace: prefix, tiersFile, clients }: PlatformConfig) {
   return {
     meter: openRequestMeter(redis, { prefix, now: Date.now }),
     addresses: openAddressLimit(redis, { prefix, perMinute: loadAddressLimit(tiersFile) }),
+    clientOf: openClientOf(clients.trustedProxies),
   }
 }

@@ -9,6 +9,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { HostPorts } from '#infra/runtime/http-host.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
@@ -59,9 +60,9 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
   })
   closeSync(log)
   const ended = new Promise<void>(resolve => void child.once('exit', () => resolve()))
-  const listening = new Promise<number>((resolve, reject) => {
+  const listening = new Promise<HostPorts>((resolve, reject) => {
     child.once('error', reject)
-    child.once('message', message => resolve((message as { port: number }).port))
+    child.once('message', message => resolve(message as HostPorts))
     void ended.then(() => reject(new Error(`${name} ended:\n${endOf(logFile)}`)))
   })
   // It may also end later, when nothing waits for its port any more.
@@ -72,9 +73,17 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
     await ended
   }
   try {
-    const baseUrl = `http://127.0.0.1:${await within(listening, LISTENING_LIMIT_MS, `${name} to listen`)}`
+    const { port, operatorPort } = await within(listening, LISTENING_LIMIT_MS, `${name} to listen`)
+    const [baseUrl, operatorUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${operatorPort}`]
     const pid = child.pid as number
-    return { name, pid, baseUrl, ...figuresOf(name, baseUrl), kill: () => end('SIGKILL'), stop: () => end('SIGTERM') }
+    return {
+      name,
+      pid,
+      baseUrl,
+      ...figuresOf(name, operatorUrl),
+      kill: () => end('SIGKILL'),
+      stop: () => end('SIGTERM'),
+    }
   } catch (error) {
     await end('SIGKILL')
     throw error
@@ -84,8 +93,8 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
 const endOf = (logFile: string): string =>
   readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-LOG_LINES_SHOWN).join('\n')
 
-function figuresOf(name: string, baseUrl: string): Pick<RoleProcess, 'figures' | 'metric' | 'ready'> {
-  const ask = (path: string) => fetch(baseUrl + path, { signal: AbortSignal.timeout(REQUEST_LIMIT_MS) })
+function figuresOf(name: string, operatorUrl: string): Pick<RoleProcess, 'figures' | 'metric' | 'ready'> {
+  const ask = (path: string) => fetch(operatorUrl + path, { signal: AbortSignal.timeout(REQUEST_LIMIT_MS) })
   const scrape = async (): Promise<string> => (await ask('/metrics')).text()
   return {
     async figures() {

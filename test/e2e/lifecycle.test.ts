@@ -66,10 +66,14 @@ describe('a platform on one machine', function () {
   })
 
   it('answers health checks and metrics in every process', async () => {
-    const urls = new Set(Object.values(own.platform().services).map(service => service.url))
-    for (const url of urls) {
+    const services = Object.values(own.platform().services)
+    for (const url of new Set(services.map(service => service.operator_url))) {
       expect((await fetch(`${url}/readyz`)).status, url).to.equal(200)
       expect(await (await fetch(`${url}/metrics`)).text(), url).to.include('process_cpu_seconds_total')
+    }
+    for (const url of new Set(services.map(service => service.url))) {
+      expect((await fetch(`${url}/healthz`)).status, url).to.equal(200)
+      for (const path of ['/readyz', '/metrics']) expect((await fetch(url + path)).status, url + path).to.equal(404)
     }
   })
 

@@ -62,7 +62,7 @@ describe('feeds of two ingest processes', function () {
   const startIngest = () => platform.spawnRole('ingest', { MARKET: market })
 
   async function metric(role: SpawnedRole, pattern: RegExp): Promise<number[]> {
-    const answer = await fetch(`${await role.baseUrl(STARTS_MS)}/metrics`, { signal: AbortSignal.timeout(5_000) })
+    const answer = await fetch(`${await role.operatorUrl(STARTS_MS)}/metrics`, { signal: AbortSignal.timeout(5_000) })
     return [...(await answer.text()).matchAll(pattern)].map(([, value]) => Number(value))
   }
   const owned = async (role: SpawnedRole) => (await metric(role, /^marketlog_ingest_feeds (\d+)/gm))[0] ?? 0

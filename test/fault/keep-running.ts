@@ -86,7 +86,7 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
 async function isSoonReady(role: SpawnedRole, limitMs: number, isCurrent: () => boolean): Promise<boolean> {
   const answers = async (): Promise<boolean> => {
     if (!isCurrent()) return true
-    const answer = await fetch(`${await role.baseUrl(limitMs)}/readyz`, { signal: AbortSignal.timeout(5_000) })
+    const answer = await fetch(`${await role.operatorUrl(limitMs)}/readyz`, { signal: AbortSignal.timeout(5_000) })
     await answer.body?.cancel()
     return answer.ok
   }

@@ -148,7 +148,7 @@ describe('outages of the log', function () {
       ['ingest', 'the writer ingest'],
     ] as const) {
       const role = kept.find(one => one.name === name)?.role()
-      const answer = await fetch(`${await role?.baseUrl(GOES_ON_MS)}/readyz`)
+      const answer = await fetch(`${await role?.operatorUrl(GOES_ON_MS)}/readyz`)
       const text = await answer.text()
       expect(answer.status, text).to.equal(503)
       const { kafka: brokers = [] } = platform.own('kafka').addresses

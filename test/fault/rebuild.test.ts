@@ -152,8 +152,8 @@ describe('killed rebuilds', function () {
     roles.kill('SIGKILL')
     await roles.ended
     roles = await startAll()
-    const baseUrl = await roles.baseUrl(START_LIMIT_MS)
-    const isReady = async () => (await fetch(`${baseUrl}/readyz`)).ok
+    const operatorUrl = await roles.operatorUrl(START_LIMIT_MS)
+    const isReady = async () => (await fetch(`${operatorUrl}/readyz`)).ok
     await eventually(isReady, START_LIMIT_MS, 'the views to be open')
   }
 

@@ -32,6 +32,8 @@ export interface SpawnedRole {
   line(pattern: RegExp, limitMs: number): Promise<string>
   /** Resolves with `http://127.0.0.1:<port>` when all has started and the process listens. */
   baseUrl(limitMs: number): Promise<string>
+  /** Resolves with where readiness and metrics are answered, likewise. */
+  operatorUrl(limitMs: number): Promise<string>
   /** Sends a signal; SIGKILL, SIGSTOP and SIGCONT included. */
   kill(signal: NodeJS.Signals): void
   /** Resolves when the process has ended, however. */
@@ -78,6 +80,8 @@ export async function spawnRole(role: string, environment: Record<string, string
     if (found === null) throw new Error(`${role} ended; its last lines:\n${lines.slice(-20).join('\n')}`)
     return found
   }
+  const ports = async (limitMs: number) =>
+    JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number; operator_port: number }
   return {
     role,
     pid: child.pid,
@@ -85,10 +89,8 @@ export async function spawnRole(role: string, environment: Record<string, string
     kill,
     ended,
     lines: () => lines,
-    baseUrl: async limitMs => {
-      const { port } = JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number }
-      return `http://127.0.0.1:${port}`
-    },
+    baseUrl: async limitMs => urlOf((await ports(limitMs)).port),
+    operatorUrl: async limitMs => urlOf((await ports(limitMs)).operator_port),
     expectEnd: reason => void announced.push({ reason, isCertain: true }),
     allowEnd: reason => void announced.push({ reason, isCertain: false }),
     async stop() {
@@ -104,6 +106,8 @@ export async function spawnRole(role: string, environment: Record<string, string
     },
   }
 }
+
+const urlOf = (port: number): string => `http://127.0.0.1:${port}`
 
 interface AnnouncedEnd {
   reason: RegExp

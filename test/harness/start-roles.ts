@@ -8,7 +8,7 @@
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
-import { openHttpHost } from '#infra/runtime/http-host.ts'
+import { clientsOf, openHttpHost } from '#infra/runtime/http-host.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader, RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
@@ -21,6 +21,8 @@ const READY_LIMIT_MS = 30_000
 export interface StartedRoles {
   /** `http://127.0.0.1:<port>` of their HTTP host. */
   readonly baseUrl: string
+  /** Where it answers its operator. */
+  readonly operatorUrl: string
   readonly metrics: Metrics
   /** What the roles reported by `fail`. */
   readonly failures: readonly Error[]
@@ -39,8 +41,8 @@ export async function startRoles(
 ): Promise<StartedRoles> {
   const { config, log } = options
   const metrics = openMetrics()
-  const http = openHttpHost({ host: '127.0.0.1', port: 0, metrics })
-  const port = await http.listen()
+  const http = openHttpHost({ host: '127.0.0.1', port: 0, metrics, clients: clientsOf(config) })
+  const { port, operatorPort } = await http.listen()
   const baseUrl = `http://127.0.0.1:${port}`
   const ending = new AbortController()
   const failures: Error[] = []
@@ -85,6 +87,7 @@ export async function startRoles(
   for (const role of running) http.watch(role.name, () => role.ready())
   return {
     baseUrl,
+    operatorUrl: `http://127.0.0.1:${operatorPort}`,
     metrics,
     failures,
     ready: async (limitMs = READY_LIMIT_MS) => {

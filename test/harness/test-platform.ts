@@ -181,7 +181,7 @@ export const newEnvironment = (
   ...(addressVariables(addresses) as Record<string, string>),
   MARKETLOG_NAMESPACE: `${options.initial}${randomBytes(4).toString('hex')}.`,
   MARKETLOG_STATE_DIR: options.stateDir,
-  ...{ HOST: '127.0.0.1', PORT: '0', MARKET: 'empty' },
+  ...{ HOST: '127.0.0.1', PORT: '0', OPERATOR_PORT: '0', MARKET: 'empty' },
 })
 
 /** What an environment comes to, with a log of tests. */

@@ -59,7 +59,7 @@ describe('outages', () => {
       20_000,
       `${path} to answer ${status}`,
     )
-  const isReady = async () => (await fetch(`${roles.baseUrl}/readyz`)).status === 200
+  const isReady = async () => (await fetch(`${roles.operatorUrl}/readyz`)).status === 200
   const item = () => `item_id=${scenario.items.full.item_id}`
 
   for (const isLong of [false, true])

@@ -117,7 +117,7 @@ describe('bad input', function () {
     (await readTopic(kafka, 'deadLetters')).map(({ value }) => value).filter(({ key }) => String(key) === provider)
 
   async function counted(metric: string, labels: Record<string, string>): Promise<number> {
-    const answer = await fetch(`${await book.baseUrl(LIMIT_MS)}/metrics`)
+    const answer = await fetch(`${await book.operatorUrl(LIMIT_MS)}/metrics`)
     const lines = (await answer.text()).split('\n').filter(line => line.startsWith(`${metric}{`))
     const fitting = lines.filter(line =>
       Object.entries(labels).every(([name, value]) => line.includes(`${name}="${value}"`)),

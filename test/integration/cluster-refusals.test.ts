@@ -58,8 +58,8 @@ describe('a reader that is refused while it runs', function () {
     admin.deleteAcls({ filters: [{ ...denied(key), resourcePatternType: ResourcePatternTypes.LITERAL }] })
   async function start(role: RoleName) {
     const spawned = await platform.spawnRole(role, { ...platform.environment, ...asReader, LOG_LEVEL: 'info' })
-    const baseUrl = await spawned.baseUrl(READY_LIMIT_MS)
-    const isReady = async () => (await fetch(`${baseUrl}/readyz`)).status === 200
+    const operatorUrl = await spawned.operatorUrl(READY_LIMIT_MS)
+    const isReady = async () => (await fetch(`${operatorUrl}/readyz`)).status === 200
     await eventually(isReady, READY_LIMIT_MS, `${role} to be ready`)
     return { spawned, isReady }
   }
@@ -110,13 +110,13 @@ describe('a reader that is refused while it runs', function () {
       onGivenUp: error => givenUp.push(error),
     })
     try {
-      await eventually(() => kept.port() !== undefined, READY_LIMIT_MS, 'the feed to listen')
+      await eventually(() => kept.ports() !== undefined, READY_LIMIT_MS, 'the feed to listen')
       await withdraw('bookChanges')
-      await eventually(() => kept.port() === undefined && lines.length > 0, END_LIMIT_MS, 'the feed to end')
+      await eventually(() => kept.ports() === undefined && lines.length > 0, END_LIMIT_MS, 'the feed to end')
       // At its second start it has not read anything yet.
       await eventually(() => kept.restarts() > 1, READY_LIMIT_MS + END_LIMIT_MS, 'a second try')
       await giveBack('bookChanges')
-      await eventually(() => kept.port() !== undefined, READY_LIMIT_MS, 'the feed to listen again')
+      await eventually(() => kept.ports() !== undefined, READY_LIMIT_MS, 'the feed to listen again')
     } finally {
       await giveBack('bookChanges')
       await kept.stop()

@@ -134,7 +134,7 @@ describe('feed streams', () => {
         limits: {
           meter: { take: async () => metered(overBy), read: async () => metered(undefined) },
           addresses: { charge: async () => overBy },
-          ...{ tiers: loadTiers(), noteUse: () => undefined },
+          ...{ tiers: loadTiers(), noteUse: () => undefined, clientOf: () => undefined },
         },
         unavailable: () => reason,
         log,

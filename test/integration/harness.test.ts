@@ -41,7 +41,7 @@ describe('a role as a process', () => {
   it('serves, dies of a kill at once, and stops when it is asked to', async function () {
     this.timeout(90_000)
     const first = await platform.spawnRole('feed')
-    const answer = await fetch(`${await first.baseUrl(30_000)}/readyz`)
+    const answer = await fetch(`${await first.operatorUrl(30_000)}/readyz`)
     expect([answer.status, await answer.json()]).to.deep.equal([200, { status: 'ready', roles: { feed: 'ready' } }])
     first.kill('SIGKILL')
     expect(await first.ended).to.deep.equal({ code: null, signal: 'SIGKILL' })

@@ -16,6 +16,7 @@ const LIMIT_MS = 5_000
 describe('the HTTP host', () => {
   let host: HttpHost
   let port: number
+  let operatorPort: number
   /** What the mounted handler was given: method, URL, body. */
   let served: string[] = []
   let waiting: ServerResponse[] = []
@@ -34,7 +35,7 @@ describe('the HTTP host', () => {
         else response.end('done')
       })
     })
-    port = await host.listen()
+    ;({ port, operatorPort } = await host.listen())
   }
   beforeEach('a host', async () => {
     served = []
@@ -99,6 +100,10 @@ describe('the HTTP host', () => {
       'a coding after chunked',
       `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n${SMUGGLED}`,
     ],
+    [
+      'a coding before chunked',
+      `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`,
+    ],
     ['a blank before the colon', `POST / HTTP/1.1\r\n${HOST}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`],
     ['a folded header', `GET / HTTP/1.1\r\n${HOST}X-A: b\r\n c\r\n\r\n`],
     ['a folded first header', `GET / HTTP/1.1\r\n ${HOST}\r\n`],
@@ -122,8 +127,24 @@ describe('the HTTP host', () => {
       expect(served.filter(line => line.includes('smuggled'))).to.deep.equal([])
     })
 
+  it('answers its operator apart: clients are told that it lives, and nothing more', async () => {
+    const ask = (at: number, path: string) => fetch(`http://127.0.0.1:${at}${path}`)
+    for (const at of [port, operatorPort]) expect((await ask(at, '/healthz')).status).to.equal(200)
+    expect((await ask(operatorPort, '/readyz')).status).to.equal(200)
+    expect(await (await ask(operatorPort, '/metrics')).text()).to.include('process_cpu_seconds_total')
+    expect((await ask(operatorPort, '/a')).status).to.equal(404)
+    for (const path of ['/readyz', '/metrics']) expect(await (await ask(port, path)).text()).to.equal('done')
+    expect(served).to.deep.equal(['GET /readyz', 'GET /metrics'])
+  })
+
   it('refuses a request that names no host', async () => {
     expect(await say('GET / HTTP/1.1\r\nConnection: close\r\n\r\n')).to.match(/^HTTP\/1.1 400 /)
+    expect(served).to.deep.equal([])
+  })
+
+  it('refuses what it is expected to do and does not know', async () => {
+    const bytes = `POST / HTTP/1.1\r\n${HOST}Expect: 200-ok\r\nContent-Length: 3\r\n\r\nabc${SMUGGLED}`
+    expectRefusal(await say(bytes), 417, 'EXPECTATION_FAILED')
     expect(served).to.deep.equal([])
   })
 

@@ -37,6 +37,7 @@ describe('issued keys, tokens and secrets', function () {
   let database: Database
   let process: SpawnedRole
   let baseUrl: string
+  let operatorUrl: string
   let browser: Browser
   let metrics: string
 
@@ -60,6 +61,7 @@ describe('issued keys, tokens and secrets', function () {
       MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}`,
     })
     baseUrl = await process.baseUrl(START_LIMIT_MS)
+    operatorUrl = await process.operatorUrl(START_LIMIT_MS)
     provider.register(`${baseUrl}/v1/account/callback`)
     provider.people.set('ada', { email: 'ada@example.com', email_verified: false })
     browser = openBrowser({ 'x-person': 'ada', 'x-platform-id': '70000000000000042' })
@@ -185,7 +187,7 @@ describe('issued keys, tokens and secrets', function () {
 
   it('are in no log line, no error, no metric, and in no table or key that is stored', async () => {
     await ask('POST', '/v1/account/key/reissue', issued.get('root key'))
-    metrics = await (await fetch(`${baseUrl}/metrics`)).text()
+    metrics = await (await fetch(`${operatorUrl}/metrics`)).text()
     await process.stop()
     const places: Record<string, string> = {
       log: process.lines().join('\n'),

@@ -40,7 +40,7 @@ describe('operations', function () {
       ...(['book', 'api', 'feed', 'ingest'] as const),
     ])
     await roles.ready()
-    const answer = await fetch(`${roles.baseUrl}/metrics`)
+    const answer = await fetch(`${roles.operatorUrl}/metrics`)
     const kinds = new Map<string, string>()
     for (const [, name = '', kind = ''] of (await answer.text()).matchAll(/^# TYPE (\S+) (\S+)$/gm))
       kinds.set(name, kind)

@@ -161,7 +161,9 @@ describe('hostile destinations', () => {
       expect(connections()).to.equal(before)
     })
 
-    it('refuses literal forbidden addresses before anything is sent, and leaves names to the connection', () => {
+    it('refuses literal forbidden addresses and local names before anything is sent, and leaves other names to the connection', () => {
+      for (const host of ['localhost', 'a.localhost', 'printer.local', 'metadata.google.internal', 'redis'])
+        expect(outbound.refuses(new URL(`http://${host}/`)), host).to.equal(true)
       expect(outbound.refuses(new URL('http://0x7f.1/'))).to.equal(true)
       expect(outbound.refuses(new URL('http://[::ffff:10.0.0.1]/'))).to.equal(true)
       expect(outbound.refuses(new URL('http://loopback.example/'))).to.equal(false)

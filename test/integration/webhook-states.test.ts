@@ -205,8 +205,10 @@ describe('webhooks by state', () => {
 
     it('pending -> failed: a destination at an address that may not be reached', async () => {
       const { account, receiver } = await fresh()
+      // No name that is local by itself is taken when it is created, so the name became local later.
       const url = 'http://localhost:1/hook'
-      await scenario.webhook(account, receiver, { url })
+      const { id } = await scenario.webhook(account, receiver)
+      await scenario.database.rows('UPDATE webhooks SET url = $2 WHERE id = $1', [id, url])
       await scenario.event(account)
       const delivery = await until(account, one => one.status === 'failed')
       expect(delivery).to.include({ attempt_count: 1, last_http_status: null, endpoint_url: url })

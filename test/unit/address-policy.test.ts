@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import fc from 'fast-check'
-import { isPublic, literalAddress, openAddressPolicy } from '#infra/outbound/address-policy.ts'
+import { isLocalName, isPublic, literalAddress, openAddressPolicy } from '#infra/outbound/address-policy.ts'
 
 const PUBLIC = [
   '8.8.8.8',
@@ -61,6 +61,28 @@ describe('the policy of addresses', () => {
   it('reads brackets, and takes a name for none', () => {
     expect(literalAddress(new URL('http://[::1]:9/'))).to.equal('::1')
     expect(literalAddress(new URL('http://example.com/'))).to.equal(undefined)
+  })
+
+  it('knows names that are local by themselves, in any spelling', () => {
+    for (const host of [
+      'localhost',
+      'LOCALHOST.',
+      'a.localhost',
+      'ⓛocalhost',
+      'printer.local',
+      'a.b.internal',
+      'redis',
+    ])
+      expect(isLocalName(new URL(`http://${host}:9/`)), host).to.equal(true)
+    for (const host of [
+      'example.com',
+      'local.example',
+      'notlocal.example',
+      'mylocalhost.example',
+      '127.0.0.1',
+      '[::1]',
+    ])
+      expect(isLocalName(new URL(`http://${host}:9/`)), host).to.equal(false)
   })
 
   it('lets pass what is allowed, at that port alone and in any spelling', () => {

@@ -6,7 +6,8 @@ import { chooseRoles, GROUPS, ROLE_NAMES } from '#services/cli/roles.ts'
 
 describe('roles', () => {
   it('are all of them when none is named', () => {
-    expect(chooseRoles([])).to.deep.equal(ROLE_NAMES)
+    expect(chooseRoles([])).to.deep.equal(ROLE_NAMES.filter(name => name !== 'inventory-stand-in'))
+    expect(chooseRoles(['inventory-stand-in'])).to.deep.equal(['inventory-stand-in'])
   })
 
   it('start in one order, however they are named, and once each', () => {

@@ -30,9 +30,35 @@ describe('the environment of a command', () => {
     expect(settleEnvironment({ REDIS_URL: '' }, local, true).REDIS_URL).to.equal(servers.redis)
   })
 
-  it('gives the known port to processes that serve clients, and any free one to others', () => {
-    const portOf = (serves: boolean) => settleEnvironment({}, local, serves).PORT
-    expect([portOf(true), portOf(false)]).to.deep.equal(['8080', '0'])
+  it('gives the known ports to processes that serve clients, and any free ones to others', () => {
+    const portsOf = (serves: boolean) => {
+      const { PORT, OPERATOR_PORT } = settleEnvironment({}, local, serves)
+      return [PORT, OPERATOR_PORT]
+    }
+    expect([portsOf(true), portsOf(false)]).to.deep.equal([
+      ['8080', '8081'],
+      ['0', '0'],
+    ])
+  })
+
+  it('says where its clients come from, and refuses what it cannot be told', () => {
+    const read = (given: Record<string, string>) => readConfig(settleEnvironment(given, local, true))
+    expect(read({}).clients).to.include({ expectsProxyHeaders: false, connections: 20_000, connectionsPerAddress: 256 })
+    const networks = {
+      TRUSTED_PROXIES: '10.0.0.0/8, fd00::/8',
+      PROXY_PROTOCOL: 'true',
+      MAX_CONNECTIONS_PER_ADDRESS: '9',
+    }
+    expect(read(networks).clients).to.deep.include({
+      trustedProxies: ['10.0.0.0/8', 'fd00::/8'],
+      expectsProxyHeaders: true,
+      connectionsPerAddress: 9,
+    })
+    expect(() => read({ TRUSTED_PROXIES: '10.0.0.0/33' })).to.throw('TRUSTED_PROXIES: 10.0.0.0/33 is no network')
+    expect(() => read({ PROXY_PROTOCOL: 'true' })).to.throw('TRUSTED_PROXIES is not set, PROXY_PROTOCOL is')
+    expect(() => read({ MAX_CONNECTIONS: '0', OPERATOR_PORT: 'x' })).to.throw(
+      /OPERATOR_PORT must be.*MAX_CONNECTIONS must/,
+    )
   })
 
   it('leaves the addresses open when nothing runs, and the configuration then says what to do', () => {

@@ -4,19 +4,19 @@
  * Requests come over a pair of streams; there is no socket.
  */
 import { createServer, type Server } from 'node:http'
-import { Duplex } from 'node:stream'
 import { expect } from 'chai'
 import { z } from 'zod'
 import { loadTiers, type Tier } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
-import { defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
+import { definePage, defineRoute, perTier, type Route } from '#infra/http/define-route.ts'
 import { openGuard } from '#infra/http/guard.ts'
 import { HttpError } from '#infra/http/http-error.ts'
+import { sendEmpty } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { ALL, type Operation, QUANT } from '#schemas/api/operation.ts'
 import { integer } from '#schemas/api/query-values.ts'
-import { eventually } from '#test/harness/eventually.ts'
+import { exchange } from '#test/harness/exchange.ts'
 
 const ABOUT = { group: 'Test', summary: 'A route', description: 'Of a test.', errors: [] } satisfies Partial<Operation>
 const reply = { status: 200, description: 'An answer.', schema: z.strictObject({ got: z.unknown() }) } as const
@@ -26,10 +26,13 @@ describe('a served route', () => {
   let steps: string[]
   let waitSeconds: number | undefined
   let isLost: boolean
+  /** Addresses that were charged, and in which budget. */
+  let charged: string[]
   beforeEach(() => {
     steps = []
     waitSeconds = undefined
     isLost = false
+    charged = []
   })
 
   const tiers = loadTiers()
@@ -75,6 +78,7 @@ describe('a served route', () => {
       handle: () => undefined,
     }),
   ]
+  const page = definePage('get', '/page', 'documents', ({ response }) => sendEmpty(response, 204, []))
   const metered = () => {
     if (isLost) throw new Error('the store is lost')
     const refusedBy = waitSeconds === undefined ? undefined : ('minute' as const)
@@ -88,22 +92,21 @@ describe('a served route', () => {
       return { accepted: true, credential }
     },
     meter: { take: async () => metered(), read: async () => metered() },
-    addresses: { charge: async () => undefined },
+    addresses: { charge: async (address, budget) => void charged.push(`${address} ${budget}`) },
+    clientOf: ({ headers }) => String(headers['x-client']),
     tiers,
     noteUse: keyId => void steps.push(`noted ${keyId}`),
   })
   const serve = (isStrict: boolean): Server =>
     createServer(
-      makeApp(routes, guard, { log: openLog({ level: 'silent', name: 'test' }), observe: () => undefined, isStrict }),
+      makeApp([...routes, page], guard, {
+        log: openLog({ level: 'silent', name: 'test' }),
+        observe: () => undefined,
+        isStrict,
+      }),
     )
 
   async function ask(request: string, key?: string, body?: string, server = serve(false)) {
-    const [near, far] = streamPair()
-    let text = ''
-    near.setEncoding('utf8').on('data', chunk => {
-      text += chunk
-    })
-    server.emit('connection', far)
     const head = [
       `${request} HTTP/1.1`,
       'Host: t',
@@ -111,8 +114,7 @@ describe('a served route', () => {
       ...(key ? [`Authorization: Bearer ${key}`] : []),
     ]
     if (body !== undefined) head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
-    near.write(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`)
-    await eventually(() => near.readableEnded, 2_000, 'the end of the answer')
+    const text = await exchange(server, Buffer.from(`${head.join('\r\n')}\r\n\r\n${body ?? ''}`))
     const [lines = '', content = ''] = text.split('\r\n\r\n')
     const headers = new Headers(
       lines
@@ -180,6 +182,22 @@ describe('a served route', () => {
     expect(await outcomeOf('DELETE /things/1', 'pro')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
   })
 
+  it('counts what has no valid key on the address of its client, guesses and kinds of pages by themselves', async () => {
+    const budgetOf = async (request: string, key?: string) => {
+      charged = []
+      await ask(`${request} HTTP/1.1\r\nX-Client: 203.0.113.9\r\nX-Rest:`, key)
+      return charged
+    }
+    expect(await budgetOf('GET /list')).to.deep.equal(['203.0.113.9 requests'])
+    expect(await budgetOf('GET /nothing')).to.deep.equal(['203.0.113.9 requests'])
+    expect(await budgetOf('GET /list', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
+    expect(await budgetOf('GET /list?token=guessed')).to.deep.equal(['203.0.113.9 credentials'])
+    expect(await budgetOf('GET /page')).to.deep.equal(['203.0.113.9 documents'])
+    expect(await budgetOf('PUT /page')).to.deep.equal(['203.0.113.9 documents'])
+    expect(await budgetOf('GET /page', 'nobody')).to.deep.equal(['203.0.113.9 credentials'])
+    expect(await budgetOf('GET /page', 'pro')).to.deep.equal([])
+  })
+
   it('says which methods its path takes, and a strict one takes those alone', async () => {
     const allowOf = async (request: string, server: Server) => {
       const { status, headers } = await ask(request, 'pro', undefined, server)
@@ -193,22 +211,3 @@ describe('a served route', () => {
     }
   })
 })
-
-/** Two streams, each of which reads what the other writes. */
-function streamPair(): [Duplex, Duplex] {
-  const pair: Duplex[] = [0, 1].map(at => {
-    const other = () => pair[1 - at] as Duplex
-    return new Duplex({
-      read: () => undefined,
-      write(chunk, _encoding, done) {
-        other().push(chunk)
-        done()
-      },
-      final(done) {
-        other().push(null)
-        done()
-      },
-    })
-  })
-  return pair as [Duplex, Duplex]
-}

@@ -8,10 +8,12 @@ import { newKeyText } from '#services/accounts/keys/commands.ts'
 import { newText } from '#services/accounts/one-time-text.ts'
 
 describe('the input that a violation repeats', () => {
-  it('is what was sent', () => {
+  it('is what was sent, up to 200 characters; of more, the beginning of its text', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), value => {
-        expect(shownInput(value)).to.deep.equal(value)
+        const text = typeof value === 'string' ? value : JSON.stringify(value)
+        if (text.length <= 200) expect(shownInput(value)).to.deep.equal(value)
+        else expect(shownInput(value)).to.equal(`${text.slice(0, 199)}\u2026`)
       }),
     )
   })
@@ -33,10 +35,17 @@ describe('the input that a violation repeats', () => {
 
   it('can be written out however deep it was, and takes no time however long', () => {
     const deep: unknown = JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
-    expect(JSON.stringify(shownInput(deep))).to.include('nested too deeply')
+    expect(shownInput(deep)).to.equal(`${'['.repeat(199)}\u2026`)
     const startedAt = performance.now()
     for (const part of ['eyJ', 'eyJ-', 'eyJa.b.', 'code_', 'sk_live_root_'])
       shownInput(part.repeat(250_000 / part.length))
     expect(performance.now() - startedAt).to.be.below(1_000)
+  })
+
+  it('holds no part of a secret that begins where it is cut', () => {
+    const key = newKeyText('root')
+    for (const value of [`${'x '.repeat(95)}${key}`, ['x '.repeat(94), key], { [key]: key }, [`\n${key}`]]) {
+      expect(JSON.stringify(shownInput(value))).not.to.include(key.slice(13, 30))
+    }
   })
 })

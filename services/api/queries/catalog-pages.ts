@@ -17,6 +17,8 @@ export interface CatalogPages {
   items(query: ItemsQuery): Buffer
   metadata(): Buffer
   images(format: 'png' | 'webp'): Buffer
+  /** Whether an answer's bytes are kept, so that any number of requests share them. */
+  keeps(answer: Buffer): boolean
   /** Makes the largest page, so that no request waits for it. */
   warm(): void
 }
@@ -50,6 +52,10 @@ export function openCatalogPages(catalog: CatalogReader): CatalogPages {
     return kept.serialised
   }
   return {
+    keeps(answer) {
+      const { serialised, png, webp } = current()
+      return answer === serialised?.whole || answer === png || answer === webp
+    },
     warm: () => void serialised(current()),
     items(query) {
       const kept = current()

@@ -67,6 +67,7 @@ export const accountRoutes = ({ database, mail, now }: AccountNeeds): Route[] =>
   defineRoute({
     group: GROUP,
     tiers: undefined,
+    budget: 'sign-in',
     id: 'verifyEmail',
     method: 'get',
     path: '/account/email/verify',

@@ -3,8 +3,10 @@
  *
  * Rules: DECISIONS.md, "Catalog". Answers are kept as bytes (queries/catalog-pages.ts).
  */
+import type { Response } from 'express'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
-import { send } from '#infra/http/reply.ts'
+import { type Sent, send } from '#infra/http/reply.ts'
+import { noteShared } from '#infra/runtime/connection-limits.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { imagesQuery, imagesReply, itemsMetadataReply, itemsQuery, itemsReply } from '#schemas/api/catalog.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
@@ -21,6 +23,10 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
   const pages = openCatalogPages(catalog)
   pages.warm()
   indexNames(catalog)
+  const sendPage = (response: Response, page: Buffer): Sent => {
+    if (pages.keeps(page)) noteShared(response)
+    return send(response, 200, page)
+  }
   return [
     defineRoute({
       id: 'listItems',
@@ -34,7 +40,7 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
       query: itemsQuery,
       reply: json('ItemsReply', itemsReply, 'Items by ascending id.'),
       errors: [],
-      handle: ({ query, response }) => send(response, 200, pages.items(query)),
+      handle: ({ query, response }) => sendPage(response, pages.items(query)),
     }),
     defineRoute({
       id: 'describeItems',
@@ -59,7 +65,7 @@ export function catalogRoutes({ catalog }: CatalogNeeds): Route[] {
       query: imagesQuery,
       reply: json('ImagesReply', imagesReply, 'One or more URLs per name.'),
       errors: [],
-      handle: ({ query, response }) => send(response, 200, pages.images(query.format)),
+      handle: ({ query, response }) => sendPage(response, pages.images(query.format)),
     }),
   ]
 }

@@ -35,11 +35,13 @@ export function documentPages({ operations, baseUrl }: DocumentNeeds): Endpoint[
   const packed = readFileSync(new URL(SCRIPT.file, import.meta.url))
   let unpacked: Buffer | undefined
   return [
-    definePage('get', '/openapi.json', ({ response }) => sendDocument(response, JSON_TYPE, description)),
-    definePage('get', '/asyncapi.json', ({ response }) => sendDocument(response, JSON_TYPE, feeds)),
-    definePage('get', '/llms.txt', ({ response }) => sendDocument(response, 'text/plain; charset=utf-8', prose)),
-    definePage('get', '/docs', ({ request, response }) => sendReference(request, response)),
-    definePage('get', SCRIPT.path, ({ request, response }) => {
+    definePage('get', '/openapi.json', 'documents', ({ response }) => sendDocument(response, JSON_TYPE, description)),
+    definePage('get', '/asyncapi.json', 'documents', ({ response }) => sendDocument(response, JSON_TYPE, feeds)),
+    definePage('get', '/llms.txt', 'documents', ({ response }) =>
+      sendDocument(response, 'text/plain; charset=utf-8', prose),
+    ),
+    definePage('get', '/docs', 'documents', ({ request, response }) => sendReference(request, response)),
+    definePage('get', SCRIPT.path, 'documents', ({ request, response }) => {
       const isPacked = /\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))
       const headers = ['Vary', 'Accept-Encoding', ...(isPacked ? ['Content-Encoding', 'gzip'] : [])]
       if (!isPacked) unpacked ??= gunzipSync(packed)

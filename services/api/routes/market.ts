@@ -12,6 +12,7 @@ import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
 import { sendPieces } from '#infra/http/reply.ts'
 import { rawQuery } from '#infra/http/request.ts'
+import { noteShared } from '#infra/runtime/connection-limits.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { arbitrageQuery, arbitrageReply } from '#schemas/api/arbitrage.ts'
 import { indexesQuery, indexesReply, marketItemParams, marketItemReply, marketItemsReply } from '#schemas/api/market.ts'
@@ -164,6 +165,7 @@ const listMarketItems = ({ market, now }: SummaryNeeds): Route =>
       const rows = { text, deflated, crc: head.body.crc }
       const body = preparedBody(`{"meta":${JSON.stringify(meta)},"data":{"items":[`, rows, ']}}', coding)
       const encoded = coding === 'gzip' ? ['Content-Encoding', 'gzip'] : []
+      noteShared(response)
       return sendPieces(response, 200, body, ['Vary', 'Accept-Encoding', ...encoded])
     },
   })

@@ -43,7 +43,10 @@ export interface PortfolioFileNeeds {
 
 const FILE = 'file'
 const FILE_MAX_BYTES = 5 * 1024 * 1024
+/** Those that have come whole; at half a second each. */
 const FILES_AT_ONCE = 8
+/** At 16 kB a second a file of 5 MB would take longer than a request may. */
+const PACE = { leastBytes: 32 * 1024, paceMs: 2_000, receivingBytes: 64 * 2 ** 20 }
 const CSV =
   'A ledger has the columns date, type, market_hash_name or item_id, phase, quantity, price, currency, fee_amount, fee_percentage, marketplace, note; a snapshot market_hash_name or item_id, phase, quantity. The header decides which it is. Amounts are hundredths as whole numbers (1250) or units with a decimal point (12.50), one of the two in a file. UTF-8, columns separated by commas.'
 
@@ -56,7 +59,7 @@ export const portfolioFileRoutes = (needs: PortfolioFileNeeds): Route[] => [
 
 function importCsvFile(needs: PortfolioFileNeeds): Route {
   const { store } = needs
-  const withFile = openFormFiles({ field: FILE, maxBytes: FILE_MAX_BYTES, atOnce: FILES_AT_ONCE })
+  const withFile = openFormFiles({ field: FILE, maxBytes: FILE_MAX_BYTES, atOnce: FILES_AT_ONCE, ...PACE })
   return defineRoute({
     ...OWN,
     id: 'importCsv',
@@ -71,7 +74,7 @@ function importCsvFile(needs: PortfolioFileNeeds): Route {
     errors: [...MISSING, 'PORTFOLIO_ITEM_LIMIT_REACHED'],
     async handle({ params: { id }, credential, request, response }) {
       await kept(findPortfolio(store, credential.accountId, id))
-      return withFile(request, response, async file => {
+      return withFile({ request, response, accountId: credential.accountId }, async file => {
         const scope = writeScope(needs, credential, id, idempotencyKeyOf(request, 'importCsv', id, file))
         return kept(importCsv(store, scope, await readCsv(file, csvScope(needs))))
       })

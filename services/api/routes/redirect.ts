@@ -36,6 +36,7 @@ export function openListing({ catalog, registry, live, baseUrl }: RedirectNeeds)
     path: '/r/:provider/:item_id',
     group: 'Catalog',
     tiers: undefined,
+    budget: 'redirects',
     params: redirectParams,
     areParamsChecked: false,
     summary: 'Redirect to the marketplace page of an item',

@@ -48,7 +48,7 @@ export interface SignInNeeds {
 }
 
 const GROUP = 'Sign-in'
-const OPEN = { group: GROUP, tiers: undefined } as const
+const OPEN = { group: GROUP, tiers: undefined, budget: 'sign-in' } as const
 const MANAGED = { group: GROUP, tiers: ALL, access: 'management' } as const
 const UNSET = 'SIGN_IN_NOT_CONFIGURED'
 const SIGN_IN_COOKIE = 'marketlog_sign_in'

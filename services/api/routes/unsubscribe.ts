@@ -33,11 +33,11 @@ export function unsubscribePages({ database, unsubscribeLinks, now }: Unsubscrib
     return { token: String(token), accountId }
   }
   return [
-    definePage('get', PATH, ({ request, response }) => {
+    definePage('get', PATH, 'sign-in', ({ request, response }) => {
       const { token } = holderOf(rawQuery(request))
       return sendPage(response, 'Alerts by e-mail', button(token, 'off', 'Send me no alerts by e-mail any more'))
     }),
-    definePage('post', PATH, async ({ request, response }) => {
+    definePage('post', PATH, 'sign-in', async ({ request, response }) => {
       const query = rawQuery(request)
       const { token, accountId } = holderOf(query)
       const isOn = query.set === 'on'

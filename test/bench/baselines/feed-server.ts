@@ -117,6 +117,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     limits: {
       meter: { take: async () => UNLIMITED, read: async () => UNLIMITED },
       addresses: { charge: async () => undefined },
+      clientOf: () => undefined,
       tiers: loadTiers(),
       noteUse: () => undefined,
     },

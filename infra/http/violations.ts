@@ -1,0 +1,149 @@
+/**
+ * What is wrong with a part of a request, in the words of the interface.
+ *
+ * Invariant: a request of many faults costs little more than one of few. The schema finds all of them, but the first
+ * VIOLATIONS_MAX alone are described, the others counted. Inputs are as they were sent; error-text.ts cuts them.
+ */
+import { z } from 'zod'
+import type { Violation } from '#schemas/api/error.ts'
+import type { ViolationParams } from '#schemas/api/query-values.ts'
+import { VIOLATIONS_MAX } from './error-text.ts'
+import { HttpError } from './http-error.ts'
+
+type Issue = z.core.$ZodIssue
+type RawIssue = z.core.$ZodRawIssue
+type Described = Pick<Violation, 'type' | 'msg' | 'ctx'>
+type Part = 'path' | 'query' | 'body'
+
+/** Parses a part of a request; throws the 422 that describes the first of its violations and counts the others. */
+export function validated<T>(schema: z.ZodType<T>, raw: unknown, part: Part): T {
+  // What refines a body reads its members, so it must have some.
+  if (part === 'body' && !isObject(raw))
+    throw refusal([violationAt([], raw === undefined ? MISSING : NO_OBJECT, raw, part)])
+  // As safeParse does, but for the text that it makes of every issue.
+  const result = schema._zod.run({ value: raw, issues: [] }, { async: false })
+  if (result instanceof Promise) throw new Error('a schema of a request must not be asynchronous')
+  if (result.issues.length === 0) return result.value as T
+  const found: Violation[] = []
+  let omitted = 0
+  for (const issue of result.issues) {
+    const room = VIOLATIONS_MAX - found.length
+    const count = issue.code === 'unrecognized_keys' ? issue.keys.length : 1
+    omitted += Math.max(count - room, 0)
+    if (room > 0) found.push(...violationsOf(issue, raw, part, room))
+  }
+  throw refusal(found, omitted)
+}
+
+const refusal = (found: Violation[], omitted = 0): HttpError => new HttpError('VALIDATION_ERROR', found, { omitted })
+
+const isObject = (raw: unknown): boolean => typeof raw === 'object' && raw !== null && !Array.isArray(raw)
+
+/** The violations of an issue: one, or one for each unknown member. */
+function violationsOf(rawIssue: RawIssue, raw: unknown, part: Part, most: number): Violation[] {
+  if (rawIssue.code === 'unrecognized_keys') {
+    const { path = [], keys } = rawIssue
+    return keys.slice(0, most).map(key => violationAt([...path, key], EXTRA, raw, part))
+  }
+  const issue = z.core.util.finalizeIssue(rawIssue, undefined, z.core.config()) as Issue
+  const input = inputAt(raw, issue.path)
+  const isRepeated = part === 'query' && Array.isArray(input) && !isOfList(issue)
+  return [violationAt(issue.path, isRepeated ? REPEATED : describe(issue, input), raw, part)]
+}
+
+const EXTRA: Described = { type: 'extra_forbidden', msg: 'Extra inputs are not permitted', ctx: {} }
+const MISSING: Described = { type: 'missing', msg: 'Field required', ctx: {} }
+
+/** Whether an issue is about a list as such, and not about a list where one text is expected. */
+const isOfList = (issue: Issue): boolean =>
+  ('origin' in issue && issue.origin === 'array') || (issue.code === 'custom' && issue.params?.type === 'too_long')
+
+const REPEATED: Described = { type: 'value_error', msg: 'Parameter should be given only once', ctx: {} }
+
+function violationAt(path: readonly PropertyKey[], described: Described, raw: unknown, part: Part): Violation {
+  const steps = path.map(step => (typeof step === 'number' ? step : String(step)))
+  return { ...described, loc: [part, ...steps], input: inputAt(raw, path) ?? null }
+}
+
+/** A single text of a repeatable parameter is a list of one. */
+function inputAt(raw: unknown, path: readonly PropertyKey[]): unknown {
+  let value = raw
+  for (const step of path) {
+    if (typeof step === 'number' && step === 0 && typeof value === 'string') continue
+    if (typeof value !== 'object' || value === null) return undefined
+    value = (value as Record<PropertyKey, unknown>)[step]
+  }
+  return value
+}
+
+function describe(issue: Issue, input: unknown): Described {
+  if (input === undefined && issue.code !== 'custom') return MISSING
+  switch (issue.code) {
+    case 'custom': {
+      const { type, ctx } = (issue.params ?? { type: 'value_error' }) as ViolationParams
+      return { type, msg: issue.message, ctx: ctx ?? {} }
+    }
+    case 'invalid_value': {
+      const expected = listed(issue.values.map(value => `'${String(value)}'`))
+      return { type: 'enum', msg: 'Input should be one of the values that ctx.expected lists', ctx: { expected } }
+    }
+    case 'too_small':
+      return describeTooSmall(issue)
+    case 'too_big':
+      return describeTooBig(issue)
+    case 'invalid_type':
+      return TYPES[issue.expected] ?? describeType(issue.expected)
+    default:
+      return { type: 'value_error', msg: issue.message, ctx: {} }
+  }
+}
+
+const TYPES: Record<string, Described> = {
+  string: { type: 'string_type', msg: 'Input should be a text', ctx: {} },
+  number: { type: 'int_parsing', msg: 'Input should be a whole number', ctx: {} },
+  int: { type: 'int_parsing', msg: 'Input should be a whole number', ctx: {} },
+  boolean: { type: 'bool_parsing', msg: 'Input should be true or false', ctx: {} },
+}
+
+const describeType = (expected: string): Described => ({
+  type: 'value_error',
+  msg: `Input should be of type ${expected}`,
+  ctx: { expected },
+})
+
+const NO_OBJECT = describeType('object')
+
+function describeTooSmall(issue: z.core.$ZodIssueTooSmall): Described {
+  const least = Number(issue.minimum)
+  if (issue.origin === 'string') {
+    return {
+      type: 'string_too_short',
+      msg: `Text should have at least ${least} character(s)`,
+      ctx: { min_length: least },
+    }
+  }
+  if (issue.origin === 'array') {
+    return { type: 'too_short', msg: `List should have at least ${least} member(s)`, ctx: { min_length: least } }
+  }
+  return issue.inclusive
+    ? { type: 'greater_than_equal', msg: `Input should be greater than or equal to ${least}`, ctx: { ge: least } }
+    : { type: 'greater_than', msg: `Input should be greater than ${least}`, ctx: { gt: least } }
+}
+
+function describeTooBig(issue: z.core.$ZodIssueTooBig): Described {
+  const most = Number(issue.maximum)
+  if (issue.origin === 'string') {
+    return { type: 'string_too_long', msg: `Text should have at most ${most} characters`, ctx: { max_length: most } }
+  }
+  if (issue.origin === 'array') {
+    return { type: 'too_long', msg: `List should have at most ${most} members`, ctx: { max_length: most } }
+  }
+  return issue.inclusive
+    ? { type: 'less_than_equal', msg: `Input should be less than or equal to ${most}`, ctx: { le: most } }
+    : { type: 'less_than', msg: `Input should be less than ${most}`, ctx: { lt: most } }
+}
+
+function listed(values: readonly string[]): string {
+  const last = values.at(-1) ?? ''
+  return values.length > 1 ? `${values.slice(0, -1).join(', ')} or ${last}` : last
+}

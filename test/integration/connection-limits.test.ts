@@ -1,0 +1,242 @@
+/**
+ * What clients may hold of a process. A reader that had stalled used to keep its answers for minutes, and twenty requests in one
+ * packet were twenty answers in memory.
+ */
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { expect } from 'chai'
+import { openClientOf } from '#infra/http/client-address.ts'
+import { CONNECTION_LIMITS } from '#infra/runtime/connection-limits.ts'
+import { type HttpClients, type HttpHost, type HttpLimits, openHttpHost } from '#infra/runtime/http-host.ts'
+import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
+import { openTrustedProxies } from '#infra/runtime/trusted-proxies.ts'
+import { eventually, within } from '#test/harness/eventually.ts'
+
+const LIMIT_MS = 10_000
+/** More than the buffers of both kernels take. */
+const BODY = Buffer.alloc(32 * 2 ** 20, 'a')
+const QUICK: HttpLimits = { idleMs: 5_000, headersMs: 300, requestMs: 2_000, checkEveryMs: 20 }
+
+describe('the connections of a process', () => {
+  let host: HttpHost
+  let metrics: Metrics
+  let port: number
+  let sockets: Socket[] = []
+  let begun: string[] = []
+
+  async function open(
+    clients: Partial<HttpClients>,
+    handle: (request: IncomingMessage, response: ServerResponse) => void,
+  ): Promise<void> {
+    metrics = openMetrics()
+    const defaults = { isTrusted: () => false, expectsProxyHeaders: false, isExempt: () => false, sweepMs: 20 }
+    host = openHttpHost({
+      ...{ host: '127.0.0.1', port: 0, metrics, limits: QUICK },
+      clients: { ...CONNECTION_LIMITS, ...defaults, ...clients },
+    })
+    host.mount(['/'], (request, response) => {
+      begun.push(request.url ?? '')
+      handle(request, response)
+    })
+    ;({ port } = await host.listen())
+  }
+  beforeEach(() => {
+    sockets = []
+    begun = []
+  })
+  afterEach(async () => {
+    for (const socket of sockets) socket.destroy()
+    await host.close()
+  })
+
+  async function dial(): Promise<Socket> {
+    const socket = connect(port, '127.0.0.1')
+    sockets.push(socket)
+    socket.on('error', () => undefined)
+    await once(socket, 'connect')
+    return socket
+  }
+  const ask = (socket: Socket, path: string): boolean => socket.write(`GET ${path} HTTP/1.1\r\nHost: t\r\n\r\n`)
+  /** Reads until there is so much, or the end. */
+  async function read(socket: Socket, bytes: number): Promise<number> {
+    let count = 0
+    socket.on('data', (chunk: Buffer) => {
+      count += chunk.length
+    })
+    await eventually(() => count >= bytes || socket.closed, LIMIT_MS, `${bytes} bytes`)
+    socket.removeAllListeners('data')
+    return count
+  }
+  const cutBy = async (reason: string): Promise<number> => {
+    const { values } = await metrics.counter('http_connections_cut_total', '').get()
+    return values.find(({ labels }) => labels.reason === reason)?.value ?? 0
+  }
+
+  it('are cut when an answer is not read', async () => {
+    await open({ stallMs: 200 }, (_request, response) => response.end(BODY))
+    const socket = await dial()
+    ask(socket, '/stalled')
+    await eventually(async () => (await cutBy('stalled')) === 1, LIMIT_MS, 'the cut')
+    expect(await read(socket, BODY.length)).to.be.below(BODY.length)
+  })
+
+  it('are kept while an answer is made, and while it is read fast enough', async () => {
+    let answer = (): void => undefined
+    await open({ stallMs: 200 }, (_request, response) => {
+      answer = () => response.end(BODY)
+    })
+    const socket = await dial()
+    ask(socket, '/slow')
+    const other = await dial()
+    const startedAt = performance.now()
+    await eventually(() => performance.now() - startedAt > 500 && begun.length === 1, LIMIT_MS, 'more than the limit')
+    answer()
+    let count = 0
+    socket.pause().on('data', (chunk: Buffer) => {
+      count += chunk.length
+      socket.pause()
+    })
+    const pace = setInterval(() => socket.resume(), 5)
+    await eventually(() => count > BODY.length || socket.closed, LIMIT_MS, 'the whole answer')
+    clearInterval(pace)
+    expect(count).to.be.above(BODY.length)
+    expect(await cutBy('stalled')).to.equal(0)
+    other.destroy()
+  })
+
+  it('are cut, those first that wait longest for most, when too much is unsent', async () => {
+    await open({ unsentBytes: 2.5 * BODY.length }, (request, response) => {
+      response.end(request.url === '/small' ? 'small' : Buffer.from(BODY))
+    })
+    const stalled = [await dial(), await dial(), await dial(), await dial()]
+    for (const socket of stalled) ask(socket, '/stalled')
+    await eventually(async () => (await cutBy('unsent')) >= 1, LIMIT_MS, 'a cut')
+    const good = await dial()
+    ask(good, '/small')
+    expect(await read(good, 5)).to.be.above(5)
+    const unsent = await metrics.gauge('http_unsent_bytes', '').get()
+    expect(unsent.values[0]?.value).to.be.at.most(2.5 * BODY.length)
+    expect(await cutBy('stalled')).to.equal(0)
+  })
+
+  it('answer one request at a time, however many are sent', async () => {
+    await open({}, (_request, response) => response.end(BODY))
+    const socket = await dial()
+    socket.write(Array.from({ length: 20 }, (_, i) => `GET /${i} HTTP/1.1\r\nHost: t\r\n\r\n`).join(''))
+    await eventually(() => begun.length > 0, LIMIT_MS, 'the first request')
+    const other = await dial()
+    ask(other, '/other')
+    await eventually(() => begun.includes('/other'), LIMIT_MS, 'the request of another')
+    expect(begun).to.deep.equal(['/0', '/other'])
+    await read(socket, 2 * BODY.length)
+    expect(begun).to.include('/1')
+  })
+
+  it('end when more requests are sent than may wait', async () => {
+    await open({}, () => undefined)
+    const socket = await dial()
+    const ended = once(socket, 'close')
+    socket.resume().write('GET /x HTTP/1.1\r\nHost: t\r\n\r\n'.repeat(200))
+    await within(ended, LIMIT_MS, 'the end')
+    expect(begun).to.deep.equal(['/x'])
+    expect(await cutBy('pipelined')).to.equal(1)
+  })
+
+  it('are so many for one address, and so many for all', async () => {
+    await open({ perAddress: 2, connections: 3 }, (_request, response) => response.end('ok'))
+    const [first] = [await dial(), await dial()]
+    const third = await dial()
+    await within(once(third.resume(), 'close'), LIMIT_MS, 'the refusal')
+    expect(await cutBy('address')).to.equal(1)
+    first?.destroy()
+    await eventually(
+      async () => {
+        const socket = await dial()
+        ask(socket, '/again')
+        return (await read(socket, 1)) > 0
+      },
+      LIMIT_MS,
+      'room again',
+    )
+    for (const socket of sockets) socket.destroy()
+    await host.close()
+    await open({ connections: 2, isExempt: () => true }, (_request, response) => response.end('ok'))
+    await Promise.all([dial(), dial()])
+    const late = await dial()
+    await within(once(late.resume(), 'close'), LIMIT_MS, 'the refusal')
+    expect(await cutBy('process')).to.equal(1)
+  })
+
+  describe('behind a proxy that sends PROXY headers', () => {
+    const isTrusted = openTrustedProxies(['127.0.0.1'])
+    const clientOf = openClientOf(['127.0.0.1'])
+    const behind = (clients: Partial<HttpClients> = {}) =>
+      open({ isTrusted, expectsProxyHeaders: true, ...clients }, (request, response) => {
+        let body = ''
+        request.on('data', chunk => {
+          body += chunk
+        })
+        request.on('end', () => response.end(`${clientOf(request)} ${request.url} ${body}`))
+      })
+    const said = async (socket: Socket, wanted: RegExp): Promise<void> => {
+      let text = ''
+      socket.setEncoding('utf8').on('data', chunk => {
+        text += chunk
+      })
+      await eventually(() => wanted.test(text) || socket.closed, LIMIT_MS, String(wanted))
+      expect(text).to.match(wanted)
+    }
+
+    it('belong to the address that these name, in one packet or in many', async () => {
+      await behind()
+      const whole = await dial()
+      whole.write('PROXY TCP4 198.51.100.7 10.0.0.1 5000 443\r\nGET /a HTTP/1.1\r\nHost: t\r\n\r\n')
+      await said(whole, /198\.51\.100\.7 \/a /)
+      whole.write('POST /b HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\nabc')
+      await said(whole, /198\.51\.100\.7 \/b abc/)
+      const pieces = await dial()
+      pieces.setNoDelay(true)
+      for (const piece of [
+        'PRO',
+        'XY TCP6 2001:db8::9 ::1 5 6\r',
+        '\nPOST /c HTTP/1.1\r\nHost: t\r\n',
+        'Content-Length: 3\r\n\r\nab',
+        'c',
+      ]) {
+        await new Promise<void>(resolve => void pieces.write(piece, () => setImmediate(resolve)))
+      }
+      await said(pieces, /2001:db8::9 \/c abc/)
+      const hopped = await dial()
+      hopped.write(
+        'PROXY TCP4 127.0.0.1 10.0.0.1 5 6\r\nGET /d HTTP/1.1\r\nHost: t\r\nX-Forwarded-For: 9.9.9.9, 203.0.113.5\r\n\r\n',
+      )
+      await said(hopped, /203\.0\.113\.5 \/d /)
+    })
+
+    it('end without one, and when it does not come', async () => {
+      await behind()
+      const plain = await dial()
+      ask(plain, '/plain')
+      await within(once(plain.resume(), 'close'), LIMIT_MS, 'the end')
+      const silent = await dial()
+      silent.write('PROXY TCP4 1.2')
+      await within(once(silent.resume(), 'close'), LIMIT_MS, 'the end of patience')
+      expect(begun).to.deep.equal([])
+    })
+
+    it('count for the address that these name', async () => {
+      await behind({ perAddress: 1 })
+      const from = async (address: string, path: string): Promise<Socket> => {
+        const socket = await dial()
+        socket.write(`PROXY TCP4 ${address} 10.0.0.1 5 6\r\nGET ${path} HTTP/1.1\r\nHost: t\r\n\r\n`)
+        return socket
+      }
+      await said(await from('198.51.100.7', '/a'), /\/a/)
+      await said(await from('198.51.100.8', '/b'), /\/b/)
+      const second = await from('198.51.100.7', '/c')
+      await within(once(second.resume(), 'close'), LIMIT_MS, 'the refusal')
+      expect(begun).to.deep.equal(['/a', '/b'])
+    })
+  })
+})
