@@ -6,6 +6,7 @@
  */
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
+import { type Decoded, UnknownEvent } from './codec.ts'
 import type { KafkaConnection } from './connection.ts'
 import { follow } from './follower.ts'
 import { decodeKnown, decodeLearning } from './learning.ts'
@@ -30,6 +31,10 @@ export async function openCatalogReader(
     else if (item.phase === null) named.unshift(item)
     else named.push(item)
   }
+  const take = ({ event, value }: Decoded): void => {
+    if (event === 'CatalogVersionPublished') version = value.version
+    else if (event === 'CatalogItemPublished') keep(shared(value))
+  }
   const stop = new AbortController()
   const following = await follow(kafka, 'catalog', {
     from: 'start',
@@ -38,9 +43,12 @@ export async function openCatalogReader(
     async onRecords(records) {
       for (const record of records) {
         if (record.value === null) continue
-        const decoded = decodeKnown(kafka.codec, record.value) ?? (await decodeLearning(kafka.codec, record.value))
-        if (decoded.event === 'CatalogVersionPublished') version = decoded.value.version
-        else keep(shared(decoded.value))
+        try {
+          take(decodeKnown(kafka.codec, record.value) ?? (await decodeLearning(kafka.codec, record.value)))
+        } catch (error) {
+          // What newer versions alone read adds to the catalog and changes nothing of it.
+          if (!(error instanceof UnknownEvent)) throw error
+        }
       }
     },
   })
