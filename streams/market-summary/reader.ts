@@ -17,6 +17,8 @@ import {
   arbitrageChunkKey,
   arbitrageColumns,
   arbitrageHeadKey,
+  parseArbitrageHead,
+  parseSummaryHead,
   type SummaryHead,
   summaryChunkKey,
   summaryHeadKey,
@@ -79,8 +81,13 @@ export async function openMarketViews(
   let isPolling = false
   let wantedUntil = Number.NEGATIVE_INFINITY
   let reading: Promise<void> | undefined
+  let reported: string | undefined
   const report = (error: unknown): void => {
-    if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
+    if (error instanceof VersionGone) return
+    const { message } = error as Error
+    // It is read every second: a form of another version would fill the log.
+    if (message !== reported) log.warn({ err: error }, 'market analytics could not be read')
+    reported = message
   }
   /** Concurrent reads are coalesced, and a failure is one line in the log. */
   function readNewest(): Promise<void> {
@@ -97,17 +104,19 @@ export async function openMarketViews(
   }
   async function refresh(): Promise<void> {
     const [arbitrageText, summaryText] = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
-    newest = readHead<ArbitrageHead>(arbitrageText)
+    newest = arbitrageText ? parseArbitrageHead(arbitrageText) : undefined
     if (performance.now() < wantedUntil) await readNewest()
     else arbitrage = undefined
-    const summaryHead = readHead<SummaryHead>(summaryText)
+    const summaryHead = summaryText ? parseSummaryHead(summaryText) : undefined
     if (!summaryHead) summary = undefined
     else if (summaryHead.version !== summary?.head.version) summary = await readSummary(redis, prefix, summaryHead)
   }
   async function poll(): Promise<void> {
     if (isPolling || redis.status !== 'ready') return
     isPolling = true
-    await refresh().catch(report)
+    await refresh().then(() => {
+      reported = undefined
+    }, report)
     isPolling = false
   }
   await poll()
@@ -122,8 +131,6 @@ export async function openMarketViews(
     stop: () => clearInterval(timer),
   }
 }
-
-const readHead = <T>(text: string | null | undefined): T | undefined => (text ? (JSON.parse(text) as T) : undefined)
 
 /** Copies chunk by chunk into the columns' own memory: at once, 70 MB would keep requests waiting for 50 ms. */
 async function readArbitrage(redis: Redis, prefix: string, head: ArbitrageHead): Promise<ArbitrageView> {
