@@ -240,6 +240,25 @@ export async function registerSchemas(options: { registry: RegistryAddress; name
   }
 }
 
+/** The events whose present schema set-up would register. */
+export async function unregisteredSchemas(options: {
+  registry: RegistryAddress
+  namespace: string
+}): Promise<EventSchema<object>[]> {
+  const registry = openRegistry(options.registry)
+  const missing = await Promise.all(
+    [...known.values()].map(async event => {
+      const schema = JSON.stringify(event.avro)
+      const found = registry.getRegistryIdBySchema(options.namespace + subjectOf(event), { type: SchemaType.AVRO, schema })
+      return found.then(
+        () => [],
+        error => (isNotFound(error) ? [event] : Promise.reject(error)),
+      )
+    }),
+  )
+  return missing.flat()
+}
+
 /** Set before the first version: the registry's own default is NONE, under which anything may follow. */
 function setCompatibility(registry: RegistryAddress, subject: string): Promise<void> {
   const body = { compatibility: COMPATIBILITY.FULL_TRANSITIVE }

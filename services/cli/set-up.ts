@@ -7,7 +7,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
+import { setUpClickhouse, UnfitTable } from '#infra/clickhouse/set-up-tables.ts'
 import { catalogVersion, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
@@ -22,6 +22,7 @@ import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { TABLES } from '#streams/views.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
 
 /** Any number, the same in all versions of the platform. */
 const LOCK = 7_236_414
@@ -70,10 +71,12 @@ async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(parts)) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-async function setUpTables(config: PlatformConfig): Promise<void> {
+async function setUpTables(config: PlatformConfig): Promise<string[]> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'set-up' })
   try {
-    await setUpClickhouse(writer, TABLES)
+    return await setUpClickhouse(writer, TABLES)
+  } catch (error) {
+    throw error instanceof UnfitTable ? new CommandFailure(error.message, exitCodes.badInput, error) : error
   } finally {
     await writer.close()
   }

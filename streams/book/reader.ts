@@ -32,6 +32,8 @@ interface BookFold<T> {
 const PAGE_RECORDS = 10_000
 /** The key of the runner's own position, the last record of each transaction. */
 const POSITION_KEY = 'position'
+/** A transaction ends with its position and a marker, and an aborted one may follow. */
+const LAST_RECORDS = 1_000
 
 /** Passes the whole changelog to a fold. */
 export async function foldBook<T>(
@@ -64,6 +66,27 @@ export async function foldBook<T>(
     await reader.read(range, onRecord, page)
     await refuseNewer(kafka.codec, position)
   }
+}
+
+/** Why this version must not read the changelog as it is now; undefined when it may, or when there is none. */
+export async function changelogRefusal({
+  kafka,
+  reader,
+}: {
+  kafka: KafkaConnection
+  reader: RangeReader
+}): Promise<string | undefined> {
+  const topic = kafka.topicName('book')
+  for (let partition = 0; partition < topics.book.partitions; partition++) {
+    const to = await reader.stableEnd(topic, partition)
+    let position: Buffer | undefined
+    await reader.read({ topic, partition, from: Math.max(0, to - LAST_RECORDS), to }, ({ key, value }) => {
+      if (key?.toString() === POSITION_KEY) position = value ?? undefined
+    })
+    const fault = position && changelogFault((await decodeLearning(kafka.codec, position)).value)
+    if (fault !== undefined) return fault
+  }
+  return undefined
 }
 
 /** Throws where the last position of a partition says that this version may not read it. */

@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { formatOf } from '#schemas/values/stored-format.ts'
 import {
   type ArbitrageColumns,
   type ArbitrageHead,
@@ -17,6 +18,7 @@ import {
   arbitrageChunkKey,
   arbitrageColumns,
   arbitrageHeadKey,
+  MARKET_FORMAT,
   parseArbitrageHead,
   parseSummaryHead,
   type SummaryHead,
@@ -130,6 +132,19 @@ export async function openMarketViews(
     summary: () => summary,
     stop: () => clearInterval(timer),
   }
+}
+
+/** The form of what Redis holds of the analytics; `format` is undefined where there is nothing. */
+export async function marketFormats(
+  redis: Redis,
+  prefix: string,
+): Promise<{ name: string; format: number | undefined; own: number }[]> {
+  const texts = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
+  return texts.map((text, which) => ({
+    name: which === 0 ? 'arbitrage snapshot' : 'market summary',
+    format: text ? formatOf(JSON.parse(text)) : undefined,
+    own: MARKET_FORMAT,
+  }))
 }
 
 /** Copies chunk by chunk into the columns' own memory: at once, 70 MB would keep requests waiting for 50 ms. */
