@@ -51,7 +51,9 @@ function checkForm(topic: string, form: ChangelogForm, released: readonly Change
   const gone = last?.events.filter(event => !form.events.includes(event)) ?? []
   if (gone.length > 0)
     return [finding('changelog-event-vanished', `${topic} may still hold ${gone.join(', ')}, which must stay readable`)]
-  return [finding('changelog-unlocked', `format ${form.format} of ${topic} is not locked: run \`npm run schemas:lock\``)]
+  return [
+    finding('changelog-unlocked', `format ${form.format} of ${topic} is not locked: run \`npm run schemas:lock\``),
+  ]
 }
 
 const isSame = (one: ChangelogForm | undefined, other: ChangelogForm): boolean =>

@@ -56,10 +56,13 @@ function faultsOf(table: Table, found: FoundTable): string[] {
   const granule = [settingsIn(found.engineFull), new Map(settingsOf(table))].map(each => each.get(UNALTERABLE))
   if (granule[1] !== undefined) parts.push([UNALTERABLE, granule[0] ?? '', granule[1]])
   const others = parts.flatMap(([what, present, declared]) =>
-    keyText(present) === keyText(declared) ? [] : [`${what} is ${present} on the server and ${declared} in this version`],
+    keyText(present) === keyText(declared)
+      ? []
+      : [`${what} is ${present} on the server and ${declared} in this version`],
   )
   return [...types, ...others].map(
-    each => `${each}. Set-up only adds columns: give the new form a table of its own name, or start the version that made this one`,
+    each =>
+      `${each}. Set-up only adds columns: give the new form a table of its own name, or start the version that made this one`,
   )
 }
 
@@ -104,7 +107,10 @@ function closesAt(text: string): number {
 
 /** `ReplacingMergeTree(version)`: replicated tables name their path and replica before it. */
 function engineOf(engineFull: string): string {
-  const engine = (engineFull.split(/ (?:PARTITION BY|ORDER BY|PRIMARY KEY)\b/)[0] ?? '').replace(/^(?:Replicated|Shared)/, '')
+  const engine = (engineFull.split(/ (?:PARTITION BY|ORDER BY|PRIMARY KEY)\b/)[0] ?? '').replace(
+    /^(?:Replicated|Shared)/,
+    '',
+  )
   return engine.replace(/\('[^']*', '[^']*'(?:, )?/, '(').replace(/\(\)$/, '')
 }
 

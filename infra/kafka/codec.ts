@@ -249,7 +249,10 @@ export async function unregisteredSchemas(options: {
   const missing = await Promise.all(
     [...known.values()].map(async event => {
       const schema = JSON.stringify(event.avro)
-      const found = registry.getRegistryIdBySchema(options.namespace + subjectOf(event), { type: SchemaType.AVRO, schema })
+      const found = registry.getRegistryIdBySchema(options.namespace + subjectOf(event), {
+        type: SchemaType.AVRO,
+        schema,
+      })
       return found.then(
         () => [],
         error => (isNotFound(error) ? [event] : Promise.reject(error)),

@@ -96,13 +96,7 @@ async function refuseNewer(codec: Codec, position: Buffer | undefined): Promise<
 }
 
 /** Takes a record at once where its writer's schema is known. */
-function take<T>(
-  codec: Codec,
-  side: Side,
-  key: string,
-  { value }: LogRecord,
-  fold: BookFold<T>,
-): void | Promise<void> {
+function take<T>(codec: Codec, side: Side, key: string, { value }: LogRecord, fold: BookFold<T>): void | Promise<void> {
   const about = parseChangelogKey(key)
   if (about === undefined) return
   const { kind, provider, itemId } = about

@@ -82,7 +82,11 @@ async function fillAll(options: RebuilderOptions, partitions: readonly number[])
   for (const partition of partitions) {
     const generation = await redis.incr(generationsKey(partition, prefix))
     const next = await reader.stableEnd(changes, partition)
-    fillings.set(partition, { partition, head: { format: LIVE_FORMAT, generation, next, ask: {}, bid: {} }, batch: emptyBatch() })
+    fillings.set(partition, {
+      partition,
+      head: { format: LIVE_FORMAT, generation, next, ask: {}, bid: {} },
+      batch: emptyBatch(),
+    })
   }
   if (partitions.length > 0) await readBook(options, fillings)
   for (const filling of fillings.values()) await readChanges(options, filling)

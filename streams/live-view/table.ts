@@ -48,7 +48,8 @@ export interface LiveHead {
 export const LIVE_FORMAT = 1
 
 /** Reads a head; throws where its generation is in a form that this version does not know. */
-export const parseHead = (text: string): LiveHead => parseStored('the live table', text, { [LIVE_FORMAT]: head => head })
+export const parseHead = (text: string): LiveHead =>
+  parseStored('the live table', text, { [LIVE_FORMAT]: head => head })
 
 /** Whether a generation may be gone on with: rows of two forms never share one. */
 export const isOwnFormat = (head: LiveHead): boolean => formatOf(head) === LIVE_FORMAT

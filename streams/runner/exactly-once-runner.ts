@@ -16,7 +16,12 @@ import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import { BOOK_CHANGELOG, type BookPositionStored, bookPositionStored, changelogFault } from '#schemas/events/book-state.ts'
+import {
+  BOOK_CHANGELOG,
+  type BookPositionStored,
+  bookPositionStored,
+  changelogFault,
+} from '#schemas/events/book-state.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
@@ -180,7 +185,10 @@ async function restore(
   const fault = changelogFault(position)
   if (fault !== undefined) throw new Error(fault)
   if (passedOver.size > 0)
-    kafka.log.warn({ partition, events: Object.fromEntries(passedOver) }, 'passed over what a newer version keeps in the changelog')
+    kafka.log.warn(
+      { partition, events: Object.fromEntries(passedOver) },
+      'passed over what a newer version keeps in the changelog',
+    )
   return position
 }
 

@@ -99,7 +99,8 @@ export function openUnknownEvents(options: UnknownEventsOptions): UnknownEvents 
       }
       waiting.set(name, { ...next, topic, partition })
       const about = { group, topic: topics[topic].name, partition, offset, event }
-      if (next.tries === 1) log.warn(about, 'an event that this version does not know; the partition waits for a newer one')
+      if (next.tries === 1)
+        log.warn(about, 'an event that this version does not know; the partition waits for a newer one')
       if (next.isOverdue && !(before?.isOverdue && before.offset === offset)) log.error(about, adviceOn([event]))
       return { kind: 'retry', afterMs: pauseOf(next) }
     },
@@ -112,7 +113,9 @@ export function openUnknownEvents(options: UnknownEventsOptions): UnknownEvents 
     overdue() {
       const late = [...waiting.values()].filter(({ isOverdue }) => isOverdue)
       if (late.length === 0) return undefined
-      const places = late.map(({ topic, partition, offset }) => `${topics[topic].name}-${partition} at offset ${offset}`)
+      const places = late.map(
+        ({ topic, partition, offset }) => `${topics[topic].name}-${partition} at offset ${offset}`,
+      )
       return `${places.join(', ')}: ${adviceOn([...new Set(late.map(({ event }) => event))])}`
     },
   }
