@@ -223,6 +223,9 @@ const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
     },
   })
 
+/** The client gives a lookup that found nothing this name and drops its status. */
+const isNotRegistered = (error: unknown): boolean => (error as Error).name === 'ConfluentSchemaRegistryError'
+
 const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
 
 /** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
@@ -255,7 +258,7 @@ export async function unregisteredSchemas(options: {
       })
       return found.then(
         () => [],
-        error => (isNotFound(error) ? [event] : Promise.reject(error)),
+        error => (isNotRegistered(error) ? [event] : Promise.reject(error)),
       )
     }),
   )

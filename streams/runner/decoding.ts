@@ -42,7 +42,7 @@ export function expectedIn(topic: TopicKey, result: Decoded | Outcome): Decoded 
 }
 
 /** Whether the result is a decoded record, not an outcome. */
-export const isDecoded = (result: Decoded | Outcome): result is Decoded => 'event' in result
+export const isDecoded = (result: Decoded | Outcome): result is Decoded => !('kind' in result)
 
 function outcomeOf(error: unknown): Outcome {
   if (error instanceof UnknownEvent) return { kind: 'unknown', event: error.event, detail: error.message }
