@@ -17,10 +17,9 @@ import { databaseUrl } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
-import { changelogRefusal } from '#streams/book/reader.ts'
-import { liveFormats } from '#streams/live-view/reader.ts'
-import { marketFormats } from '#streams/market-summary/reader.ts'
-import { TABLES } from '#streams/views.ts'
+import { changelogRefusal } from '#streams/book/main.ts'
+import type { StoredForm } from '#streams/runner/view.ts'
+import { TABLES, VIEWS } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 import { type Output, write, writeJson } from './log-tools/output.ts'
 import { openProgress } from './progress.ts'
@@ -133,18 +132,12 @@ async function changelogSteps(kafka: KafkaConnection): Promise<PlannedStep[]> {
   }
 }
 
-/** A stored form and the version of it that this version writes. */
-interface StoredForm {
-  name: string
-  format: number | undefined
-  own: number
-}
-
 async function storedFormats(config: PlatformConfig, log: Log): Promise<StoredForm[]> {
   const { namespace } = config
   const redis = await openRedis(config.servers.redis, { name: `${namespace}upgrade`, log })
   try {
-    return [...(await liveFormats(redis, namespace)), ...(await marketFormats(redis, namespace))]
+    const forms = VIEWS.map(view => view.forms?.(redis, namespace) ?? [])
+    return (await Promise.all(forms)).flat()
   } finally {
     await closeRedis(redis)
   }

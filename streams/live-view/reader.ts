@@ -10,6 +10,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
+import type { StoredForm } from '#streams/runner/view.ts'
 import { ATTEMPTS, type ListingPage, type ListingState, readListingPage, scanPartition } from './reader-listing.ts'
 import { bindLiveScripts, type Head, headOf, missing } from './reader-scripts.ts'
 import { type ItemRows, type LiveEntry, lastUpdatedAt, liveEntryOf, openRowStore, type RowStore } from './row-store.ts'
@@ -17,10 +18,7 @@ import { openSnapshotReader, type SnapshotReader } from './snapshot-reader.ts'
 import { headKey, itemKey, LIVE_FORMAT, type LiveHead, type LiveRow, manifestKey, SNAPSHOT_FORMAT } from './table.ts'
 
 /** The form of what Redis holds of the live view; `format` is undefined where there is nothing. */
-export async function liveFormats(
-  redis: Redis,
-  prefix: string,
-): Promise<{ name: string; format: number | undefined; own: number }[]> {
+export async function liveFormats(redis: Redis, prefix: string): Promise<StoredForm[]> {
   const formats = async (name: string, keyOf: typeof headKey, own: number) => {
     const texts = await Promise.all(PARTITIONS.map(partition => redis.get(keyOf(partition, prefix))))
     return texts.map((text, partition) => ({

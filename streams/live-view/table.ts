@@ -42,8 +42,8 @@ export interface LiveHead {
 }
 
 /**
- * The form in which this version writes a generation. Whoever raises it keeps the decoder of rows of the version before, and has
- * {@link parseHead} name it.
+ * The form in which this version writes a generation. With a higher one the decoder of rows of the version before stays, and
+ * {@link parseHead} names it.
  */
 export const LIVE_FORMAT = 1
 

@@ -11,6 +11,7 @@ import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { formatOf } from '#schemas/values/stored-format.ts'
+import type { StoredForm } from '#streams/runner/view.ts'
 import {
   type ArbitrageColumns,
   type ArbitrageHead,
@@ -135,10 +136,7 @@ export async function openMarketViews(
 }
 
 /** The form of what Redis holds of the analytics; `format` is undefined where there is nothing. */
-export async function marketFormats(
-  redis: Redis,
-  prefix: string,
-): Promise<{ name: string; format: number | undefined; own: number }[]> {
+export async function marketFormats(redis: Redis, prefix: string): Promise<StoredForm[]> {
   const texts = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
   return texts.map((text, which) => ({
     name: which === 0 ? 'arbitrage snapshot' : 'market summary',

@@ -137,7 +137,7 @@ describe('a changelog of a version to come', function () {
 
     await write(1)
     const passing = await platform.spawnRole('book')
-    await passing.line(/"LevelStored":1.*passed over what a newer version keeps/, LIMIT_MS)
+    await passing.line(/"LevelStored":2.*passed over what a newer version keeps/, LIMIT_MS)
     const changes = await eventually(
       async () => {
         const all = await readTopic(kafka, 'bookChanges')
