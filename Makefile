@@ -6,7 +6,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help demo up down clean test check bench fault full
+.PHONY: help demo up down clean test check bench fault upgrade full
 
 PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 export PATH
@@ -40,6 +40,9 @@ bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,prices 
 
 fault: $(INSTALLED) ## the long fault tests: kills, freezes, brokers that break; FAULTS=20 MINUTES=5 shortens the last
 	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
+
+upgrade: $(INSTALLED) ## the long upgrade test: role by role to this version and back; FROM=commit it comes from
+	@UPGRADE_FROM=$(FROM) FAULT=long exec mocha test/fault/upgrade.test.ts
 
 full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes
 	@exec mocha --node-option max-old-space-size=12288 'test/full/**/*.test.ts'

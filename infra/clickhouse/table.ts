@@ -4,14 +4,13 @@
  * Invariant: every table replaces or merges rows of one key, so that writing the
  * same rows again, in any order and any number of times, changes nothing for its readers.
  */
-import type { ClickhouseWriter } from './clickhouse.ts'
 
 /** One table; `columns` are in the order in which rows are written. */
 export interface Table {
   readonly name: string
   /** The only role that writes it. */
   readonly writer: string
-  /** Column → type; the first row of every insert lists them in this order. */
+  /** Column → type, with its DEFAULT where it joined later; the first row of every insert lists them in this order. */
   readonly columns: Readonly<Record<string, string>>
   readonly engine: string
   readonly orderBy: string
@@ -44,18 +43,19 @@ export function createTable(database: string, table: Table): string {
     `PARTITION BY ${table.partitionBy}`,
     `ORDER BY ${table.orderBy}`,
     ...(table.expires ? [`TTL ${table.expires}`] : []),
-    `SETTINGS ${settingsOf(table).join(', ')}`,
+    `SETTINGS ${settingsOf(table)
+      .map(([name, value]) => `${name} = ${value}`)
+      .join(', ')}`,
   ].join('\n')
 }
 
-const settingsOf = ({ granularity, isCompact }: Table): string[] => [
-  ...[`non_replicated_deduplication_window = ${TOKENS_REMEMBERED}`, 'ttl_only_drop_parts = 1'],
-  ...(granularity === undefined ? [] : [`index_granularity = ${granularity}`]),
-  ...(isCompact ? [`min_bytes_for_wide_part = ${WIDE_FROM_BYTES}`] : []),
-]
-
-/** Creates what is missing of the writer's database and of the tables in it. Never alters or drops a table: a repeat changes nothing. */
-export async function setUpClickhouse(writer: ClickhouseWriter, tables: readonly Table[]): Promise<void> {
-  await writer.command(`CREATE DATABASE IF NOT EXISTS ${writer.database}`)
-  for (const table of tables) await writer.command(createTable(writer.database, table))
+/** The settings of a table, in their order. */
+export const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: string][] => {
+  const settings: [string, string][] = [
+    ['non_replicated_deduplication_window', String(TOKENS_REMEMBERED)],
+    ['ttl_only_drop_parts', '1'],
+  ]
+  if (granularity !== undefined) settings.push(['index_granularity', String(granularity)])
+  if (isCompact) settings.push(['min_bytes_for_wide_part', String(WIDE_FROM_BYTES)])
+  return settings
 }

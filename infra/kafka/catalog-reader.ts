@@ -7,6 +7,7 @@
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openCatalogIndex } from './catalog-index.ts'
+import { type Decoded, UnknownEvent } from './codec.ts'
 import type { KafkaConnection } from './connection.ts'
 import { follow } from './follower.ts'
 import { decodeKnown, decodeLearning } from './learning.ts'
@@ -18,6 +19,10 @@ export async function openCatalogReader(
 ): Promise<CatalogReader> {
   const index = openCatalogIndex()
   const shared = openSharing()
+  const take = ({ event, value }: Decoded): void => {
+    if (event === 'CatalogVersionPublished') index.complete(value.version)
+    else if (event === 'CatalogItemPublished') index.take(shared(value))
+  }
   const stop = new AbortController()
   const following = await follow(kafka, 'catalog', {
     from: 'start',
@@ -26,9 +31,12 @@ export async function openCatalogReader(
     async onRecords(records) {
       for (const record of records) {
         if (record.value === null) continue
-        const decoded = decodeKnown(kafka.codec, record.value) ?? (await decodeLearning(kafka.codec, record.value))
-        if (decoded.event === 'CatalogVersionPublished') index.complete(decoded.value.version)
-        else index.take(shared(decoded.value))
+        try {
+          take(decodeKnown(kafka.codec, record.value) ?? (await decodeLearning(kafka.codec, record.value)))
+        } catch (error) {
+          // What newer versions alone read adds to the catalog and changes nothing of it.
+          if (!(error instanceof UnknownEvent)) throw error
+        }
       }
     },
   })

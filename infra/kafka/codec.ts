@@ -34,7 +34,10 @@ export interface Codec {
   /** Looks the ids of events up; must have resolved before they are encoded. */
   prepare(events: readonly EventSchema<object>[]): Promise<void>
   encode<T extends object>(event: EventSchema<T>, value: T): Buffer
-  /** Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, DecodeError for an unreadable record. */
+  /**
+   * Throws {@link UnknownWriter} for an id that `learn` has not fetched yet, {@link UnknownEvent} for an event of another version
+   * of the platform, DecodeError for an unreadable record.
+   */
   decode(buffer: Buffer): Decoded
   /** Converts a record to JSON without decoding it; undefined for one that needs decoding. */
   plain(buffer: Buffer): PlainEvent | undefined
@@ -51,6 +54,15 @@ interface PlainEvent {
 
 /** The bytes are no event of ours; asking again will not help. */
 export class DecodeError extends Error {}
+
+/** The event is one of ours that this version does not know, or in a form that it cannot read: a newer version can. */
+export class UnknownEvent extends DecodeError {
+  readonly event: string
+  constructor(event: string) {
+    super(`this version does not know the event ${event}, or not in this form`)
+    this.event = event
+  }
+}
 
 /** The bytes name a schema id that has not been fetched yet. */
 export class UnknownWriter extends Error {
@@ -70,6 +82,8 @@ interface Reader {
 }
 
 const HEADER_BYTES = 5
+/** Of all events of the platform, whatever their version (schemas/events/event.ts). */
+const NAMESPACE = 'marketlog'
 const REGISTRY_TIMEOUT_MS = 5_000
 const known = new Map<string, EventSchema<object>>(
   allTopics.flatMap(topic => topic.events).map(event => [event.name, event]),
@@ -81,6 +95,8 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
   const types = new Map<string, Type>()
   const writers = new Map<string, { type: Type; header: Buffer }>()
   const readers = new Map<number, Reader>()
+  /** Events of other versions by the id of their schema. */
+  const unknown = new Map<number, string>()
   const typeOf = (event: EventSchema<object>): Type => {
     const found = types.get(event.name)
     if (found) return found
@@ -111,17 +127,18 @@ export function openCodec(options: { registry: RegistryAddress; namespace: strin
       if (buffer.length < HEADER_BYTES || buffer[0] !== 0) throw new DecodeError('no schema id in front')
       const id = buffer.readInt32BE(1)
       const reader = readers.get(id)
-      if (!reader) throw new UnknownWriter(id)
+      if (!reader) throw unreadable(id, unknown.get(id))
       return { event: reader.event, value: read(reader, buffer) }
     },
     plain(buffer) {
       return buffer.length < HEADER_BYTES || buffer[0] !== 0 ? undefined : readers.get(buffer.readInt32BE(1))?.plain
     },
     async learn(id) {
-      if (readers.has(id)) return true
-      const reader = await fetchReader(registry, id, typeOf)
-      if (reader) readers.set(id, reader)
-      return reader !== undefined
+      if (readers.has(id) || unknown.has(id)) return true
+      const found = await fetchReader(registry, id, typeOf)
+      if (found instanceof UnknownEvent) unknown.set(id, found.event)
+      else if (found) readers.set(id, found)
+      return found !== undefined
     },
   }
 }
@@ -151,23 +168,32 @@ function read(reader: Reader, buffer: Buffer): object {
   return result.value
 }
 
+const unreadable = (id: number, event: string | undefined): Error =>
+  event === undefined ? new UnknownWriter(id) : new UnknownEvent(event)
+
+/** The reader of a writer's schema; undefined where the registry has none of ours under the id. */
 async function fetchReader(
   registry: SchemaRegistry,
   id: number,
   typeOf: (event: EventSchema<object>) => Type,
-): Promise<Reader | undefined> {
+): Promise<Reader | UnknownEvent | undefined> {
   const schema = await registry.getSchema(id).catch(error => {
     if (isNotFound(error)) return undefined
     throw error
   })
   const writer = schema as unknown as Type | undefined
-  const name = writer?.name?.split('.').at(-1)
-  const event = name === undefined ? undefined : known.get(name)
-  if (!writer || !event) return undefined
+  const [namespace, name] = writer?.name?.split('.') ?? []
+  if (!writer || namespace !== NAMESPACE || name === undefined) return undefined
+  const event = known.get(name)
+  if (!event) return new UnknownEvent(name)
   const own = avsc.Type.forSchema(JSON.parse(JSON.stringify(writer)) as avsc.Schema)
   const type = typeOf(event)
   if (own.equals(type)) return readerOf(event, type)
-  return { event: event.name, type, resolver: type.createResolver(own), plain: undefined }
+  try {
+    return { event: event.name, type, resolver: type.createResolver(own), plain: undefined }
+  } catch {
+    return new UnknownEvent(name)
+  }
 }
 
 /** Reads what was written with our own schema. */
@@ -197,6 +223,9 @@ const askAgain = <T>(ask: () => Promise<T>): Promise<T> =>
     },
   })
 
+/** The client gives a lookup that found nothing this name and drops its status. */
+const isNotRegistered = (error: unknown): boolean => (error as Error).name === 'ConfluentSchemaRegistryError'
+
 const isNotFound = (error: unknown): boolean => (error as { status?: number }).status === 404
 
 /** Registers every event of the catalogue with FULL_TRANSITIVE compatibility; for the set-up step alone. */
@@ -212,6 +241,28 @@ export async function registerSchemas(options: { registry: RegistryAddress; name
       { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE },
     )
   }
+}
+
+/** The events whose present schema set-up would register. */
+export async function unregisteredSchemas(options: {
+  registry: RegistryAddress
+  namespace: string
+}): Promise<EventSchema<object>[]> {
+  const registry = openRegistry(options.registry)
+  const missing = await Promise.all(
+    [...known.values()].map(async event => {
+      const schema = JSON.stringify(event.avro)
+      const found = registry.getRegistryIdBySchema(options.namespace + subjectOf(event), {
+        type: SchemaType.AVRO,
+        schema,
+      })
+      return found.then(
+        () => [],
+        error => (isNotRegistered(error) ? [event] : Promise.reject(error)),
+      )
+    }),
+  )
+  return missing.flat()
 }
 
 /** Set before the first version: the registry's own default is NONE, under which anything may follow. */

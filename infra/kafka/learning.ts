@@ -2,7 +2,7 @@
  * Decodes a record; fetches the schema of its writer when its id is new.
  *
  * Invariant: an id that the registry does not know makes a record unreadable; a registry that does not answer is a lost
- * dependency, and the record may be readable.
+ * dependency, and the record may be readable; an event of a newer version is an UnknownEvent, which is a DecodeError too.
  */
 import { type Codec, type Decoded, DecodeError, UnknownWriter } from './codec.ts'
 

@@ -28,33 +28,54 @@ const MIN_IN_SYNC = 'min.insync.replicas'
 /** Without these, records are refused, ordered otherwise or forgotten: they are set whatever a topic has. */
 const NEEDED = ['max.message.bytes', 'message.timestamp.type', 'cleanup.policy']
 
+/** What set-up does to the topics. */
+export interface TopicPlan {
+  missing: ITopicConfig[]
+  /** Settings that existing topics lack, by topic. */
+  changes: ReadonlyMap<string, TopicSettings>
+}
+
 /** Creates missing topics and gives existing ones the settings that they lack; what an operator has set stays. */
 export async function setUpTopics(kafka: KafkaConnection): Promise<{ created: number; changed: string[] }> {
+  return withAdmin(kafka, async admin => {
+    const { missing, changes } = await planWith(kafka, admin)
+    if (missing.length > 0) await createTopics(admin, missing)
+    if (changes.size > 0) await setTopicSettings(kafka, changes)
+    return { created: missing.length, changed: [...changes.keys()] }
+  })
+}
+
+/** What set-up would do; throws {@link UnfitCluster} where it would refuse. */
+export const planTopics = (kafka: KafkaConnection): Promise<TopicPlan> =>
+  withAdmin(kafka, admin => planWith(kafka, admin))
+
+async function withAdmin<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
   const admin = kafka.newClient('admin').admin()
   await admin.connect()
   try {
-    const replication = await replicationOf(kafka, admin)
-    const existing = new Set(await admin.listTopics())
-    const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
-    const missing = named.filter(topic => !existing.has(topic.name))
-    if (missing.length > 0) {
-      const topics = missing.map(topic => ({
-        topic: topic.name,
-        numPartitions: topic.partitions,
-        replicationFactor: replication.factor,
-        configEntries: Object.entries({ ...settingsOf(topic), [MIN_IN_SYNC]: String(replication.inSync) }).map(
-          ([name, value]) => ({ name, value }),
-        ),
-      }))
-      await createTopics(admin, topics)
-    }
-    const kept = named.filter(topic => existing.has(topic.name))
-    const changes = kept.length > 0 ? await changesOf(admin, kept, replication.inSync) : new Map()
-    if (changes.size > 0) await setTopicSettings(kafka, changes)
-    return { created: missing.length, changed: [...changes.keys()] }
+    return await work(admin)
   } finally {
     await admin.disconnect()
   }
+}
+
+async function planWith(kafka: KafkaConnection, admin: Admin): Promise<TopicPlan> {
+  const replication = await replicationOf(kafka, admin)
+  const existing = new Set(await admin.listTopics())
+  const named = allTopics.map(topic => ({ ...topic, name: kafka.namespace + topic.name }))
+  const missing = named
+    .filter(topic => !existing.has(topic.name))
+    .map(topic => ({
+      topic: topic.name,
+      numPartitions: topic.partitions,
+      replicationFactor: replication.factor,
+      configEntries: Object.entries({ ...settingsOf(topic), [MIN_IN_SYNC]: String(replication.inSync) }).map(
+        ([name, value]) => ({ name, value }),
+      ),
+    }))
+  const kept = named.filter(topic => existing.has(topic.name))
+  const changes = kept.length > 0 ? await changesOf(admin, kept, replication.inSync) : new Map<string, TopicSettings>()
+  return { missing, changes }
 }
 
 /** Replicas of a topic and how many must hold a record: those of the settings, else the most that the cluster has, up to three. */
@@ -152,7 +173,9 @@ async function refuseOtherPartitions(admin: Admin, topics: readonly TopicDefinit
   for (const { name, partitions } of found) {
     const wanted = topics.find(topic => topic.name === name)?.partitions
     if (wanted !== undefined && wanted !== partitions.length) {
-      throw new Error(`${name} has ${partitions.length} partitions, the catalogue says ${wanted}: keys would move`)
+      throw new UnfitCluster(
+        `${name} has ${partitions.length} partitions, the catalogue says ${wanted}: keys would move`,
+      )
     }
   }
   return new Map(

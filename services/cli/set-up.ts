@@ -7,15 +7,8 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { setUpClickhouse } from '#infra/clickhouse/table.ts'
-import {
-  catalogRevision,
-  catalogVersion,
-  type ItemIdentity,
-  identityFault,
-  loadCatalog,
-  revisionOf,
-} from '#infra/config/catalog.ts'
+import { setUpClickhouse, UnfitTable } from '#infra/clickhouse/set-up-tables.ts'
+import { catalogVersion, type ItemIdentity, identityFault, loadCatalog, revisionOf } from '#infra/config/catalog.ts'
 import { registerSchemas } from '#infra/kafka/codec.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'
@@ -29,6 +22,7 @@ import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { TABLES } from '#streams/views.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
 
 /** Any number, the same in all versions of the platform. */
 const LOCK = 7_236_414
@@ -77,10 +71,12 @@ async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(parts)) if (outcome.status === 'rejected') throw outcome.reason
 }
 
-async function setUpTables(config: PlatformConfig): Promise<void> {
+async function setUpTables(config: PlatformConfig): Promise<string[]> {
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'set-up' })
   try {
-    await setUpClickhouse(writer, TABLES)
+    return await setUpClickhouse(writer, TABLES)
+  } catch (error) {
+    throw error instanceof UnfitTable ? new CommandFailure(error.message, exitCodes.badInput, error) : error
   } finally {
     await writer.close()
   }
@@ -109,6 +105,7 @@ async function withAdvisoryLock(database: Database, work: () => Promise<void>): 
 
 const CATALOG_WRITER = 'setup'
 const CATALOG_PARTITION = 0
+const VERSION_KEY = 'version'
 const ITEMS_PER_SEND = 2_000
 
 /**
@@ -118,14 +115,17 @@ const ITEMS_PER_SEND = 2_000
  * publication that was cut off is repeated from its beginning. Throws, with nothing written, when an id would change its name.
  */
 export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
-  const version = catalogVersion()
-  const published = await publishedVersion(kafka)
-  if (published === version || revisionOf(published ?? '') > catalogRevision()) return 0
+  const own = catalogVersion()
+  const published = await publishedCatalog(kafka)
+  const decision = decideCatalog(own, published)
+  if (decision === 'left')
+    kafka.log.warn({ own, published: published.newest }, 'the log holds a newer catalog, which is left in place')
+  if (decision !== 'published') return 0
   const items = loadCatalog()
   const fault = identityFault(await publishedItems(kafka), items)
   if (fault !== undefined) {
     throw new Error(
-      `the catalog ${version} cannot follow ${published ?? 'what the log holds'}: ${fault}. An item id keeps its name: build ` +
+      `the catalog ${own} cannot follow ${published.newest ?? 'what the log holds'}: ${fault}. An item id keeps its name: build ` +
         'this catalog again from the files of the published one (`npm run catalog:build`), or start with an empty log',
     )
   }
@@ -141,8 +141,8 @@ export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
         })),
       )
     }
-    const value = kafka.codec.encode(catalogVersionPublished, { version, items: items.length })
-    await publisher.send([{ topic: 'catalog', key: 'version', value, partition: CATALOG_PARTITION }])
+    const value = kafka.codec.encode(catalogVersionPublished, { version: own, items: items.length })
+    await publisher.send([{ topic: 'catalog', key: VERSION_KEY, value, partition: CATALOG_PARTITION }])
   } finally {
     await publisher.close()
   }
@@ -168,19 +168,44 @@ async function publishedItems(kafka: KafkaConnection): Promise<ItemIdentity[]> {
   return [...items.values()]
 }
 
-/** The version that the log's last record names; undefined when it is an item or there is none. */
-async function publishedVersion(kafka: KafkaConnection): Promise<string | undefined> {
+/** The catalog in the log. */
+export interface PublishedCatalog {
+  /** The newest version that was published whole; undefined: none was. */
+  newest: string | undefined
+  /** Whether its items are the last in the log: no publication was cut off after it. */
+  isLast: boolean
+}
+
+/**
+ * What a start does about the catalog: publishes its own, finds it in place, or leaves a newer one.
+ *
+ * A revision never goes back, not even after a publication that was cut off. Of two contents of one revision, which builds do not
+ * make, the one in the log stays.
+ */
+export function decideCatalog(own: string, { newest, isLast }: PublishedCatalog): 'published' | 'in place' | 'left' {
+  if (newest === undefined || revisionOf(newest) < revisionOf(own)) return 'published'
+  if (newest !== own) return 'left'
+  return isLast ? 'in place' : 'published'
+}
+
+/** Reads the last record, and all of the log only where that is no version. */
+export async function publishedCatalog(kafka: KafkaConnection): Promise<PublishedCatalog> {
+  const last = await lastVersion(kafka, end => end - 1)
+  if (last !== undefined) return { newest: last, isLast: true }
+  return { newest: await lastVersion(kafka, () => 0), isLast: false }
+}
+
+/** The last version among the records from an offset on. */
+async function lastVersion(kafka: KafkaConnection, from: (end: number) => number): Promise<string | undefined> {
   const topic = kafka.topicName('catalog')
   const reader = await openRangeReader(kafka, [topic])
   try {
     const to = await reader.end(topic, CATALOG_PARTITION)
     let last: Buffer | null = null
-    await reader.read({ topic, partition: CATALOG_PARTITION, from: to - 1, to }, record => {
-      last = record.value
+    await reader.read({ topic, partition: CATALOG_PARTITION, from: from(to), to }, ({ key, value }) => {
+      if (key?.toString() === VERSION_KEY) last = value
     })
-    if (last === null) return undefined
-    const { event, value } = await decodeLearning(kafka.codec, last)
-    return event === catalogVersionPublished.name ? value.version : undefined
+    return last === null ? undefined : (await decodeLearning(kafka.codec, last)).value.version
   } finally {
     await reader.close()
   }

@@ -10,6 +10,8 @@ import { runProcessor } from '#streams/runner/exactly-once-runner.ts'
 import { changelogPartition } from './changelog.ts'
 import { openBook, openVerdictMeter } from './processor.ts'
 
+export { changelogRefusal } from './reader.ts'
+
 /** Starts the book. */
 export const start: StartRole = async context => {
   const kafka = connectKafka({ config: context.config, role: 'book', log: context.log })

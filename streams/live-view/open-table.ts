@@ -1,5 +1,6 @@
 /**
- * Opens a partition's live table: as it is where the log still holds all that it lacks, else rebuilt.
+ * Opens a partition's live table: as it is where it is in this version's form and the log still holds all that it lacks, else
+ * rebuilt.
  *
  * Writes the head of a table that was built; deletes the rows of generations that are no longer read, a rebuild's
  * predecessor or one cut short, in bounded steps, so that Redis serves its readers in between. Never touches the generation
@@ -11,7 +12,15 @@ import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Rebuilder } from './rebuild.ts'
 import { readHead, writeHead } from './sink.ts'
-import { generationOf, generationsKey, headKey, type LiveHead, type OwnedHead, rebuildKey } from './table.ts'
+import {
+  generationOf,
+  generationsKey,
+  headKey,
+  isOwnFormat,
+  type LiveHead,
+  type OwnedHead,
+  rebuildKey,
+} from './table.ts'
 import type { TableId } from './writes.ts'
 
 /** What opening takes. */
@@ -36,7 +45,7 @@ export async function openTable(
   table: { partition: number; prefix: string },
 ): Promise<OpenedTable> {
   const found = await readHead(redis, table)
-  const isUsable = found !== undefined && (await isInLog(found.head.next))
+  const isUsable = found !== undefined && isOwnFormat(found.head) && (await isInLog(found.head.next))
   const owned = isUsable ? found : await build(redis, rebuilder, table, found?.text ?? null)
   return { ...owned, isUsable, deleted: await deleteLeftovers(redis, table) }
 }

@@ -8,7 +8,7 @@ import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { headOf, type KnownHeads, type LiveScripts, missing, SEPARATOR } from './reader-scripts.ts'
 import { cachedRow, type LiveEntry, liveEntryOf } from './row-store.ts'
-import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey } from './table.ts'
+import { decodeRow, headKey, itemKey, type LiveHead, type LiveRow, listingKey, parseHead } from './table.ts'
 
 /** Part of a listing. */
 export interface ListingPage {
@@ -163,7 +163,7 @@ export async function scanPartition(
 ): Promise<LiveHead | undefined> {
   const readHead = async (): Promise<LiveHead | undefined> => {
     const text = await redis.get(headKey(partition, prefix))
-    return text === null ? undefined : JSON.parse(text)
+    return text === null ? undefined : parseHead(text)
   }
   const scanSide = async (side: Side, generation: number): Promise<void> => {
     const listings = keysOf[side].map(key => listingKey(partition, generation, side, key, prefix))

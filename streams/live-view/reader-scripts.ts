@@ -9,7 +9,7 @@
  * was slower still (72 us), autopipelining no faster (55 us).
  */
 import type { Redis } from '#infra/redis/redis.ts'
-import type { LiveHead } from './table.ts'
+import { type LiveHead, parseHead } from './table.ts'
 
 /** Separates the texts that a script joins; no row can hold it. */
 export const SEPARATOR = '\0'
@@ -135,7 +135,7 @@ export function headOf({ heads }: KnownHeads, partition: number, held: Head | un
   const newest = heads[partition]
   if (newest?.stamp === answer.stamp) return newest
   if (answer.head === null) return held as Head
-  const head: Head = { ...(JSON.parse(answer.head) as LiveHead), stamp: answer.stamp }
+  const head: Head = { ...parseHead(answer.head), stamp: answer.stamp }
   heads[partition] = head
   return head
 }

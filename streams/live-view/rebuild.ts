@@ -20,7 +20,7 @@ import type { Redis } from '#infra/redis/redis.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { foldBook } from '#streams/book/reader.ts'
 import { emptyBatch, foldChange, foldMarker, foldRefreshed, foldRow, headAfter, type LiveBatch } from './step.ts'
-import { generationsKey, type LiveHead } from './table.ts'
+import { generationsKey, LIVE_FORMAT, type LiveHead } from './table.ts'
 import { writesOf } from './writes.ts'
 
 /** Builds partitions of the live table. */
@@ -82,7 +82,11 @@ async function fillAll(options: RebuilderOptions, partitions: readonly number[])
   for (const partition of partitions) {
     const generation = await redis.incr(generationsKey(partition, prefix))
     const next = await reader.stableEnd(changes, partition)
-    fillings.set(partition, { partition, head: { generation, next, ask: {}, bid: {} }, batch: emptyBatch() })
+    fillings.set(partition, {
+      partition,
+      head: { format: LIVE_FORMAT, generation, next, ask: {}, bid: {} },
+      batch: emptyBatch(),
+    })
   }
   if (partitions.length > 0) await readBook(options, fillings)
   for (const filling of fillings.values()) await readChanges(options, filling)

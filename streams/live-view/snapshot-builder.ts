@@ -16,10 +16,18 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import type { CatalogReader } from '#infra/runtime/role.ts'
 import { type EntryText, openEntryText } from '#schemas/api/entry-text.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
+import { formatOf } from '#schemas/values/stored-format.ts'
 import { BUILD_PACE, type BuildPace, openBuildSchedule } from './build-schedule.ts'
 import { makeSegment, type RowPage, readRowPages } from './segment.ts'
 import { type KnownManifest, openSnapshotStore, type SnapshotStore, type StoredSnapshot } from './snapshot-store.ts'
-import { type LiveHead, type OwnedHead, readTouchedField, type SnapshotManifest, touchedField } from './table.ts'
+import {
+  type LiveHead,
+  type OwnedHead,
+  readTouchedField,
+  SNAPSHOT_FORMAT,
+  type SnapshotManifest,
+  touchedField,
+} from './table.ts'
 
 /** The snapshots of one partition, fed by the partition's sink. */
 export interface PartitionSnapshots {
@@ -176,7 +184,9 @@ function openPartition(
 }
 
 const isCurrent = ({ form }: Shared, known: KnownManifest | undefined, { generation }: LiveHead): boolean =>
-  known?.manifest.generation === generation && known.manifest.form === form
+  known?.manifest.generation === generation &&
+  known.manifest.form === form &&
+  formatOf(known.manifest) === SNAPSHOT_FORMAT
 
 /** All that a stored manifest does not show as the table does: all there is, when it is of another table or form. */
 function staleFields(shared: Shared, { manifest, touched }: StoredSnapshot, head: LiveHead): Set<string> {
@@ -188,7 +198,8 @@ function staleFields(shared: Shared, { manifest, touched }: StoredSnapshot, head
 /** The manifest that a build starts from. */
 function baseOf(shared: Shared, known: KnownManifest | undefined, head: LiveHead): SnapshotManifest {
   if (known && isCurrent(shared, known, head)) return known.manifest
-  return { generation: head.generation, next: head.next, form: shared.form, ask: {}, bid: {} }
+  const { generation, next } = head
+  return { format: SNAPSHOT_FORMAT, generation, next, form: shared.form, ask: {}, bid: {} }
 }
 
 async function makeManifest(

@@ -2,7 +2,7 @@
  * Pins snapshots: the stored segments that make up all live asks or bids at one moment per partition.
  *
  * What is pinned stays readable for minutes after it was replaced. A partition whose manifest is missing, or of a
- * table that did not lead to the one its head names, makes the whole snapshot unavailable.
+ * table that did not lead to the one its head names, or in a form of another version, makes the whole snapshot unavailable.
  */
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -10,7 +10,16 @@ import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
-import { headKey, type LiveHead, manifestKey, type SegmentEntry, type SnapshotManifest, segmentKey } from './table.ts'
+import {
+  headKey,
+  type LiveHead,
+  manifestKey,
+  parseHead,
+  parseManifest,
+  type SegmentEntry,
+  type SnapshotManifest,
+  segmentKey,
+} from './table.ts'
 
 /** A segment of a snapshot. */
 export interface PinnedSegment {
@@ -106,8 +115,8 @@ async function readManifests(
   )
   return texts.map(([head, text], partition) => {
     if (!head || !text) throw new Error(`partition ${partition} has no live view`)
-    const manifest = JSON.parse(text) as SnapshotManifest
-    if (mayBeRead(manifest, JSON.parse(head) as LiveHead)) return manifest
+    const manifest = parseManifest(text)
+    if (mayBeRead(manifest, parseHead(head))) return manifest
     throw new Error(`partition ${partition} has a live view without its snapshot`)
   })
 }

@@ -5,9 +5,11 @@
  * atomic write may hold them all. Rows and listings carry a generation: a rebuild fills a new one beside the old,
  * and the head names the one to read. A snapshot's segment holds the NDJSON lines of one provider, side and partition as raw
  * deflate in blocks, each ended by a full flush, so that joined segments are one deflate stream and a block inflates by
- * itself. Segments never change; a manifest names those of one moment. Sole writers: sink.ts, rebuild.ts, snapshot-store.ts.
+ * itself. Segments never change; a manifest names those of one moment. Head and manifest name the version of the form that all
+ * below them is in, so that rows need none; an owner of another version builds its own. Sole writers: sink.ts, rebuild.ts, snapshot-store.ts.
  */
 import type { Side } from '#schemas/events/book-changed.ts'
+import { formatOf, parseStored } from '#schemas/values/stored-format.ts'
 
 /** One provider's live row for an item. */
 export interface LiveRow {
@@ -23,6 +25,8 @@ export interface LiveRow {
 
 /** What a partition's view reflects. Its absence means that the view is not there, not that it is empty. */
 export interface LiveHead {
+  /** Of the rows and listings of its generation, and of itself: {@link LIVE_FORMAT} of its writer. */
+  format?: number
   /** The generation whose rows are complete. */
   generation: number
   /**
@@ -36,6 +40,19 @@ export interface LiveHead {
   ask: Record<string, number>
   bid: Record<string, number>
 }
+
+/**
+ * The form in which this version writes a generation. With a higher one the decoder of rows of the version before stays, and
+ * {@link parseHead} names it.
+ */
+export const LIVE_FORMAT = 1
+
+/** Reads a head; throws where its generation is in a form that this version does not know. */
+export const parseHead = (text: string): LiveHead =>
+  parseStored('the live table', text, { [LIVE_FORMAT]: head => head })
+
+/** Whether a generation may be gone on with: rows of two forms never share one. */
+export const isOwnFormat = (head: LiveHead): boolean => formatOf(head) === LIVE_FORMAT
 
 /** A partition's head as its owner last saw it. */
 export interface OwnedHead {
@@ -102,6 +119,8 @@ export interface SegmentEntry {
 
 /** The segments of a partition, by side and provider; one without lines has none. */
 export interface SnapshotManifest {
+  /** Of the segments and of itself: {@link SNAPSHOT_FORMAT} of its writer. */
+  format?: number
   /** Of the live table; a manifest of another generation is not to be read. */
   generation: number
   /** The moment that the segments reflect: the head's `next` when the rows were read. */
@@ -111,6 +130,13 @@ export interface SnapshotManifest {
   ask: Record<string, SegmentEntry>
   bid: Record<string, SegmentEntry>
 }
+
+/** The form in which this version writes a manifest and its segments. In all forms `ask` and `bid` name segments by `version`. */
+export const SNAPSHOT_FORMAT = 1
+
+/** Reads a manifest; throws where it is in a form that this version does not know. */
+export const parseManifest = (text: string): SnapshotManifest =>
+  parseStored('the snapshot of the live table', text, { [SNAPSHOT_FORMAT]: manifest => manifest })
 
 /** Key of a partition's manifest, a JSON text of {@link SnapshotManifest}. */
 export const manifestKey = (partition: number, prefix = ''): string => `${prefix}snapshot:{live:${partition}}:manifest`

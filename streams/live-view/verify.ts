@@ -15,7 +15,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 import { compare, type Findings, noFindings } from '#streams/runner/verify/findings.ts'
 import { readChanges } from '#streams/runner/verify/item-changes.ts'
 import type { VerifyTask } from '#streams/runner/view.ts'
-import { decodeRow, headKey, type LiveHead } from './table.ts'
+import { decodeRow, headKey, type LiveHead, parseHead } from './table.ts'
 
 /** What Redis holds: `side|provider|item` → row, and the same keys by the listings. */
 interface Stored {
@@ -128,7 +128,7 @@ function textOfChange(change: BookChanged): string | undefined {
 async function readHeads(redis: Redis, prefix: string): Promise<(LiveHead | undefined)[]> {
   const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
   const texts = await Promise.all(partitions.map(partition => redis.get(headKey(partition, prefix))))
-  return texts.map(text => (text === null ? undefined : (JSON.parse(text) as LiveHead)))
+  return texts.map(text => (text === null ? undefined : parseHead(text)))
 }
 
 const FORM = /\{live:(\d+)\}:(\d+):(ask|bid):(item|list):(.+)$/

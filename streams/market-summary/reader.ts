@@ -10,6 +10,8 @@ import { promisify } from 'node:util'
 import { constants, inflateRaw } from 'node:zlib'
 import type { Redis } from '#infra/redis/redis.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { formatOf } from '#schemas/values/stored-format.ts'
+import type { StoredForm } from '#streams/runner/view.ts'
 import {
   type ArbitrageColumns,
   type ArbitrageHead,
@@ -17,6 +19,9 @@ import {
   arbitrageChunkKey,
   arbitrageColumns,
   arbitrageHeadKey,
+  MARKET_FORMAT,
+  parseArbitrageHead,
+  parseSummaryHead,
   type SummaryHead,
   summaryChunkKey,
   summaryHeadKey,
@@ -79,8 +84,13 @@ export async function openMarketViews(
   let isPolling = false
   let wantedUntil = Number.NEGATIVE_INFINITY
   let reading: Promise<void> | undefined
+  let reported: string | undefined
   const report = (error: unknown): void => {
-    if (!(error instanceof VersionGone)) log.warn({ err: error }, 'market analytics could not be read')
+    if (error instanceof VersionGone) return
+    const { message } = error as Error
+    // It is read every second: a form of another version would fill the log.
+    if (message !== reported) log.warn({ err: error }, 'market analytics could not be read')
+    reported = message
   }
   /** Concurrent reads are coalesced, and a failure is one line in the log. */
   function readNewest(): Promise<void> {
@@ -97,17 +107,19 @@ export async function openMarketViews(
   }
   async function refresh(): Promise<void> {
     const [arbitrageText, summaryText] = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
-    newest = readHead<ArbitrageHead>(arbitrageText)
+    newest = arbitrageText ? parseArbitrageHead(arbitrageText) : undefined
     if (performance.now() < wantedUntil) await readNewest()
     else arbitrage = undefined
-    const summaryHead = readHead<SummaryHead>(summaryText)
+    const summaryHead = summaryText ? parseSummaryHead(summaryText) : undefined
     if (!summaryHead) summary = undefined
     else if (summaryHead.version !== summary?.head.version) summary = await readSummary(redis, prefix, summaryHead)
   }
   async function poll(): Promise<void> {
     if (isPolling || redis.status !== 'ready') return
     isPolling = true
-    await refresh().catch(report)
+    await refresh().then(() => {
+      reported = undefined
+    }, report)
     isPolling = false
   }
   await poll()
@@ -123,7 +135,15 @@ export async function openMarketViews(
   }
 }
 
-const readHead = <T>(text: string | null | undefined): T | undefined => (text ? (JSON.parse(text) as T) : undefined)
+/** The form of what Redis holds of the analytics; `format` is undefined where there is nothing. */
+export async function marketFormats(redis: Redis, prefix: string): Promise<StoredForm[]> {
+  const texts = await redis.mget(arbitrageHeadKey(prefix), summaryHeadKey(prefix))
+  return texts.map((text, which) => ({
+    name: which === 0 ? 'arbitrage snapshot' : 'market summary',
+    format: text ? formatOf(JSON.parse(text)) : undefined,
+    own: MARKET_FORMAT,
+  }))
+}
 
 /** Copies chunk by chunk into the columns' own memory: at once, 70 MB would keep requests waiting for 50 ms. */
 async function readArbitrage(redis: Redis, prefix: string, head: ArbitrageHead): Promise<ArbitrageView> {

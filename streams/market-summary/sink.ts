@@ -19,6 +19,7 @@ import {
   arbitrageHeadKey,
   CHUNK_BYTES,
   columnBytes,
+  MARKET_FORMAT,
   REPLACED_TTL_MS,
   type SummaryHead,
   summaryChunkKey,
@@ -59,6 +60,7 @@ export function openViewWriter(redis: Redis, lease: Lease, prefix: string): Mark
       const version = randomUUID()
       const chunks = cut(Buffer.from(columnBytes(columns)))
       const head: ArbitrageHead = {
+        format: MARKET_FORMAT,
         version,
         as_of: asOf,
         rows: columns.rows,
@@ -75,6 +77,7 @@ export function openViewWriter(redis: Redis, lease: Lease, prefix: string): Mark
       const version = randomUUID()
       const chunks = cut(deflated)
       const head: SummaryHead = {
+        format: MARKET_FORMAT,
         version,
         as_of: asOf,
         rows,

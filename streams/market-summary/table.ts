@@ -8,6 +8,7 @@
  * on has them. Sole writer: sink.ts.
  */
 import type { Instant } from '#schemas/values/instant.ts'
+import { parseStored } from '#schemas/values/stored-format.ts'
 
 /** Why quotes of a provider take no part in arbitrage; counts of quotes. */
 export interface ExcludedQuotes {
@@ -18,6 +19,8 @@ export interface ExcludedQuotes {
 
 /** What the head of the arbitrage snapshot holds. */
 export interface ArbitrageHead {
+  /** Of the columns and of itself: {@link MARKET_FORMAT} of its writer. */
+  format?: number
   version: string
   /** The moment that ages and health were judged at. */
   as_of: Instant
@@ -48,6 +51,8 @@ export interface MarketIndex {
 
 /** What the head of the market summary holds. */
 export interface SummaryHead {
+  /** Of the rows and of itself: {@link MARKET_FORMAT} of its writer. */
+  format?: number
   version: string
   /** The moment of the summary. */
   as_of: Instant
@@ -57,6 +62,17 @@ export interface SummaryHead {
   /** By `group_by`. */
   indexes: { item_type: MarketIndex; weapon_type: MarketIndex }
 }
+
+/** The form in which this version writes both. In all forms a head names `version` and its number of chunks as these do. */
+export const MARKET_FORMAT = 1
+
+/** Reads the head of the arbitrage snapshot; throws where it is in a form that this version does not know. */
+export const parseArbitrageHead = (text: string): ArbitrageHead =>
+  parseStored('the arbitrage snapshot', text, { [MARKET_FORMAT]: head => head })
+
+/** Reads the head of the market summary; throws where it is in a form that this version does not know. */
+export const parseSummaryHead = (text: string): SummaryHead =>
+  parseStored('the market summary', text, { [MARKET_FORMAT]: head => head })
 
 /** Bytes of one stored value: large ones would hold other readers of the server up. */
 export const CHUNK_BYTES = 4 * 2 ** 20

@@ -11,6 +11,7 @@ import type { Metrics } from '#infra/runtime/metrics.ts'
 import { groupErrorIn, rethrowUnlessGroupError } from './group-errors.ts'
 import type { ProgressWatch } from './progress-watch.ts'
 import { openBackoff, type Slots, whileTicking } from './slots.ts'
+import type { UnknownEvents } from './unknown-events.ts'
 
 /** The runner's own work on a batch. */
 export type ProcessBatch<S> = (slot: S, batch: MessageBatch, tick: Tick, commit: Commit) => Promise<BatchAnswer>
@@ -23,14 +24,16 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
   slots: Slots<S>
   process: ProcessBatch<S>
   watch?: ProgressWatch | undefined
+  unknown?: UnknownEvents | undefined
 }): GroupHandler {
-  const { group, log, metrics, slots, watch } = options
+  const { group, log, metrics, slots, watch, unknown } = options
   const seconds = metrics.histogram('marketlog_batch_seconds', 'Time from a batch to its commit.', ['group'])
   const taken = metrics.counter('marketlog_records_taken_total', 'Records taken by a group.', ['group'])
   const backoff = openBackoff(Date.now)
   return {
     assigned(partitions, resumeAt) {
       watch?.assigned(partitions)
+      unknown?.assigned(partitions)
       slots.replace(partitions, resumeAt)
     },
     async batch(batch, tick, commit) {
@@ -40,7 +43,11 @@ export function batchLoop<S extends { close(): Promise<void> }>(options: {
         const slot = await slots.get(batch.topic, batch.partition, tick)
         const answer = await options.process(slot, batch, tick, commit)
         backoff.succeeded()
-        if (answer !== 'again') watch?.moved(batch.topic, batch.partition, answer === 'done' ? batch.next : answer)
+        if (answer === 'again') watch?.waited(batch.topic, batch.partition)
+        else {
+          watch?.moved(batch.topic, batch.partition, answer === 'done' ? batch.next : answer)
+          unknown?.passed(batch.topic, batch.partition)
+        }
         taken.inc({ group }, batch.messages.length)
         return answer
       } catch (error) {

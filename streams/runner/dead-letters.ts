@@ -27,6 +27,9 @@ export interface DeadLetters {
   recordOf(record: RawRecord, outcome: Outcome): (Outgoing & { partition: number }) | undefined
 }
 
+/** Reason of an event that the operator has given up waiting for. */
+const UNKNOWN_EVENT = 'unknown_event'
+
 /** At most this many log lines a second per reason; the counter has them all. */
 const LINES_PER_SECOND = 5
 
@@ -79,7 +82,8 @@ export function openDeadLetters(options: { group: string; codec: Codec; metrics:
           }),
         }
       }
-      const { reason, detail } = outcome
+      const reason = outcome.kind === 'unknown' ? UNKNOWN_EVENT : outcome.reason
+      const { detail } = outcome
       counter.inc({ group, outcome: 'deadLetter', reason })
       warn(reason, record, detail)
       const key = typeof record.key === 'string' ? Buffer.from(record.key) : record.key

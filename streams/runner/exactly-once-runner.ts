@@ -4,7 +4,7 @@
  * One slot per input partition, with a producer whose transactional id is the partition's. Opening a
  * slot: lock (fences a former owner and ends its transaction), then restore state and position from
  * the compacted changelog, then read the input again from `from` to `next` to rebuild what was under
- * way, writing nothing. Per batch: fold, one transaction, resolve. Any failure drops the slot with
+ * way, writing nothing. A changelog that this version may not read leaves the slot closed, to be tried again. Per batch: fold, one transaction, resolve. Any failure drops the slot with
  * its producer and resolves nothing, so the same batch comes again to the next slot. The group's
  * offsets serve lag alone. The only caller of commit for processors.
  */
@@ -12,19 +12,24 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Decoded } from '#infra/kafka/codec.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type BatchAnswer, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
-import { decodeLearning } from '#infra/kafka/learning.ts'
 import type { Outgoing } from '#infra/kafka/publisher.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import { type BookPositionStored, bookPositionStored } from '#schemas/events/book-state.ts'
+import {
+  BOOK_CHANGELOG,
+  type BookPositionStored,
+  bookPositionStored,
+  changelogFault,
+} from '#schemas/events/book-state.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop } from './batch-loop.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
-import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
+import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
 import type { Outcome, StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openSlots, whileTicking } from './slots.ts'
+import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
 /** One input partition of a processor. */
 export interface PartitionProcessor {
@@ -51,6 +56,8 @@ interface ProcessorSpec {
 
 /** The changelog key under which the runner keeps its own position. */
 const POSITION_KEY = 'position'
+/** What a position says of the changelog that it ends. */
+const CHANGELOG_MARK = { format: BOOK_CHANGELOG.format, oldest_reader: BOOK_CHANGELOG.oldestReader }
 
 interface Slot {
   processor: PartitionProcessor
@@ -65,6 +72,7 @@ interface Runner {
   spec: ProcessorSpec
   reader: RangeReader
   deadLetters: DeadLetters
+  unknown: UnknownEvents
 }
 
 /** Joins the group and processes until stopped. */
@@ -82,6 +90,10 @@ export async function runProcessor(
     spec,
     reader: await openRangeReader(kafka, [...spec.inputs, spec.changelog].map(kafka.topicName)),
     deadLetters: openDeadLetters({ group: spec.group, codec: kafka.codec, metrics: context.metrics, log }),
+    unknown: openUnknownEvents({
+      ...{ group: spec.group, metrics: context.metrics, log },
+      ...{ givenUp: context.config.givenUpEvents, now: () => performance.now() },
+    }),
   }
   const slots = openSlots<Slot>(async (topic, partition) => {
     const startedAt = performance.now()
@@ -107,12 +119,13 @@ export async function runProcessor(
       metrics: context.metrics,
       slots,
       watch,
+      unknown: runner.unknown,
       process: (slot, batch, tick) => process(runner, slot, batch, tick),
     }),
   )
   return {
     name: spec.group,
-    ready: async () => member.trouble() ?? slots.state(),
+    ready: async () => member.trouble() ?? slots.state() ?? runner.unknown.overdue(),
     async stop() {
       await watch.close()
       await member.leave()
@@ -152,20 +165,30 @@ async function restore(
 ): Promise<BookPositionStored> {
   const { kafka, spec, reader } = runner
   const topic = kafka.topicName(spec.changelog)
-  let position: BookPositionStored = { next: 0, from: 0 }
-  const keep = (key: string, { event, value }: Decoded): void => {
-    if (key === POSITION_KEY) position = value
-    else processor.restore(key, event, value)
+  let position: BookPositionStored = { next: 0, from: 0, format: null, oldest_reader: null }
+  const passedOver = new Map<string, number>()
+  const keep = (key: string, decoded: Decoded | Outcome): void => {
+    if (isDecoded(decoded)) {
+      if (key === POSITION_KEY) position = decoded.value
+      else processor.restore(key, decoded.event, decoded.value)
+    } else if (decoded.kind === 'unknown') passedOver.set(decoded.event, (passedOver.get(decoded.event) ?? 0) + 1)
+    else throw new Error(`changelog record ${key} cannot be read`)
   }
   await reader.read({ topic, partition, from: 0, to }, record => {
     const key = record.key?.toString() ?? ''
     const { value } = record
     if (value === null) return processor.restore(key, null, null)
     const decoded = decodeNow(kafka.codec, value)
-    if (decoded === undefined) return decodeLearning(kafka.codec, value).then(late => keep(key, late))
-    if (!isDecoded(decoded)) throw new Error(`changelog record ${key} cannot be read`)
+    if (decoded === undefined) return decodeSlowly(kafka.codec, value).then(late => keep(key, late))
     keep(key, decoded)
   })
+  const fault = changelogFault(position)
+  if (fault !== undefined) throw new Error(fault)
+  if (passedOver.size > 0)
+    kafka.log.warn(
+      { partition, events: Object.fromEntries(passedOver) },
+      'passed over what a newer version keeps in the changelog',
+    )
   return position
 }
 
@@ -180,7 +203,11 @@ async function rebuild(
   await reader.read({ ...range, topic: kafka.topicName(topic) }, ({ offset, key, value, timestamp }) => {
     if (value === null) return
     const take = (decoded: Decoded | Outcome): void => {
-      if (!isDecoded(decoded)) return
+      if (!isDecoded(decoded)) {
+        const refusal = decoded.kind === 'unknown' ? runner.unknown.refusalOf(decoded.event) : undefined
+        if (refusal !== undefined) throw new Error(refusal)
+        return
+      }
       const { event, value: decodedValue } = decoded
       const source = { topic, partition, offset, key: key?.toString() ?? null, appendedAt: timestamp }
       processor.rebuild({ ...source, event, value: decodedValue, raw: value })
@@ -205,7 +232,7 @@ async function process(runner: Runner, slot: Slot, batch: MessageBatch, tick: Ti
     topic: spec.changelog,
     partition: spec.changelogPartition(topic, partition),
     key: POSITION_KEY,
-    value: kafka.codec.encode(bookPositionStored, { next, from }),
+    value: kafka.codec.encode(bookPositionStored, { next, from, ...CHANGELOG_MARK }),
   })
   await whileTicking(slot.producer.commit(records, { group: spec.group, topic, partition, next }), tick)
   slot.next = next
@@ -220,12 +247,13 @@ async function fold(
   batch: MessageBatch,
 ): Promise<{ records: (Outgoing & { partition: number })[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
-  const { kafka, deadLetters } = runner
+  const { kafka, deadLetters, unknown } = runner
   const records: (Outgoing & { partition: number })[] = []
   const emit = (record: Outgoing & { partition: number }): void => void records.push(record)
   for (const message of batch.messages) {
     if (message.offset < slot.next) continue
-    const decoded = decodeNow(kafka.codec, message.value) ?? (await decodeSlowly(kafka.codec, message.value))
+    const read = decodeNow(kafka.codec, message.value) ?? (await decodeSlowly(kafka.codec, message.value))
+    const decoded = expectedIn(topic, read)
     const outcome = isDecoded(decoded)
       ? slot.processor.step(
           {
@@ -240,7 +268,7 @@ async function fold(
           },
           emit,
         )
-      : decoded
+      : unknown.judge({ topic, partition, offset: message.offset }, decoded)
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
     const deadLetter = deadLetters.recordOf({ topic, partition, ...message }, outcome)

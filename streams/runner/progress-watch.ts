@@ -20,6 +20,8 @@ export interface ProgressWatch {
   assigned(partitions: readonly { topic: TopicKey; partition: number }[]): void
   /** A partition's position is `next` from now on. */
   moved(topic: TopicKey, partition: number, next: number): void
+  /** A partition waits for something else than its position: that is no stall. */
+  waited(topic: TopicKey, partition: number): void
   close(): Promise<void>
 }
 
@@ -103,6 +105,10 @@ export async function watchProgress(options: WatchOptions): Promise<ProgressWatc
       if (!one || one.position === next) return
       one.position = next
       one.movedSinceCheck = true
+    },
+    waited(topic, partition) {
+      const one = watched.get(nameOf(topic, partition))
+      if (one) one.movedSinceCheck = true
     },
     async close() {
       isClosed = true

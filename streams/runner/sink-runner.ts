@@ -18,11 +18,12 @@ import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
-import { decodeNow, decodeSlowly, isDecoded } from './decoding.ts'
+import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
 import { OK, type Outcome, type StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openSlots, whileTicking } from './slots.ts'
 import { type WatchedSlot, watchStores } from './store-watch.ts'
+import { openUnknownEvents, type UnknownEvents } from './unknown-events.ts'
 
 /** One partition of a view. */
 export interface PartitionSink {
@@ -52,6 +53,8 @@ interface SinkSpec {
   maxBytesPerPartition?: number
   /** How long nothing may be committed while records wait; a minute when left out. */
   stalledAfterMs?: number
+  /** How long an event of a newer version is waited for before the operator has to decide; ten minutes when left out. */
+  overdueAfterMs?: number
   open(topic: TopicKey, partition: number): Promise<PartitionSink>
 }
 
@@ -95,15 +98,19 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
     ...(spec.stalledAfterMs && { stalledAfterMs: spec.stalledAfterMs }),
   })
   const stores = watchStores(slots, log)
-  const write = writeBatches({ codec: kafka.codec, deadLetters, publisher })
+  const unknown = openUnknownEvents({
+    ...{ group, metrics, log, givenUp: context.config.givenUpEvents, now: () => performance.now() },
+    ...(spec.overdueAfterMs && { overdueAfterMs: spec.overdueAfterMs }),
+  })
+  const write = writeBatches({ codec: kafka.codec, deadLetters, publisher, unknown })
   const member = await joinGroup(
     kafka,
     { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
-    batchLoop({ group, log, metrics, slots, process: write, watch }),
+    batchLoop({ group, log, metrics, slots, process: write, watch, unknown }),
   )
   return {
     name: group,
-    ready: async () => slots.state(),
+    ready: async () => slots.state() ?? unknown.overdue(),
     async stop() {
       await watch.close()
       await stores.close()
@@ -114,14 +121,21 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   }
 }
 
+/** What batches are applied with. */
+interface BatchParts {
+  codec: Codec
+  deadLetters: DeadLetters
+  unknown: UnknownEvents
+}
+
 /** Writes batches into the view. */
-function writeBatches(parts: { codec: Codec; deadLetters: DeadLetters; publisher: Publisher }): ProcessBatch<Slot> {
-  const { codec, deadLetters, publisher } = parts
+function writeBatches(parts: BatchParts & { publisher: Publisher }): ProcessBatch<Slot> {
+  const { publisher } = parts
   const write: ProcessBatch<Slot> = async (slot, batch, tick, commit) => {
     const elsewhere = await offsetElsewhere(slot, batch, commit)
     if (elsewhere !== undefined) return elsewhere
     if (slot.sink.prepare) await whileTicking(slot.sink.prepare(), tick)
-    const { records, next, retryAfterMs } = await applyAll(slot, batch, codec, deadLetters, tick)
+    const { records, next, retryAfterMs } = await applyAll(slot, batch, parts, tick)
     if (records.length > 0) await publisher.send(records)
     await whileTicking(slot.sink.flush(next), tick)
     slot.next = next
@@ -160,8 +174,7 @@ const RECORDS_PER_TICK = 5_000
 async function applyAll(
   slot: Slot,
   batch: MessageBatch,
-  codec: Codec,
-  deadLetters: DeadLetters,
+  { codec, deadLetters, unknown }: BatchParts,
   tick: Tick,
 ): Promise<{ records: Outgoing[]; next: number; retryAfterMs: number | undefined }> {
   const { topic, partition } = batch
@@ -169,7 +182,8 @@ async function applyAll(
   for (const [index, message] of batch.messages.entries()) {
     if (index % RECORDS_PER_TICK === RECORDS_PER_TICK - 1) await tick()
     if (slot.next !== undefined && message.offset < slot.next) continue
-    const decoded = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value))
+    const read = decodeNow(codec, message.value) ?? (await decodeSlowly(codec, message.value))
+    const decoded = expectedIn(topic, read)
     const outcome = isDecoded(decoded)
       ? slot.sink.apply({
           topic,
@@ -181,7 +195,7 @@ async function applyAll(
           raw: message.value ?? Buffer.alloc(0),
           appendedAt: message.timestamp,
         })
-      : decoded
+      : unknown.judge({ topic, partition, offset: message.offset }, decoded)
     if (outcome.kind === 'ok') continue
     if (outcome.kind === 'retry') return { records, next: message.offset, retryAfterMs: outcome.afterMs }
     const record = deadLetters.recordOf({ topic, partition, ...message }, outcome)

@@ -149,11 +149,13 @@ async function carryOver(
     return offsets.some(start => start > 0) ? [`(${isBefore(`[${offsets.join(', ')}][${partition} + 1]`)})`] : []
   })
   if (conditions.length === 0) return 0
+  // By name: the table may have columns of a newer version.
+  const columns = Object.keys(table.columns).join(', ')
   const [live, shadow] = [table.name, shadowOf(table.name, rebuild)].map(name => `${writer.database}.${name}`)
   const parts = await writer.rows<{ id: string }>(`SELECT DISTINCT _partition_id AS id FROM ${live}`)
   for (const { id } of parts) {
     await writer.command(
-      `INSERT INTO ${shadow} SELECT * FROM ${live} WHERE _partition_id = '${id}' AND (${conditions.join(' OR ')})`,
+      `INSERT INTO ${shadow} (${columns}) SELECT ${columns} FROM ${live} WHERE _partition_id = '${id}' AND (${conditions.join(' OR ')})`,
     )
   }
   const [row] = await writer.rows<{ rows: number }>(`SELECT count() AS rows FROM ${shadow}`)

@@ -3,7 +3,7 @@
  *
  * States: running -> ended (by a kill or by itself) -> waiting -> running, until `stop`. Invariant: the pauses before
  * restarts follow from the seed; a process that ended by itself, and not by SIGKILL, is counted and its last line shown, and
- * fails the file unless such ends were announced.
+ * fails the file unless such ends were announced. A restart that the test asks for is no end by itself.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { eventually } from '#test/harness/eventually.ts'
@@ -31,6 +31,8 @@ export interface Kept {
   isReady(): boolean
   /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
   endedByThemselves(): number
+  /** Stops it and starts it again once `meanwhile` is done; resolves when it is ready. */
+  restart(meanwhile?: Promise<unknown>): Promise<void>
   /** Stops it for good; a frozen process is woken. */
   stop(): Promise<void>
 }
@@ -48,6 +50,7 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
   let role: SpawnedRole | undefined
   let isReady = false
   let endedByThemselves = 0
+  let restarting: { of: SpawnedRole; meanwhile: Promise<unknown> } | undefined
   const keep = async (): Promise<void> => {
     while (!ending.signal.aborted) {
       const started = await start()
@@ -61,6 +64,10 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
       role = undefined
       isReady = false
       if (ending.signal.aborted) return
+      if (restarting?.of === started) {
+        await restarting.meanwhile
+        continue
+      }
       if (signal !== 'SIGKILL') {
         endedByThemselves += 1
         console.log(`      ${name} ended by itself: ${started.lines().at(-1)?.slice(0, 400)}`)
@@ -74,6 +81,13 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
     role: () => role,
     isReady: () => isReady,
     endedByThemselves: () => endedByThemselves,
+    async restart(meanwhile = Promise.resolve()) {
+      const before = await eventually(() => role, readyLimitMs, `${name} to run`)
+      restarting = { of: before, meanwhile }
+      await before.stop()
+      await meanwhile
+      await eventually(() => role !== before && isReady, readyLimitMs, `${name} to be ready again`)
+    },
     async stop() {
       ending.abort()
       await role?.stop()

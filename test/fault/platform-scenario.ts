@@ -34,6 +34,8 @@ export interface ScenarioOptions {
   twice: readonly RoleName[]
   /** The longest time that a process may take to be ready, or a view to be drained. */
   limitMs: number
+  /** The command line that a process is started with next, by its name; this version's own when left out. */
+  mainOf?: (name: string) => string | undefined
 }
 
 /** A scenario: who takes part; nothing is published yet. */
@@ -109,6 +111,7 @@ export async function openPlatformScenario(
     environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
     twice: options.twice,
     readyLimitMs: options.limitMs,
+    mainOf: options.mainOf,
   })
   return {
     options,

@@ -38,6 +38,8 @@ export interface PlatformOptions {
   twice: readonly RoleName[]
   /** The longest time that a process may take to be ready. */
   readyLimitMs: number
+  /** The command line that a process is started with next, by its name; this version's own when left out. */
+  mainOf?: ((name: string) => string | undefined) | undefined
 }
 
 /** Starts all roles but ingest on the servers of a namespace. */
@@ -63,7 +65,7 @@ export function startWholePlatform(
       mayEnd: SAYS_WHY,
       readyLimitMs,
       async start() {
-        const started = await platform.spawnRole(role, environment)
+        const started = await platform.spawnRole(role, environment, options.mainOf?.(name))
         started.baseUrl(readyLimitMs).then(
           base => addressOf.set(one, { pid: started.pid, base }),
           () => undefined,

@@ -52,8 +52,8 @@ export interface TestPlatform {
   newKey(tier?: Tier): Promise<string>
   /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
   drained(limitMs: number, without?: readonly string[]): Promise<void>
-  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
-  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
+  /** Starts `marketlog run <role>`, of another version by its `main`, as a process of its own; killed after the file at the latest. */
+  spawnRole(role: string, env?: Record<string, string>, main?: string): Promise<SpawnedRole>
   /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
   startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
 }
@@ -143,9 +143,10 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
         throw signal.aborted ? new Error(`not drained within ${limitMs} ms: ${behind}`, { cause }) : cause
       }
     },
-    spawnRole: async (role, env = {}) => {
+    spawnRole: async (role, env = {}, main) => {
       const { environment, roleEnvironment } = opened()
-      return keep(await spawnRole(role, { ...environment, LOG_LEVEL: 'info', ...roleEnvironment?.(role), ...env }))
+      const whole = { ...environment, LOG_LEVEL: 'info', ...roleEnvironment?.(role), ...env }
+      return keep(await spawnRole(role, whole, { main }))
     },
     startRoles: async (roles, overrides = {}) =>
       keep(await startRoles(roles, { config: { ...opened().config, ...overrides }, log: opened().log })),

@@ -8,7 +8,7 @@ import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { openPublisher } from '#infra/kafka/publisher.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
-import { publishCatalog } from '#services/cli/set-up.ts'
+import { publishCatalog, publishedCatalog } from '#services/cli/set-up.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -91,5 +91,21 @@ describe('the catalog of a process', () => {
     expect(refused).to.match(new RegExp(`item ${first?.item_id} was published as .*npm run catalog:build`))
     expect(await range.end(topic, 0), 'nothing written').to.equal(end)
     await range.close()
+  })
+
+  it('used to go back where a newer publication was cut off: the last whole version decides', async () => {
+    const kafka = platform.connect()
+    const newer = `${catalogRevision() + 1}-0123456789abcdef`
+    const publisher = await openPublisher(kafka, 'setup')
+    const [item] = loadCatalog()
+    const version = kafka.codec.encode(catalogVersionPublished, { version: newer, items: 1 })
+    const cutOff = kafka.codec.encode(catalogItemPublished, { ...item, supply: item?.supply ?? null } as never)
+    await publisher.send([
+      { topic: 'catalog', key: 'version', value: version, partition: 0 },
+      { topic: 'catalog', key: String(item?.item_id), value: cutOff, partition: 0 },
+    ])
+    await publisher.close()
+    expect(await publishedCatalog(kafka)).to.deep.equal({ newest: newer, isLast: false })
+    expect(await publishCatalog(kafka)).to.equal(0)
   })
 })

@@ -3,7 +3,7 @@
  */
 import { expect } from 'chai'
 import { type ClickhouseWriter, openReader, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { setUpClickhouse } from '#infra/clickhouse/table.ts'
+import { setUpClickhouse } from '#infra/clickhouse/set-up-tables.ts'
 import { loadCatalog } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { decodeLearning } from '#infra/kafka/learning.ts'

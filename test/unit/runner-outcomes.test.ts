@@ -2,11 +2,11 @@
  * What the runner makes of outcomes: records of dead-letters and market.unresolved, counters, log lines.
  */
 import { expect } from 'chai'
-import { type Codec, DecodeError, UnknownWriter } from '#infra/kafka/codec.ts'
+import { type Codec, DecodeError, UnknownEvent, UnknownWriter } from '#infra/kafka/codec.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { openMetrics } from '#infra/runtime/metrics.ts'
 import { openDeadLetters } from '#streams/runner/dead-letters.ts'
-import { decodeNow, decodeSlowly } from '#streams/runner/decoding.ts'
+import { decodeNow, decodeSlowly, expectedIn, isDecoded } from '#streams/runner/decoding.ts'
 import { groupErrorIn } from '#streams/runner/group-errors.ts'
 import type { Outcome } from '#streams/runner/outcome.ts'
 
@@ -19,6 +19,7 @@ function jsonCodec(): Codec {
     decode(buffer) {
       const id = buffer[0] ?? 0
       if (id === 9) throw new DecodeError('bytes end too early')
+      if (id === 8) throw new UnknownEvent('BookMerged')
       if (!known.has(id)) throw new UnknownWriter(id)
       return { event: 'AskObserved', value: { id } }
     },
@@ -123,6 +124,15 @@ describe('runner decoding', () => {
       reason: 'undecodable',
       detail: 'schema id 7 is unknown',
     })
+  })
+
+  it('tells an event of a newer version from a broken record, also one that it knows from another topic', () => {
+    const unknown = decodeNow(codec, Buffer.of(8)) ?? expect.fail('nothing was decoded')
+    expect(unknown).to.include({ kind: 'unknown', event: 'BookMerged' })
+    expect([unknown, expectedIn('quotes', unknown)].map(isDecoded)).to.deep.equal([false, false])
+    const known = decodeNow(codec, Buffer.of(1)) ?? expect.fail('nothing was decoded')
+    expect([expectedIn('quotes', known), isDecoded(known)]).to.deep.equal([known, true])
+    expect(expectedIn('fx', known)).to.include({ kind: 'unknown', event: 'AskObserved' })
   })
 
   it('throws when the registry does not answer: that says nothing of the record', async () => {

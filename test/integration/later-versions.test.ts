@@ -1,0 +1,152 @@
+/**
+ * What a version to come has written, met by this one: it waits, or says what it needs, and loses nothing.
+ */
+import { expect } from 'chai'
+import { loadCatalog } from '#infra/config/catalog.ts'
+import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
+import { bookPositionStored } from '#schemas/events/book-state.ts'
+import { topics } from '#schemas/topics.ts'
+import { OK } from '#streams/runner/outcome.ts'
+import { runSink } from '#streams/runner/sink-runner.ts'
+import { laterEvent } from '#test/fixtures/later-events.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
+import { readTopic } from '#test/harness/read-topic.ts'
+import type { StartedRoles } from '#test/harness/start-roles.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LIMIT_MS = 30_000
+
+describe('an event of a version to come', function () {
+  this.timeout(3 * LIMIT_MS)
+  const platform = useServers()
+  let kafka: KafkaConnection
+  let publisher: Publisher
+  let seen: number[] = []
+
+  before(async () => {
+    kafka = platform.connect()
+    publisher = await platform.openPublisher(kafka, 'ingest')
+  })
+
+  /** A view of the rates that notes what it takes; what it waits for is overdue at once. */
+  const noting: StartRole = context => {
+    const own = connectKafka({ config: context.config, role: 'test', log: context.log })
+    const open = async () => ({
+      position: undefined,
+      apply: ({ value }: { value: { as_of: number } }) => {
+        seen.push(value.as_of)
+        return OK
+      },
+      flush: async () => undefined,
+      close: async () => undefined,
+    })
+    return runSink(context, own, { group: 'fx', topics: ['fx'], overdueAfterMs: 1, stalledAfterMs: 1_500, open })
+  }
+  const start = (overrides: Partial<PlatformConfig> = {}): Promise<StartedRoles> => {
+    seen = []
+    return platform.startRoles([noting], overrides)
+  }
+  const letters = async () =>
+    (await readTopic(kafka, 'deadLetters')).map(({ value }) => `${value.reason} ${value.offset}`)
+  const readiness = async ({ baseUrl }: StartedRoles) => (await fetch(`${baseUrl}/readyz`)).text()
+  const waiting = async ({ metrics }: StartedRoles) =>
+    metrics.registry.getSingleMetricAsString('marketlog_unknown_event_partitions')
+
+  it('used to become a dead letter for good: now it holds its partition, while broken records are passed at once', async () => {
+    const later = await laterEvent(platform, 'RatesSplit')
+    const foreign = await laterEvent(platform, 'RatesSplit', 'elsewhere')
+    const values = [
+      ratesRecord(kafka.codec, 1).value,
+      foreign,
+      Buffer.from('broken'),
+      later,
+      ratesRecord(kafka.codec, 2).value,
+    ]
+    await publisher.send(values.map(value => ({ topic: 'fx', key: 'USD', value })))
+    const roles = await start()
+    const text = await eventually(
+      async () => {
+        const answer = await readiness(roles)
+        return answer.includes('RatesSplit') && answer
+      },
+      LIMIT_MS,
+      'readiness to name the event',
+    )
+    expect(text).to.include('market.fx-0 at offset 3').and.to.include('MARKETLOG_GIVEN_UP_EVENTS=RatesSplit')
+    expect(await waiting(roles)).to.match(/group="fx",topic="market.fx",event="RatesSplit"\} 1$/m)
+    expect(seen).to.deep.equal([1])
+    expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2'])
+    // Several limits of a stall have passed when it has paused so often: waiting is none.
+    await roles.stop()
+    expect(roles.failures).to.deep.equal([])
+  })
+
+  it('goes to dead-letters where the operator has given it up, and what follows is taken', async () => {
+    const roles = await start({ givenUpEvents: ['RatesSplit'] })
+    await eventually(() => seen.includes(2), LIMIT_MS, 'what follows')
+    await platform.drained(LIMIT_MS, [
+      'live-view',
+      'candles',
+      'history',
+      'sales',
+      'provider-health',
+      'alert-triggers',
+      'book',
+    ])
+    expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2', 'unknown_event 3'])
+    await roles.stop()
+  })
+})
+
+describe('a changelog of a version to come', function () {
+  this.timeout(3 * LIMIT_MS)
+  const platform = useServers()
+
+  it('used to end the book: what it may pass over it passes over, and else it waits and says what it needs', async () => {
+    const kafka = platform.connect()
+    const book = await platform.openPublisher(kafka, 'book')
+    const later = await laterEvent(platform, 'LevelStored')
+    const changelog = Array.from({ length: topics.book.partitions }, (_, partition) => partition)
+    const position = (oldest_reader: number) =>
+      kafka.codec.encode(bookPositionStored, { next: 0, from: 0, format: 9, oldest_reader })
+    const write = (oldestReader: number) =>
+      book.send(
+        changelog.flatMap(partition => [
+          { topic: 'book' as const, partition, key: 'level|provider_01|1', value: later },
+          { topic: 'book' as const, partition, key: 'position', value: position(oldestReader) },
+        ]),
+      )
+    const ingest = await platform.openPublisher(kafka, 'ingest')
+    const { market_hash_name: name = '', item_id: itemId, phase } = loadCatalog()[0] ?? {}
+    const entries = [{ name, phase: phase ?? null, itemId, price: 100, quantity: 1 }]
+    const refresh = refreshOf({ provider: 'provider_01', observedAt: 1_000, entries })
+    await ingest.send(refreshRecords(kafka.codec, refresh))
+
+    await write(9)
+    const refused = await platform.spawnRole('book')
+    await refused.line(
+      /whose readers must know version 9; this process knows \d+\. Start the newer version again/,
+      LIMIT_MS,
+    )
+    expect(await readTopic(kafka, 'bookChanges')).to.deep.equal([])
+    await refused.stop()
+
+    await write(1)
+    const passing = await platform.spawnRole('book')
+    await passing.line(/"LevelStored":2.*passed over what a newer version keeps/, LIMIT_MS)
+    const changes = await eventually(
+      async () => {
+        const all = await readTopic(kafka, 'bookChanges')
+        return all.length > 0 && all
+      },
+      LIMIT_MS,
+      'the change',
+    )
+    expect(changes.filter(({ event }) => event === 'BookChanged')).to.have.length(1)
+    await passing.stop()
+  })
+})
