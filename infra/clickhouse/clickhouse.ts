@@ -6,8 +6,17 @@
  * 2^53. Requests are not compressed: on a near network that costs more than it saves.
  */
 import { Readable } from 'node:stream'
-import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  ClickHouseLogLevel,
+  type ClickHouseSettings,
+  createClient,
+} from '@clickhouse/client'
+import { parseClickhouseAddress } from '../runtime/clickhouse-address.ts'
+import { Refused, refusedCertificate } from '../runtime/refused.ts'
 import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
+import { openAgent } from './replicas.ts'
 
 /** Reads from a database. */
 export interface ClickhouseReader {
@@ -30,6 +39,8 @@ export interface BinaryInsert {
 
 /** Writes to a database. */
 export interface ClickhouseWriter extends ClickhouseReader {
+  /** The cluster on which tables are made; undefined: on the one server. */
+  readonly cluster: string | undefined
   command(statement: string): Promise<void>
   /** Resolves when the server confirmed the rows. */
   insert(insert: BinaryInsert): Promise<void>
@@ -72,34 +83,45 @@ export function openWriter(url: string, options: ClickhouseOptions): ClickhouseW
   })
   return {
     ...readerOf(client, options.database),
+    cluster: parseClickhouseAddress(url).cluster,
     async command(statement) {
-      await client.command({ query: statement })
+      await orRefused(client.command({ query: statement }))
     },
     async insert({ table, columns, chunks, token }) {
-      const { stream } = await client.exec({
+      const sent = client.exec({
         query: `INSERT INTO ${options.database}.${table} (${columns.join(', ')}) FORMAT RowBinary`,
         values: Readable.from(chunks, { objectMode: false }),
         clickhouse_settings: { insert_deduplication_token: token },
       })
+      const { stream } = await orRefused(sent)
       for await (const _ of stream);
     },
   }
+}
+
+const ASK_LIMIT_MS = 5_000
+
+/** Asks the server for nothing; throws what it answers, a `Refused` where trying again does not help. */
+export async function askClickhouse(url: string): Promise<void> {
+  const reader = openReader(url, { database: 'default', name: 'access', readLimitMs: ASK_LIMIT_MS })
+  await reader.rows('SELECT 1').finally(() => reader.close())
 }
 
 function readerOf(client: ClickHouseClient, database: string): ClickhouseReader {
   return {
     database,
     async rows<T>(query: string, params: Record<string, unknown> = {}, signal?: AbortSignal) {
-      const answer = await client.query({
+      const asked = client.query({
         query,
         query_params: params,
         format: 'JSONEachRow',
         ...(signal && { abort_signal: signal }),
       })
+      const answer = await orRefused(asked)
       return answer.json<T>()
     },
     async columns(query, shape, params = {}) {
-      const { stream } = await client.exec({ query: `${query} FORMAT Native`, query_params: params })
+      const { stream } = await orRefused(client.exec({ query: `${query} FORMAT Native`, query_params: params }))
       const chunks: Buffer[] = []
       for await (const chunk of stream) chunks.push(chunk)
       return decodeColumns(Buffer.concat(chunks), shape)
@@ -115,11 +137,12 @@ function clientOf(
   connections: number,
   settings: ClickHouseSettings,
 ): ClickHouseClient {
-  const address = new URL(url)
+  const address = parseClickhouseAddress(url)
+  const { origin, username, password } = address.url
   return createClient({
-    url: address.origin,
-    username: decodeURIComponent(address.username) || 'default',
-    password: decodeURIComponent(address.password),
+    url: origin,
+    username: decodeURIComponent(username) || 'default',
+    password: decodeURIComponent(password),
     application: options.name,
     request_timeout: limitMs,
     max_open_connections: connections,
@@ -127,5 +150,22 @@ function clientOf(
     // What goes wrong is thrown to the caller, who logs it once.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: settings,
+    ...(address.isTls || address.replicas.length > 1 ? { http_agent: openAgent(address, connections) } : {}),
   })
+}
+
+/** ClickHouse's number of AUTHENTICATION_FAILED. */
+const CREDENTIALS = '516'
+
+/** What is refused for good says so in one line, wherever it is met. */
+async function orRefused<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof ClickHouseError && error.code === CREDENTIALS)
+      throw new Refused(`ClickHouse refuses the credentials (${CREDENTIALS}); check user and password of CLICKHOUSE_URL`, {
+        cause: error,
+      })
+    throw refusedCertificate(error, 'ClickHouse', 'CLICKHOUSE_TLS') ?? error
+  }
 }

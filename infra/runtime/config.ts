@@ -4,8 +4,11 @@
  * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
+import { completeClickhouseAddress } from './clickhouse-address.ts'
+import { completePostgresAddress, parsePostgresAddress } from './postgres-address.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
+import { readTlsFileNames } from './tls-files.ts'
 
 /** An OpenID provider, and what it knows this platform by. */
 interface SignInConfig {
@@ -34,6 +37,8 @@ export interface ServerAddresses {
   clickhouse: string
   clickhouseReadOnly: string
   postgres: string
+  /** Where `postgres` is a pooler: its server, for what needs a session of its own. */
+  postgresDirect?: string
 }
 
 /** All settings of one process. */
@@ -104,16 +109,14 @@ export function readConfig(env: Environment): PlatformConfig {
   if (secretKey !== undefined && !isSecretKey(secretKey)) {
     faults.push('MARKETLOG_SECRET_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
   }
-  const clickhouse = needed('CLICKHOUSE_URL')
   const config: PlatformConfig = {
     namespace,
     servers: {
       kafka: listed(needed('KAFKA_BROKERS')),
       schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
       redis: needed('REDIS_URL'),
-      clickhouse,
-      clickhouseReadOnly: secret('CLICKHOUSE_READONLY_URL') ?? clickhouse,
-      postgres: needed('DATABASE_URL'),
+      ...readClickhouse(env, { url: needed('CLICKHOUSE_URL'), readOnly: secret('CLICKHOUSE_READONLY_URL') }, faults),
+      ...readPostgres(env, { url: needed('DATABASE_URL'), direct: secret('DATABASE_DIRECT_URL') }, faults),
     },
     kafka: readKafkaSettings(env, faults),
     registry: readRegistrySettings(env, faults),
@@ -143,6 +146,45 @@ export function readConfig(env: Environment): PlatformConfig {
     )
   }
   return config
+}
+
+/** Faults name the variable and quote nothing of an address. */
+function readPostgres(
+  env: Environment,
+  { url, direct }: { url: string; direct: string | undefined },
+  faults: string[],
+): Pick<ServerAddresses, 'postgres' | 'postgresDirect'> {
+  const tls = readTlsFileNames(env, 'DATABASE_TLS', faults)
+  const complete = (name: string, given: string, isPooled: boolean): string => {
+    const address = completePostgresAddress(given, { tls, isPooled })
+    try {
+      if (given !== '') parsePostgresAddress(address)
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`)
+    }
+    return address
+  }
+  const postgres = complete('DATABASE_URL', url, direct !== undefined)
+  if (direct === undefined) return { postgres }
+  return { postgres, postgresDirect: complete('DATABASE_DIRECT_URL', direct, false) }
+}
+
+function readClickhouse(
+  env: Environment,
+  { url, readOnly = url }: { url: string; readOnly: string | undefined },
+  faults: string[],
+): Pick<ServerAddresses, 'clickhouse' | 'clickhouseReadOnly'> {
+  const tls = readTlsFileNames(env, 'CLICKHOUSE_TLS', faults)
+  const cluster = env.CLICKHOUSE_CLUSTER || undefined
+  const complete = (name: string, given: string): string => {
+    try {
+      return given === '' ? '' : completeClickhouseAddress(given, { tls, cluster })
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`)
+      return given
+    }
+  }
+  return { clickhouse: complete('CLICKHOUSE_URL', url), clickhouseReadOnly: complete('CLICKHOUSE_READONLY_URL', readOnly) }
 }
 
 function readSignIn(env: Environment, clientSecret: string | undefined, faults: string[]): SignInConfig | undefined {

@@ -43,7 +43,7 @@ export async function setUp(
     log.info({ part, ms: Math.round(performance.now() - startedAt), result }, 'set up')
   }
   const { namespace } = config
-  const url = databaseUrl(config.servers.postgres, databaseName(namespace))
+  const url = databaseUrl(config.servers.postgresDirect ?? config.servers.postgres, databaseName(namespace))
   await run('migrations', () => migrate(url))
   const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
   try {

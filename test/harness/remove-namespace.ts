@@ -10,6 +10,7 @@ import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { databaseOf } from '#infra/runtime/postgres-address.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 const DROP_LIMIT_MS = 30_000
@@ -25,7 +26,8 @@ export async function removeNamespace(
   if (!keepSubjects) await deleteSubjects(config.servers.schemaRegistry, config.namespace)
   await deleteKeys(config, log)
   const database = databaseName(config.namespace)
-  await dropDatabase(databaseUrl(config.servers.postgres, database), log)
+  const { postgres, postgresDirect = postgres } = config.servers
+  await dropDatabase(databaseUrl(postgresDirect, database), log)
   const clickhouse = openWriter(config.servers.clickhouse, { database, name: 'test' })
   await dropClickhouse(clickhouse).finally(() => clickhouse.close())
 }
@@ -37,7 +39,7 @@ export async function dropClickhouse(writer: ClickhouseWriter): Promise<void> {
 
 /** Drops a Postgres database of a namespace and ends its connections. */
 export async function dropDatabase(url: string, log: Log): Promise<void> {
-  const name = decodeURIComponent(new URL(url).pathname.slice(1))
+  const name = databaseOf(url)
   if (!name.includes('_')) throw new Error(`${name} is not the database of a namespace and is not dropped`)
   // A database cannot drop itself.
   const server = openDatabase(databaseUrl(url, 'postgres'), {

@@ -20,19 +20,22 @@ export interface ServersPlatform extends TestPlatform {
   own(name: ServerName): OwnServer
 }
 
+/** How a server of a file's own comes to be. */
+type Own = OwnServerOptions | (() => Promise<OwnServer>)
+
 /**
  * Gives the surrounding `describe` servers and a namespace. With `setUp: false` the namespace stays
  * empty: no topics, schemas, tables or catalog. Servers named in `own` are started for it alone, so that it may
- * harm them.
+ * harm them; a function starts one that is more than a plain server.
  */
 export function useServers(
-  options: { setUp?: boolean; own?: Partial<Record<ServerName, OwnServerOptions>> } = {},
+  options: { setUp?: boolean; own?: Partial<Record<ServerName, Own>> } = {},
 ): ServersPlatform {
   const own = new Map<ServerName, OwnServer>()
   const { platform } = providePlatform(async onEnd => {
     const shared = await testServers()
-    for (const [name, wanted] of Object.entries(options.own ?? {}) as [ServerName, OwnServerOptions][]) {
-      const server = await openOwnServer(name, wanted)
+    for (const [name, wanted] of Object.entries(options.own ?? {}) as [ServerName, Own][]) {
+      const server = await (typeof wanted === 'function' ? wanted() : openOwnServer(name, wanted))
       onEnd(() => server.close())
       own.set(name, server)
     }
