@@ -163,9 +163,12 @@ async function orRefused<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     if (error instanceof ClickHouseError && error.code === CREDENTIALS)
-      throw new Refused(`ClickHouse refuses the credentials (${CREDENTIALS}); check user and password of CLICKHOUSE_URL`, {
-        cause: error,
-      })
+      throw new Refused(
+        `ClickHouse refuses the credentials (${CREDENTIALS}); check user and password of CLICKHOUSE_URL`,
+        {
+          cause: error,
+        },
+      )
     throw refusedCertificate(error, 'ClickHouse', 'CLICKHOUSE_TLS') ?? error
   }
 }

@@ -48,9 +48,13 @@ function connected(open: () => Socket, event: 'connect' | 'secureConnect', done:
   try {
     socket = open()
   } catch (error) {
-    return done(error as Error)
+    done(error as Error)
+    return
   }
-  const limit = setTimeout(() => fail(Object.assign(new Error('no connection in time'), { code: 'ETIMEDOUT' })), CONNECT_LIMIT_MS)
+  const limit = setTimeout(
+    () => fail(Object.assign(new Error('no connection in time'), { code: 'ETIMEDOUT' })),
+    CONNECT_LIMIT_MS,
+  )
   const fail = (error: Error): void => {
     clearTimeout(limit)
     socket.removeAllListeners(event)

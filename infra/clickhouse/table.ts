@@ -35,7 +35,8 @@ const WIDE_FROM_BYTES = 2 ** 50
 const TOKENS_REMEMBERED = 1_000
 
 /** What a statement that makes, drops or exchanges tables says so that all replicas of a cluster do it; nothing for one server. */
-export const onCluster = (cluster: string | undefined): string => (cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``)
+export const onCluster = (cluster: string | undefined): string =>
+  cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``
 
 /** The statement that creates a table where it is missing: on one server, or replicated on all of a cluster. */
 export function createTable(database: string, table: Table, cluster?: string): string {

@@ -3,8 +3,9 @@
  *
  * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
-import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
+
 import { completeClickhouseAddress } from './clickhouse-address.ts'
+import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { completePostgresAddress, parsePostgresAddress } from './postgres-address.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
@@ -184,7 +185,10 @@ function readClickhouse(
       return given
     }
   }
-  return { clickhouse: complete('CLICKHOUSE_URL', url), clickhouseReadOnly: complete('CLICKHOUSE_READONLY_URL', readOnly) }
+  return {
+    clickhouse: complete('CLICKHOUSE_URL', url),
+    clickhouseReadOnly: complete('CLICKHOUSE_READONLY_URL', readOnly),
+  }
 }
 
 function readSignIn(env: Environment, clientSecret: string | undefined, faults: string[]): SignInConfig | undefined {

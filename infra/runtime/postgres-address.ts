@@ -44,7 +44,9 @@ const FORM = /^(postgres(?:ql)?:\/\/)(?:([^/?#]*)@)?([^/?#@]*)(?:\/([^?#]*))?(?:
 
 function partsOf(address: string): Parts | undefined {
   const [, scheme, user = '', hosts = '', database = '', parameters = ''] = FORM.exec(address) ?? []
-  return scheme === undefined ? undefined : { scheme, user, hosts, database, parameters: new URLSearchParams(parameters) }
+  return scheme === undefined
+    ? undefined
+    : { scheme, user, hosts, database, parameters: new URLSearchParams(parameters) }
 }
 
 function textOf({ scheme, user, hosts, database, parameters }: Parts): string {

@@ -4,8 +4,9 @@
  * What is refused then, a certificate or a password, is refused for good: the process says so and ends. A store that does not answer is none of
  * that. One without TLS is not asked, so that a role which needs no store loads no client of it.
  */
-import type { ServerAddresses } from '#infra/runtime/config.ts'
+
 import { parseClickhouseAddress } from '#infra/runtime/clickhouse-address.ts'
+import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { parsePostgresAddress } from '#infra/runtime/postgres-address.ts'
 import { Refused } from '#infra/runtime/refused.ts'
 

@@ -138,6 +138,9 @@ describe(TEST, function () {
     const asked = writers.flatMap(({ written }) => written)
     const least = WRITERS * (WRITES_BEFORE + WRITES_AFTER)
     expectBalanced({ portfolios: openLedger(entries(asked), entries(names), least) })
-    expect(writers.every(({ refused }) => refused > 0), 'every writer was refused for a while').to.equal(true)
+    expect(
+      writers.every(({ refused }) => refused > 0),
+      'every writer was refused for a while',
+    ).to.equal(true)
   })
 })

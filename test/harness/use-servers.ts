@@ -28,9 +28,7 @@ type Own = OwnServerOptions | (() => Promise<OwnServer>)
  * empty: no topics, schemas, tables or catalog. Servers named in `own` are started for it alone, so that it may
  * harm them; a function starts one that is more than a plain server.
  */
-export function useServers(
-  options: { setUp?: boolean; own?: Partial<Record<ServerName, Own>> } = {},
-): ServersPlatform {
+export function useServers(options: { setUp?: boolean; own?: Partial<Record<ServerName, Own>> } = {}): ServersPlatform {
   const own = new Map<ServerName, OwnServer>()
   const { platform } = providePlatform(async onEnd => {
     const shared = await testServers()

@@ -26,15 +26,17 @@ describe('Postgres behind PgBouncer in transaction mode', function () {
       postgres: async () => {
         const server = await openOwnServer('postgres')
         const direct = server.addresses.postgres as string
-        pooler = await openOwnPooler(direct)
-        return {
-          ...server,
-          addresses: { postgres: pooler.url, postgresDirect: direct },
-          async close() {
-            await pooler?.close()
-            await server.close()
-          },
+        const close = async () => {
+          await pooler?.close()
+          await server.close()
         }
+        try {
+          pooler = await openOwnPooler(direct)
+        } catch (error) {
+          await close()
+          throw error
+        }
+        return { ...server, addresses: { postgres: pooler.url, postgresDirect: direct }, close }
       },
     },
   })
@@ -69,7 +71,11 @@ describe('Postgres behind PgBouncer in transaction mode', function () {
   it('holds statements and locks to their limits, in single statements and in transactions', async () => {
     const database = pooled(BRIEF_MS)
     const slow = 'SELECT pg_sleep(5)'
-    const codeOf = (work: Promise<unknown>) => work.then(() => 'none', error => error.code)
+    const codeOf = (work: Promise<unknown>) =>
+      work.then(
+        () => 'none',
+        error => error.code,
+      )
     expect(await codeOf(database.rows(slow))).to.equal('57014')
     expect(await codeOf(database.transaction(query => query(slow)))).to.equal('57014')
     await database.close()

@@ -28,7 +28,8 @@ const serversOf = (changes: Record<string, string>) => readConfig({ ...SERVERS, 
 
 describe('an address of Postgres', () => {
   it('has a URL of each server, in their order, without what node-postgres would read otherwise', () => {
-    const given = 'postgresql://me:p%40ss@one:5433,[::1],three/log?sslmode=require&application_name=x&target_session_attrs=primary'
+    const given =
+      'postgresql://me:p%40ss@one:5433,[::1],three/log?sslmode=require&application_name=x&target_session_attrs=primary'
     expect(parsePostgresAddress(given)).to.deep.equal({
       urls: ['one:5433', '[::1]', 'three'].map(host => `postgresql://me:p%40ss@${host}/log?application_name=x`),
       ...{ sslMode: 'require', attributes: 'primary', isPooled: false },
@@ -66,7 +67,9 @@ describe('an address of Postgres', () => {
       ['sslmode=disable&sslrootcert=x', /certificate files are named/],
       ['sslcert=x', /both of sslcert and sslkey/],
     ] as const)
-      expect(faultOf(`postgres://u:secret@h/d?${parameters}`)).to.match(fault).and.not.match(/secret/)
+      expect(faultOf(`postgres://u:secret@h/d?${parameters}`))
+        .to.match(fault)
+        .and.not.match(/secret/)
     for (const url of ['mysql://h/d', 'h:5432', 'postgres://h:port/d', 'postgres://one,two:x/d'])
       expect(faultOf(url), url).not.to.equal('none')
   })
@@ -80,7 +83,8 @@ describe('an address of Postgres', () => {
 
   it('takes the files that the environment names, and its own before them', () => {
     const tls = { ca: '/a b.pem', certificate: undefined, key: undefined }
-    const complete = (url: string) => parsePostgresAddress(completePostgresAddress(url, { tls, isPooled: false })).tls.ca
+    const complete = (url: string) =>
+      parsePostgresAddress(completePostgresAddress(url, { tls, isPooled: false })).tls.ca
     expect(complete('postgres://h/d')).to.equal('/a b.pem')
     expect(complete('postgres://h/d?sslrootcert=own.pem')).to.equal('own.pem')
   })
@@ -99,7 +103,10 @@ describe('the settings of stores', () => {
       ...{ CLICKHOUSE_URL: 'https://h', CLICKHOUSE_TLS_CA: FILE, CLICKHOUSE_CLUSTER: 'main' },
     })
     expect(parsePostgresAddress(servers.postgres)).to.deep.include({ isPooled: true, sslMode: 'verify-full' })
-    expect(parsePostgresAddress(servers.postgresDirect ?? '')).to.deep.include({ isPooled: false, sslMode: 'verify-full' })
+    expect(parsePostgresAddress(servers.postgresDirect ?? '')).to.deep.include({
+      isPooled: false,
+      sslMode: 'verify-full',
+    })
     for (const url of [servers.clickhouse, servers.clickhouseReadOnly])
       expect(parseClickhouseAddress(url)).to.deep.include({ isTls: true, cluster: 'main' })
   })
@@ -160,7 +167,9 @@ describe('the tables of ClickHouse', () => {
   }
 
   it('are made on one server without a cluster', () => {
-    expect(createTable('log', table)).to.contain('EXISTS log.rows (').and.contain('ENGINE = ReplacingMergeTree(version)\n')
+    expect(createTable('log', table))
+      .to.contain('EXISTS log.rows (')
+      .and.contain('ENGINE = ReplacingMergeTree(version)\n')
     expect(onCluster(undefined)).to.equal('')
   })
 
