@@ -4,6 +4,7 @@
  * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
+import { type RedisAccess, readRedisAccess } from './redis-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
 
@@ -42,6 +43,7 @@ export interface PlatformConfig {
   namespace: string
   servers: ServerAddresses
   kafka: KafkaSettings
+  redis: RedisAccess
   registry: RegistrySettings
   host: string
   /** Port of the process's HTTP host; 0 lets the system choose. */
@@ -105,17 +107,19 @@ export function readConfig(env: Environment): PlatformConfig {
     faults.push('MARKETLOG_SECRET_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
   }
   const clickhouse = needed('CLICKHOUSE_URL')
+  const redis = needed('REDIS_URL')
   const config: PlatformConfig = {
     namespace,
     servers: {
       kafka: listed(needed('KAFKA_BROKERS')),
       schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
-      redis: needed('REDIS_URL'),
+      redis,
       clickhouse,
       clickhouseReadOnly: secret('CLICKHOUSE_READONLY_URL') ?? clickhouse,
       postgres: needed('DATABASE_URL'),
     },
     kafka: readKafkaSettings(env, faults),
+    redis: readRedisAccess(env, redis, faults),
     registry: readRegistrySettings(env, faults),
     host: env.HOST ?? '127.0.0.1',
     port,
