@@ -93,8 +93,17 @@ function newSingle(settings: RedisSettings, address: RedisAddress, name: string)
     failoverDetector: kind === 'sentinel',
     reconnectOnError: refused.answerTo,
   })
+  // The client keeps what was under way when the connection broke, and without sending it again lets it wait for its limit.
+  redis.on('close', () => (redis as unknown as FlushedClient).flushQueue(new Error(LOST), { offlineQueue: false }))
   return redis
 }
+
+/** Rejects what was sent and is not answered; types have it as private. */
+interface FlushedClient {
+  flushQueue(error: Error, options: { offlineQueue: boolean }): void
+}
+
+const LOST = 'the connection to Redis was lost before the answer'
 
 /**
  * What follows on an error: a server that was the master until a failover refuses writes before they have any effect, a
