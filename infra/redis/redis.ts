@@ -15,6 +15,9 @@ import { accessOptions } from './access.ts'
 /** A connection, to whatever answers as Redis. */
 export type Redis = SingleRedis | Cluster
 
+/** No server answers, or those that do refuse this client or may not be used; the message says what to check. */
+export class RedisRefusal extends Error {}
+
 /** How a connection behaves. */
 interface RedisOptions {
   /** Shown in CLIENT LIST. */
@@ -52,7 +55,8 @@ export async function openRedis(settings: RedisSettings, { log, name }: RedisOpt
     return redis
   } catch (error) {
     redis.disconnect()
-    throw new Error(`Redis does not answer for ${name}: check REDIS_URL and that the server runs`, { cause: error })
+    const reason = `${(error as Error).message}; check REDIS_URL, REDIS_PASSWORD and REDIS_TLS_*, and that the server runs`
+    throw new RedisRefusal(`Redis does not answer for ${name}: ${reason}`, { cause: error })
   }
 }
 

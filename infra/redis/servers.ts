@@ -5,7 +5,7 @@
  */
 import type { Log } from '../runtime/log.ts'
 import type { RedisSettings } from '../runtime/redis-settings.ts'
-import { mastersOf, openServers, type Redis } from './redis.ts'
+import { mastersOf, openServers, type Redis, RedisRefusal } from './redis.ts'
 
 /**
  * Keys that match a pattern, page by page. A key may come twice; one whose slot moves meanwhile may come not at all
@@ -37,7 +37,7 @@ export async function readSlots(redis: Redis): Promise<string | undefined> {
 }
 
 /** A server that may not hold what the platform keeps in it; the message says what to set. */
-export class UnfitRedis extends Error {}
+export class UnfitRedis extends RedisRefusal {}
 
 const KEEPS_ALL = 'noeviction'
 

@@ -18,7 +18,8 @@ import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { requireNoEviction, UnfitRedis } from '#infra/redis/servers.ts'
+import { RedisRefusal } from '#infra/redis/redis.ts'
+import { requireNoEviction } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
@@ -78,7 +79,7 @@ async function checkRedis(config: PlatformConfig, log: Log): Promise<void> {
   try {
     await requireNoEviction(config, log)
   } catch (error) {
-    if (error instanceof UnfitRedis) throw new CommandFailure(error.message, exitCodes.serverUnavailable, error)
+    if (error instanceof RedisRefusal) throw new CommandFailure(error.message, exitCodes.serverUnavailable, error)
     throw error
   }
 }

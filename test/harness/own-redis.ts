@@ -28,6 +28,8 @@ export interface OwnSentinels extends Reached {
   readonly sentinels: readonly RedisProcess[]
   /** The server that the Sentinels call the master now. */
   master(): Promise<RedisProcess>
+  /** Resolves when both servers run and the one follows the other. */
+  whole(limitMs: number): Promise<void>
 }
 
 /** Three masters with a replica each. */
@@ -91,7 +93,8 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
     const master = await processes.open('master', secured)
     const replica = await processes.open('replica', [...secured, '--replicaof', `127.0.0.1 ${portOf(master)}`])
     const servers = [master, replica]
-    await eventually(() => withServer(master, isFollowed, LOGIN), LINK_LIMIT_MS, 'the replica to follow')
+    const isFollowed = async () => (await withServer(master, readLink, LOGIN)) === 'followed'
+    await eventually(isFollowed, LINK_LIMIT_MS, 'the replica to follow')
     const lines = [
       `tls-replication ${tls ? 'yes' : 'no'}`,
       `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${portOf(master)} 2`,
@@ -121,6 +124,13 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
         const [, port] = (await ask('GET-MASTER-ADDR-BY-NAME', MASTER_NAME)) as string[]
         return servers.find(each => portOf(each) === Number(port)) as RedisProcess
       },
+      async whole(limitMs) {
+        const links = async (): Promise<boolean> => {
+          const roles = await Promise.all(servers.map(each => withServer(each, readLink, LOGIN).catch(() => 'none')))
+          return roles.sort().join() === 'followed,following'
+        }
+        await eventually(links, limitMs, 'the replica to follow')
+      },
     }
   } catch (error) {
     await processes.close()
@@ -130,8 +140,10 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
 
 const LOGIN = `:${encodeURIComponent(PASSWORD)}@`
 
-async function isFollowed(redis: Redis): Promise<boolean> {
-  return (await redis.info('replication')).includes('state=online')
+async function readLink(redis: Redis): Promise<string> {
+  const text = await redis.info('replication')
+  if (text.includes('role:master')) return text.includes('state=online') ? 'followed' : 'alone'
+  return text.includes('master_link_status:up') ? 'following' : 'cut off'
 }
 
 /** Starts a Cluster of three masters with a replica each; clients come by TLS where asked for. */
