@@ -7,7 +7,7 @@
  * CLUSTERDOWN). A connection comes back by itself however long Redis was away. Callers keep the keys of one call in one hash
  * tag, those that a script derives too, so that the same code runs on a Cluster.
  */
-import { Cluster, Command, type RedisOptions as ClientOptions, Redis as SingleRedis } from 'ioredis'
+import { type RedisOptions as ClientOptions, Cluster, Command, Redis as SingleRedis } from 'ioredis'
 import type { Log } from '../runtime/log.ts'
 import { addressOf, type RedisAddress, type RedisNode, type RedisSettings } from '../runtime/redis-settings.ts'
 import { accessOptions } from './access.ts'
@@ -44,9 +44,11 @@ const MOVING_PAUSE_MS = 50
 const REDIRECTIONS = 40
 
 /** Opens a connection; resolves when Redis answers on it. */
-export async function openRedis(settings: RedisSettings, { log, name }: RedisOptions): Promise<Redis> {
+export async function openRedis(settings: RedisSettings, options: RedisOptions): Promise<Redis> {
+  const { log, name } = options
   const address = addressOf(settings)
-  const redis = address.kind === 'cluster' ? newCluster(settings, address, name) : newSingle(settings, address, name)
+  const redis =
+    address.kind === 'cluster' ? newCluster(settings, address, options) : newSingle(settings, address, options)
   // Without a listener the client prints to the console; callers see the loss in their own commands.
   redis.on('error', (error: Error) => log.warn({ connection: name, reason: error.message }, 'redis connection'))
   try {
@@ -55,7 +57,8 @@ export async function openRedis(settings: RedisSettings, { log, name }: RedisOpt
     return redis
   } catch (error) {
     redis.disconnect()
-    const reason = `${(error as Error).message}; check REDIS_URL, REDIS_PASSWORD and REDIS_TLS_*, and that the server runs`
+    const { message, lastNodeError = { message } } = error as Error & { lastNodeError?: Error }
+    const reason = `${lastNodeError.message}; check REDIS_URL, REDIS_PASSWORD and REDIS_TLS_*, and that the server runs`
     throw new RedisRefusal(`Redis does not answer for ${name}: ${reason}`, { cause: error })
   }
 }
@@ -79,7 +82,16 @@ function sharedOptions(name: string): ClientOptions {
 const pauseBefore = (tries: number): number | null =>
   tries <= RECONNECT_TRIES ? Math.min(tries * 25, RECONNECT_LONGEST_MS) : null
 
-function newSingle(settings: RedisSettings, address: RedisAddress, name: string): SingleRedis {
+/** Gives a connection that will be made the certificates and passwords of now; where they cannot be read, it keeps those it had. */
+function renew(redis: SingleRedis, access: () => ClientOptions, log: Log): void {
+  try {
+    Object.assign(redis.options, access())
+  } catch (error) {
+    log.warn({ reason: (error as Error).message }, 'credentials of Redis could not be read')
+  }
+}
+
+function newSingle(settings: RedisSettings, address: RedisAddress, { log, name }: RedisOptions): SingleRedis {
   const { kind, nodes, master, database } = address
   const refused = openReadonlyLimit()
   const access = (): ClientOptions => accessOptions(settings, address, host => names.set(redis, host))
@@ -89,7 +101,7 @@ function newSingle(settings: RedisSettings, address: RedisAddress, name: string)
     db: database,
     ...access(),
     retryStrategy(tries) {
-      Object.assign(redis.options, access())
+      renew(redis, access, log)
       return refused.isRecent() ? READONLY_PAUSE_MS : pauseBefore(tries)
     },
     sentinelRetryStrategy: tries => (tries <= SENTINEL_TRIES ? RECONNECT_LONGEST_MS : null),
@@ -129,12 +141,13 @@ function openReadonlyLimit(): { answerTo(error: Error): false | 1 | 2; isRecent(
   }
 }
 
-function newCluster(settings: RedisSettings, address: RedisAddress, name: string): Cluster {
+function newCluster(settings: RedisSettings, address: RedisAddress, { log, name }: RedisOptions): Cluster {
+  const access = (): ClientOptions => accessOptions(settings, address)
   const cluster = new Cluster(address.nodes, {
     redisOptions: {
       ...sharedOptions(name),
       socketTimeout: SILENT_LIMIT_MS,
-      ...accessOptions(settings, address),
+      ...access(),
     },
     lazyConnect: true,
     // Names are kept, since certificates are made out to them.
@@ -147,10 +160,9 @@ function newCluster(settings: RedisSettings, address: RedisAddress, name: string
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: CONNECT_LIMIT_MS,
   })
-  const renew = (node: SingleRedis): void => void Object.assign(node.options, accessOptions(settings, address))
-  cluster.on('+node', renew)
+  cluster.on('+node', (node: SingleRedis) => renew(node, access, log))
   cluster.on('node error', () => {
-    for (const node of cluster.nodes()) renew(node)
+    for (const node of cluster.nodes()) renew(node, access, log)
   })
   const send = cluster.sendCommand.bind(cluster)
   cluster.sendCommand = (command: Command, ...rest) => {
@@ -220,7 +232,7 @@ export async function openServers(settings: RedisSettings, { log, name }: RedisO
   const nodes = redis instanceof Cluster ? nodesOf(redis) : await withReplicas(redis, address)
   const opened: OpenedServers['opened'] = []
   for (const node of nodes) {
-    const server = newSingle(settings, { ...address, kind: 'single', nodes: [node] }, name)
+    const server = newSingle(settings, { ...address, kind: 'single', nodes: [node] }, { log, name })
     server.on('error', (error: Error) => log.warn({ connection: name, ...node, reason: error.message }, 'a replica'))
     const isOpen = await connectWithin(server).then(
       () => true,
@@ -237,7 +249,8 @@ export async function openServers(settings: RedisSettings, { log, name }: RedisO
   }
 }
 
-const nodesOf = (cluster: Cluster): RedisNode[] => [...new Set(cluster.slots.flat())].flatMap(key => parseNodeKey(key) ?? [])
+const nodesOf = (cluster: Cluster): RedisNode[] =>
+  [...new Set(cluster.slots.flat())].flatMap(key => parseNodeKey(key) ?? [])
 
 /** A server that answers, and its replicas by what it says of them. */
 async function withReplicas(redis: SingleRedis, { kind, nodes }: RedisAddress): Promise<RedisNode[]> {

@@ -28,7 +28,11 @@ export async function readSlots(redis: Redis): Promise<string | undefined> {
   const lines = await Promise.all(
     mastersOf(redis).map(async server => {
       const nodes = (await server.cluster('NODES')) as string
-      const [id = '', , , , , , , , ...slots] = nodes.split('\n').find(line => line.includes('myself'))?.split(' ') ?? []
+      const [id = '', , , , , , , , ...slots] =
+        nodes
+          .split('\n')
+          .find(line => line.includes('myself'))
+          ?.split(' ') ?? []
       return [id, ...slots].join(' ')
     }),
   )

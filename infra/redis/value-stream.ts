@@ -103,9 +103,10 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>): Wir
     async answer(key) {
       let { wire, node } = waiting.shift() as { wire: Wire; node: RedisNode }
       let line = await wire.header()
-      for (let hops = 0; hops < HOPS; hops++) {
+      for (let hops = 0; ; hops++) {
         const [, kind, slot, host, port] = REDIRECTION.exec(line) ?? []
         if (kind === undefined) return { wire, length: lengthOf(line) }
+        if (hops === HOPS) throw new Error(`the value of ${key} moved ${HOPS} times: ${line}`)
         // A server that does not know its own name leaves it out.
         node = { host: host?.replace(/^\[(.*)\]$/, '$1') || node.host, port: Number(port) }
         if (kind === 'MOVED') route.moved(Number(slot), node)
@@ -114,7 +115,6 @@ function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>): Wir
         if (kind === 'ASK') lengthOf(await wire.header())
         line = await wire.header()
       }
-      throw new Error(`the value of ${key} moved ${HOPS} times: ${line}`)
     },
     close() {
       for (const wire of [...wires.asked.values(), ...wires.redirected.values()]) wire.close()

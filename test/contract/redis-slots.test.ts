@@ -40,7 +40,13 @@ interface Call {
 
 const LIMIT_MS = 30_000
 /** Rooms with scripts of their own. */
-const SCRIPT_ROOMS = ['infra/redis', 'streams/live-view', 'streams/market-summary', 'streams/fx', 'streams/provider-health']
+const SCRIPT_ROOMS = [
+  'infra/redis',
+  'streams/live-view',
+  'streams/market-summary',
+  'streams/fx',
+  'streams/provider-health',
+]
 const SCRIPT = /const [A-Z]+ = `([^`]*redis\.call[^`]*)`/g
 
 describe('Redis on a Cluster', function () {
@@ -154,9 +160,7 @@ describe('Redis on a Cluster', function () {
     const meter = openRequestMeter(redis, { prefix, now: Date.now })
     const ids = ['one', 'two', 'three', 'four']
     for (const id of ids) {
-      const taken = await Promise.all(
-        Array.from({ length: 9 }, () => meter.take(id, limits, { countsInMonth: true })),
-      )
+      const taken = await Promise.all(Array.from({ length: 9 }, () => meter.take(id, limits, { countsInMonth: true })))
       expect(taken.filter(({ refusedBy }) => refusedBy === undefined)).to.have.length(limits.perMinute)
       expect((await meter.read(id, limits)).remaining).to.equal(limits.perMonth - limits.perMinute)
     }

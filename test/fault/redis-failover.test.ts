@@ -16,7 +16,12 @@ import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-mark
 import { eventually } from '#test/harness/eventually.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { expectBalanced } from '#test/harness/ledger.ts'
-import { type OwnRedisCluster, type OwnSentinels, openOwnRedisCluster, openOwnSentinels } from '#test/harness/own-redis.ts'
+import {
+  type OwnRedisCluster,
+  type OwnSentinels,
+  openOwnRedisCluster,
+  openOwnSentinels,
+} from '#test/harness/own-redis.ts'
 import { givenOf } from '#test/harness/published-records.ts'
 import type { RedisProcess } from '#test/harness/redis-processes.ts'
 import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'

@@ -59,7 +59,11 @@ const MASTERS = 3
 const KEYS_PER_MOVE = 50
 
 /** A connection to one server of a test's own, in plain text. */
-export async function withServer<T>({ port }: RedisProcess, work: (redis: Redis) => Promise<T>, login = ''): Promise<T> {
+export async function withServer<T>(
+  { port }: RedisProcess,
+  work: (redis: Redis) => Promise<T>,
+  login = '',
+): Promise<T> {
   const settings = { servers: { redis: `redis://${login}127.0.0.1:${port}` }, redis: PLAIN_ACCESS }
   const redis = await openRedis(settings, { name: 'test', log: openLog({ level: 'error', name: 'test' }) })
   try {
@@ -230,8 +234,15 @@ async function mastersOf(servers: readonly RedisProcess[]): Promise<Serving[]> {
   const found: Serving[] = []
   for (const server of servers) {
     const text = await withServer(server, redis => redis.cluster('NODES')).catch(() => '')
-    const own = String(text).split('\n').find(line => line.includes('myself,master'))
-    const ranges = own?.trim().split(' ').slice(8).filter(range => !range.startsWith('[')) ?? []
+    const own = String(text)
+      .split('\n')
+      .find(line => line.includes('myself,master'))
+    const ranges =
+      own
+        ?.trim()
+        .split(' ')
+        .slice(8)
+        .filter(range => !range.startsWith('[')) ?? []
     if (ranges.length === 0) continue
     found.push({
       server,
@@ -282,5 +293,6 @@ async function moveSlot(servers: readonly RedisProcess[], { slot, from, to, betw
   })
   await set(to, 'NODE', toId)
   await set(from, 'NODE', toId)
-  for (const server of servers) if (server !== from && server !== to) await set(server, 'NODE', toId).catch(() => undefined)
+  for (const server of servers)
+    if (server !== from && server !== to) await set(server, 'NODE', toId).catch(() => undefined)
 }

@@ -109,7 +109,16 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
         log: () => readFileSync(logFile, 'utf8'),
       }
     }
-    const kept = ['--save', '', '--appendonly', 'yes', '--maxmemory-policy', 'noeviction', '--repl-diskless-sync-delay', '0']
+    const kept = [
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+      '--maxmemory-policy',
+      'noeviction',
+      '--repl-diskless-sync-delay',
+      '0',
+    ]
     return {
       ...{ certificates, close, freePort: ports },
       open: (name, args) => launch(name, () => [...kept, ...args]),

@@ -106,7 +106,9 @@ describe('a Redis Cluster with TLS', function () {
     await within(writing as Promise<void>, LIMIT_MS, 'the write')
     expect([await redis.get(guard), await redis.hgetall(fresh)]).to.deep.equal(['2', { 2: '2' }])
     expect(await write('1', '3').catch(error => error)).to.be.instanceOf(Fenced)
-    expect(await readSlots(redis)).to.be.a('string').and.not.equal('')
+    expect(await readSlots(redis))
+      .to.be.a('string')
+      .and.not.equal('')
   })
 
   it('finds the keys of every server', async () => {

@@ -13,7 +13,13 @@ import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import { PLAIN_ACCESS } from '#infra/runtime/redis-settings.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
-import { type OwnRedis, type OwnSentinels, openOwnRedis, openOwnSentinels, withServer } from '#test/harness/own-redis.ts'
+import {
+  type OwnRedis,
+  type OwnSentinels,
+  openOwnRedis,
+  openOwnSentinels,
+  withServer,
+} from '#test/harness/own-redis.ts'
 import { openRedisProcesses } from '#test/harness/redis-processes.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'

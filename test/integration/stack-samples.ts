@@ -14,8 +14,8 @@ import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
-import { PLAIN_ACCESS } from '#infra/runtime/redis-settings.ts'
 import { openLog } from '#infra/runtime/log.ts'
+import { PLAIN_ACCESS } from '#infra/runtime/redis-settings.ts'
 import type { ServerName } from '#infra/stack/running-servers.ts'
 
 /** The word. */

@@ -30,7 +30,11 @@ describe('values streamed from Redis', () => {
 
   async function readAll(keys: readonly string[], options: { url?: string; signal?: AbortSignal } = {}) {
     const read: Buffer[] = keys.map(() => Buffer.alloc(0))
-    for await (const { index, bytes } of readValues({ ...source(options.url), keys, signal: options.signal ?? never })) {
+    for await (const { index, bytes } of readValues({
+      ...source(options.url),
+      keys,
+      signal: options.signal ?? never,
+    })) {
       read[index] = Buffer.concat([read[index] as Buffer, bytes])
     }
     return read

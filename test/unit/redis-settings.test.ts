@@ -79,14 +79,20 @@ describe('access to Redis', () => {
   })
 
   it('names the variable at fault, and quotes no secret', () => {
-    expect(faultsOf({}, 'redis://:hidden@cache?x=1').join()).to.match(/REDIS_URL must be/).and.not.include('hidden')
+    expect(faultsOf({}, 'redis://:hidden@cache?x=1').join())
+      .to.match(/REDIS_URL must be/)
+      .and.not.include('hidden')
     expect(faultsOf({ REDIS_TLS_CA: file }).join()).to.include('REDIS_TLS')
     expect(faultsOf({ REDIS_TLS_CERT: file }, 'rediss://cache').join()).to.include('REDIS_TLS_KEY')
     expect(faultsOf({ REDIS_TLS_CA: '/none' }, 'rediss://cache').join()).to.include('REDIS_TLS_CA names no file')
     expect(faultsOf({ REDIS_PASSWORD: 'hidden' }, 'redis://:other@cache').join()).to.include('REDIS_PASSWORD')
     expect(faultsOf({ REDIS_USER: 'me' }).join()).to.include('REDIS_PASSWORD')
     expect(faultsOf({ REDIS_SENTINEL_PASSWORD: 'hidden' }).join()).to.include('REDIS_SENTINEL')
-    expect(faultsOf({ REDIS_SENTINEL_TLS: 'yes' }, 'redis-sentinel://s?master=m').join()).to.include('REDIS_SENTINEL_TLS')
-    expect(faultsOf({ REDIS_TLS_CA: file, REDIS_SENTINEL_TLS: 'false' }, 'rediss-sentinel://s?master=m')).to.deep.equal([])
+    expect(faultsOf({ REDIS_SENTINEL_TLS: 'yes' }, 'redis-sentinel://s?master=m').join()).to.include(
+      'REDIS_SENTINEL_TLS',
+    )
+    expect(faultsOf({ REDIS_TLS_CA: file, REDIS_SENTINEL_TLS: 'false' }, 'rediss-sentinel://s?master=m')).to.deep.equal(
+      [],
+    )
   })
 })
