@@ -126,10 +126,11 @@ function clientClass({ address, sessions, chosen, fail }: Servers): typeof Clien
 
     override connect(): Promise<Client>
     override connect(callback: (error: Error) => void): void
-    override connect(callback?: (error: Error) => void): Promise<Client> | void {
+    override connect(callback?: (error: Error) => void): Promise<Client> | undefined {
       const opened = this.#open()
       if (callback === undefined) return opened
       opened.then(() => callback(null as never), callback)
+      return undefined
     }
 
     async #open(): Promise<Client> {

@@ -7,6 +7,7 @@
 import { completeClickhouseAddress } from './clickhouse-address.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { completePostgresAddress, parsePostgresAddress } from './postgres-address.ts'
+import { type RedisAccess, readRedisAccess } from './redis-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
 import { readTlsFileNames } from './tls-files.ts'
@@ -48,6 +49,7 @@ export interface PlatformConfig {
   namespace: string
   servers: ServerAddresses
   kafka: KafkaSettings
+  redis: RedisAccess
   registry: RegistrySettings
   host: string
   /** Port of the process's HTTP host; 0 lets the system choose. */
@@ -110,16 +112,18 @@ export function readConfig(env: Environment): PlatformConfig {
   if (secretKey !== undefined && !isSecretKey(secretKey)) {
     faults.push('MARKETLOG_SECRET_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
   }
+  const redis = needed('REDIS_URL')
   const config: PlatformConfig = {
     namespace,
     servers: {
       kafka: listed(needed('KAFKA_BROKERS')),
       schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
-      redis: needed('REDIS_URL'),
+      redis,
       ...readClickhouse(env, { url: needed('CLICKHOUSE_URL'), readOnly: secret('CLICKHOUSE_READONLY_URL') }, faults),
       ...readPostgres(env, { url: needed('DATABASE_URL'), direct: secret('DATABASE_DIRECT_URL') }, faults),
     },
     kafka: readKafkaSettings(env, faults),
+    redis: readRedisAccess(env, redis, faults),
     registry: readRegistrySettings(env, faults),
     host: env.HOST ?? '127.0.0.1',
     port,

@@ -18,10 +18,13 @@ import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { RedisRefusal } from '#infra/redis/redis.ts'
+import { requireNoEviction } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import { TABLES } from '#streams/views.ts'
+import { CommandFailure, exitCodes } from './command-failure.ts'
 
 /** Any number, the same in all versions of the platform. */
 const LOCK = 7_236_414
@@ -57,6 +60,7 @@ export async function setUp(
           registerSchemas({ registry: { url: config.servers.schemaRegistry, settings: config.registry }, namespace }),
         ),
         run('tables', () => setUpTables(config)),
+        run('redis', () => checkRedis(config, log)),
       ])
       await run('catalog', () => publishCatalog(kafka))
     })
@@ -68,6 +72,16 @@ export async function setUp(
 /** Waits for all, then throws what the first of those that failed has thrown: none works on after the lock is released. */
 async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(parts)) if (outcome.status === 'rejected') throw outcome.reason
+}
+
+/** Nothing is set up in Redis, but what it drops by itself would be missed by all. */
+async function checkRedis(config: PlatformConfig, log: Log): Promise<void> {
+  try {
+    await requireNoEviction(config, log)
+  } catch (error) {
+    if (error instanceof RedisRefusal) throw new CommandFailure(error.message, exitCodes.serverUnavailable, error)
+    throw error
+  }
 }
 
 async function setUpTables(config: PlatformConfig): Promise<void> {

@@ -76,7 +76,7 @@ function openWork(context: RoleContext, log: Log, signal: AbortSignal) {
   const { config } = context
   const prefix = config.namespace
   const run = async (report: (trouble: string | undefined) => void): Promise<void> => {
-    const redis = await openRedis(config.servers.redis, { name: `${prefix}${NAME}`, log })
+    const redis = await openRedis(config, { name: `${prefix}${NAME}`, log })
     const database = databaseName(prefix)
     const options = { database, name: `marketlog-${NAME}`, readLimitMs: READ_LIMIT_MS }
     const clickhouse = openReader(config.servers.clickhouse, options)

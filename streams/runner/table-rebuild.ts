@@ -42,7 +42,7 @@ export async function rebuildTableView(view: TableView, task: RebuildTask): Prom
   const { config, log, onProgress, signal } = task
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}rebuild`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}rebuild`, log })
   const lease = openLease(redis, `${config.namespace}rebuild:${view.name}`, LEASE_MS)
   const lost = new AbortController()
   const renew = async (): Promise<void> => {

@@ -7,7 +7,8 @@
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis, slotOf } from '#infra/redis/redis.ts'
+import { scanKeys } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { databaseOf } from '#infra/runtime/postgres-address.ts'
@@ -66,11 +67,12 @@ async function deleteTopics(kafka: KafkaConnection): Promise<void> {
   }
 }
 
-async function deleteKeys({ servers, namespace }: PlatformConfig, log: Log): Promise<void> {
-  const redis = await openRedis(servers.redis, { name: 'test', log })
+async function deleteKeys(config: PlatformConfig, log: Log): Promise<void> {
+  const redis = await openRedis(config, { name: 'test', log })
   try {
-    for await (const keys of redis.scanStream({ match: `${namespace}*`, count: 10_000 })) {
-      if (keys.length > 0) await redis.unlink(...keys)
+    for await (const keys of scanKeys(redis, `${config.namespace}*`, 10_000)) {
+      // Keys of one slot may be deleted together.
+      for (const some of Map.groupBy(keys, slotOf).values()) await redis.unlink(...some)
     }
   } finally {
     await closeRedis(redis)

@@ -1,7 +1,7 @@
 /**
  * What a test file calls that owns a cluster: a platform on three brokers behind proxies, with TLS and credentials everywhere.
  *
- * Postgres is the file's own, with TLS. The other servers are those of the run, ClickHouse and the registry behind proxies that speak TLS;
+ * Postgres and Redis are the file's own, with TLS; ClickHouse and the registry are those of the run, behind proxies that speak it, of which
  * the registry's asks for credentials. The environment holds the administrator's credentials. Files that use it break brokers, so no other file shares them.
  */
 import { randomBytes } from 'node:crypto'
@@ -18,6 +18,7 @@ import { signCertificate } from '#infra/stack/certificates.ts'
 import { ROLE_NAMES } from '#services/cli/roles.ts'
 import { accessVariables } from '#services/cli/settle-environment.ts'
 import { type OwnCluster, openOwnCluster } from './own-cluster.ts'
+import { openOwnRedis } from './own-redis.ts'
 import { openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
 import {
@@ -122,6 +123,8 @@ async function openCluster(
   const tls = { ...pem, ca: cluster.access.ca }
   const postgres = await openOwnServer('postgres', { tls })
   onEnd(() => postgres.close())
+  const redis = await openOwnRedis()
+  onEnd(() => redis.close())
   const clickhouse = await openTlsProxy(addresses.clickhouse, pem)
   onEnd(() => clickhouse.close())
   const own = {
@@ -131,7 +134,7 @@ async function openCluster(
   }
   const opened = readTestEnvironment({
     ...newEnvironment(own, { initial: 't', stateDir: folder }),
-    ...accessVariables(cluster.access),
+    ...{ ...accessVariables(cluster.access), ...redis.variables },
     ...{ SCHEMA_REGISTRY_CA: tls.ca, DATABASE_TLS_CA: tls.ca, CLICKHOUSE_TLS_CA: tls.ca },
     SCHEMA_REGISTRY_USER: REGISTRY_USER,
     SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
