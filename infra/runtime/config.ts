@@ -3,7 +3,6 @@
  *
  * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
-
 import { completeClickhouseAddress } from './clickhouse-address.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
 import { completePostgresAddress, parsePostgresAddress } from './postgres-address.ts'

@@ -30,11 +30,7 @@ type Own = OwnServerOptions | (() => Promise<OwnServer>)
  * harm them; a function starts one that is more than a plain server. `redis` starts one of another kind in place of the run's.
  */
 export function useServers(
-  options: {
-    setUp?: boolean
-    own?: Partial<Record<ServerName, Own>>
-    redis?: () => Promise<Reached>
-  } = {},
+  options: { setUp?: boolean; own?: Partial<Record<ServerName, Own>>; redis?: () => Promise<Reached> } = {},
 ): ServersPlatform {
   const own = new Map<ServerName, OwnServer>()
   const { platform } = providePlatform(async onEnd => {

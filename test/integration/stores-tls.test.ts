@@ -1,5 +1,5 @@
 /**
- * Postgres and ClickHouse by TLS: what each mode accepts, files that are replaced, and how a process that is refused ends.
+ * Stores by TLS: what each mode accepts, files that are replaced, and how a process that is refused ends.
  *
  * There were no settings for ClickHouse. node-postgres takes `require` and `verify-ca` for `verify-full`, and reads certificates once.
  */
@@ -16,6 +16,7 @@ import { Refused } from '#infra/runtime/refused.ts'
 import { type Certificates, provideCertificates, signCertificate } from '#infra/stack/certificates.ts'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
 import { within } from '#test/harness/eventually.ts'
+import { type OwnRedis, openOwnRedis } from '#test/harness/own-redis.ts'
 import { type OwnServer, openOwnServer } from '#test/harness/own-server.ts'
 import { openTlsProxy, type TlsProxy } from '#test/harness/tls-proxy.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -38,6 +39,7 @@ describe('stores by TLS', function () {
   let other: Certificates
   let postgres: OwnServer
   let clickhouse: TlsProxy
+  let redis: OwnRedis
   /** The same Postgres by an address that its certificate does not name. */
   let unnamed: Server
 
@@ -48,6 +50,8 @@ describe('stores by TLS', function () {
     other = await provideCertificates(context, join(folder, 'other'))
     postgres = await openOwnServer('postgres', { tls: ours })
     ends.push(() => postgres.close())
+    redis = await openOwnRedis()
+    ends.push(() => redis.close())
     clickhouse = await openTlsProxy(platform.config.servers.clickhouse, ours)
     ends.push(() => clickhouse.close())
     const { port } = new URL(postgresUrl())
@@ -191,6 +195,10 @@ describe('stores by TLS', function () {
       { ...clickhouseUrls(url), CLICKHOUSE_TLS_CA: other.ca },
       /certificate of ClickHouse is not accepted \(.*\); .*CLICKHOUSE_TLS_CA/,
     )
+    await refused(
+      { ...redis.variables, REDIS_TLS_CA: other.ca },
+      /certificate of Redis at 127.0.0.1:\d+ is not accepted \(.*\); .*REDIS_TLS_CA/,
+    )
   })
 
   it('end a role with one line when their certificate has expired', async () => {
@@ -207,6 +215,12 @@ describe('stores by TLS', function () {
     await refused(
       { ...clickhouseUrls(url), CLICKHOUSE_TLS_CA: ours.ca },
       /certificate of ClickHouse is not accepted \(CERT_HAS_EXPIRED\)/,
+    )
+    const before = await openTlsProxy(`redis://127.0.0.1:${redis.server.port}`, pem)
+    ends.push(() => before.close())
+    await refused(
+      { ...redis.variables, REDIS_URL: `rediss://127.0.0.1:${before.port}`, REDIS_TLS_CA: ours.ca },
+      /certificate of Redis at 127.0.0.1:\d+ is not accepted \(CERT_HAS_EXPIRED\)/,
     )
   })
 
