@@ -56,7 +56,7 @@ describe('Postgres behind PgBouncer in transaction mode', function () {
       statementLimitMs,
     })
 
-  it('serves accounts, portfolios and alerts to more connections than there are sessions', async () => {
+  it('serves accounts and portfolios to more connections than there are sessions', async () => {
     const key = await platform.newKey()
     const names = numbers.map(number => `portfolio ${number}`)
     const created = await Promise.all(
@@ -64,7 +64,7 @@ describe('Postgres behind PgBouncer in transaction mode', function () {
     )
     expect(created.map(({ status }) => status)).to.deep.equal(names.map(() => 201))
     const listed = await scenario.ask('/v1/portfolio', { as: key })
-    expect(listed.body.items).to.have.length(AT_ONCE)
+    expect(listed.body.data).to.have.length(AT_ONCE)
     await scenario.roles.ready()
   })
 
