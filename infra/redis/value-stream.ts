@@ -7,7 +7,7 @@
  * reader does not ask for more, a connection is not read from. A value that is not there, an error, a lost connection or a
  * silent server throws; nothing waits for ever. Ending the iteration or aborting closes the connections.
  */
-import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net'
+import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { addressOf, type RedisNode, type RedisSettings } from '../runtime/redis-settings.ts'
 import { accessOptions, tlsOf } from './access.ts'
@@ -140,11 +140,8 @@ function lengthOf(line: string): number {
 }
 
 function openWire({ host, port }: RedisNode, { tls, greeting }: Route, signal: AbortSignal): Wire {
-  const arrivals = openArrivals()
   const name = isIP(host) ? {} : { servername: host }
-  const socket: Socket = tls
-    ? connectTls({ host, port, ...name, ...tls, ...arrivals.read })
-    : connectPlain({ host, port, ...arrivals.read })
+  const { socket, arrivals } = tls ? openTls({ host, port, ...name, ...tls }) : openPlain({ host, port })
   socket.setNoDelay(true)
   socket.on('timeout', () => socket.destroy(new Error(`Redis has not answered for ${ANSWER_LIMIT_MS} ms`)))
   socket.on('error', arrivals.fail)
@@ -157,9 +154,7 @@ function openWire({ host, port }: RedisNode, { tls, greeting }: Route, signal: A
   const fill = async (): Promise<void> => {
     if (chunk.length > 0) return
     socket.setTimeout(ANSWER_LIMIT_MS)
-    const arrival = arrivals.next()
-    socket.resume()
-    chunk = await arrival
+    chunk = await arrivals.next()
     socket.setTimeout(0)
   }
   const takeLine = async (): Promise<string> => {
@@ -194,32 +189,82 @@ function openWire({ host, port }: RedisNode, { tls, greeting }: Route, signal: A
   }
 }
 
-/** Hands over what the socket has read, one buffer's fill at a time; the socket stops reading in between. */
-function openArrivals(): { read: { onread: OnReadOpts }; next: () => Promise<Buffer>; fail: (error: Error) => void } {
+/** Hands over what a socket has read. */
+interface Arrivals {
+  /** What has arrived since; it may be overwritten from the next call on. */
+  next(): Promise<Buffer>
+  fail(error: Error): void
+}
+
+interface OpenedSocket {
+  socket: Socket
+  arrivals: Arrivals
+}
+
+/** One buffer's fill at a time; the socket stops reading in between. */
+function openPlain(node: RedisNode): OpenedSocket {
   const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES)
   let arrived: Buffer | undefined
+  const onread = {
+    buffer,
+    callback(count: number) {
+      const bytes = buffer.subarray(0, count)
+      if (!waits.resolve(bytes)) arrived = bytes
+      return false
+    },
+  }
+  const socket = connectPlain({ ...node, onread })
+  const take = (): Buffer | undefined => {
+    const taken = arrived
+    arrived = undefined
+    return taken
+  }
+  const waits = openWaits(take, () => void socket.resume())
+  return { socket, arrivals: waits }
+}
+
+/**
+ * What TLS has decrypted, as the socket's own queue has it: one read of the system may be several records, which all come at once,
+ * asked for or not, and would overwrite each other in a buffer of ours.
+ */
+function openTls(options: ConnectionOptions): OpenedSocket {
+  const socket = connectTls(options)
+  const take = (): Buffer | undefined => socket.read() ?? undefined
+  const waits = openWaits(take, () => undefined)
+  socket.on('readable', () => {
+    if (!waits.isWaiting()) return
+    const bytes = take()
+    if (bytes) waits.resolve(bytes)
+  })
+  return { socket, arrivals: waits }
+}
+
+interface Waits extends Arrivals {
+  isWaiting(): boolean
+  /** False when nobody waits. */
+  resolve(bytes: Buffer): boolean
+}
+
+/** The one wait for what arrives: `take` returns what has arrived already, `ask` lets more come. */
+function openWaits(take: () => Buffer | undefined, ask: () => void): Waits {
   let failure: Error | undefined
   let waiting: PromiseWithResolvers<Buffer> | undefined
   return {
-    read: {
-      onread: {
-        buffer,
-        callback(count) {
-          const bytes = buffer.subarray(0, count)
-          if (waiting) waiting.resolve(bytes)
-          else arrived = bytes
-          waiting = undefined
-          return false
-        },
-      },
+    isWaiting: () => waiting !== undefined,
+    resolve(bytes) {
+      const at = waiting
+      waiting = undefined
+      at?.resolve(bytes)
+      return at !== undefined
     },
-    next() {
-      const at = Promise.withResolvers<Buffer>()
-      if (arrived) at.resolve(arrived)
-      else if (failure) at.reject(failure)
-      else waiting = at
-      arrived = undefined
-      return at.promise
+    async next() {
+      const bytes = take()
+      if (bytes) return bytes
+      if (failure) throw failure
+      waiting = Promise.withResolvers<Buffer>()
+      const { promise } = waiting
+      ask()
+      return promise
     },
     fail(error) {
       failure ??= error

@@ -145,7 +145,7 @@ describe('Redis on a Cluster', function () {
     expect((await reader.read([...(await reader.readAll()).keys()])).size).to.be.above(0)
     const lease = openLease(redis, marketLeaseKey(prefix), 10_000)
     await lease.hold()
-    const columns = arbitrageColumns(400_000)
+    const columns = arbitrageColumns(2_000)
     const snapshot = { asOf: 1, providers: ['a'], columns, excluded: { ask: {}, bid: {} } }
     const writer = openViewWriter(redis, lease, prefix)
     await writer.writeArbitrage(snapshot)

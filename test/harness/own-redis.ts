@@ -158,8 +158,10 @@ export async function openOwnRedisCluster({ tls = false } = {}): Promise<OwnRedi
     for (let id = 1; id <= 2 * MASTERS; id++) {
       const bus = await processes.freePort(`cluster-${id}-bus`)
       const settings = ['--cluster-enabled', 'yes', '--cluster-port', String(bus), '--cluster-node-timeout', '1500']
-      servers.push(await processes.open(`cluster-${id}`, [...settings, '--cluster-replica-validity-factor', '0']))
-      await meet(servers, bus)
+      const secured = tls ? ['--tls-cluster', 'yes', '--tls-replication', 'yes'] : []
+      const validity = ['--cluster-replica-validity-factor', '0']
+      servers.push(await processes.open(`cluster-${id}`, [...settings, ...secured, ...validity]))
+      await meet(servers, { bus, tls })
     }
     await assign(servers)
     const scheme = tls ? 'rediss' : 'redis'
@@ -192,15 +194,24 @@ export async function openOwnRedisCluster({ tls = false } = {}): Promise<OwnRedi
   }
 }
 
-const buses = new WeakMap<RedisProcess, number>()
+/** How the servers of a Cluster reach each other. */
+interface Link {
+  bus: number
+  tls: boolean
+}
+
+const links = new WeakMap<RedisProcess, Link>()
+
+/** The port by which servers reach each other's clients' side. */
+const linkPort = (server: RedisProcess): string => String(links.get(server)?.tls ? server.tlsPort : server.port)
 
 /** Introduces the newest server to the first. */
-async function meet(servers: readonly RedisProcess[], bus: number): Promise<void> {
+async function meet(servers: readonly RedisProcess[], link: Link): Promise<void> {
   const [first, newest] = [servers[0] as RedisProcess, servers.at(-1) as RedisProcess]
-  buses.set(newest, bus)
+  links.set(newest, link)
   if (first === newest) return
-  const port = buses.get(first) as number
-  await withServer(newest, redis => redis.call('CLUSTER', ['MEET', '127.0.0.1', String(first.port), String(port)]))
+  const bus = String(links.get(first)?.bus)
+  await withServer(newest, redis => redis.call('CLUSTER', ['MEET', '127.0.0.1', linkPort(first), bus]))
 }
 
 const idOf = (server: RedisProcess): Promise<string> =>
@@ -255,13 +266,16 @@ async function mastersOf(servers: readonly RedisProcess[]): Promise<Serving[]> {
   return found
 }
 
-/** Whether every server that runs sees every slot served, and every replica follows. */
+/** Whether every server sees three masters that serve all slots, and a replica of each that follows. */
 async function isWhole(servers: readonly RedisProcess[]): Promise<boolean> {
   for (const server of servers) {
     const sound = await withServer(server, async redis => {
-      const [state, replication] = [String(await redis.cluster('INFO')), await redis.info('replication')]
-      const follows = replication.includes('role:master') || replication.includes('master_link_status:up')
-      return follows && state.includes('cluster_state:ok') && state.includes(`cluster_known_nodes:${servers.length}`)
+      const [state, nodes] = [String(await redis.cluster('INFO')), String(await redis.cluster('NODES'))]
+      const lines = nodes.trim().split('\n')
+      const replicas = lines.filter(line => line.includes('slave'))
+      const isKnown = lines.length === servers.length && replicas.length === MASTERS && !nodes.includes('fail')
+      const link = await readLink(redis)
+      return isKnown && state.includes('cluster_state:ok') && (link === 'followed' || link === 'following')
     }).catch(() => false)
     if (!sound) return false
   }
@@ -286,7 +300,7 @@ async function moveSlot(servers: readonly RedisProcess[], { slot, from, to, betw
     for (;;) {
       const keys = (await redis.call('CLUSTER', ['GETKEYSINSLOT', String(slot), String(KEYS_PER_MOVE)])) as string[]
       if (keys.length === 0) return
-      await redis.call('MIGRATE', ['127.0.0.1', String(to.port), '', '0', '5000', 'KEYS', ...keys])
+      await redis.call('MIGRATE', ['127.0.0.1', linkPort(to), '', '0', '5000', 'KEYS', ...keys])
       if (isFirst) await between()
       isFirst = false
     }

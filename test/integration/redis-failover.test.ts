@@ -28,7 +28,7 @@ import { openWireProxy } from '#test/harness/wire-proxy.ts'
 const LIMIT_MS = 20_000
 const FAILOVER_LIMIT_MS = 30_000
 
-const valueOf = async (config: PlatformConfig, redis: Redis, key: string): Promise<string> => {
+const textOf = async (config: PlatformConfig, redis: Redis, key: string): Promise<string> => {
   let read = Buffer.alloc(0)
   const signal = new AbortController().signal
   for await (const { bytes } of readValues({ settings: config, redis, keys: [key], signal }))
@@ -60,7 +60,7 @@ describe('a Redis with TLS', function () {
     const redis = await platform.openRedis()
     const [key, value] = [`${platform.namespace}large`, randomBytes(400_000)]
     await redis.set(key, value)
-    expect(await valueOf(platform.config, redis, key)).to.equal(value.toString('base64'))
+    expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
     const file = join(platform.config.stateDir, 'redis-password')
     writeFileSync(file, `${platform.environment.REDIS_PASSWORD}\n`)
     expect(await failureOf({ REDIS_PASSWORD: '', REDIS_PASSWORD_FILE: file })).to.equal('opened')
@@ -146,7 +146,7 @@ describe('a master under Sentinels', function () {
     const redis = await platform.openRedis()
     const [key, value] = [`${platform.namespace}large`, randomBytes(300_000)]
     await redis.set(key, value)
-    expect(await valueOf(platform.config, redis, key)).to.equal(value.toString('base64'))
+    expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
     await requireNoEviction(platform.config, platform.log)
     const login = `:${encodeURIComponent(platform.environment.REDIS_PASSWORD as string)}@`
     const replica = own.servers[1] as OwnSentinels['servers'][number]
@@ -170,7 +170,7 @@ describe('a master under Sentinels', function () {
       await eventually(() => redis.set(`${key}-after`, '1').then(() => true), FAILOVER_LIMIT_MS, 'a write')
       console.log(`      ${how}: written again after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`)
       expect(await own.master()).not.to.equal(master)
-      expect(await valueOf(platform.config, redis, key)).to.equal(value.toString('base64'))
+      expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
       if (how === 'killed') await master.start()
       else master.thaw()
       const login = `:${encodeURIComponent(platform.environment.REDIS_PASSWORD as string)}@`
