@@ -109,6 +109,8 @@ function newSingle(settings: RedisSettings, address: RedisAddress, { log, name }
     failoverDetector: kind === 'sentinel',
     reconnectOnError: refused.answerTo,
   })
+  // Each command that a former master refuses ends the connection, and adds a listener for its end.
+  redis.on('connect', () => redis.stream.setMaxListeners(0))
   // The client keeps what was under way when the connection broke, and without sending it again lets it wait for its limit.
   redis.on('close', () => (redis as unknown as FlushedClient).flushQueue(new Error(LOST), { offlineQueue: false }))
   return redis

@@ -45,12 +45,6 @@ export interface RedisSettings {
   redis: RedisAccess
 }
 
-/** Nothing but the address. */
-export const PLAIN_ACCESS: RedisAccess = {
-  ...{ tls: undefined, user: undefined, password: undefined },
-  sentinel: { isTls: undefined, user: undefined, password: undefined },
-}
-
 const PORT = 6379
 const SENTINEL_PORT = 26379
 const HIGHEST_PORT = 65_535

@@ -49,7 +49,7 @@ export async function schemaRegistryAnswers(base: string): Promise<boolean> {
   return (await askHttp(`${base}/subjects`)) !== undefined
 }
 
-/** Whether Redis on this loopback port has loaded its data; one that asks for a password says no more than that it serves. */
+/** Whether Redis on this loopback port has loaded its data, or asks for a password before it says so. */
 export async function redisAnswers(port: number): Promise<boolean> {
   return /^(\+PONG|-NOAUTH)/.test((await askTcp(port, Buffer.from('PING\r\n')))?.toString() ?? '')
 }

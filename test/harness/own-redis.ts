@@ -5,7 +5,7 @@
  */
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import { PLAIN_ACCESS } from '#infra/runtime/redis-settings.ts'
+import type { RedisAccess } from '#infra/runtime/redis-settings.ts'
 import { eventually } from './eventually.ts'
 import { openRedisProcesses, type RedisProcess, type RedisProcesses } from './redis-processes.ts'
 
@@ -43,6 +43,12 @@ export interface OwnRedisCluster extends Reached {
   move(slots: Iterable<number>, to: RedisProcess, between?: () => Promise<void>): Promise<void>
   /** Resolves when every slot is served and every server knows it. */
   whole(limitMs: number): Promise<void>
+}
+
+/** Nothing but the address. */
+export const PLAIN_ACCESS: RedisAccess = {
+  ...{ tls: undefined, user: undefined, password: undefined },
+  sentinel: { isTls: undefined, user: undefined, password: undefined },
 }
 
 const TLS_FILES = ({ certificates }: RedisProcesses): Record<string, string> => ({

@@ -10,10 +10,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Certificates, provideCertificates } from '#infra/stack/certificates.ts'
 import { cacheDirectory } from '#infra/stack/downloads.ts'
-import { startKeeper } from '#infra/stack/keeper-client.ts'
+import { type Keeper, startKeeper } from '#infra/stack/keeper-client.ts'
 import type { ToolContext } from '#infra/stack/native/native-server.ts'
 import { provideRedis } from '#infra/stack/native/redis.ts'
-import { openPortBook } from '#infra/stack/ports.ts'
+import { openPortBook, type PortBook } from '#infra/stack/ports.ts'
 import { identify, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
 import { redisAnswers, waitUntilReady } from '#infra/stack/readiness.ts'
 
@@ -73,42 +73,7 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
       'tls-ca-cert-file': certificates.ca,
       'tls-auth-clients': 'optional',
     }
-    const launch = async (name: string, argsOf: (home: string) => string[]): Promise<RedisProcess> => {
-      const [port, tlsPort] = [await ports(name), await ports(`${name}-tls`)]
-      const home = join(dataDir, name)
-      mkdirSync(home)
-      const given = { ...tls, port, 'tls-port': tlsPort, bind: '127.0.0.1', dir: home, daemonize: 'no' }
-      const args = [...argsOf(home), ...Object.entries(given).flatMap(([key, value]) => [`--${key}`, String(value)])]
-      const logFile = join(dataDir, 'logs', `${name}.log`)
-      let pid: number | undefined
-      const identity = (): ProcessIdentity | undefined => (pid === undefined ? undefined : identify(pid))
-      identities.add(identity)
-      const start = async (): Promise<void> => {
-        pid = await keeper.launch({
-          ...{ server: name, command, args, directory: home, logFile },
-          identityFile: join(dataDir, 'pids', `${name}.json`),
-          environment: { PATH: environment.PATH ?? '' },
-          ...{ stopSignal: 'SIGTERM' as const, graceMs: END_LIMIT_MS },
-        })
-        await waitUntilReady({
-          ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS, say: () => undefined },
-          signal: context.signal,
-          hopeless: () => keeper.endOf(name),
-        })
-      }
-      await start()
-      return {
-        ...{ name, port, tlsPort, start },
-        freeze: () => signal(identity(), 'SIGSTOP'),
-        thaw: () => signal(identity(), 'SIGCONT'),
-        async kill() {
-          const killed = identity()
-          signal(killed, 'SIGKILL')
-          if (killed && !(await waitForEnd(killed, END_LIMIT_MS))) throw new Error(`${name} runs on after SIGKILL`)
-        },
-        log: () => readFileSync(logFile, 'utf8'),
-      }
-    }
+    const set: ProcessSet = { dataDir, environment, command, keeper, ports, tls, identities }
     const kept = [
       '--save',
       '',
@@ -121,9 +86,9 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
     ]
     return {
       ...{ certificates, close, freePort: ports },
-      open: (name, args) => launch(name, () => [...kept, ...args]),
+      open: (name, args) => launch(set, name, () => [...kept, ...args]),
       openSentinel: (name, lines) =>
-        launch(name, home => {
+        launch(set, name, home => {
           // It writes what it learns into its file.
           const file = join(home, 'sentinel.conf')
           writeFileSync(file, `${lines.join('\n')}\n`)
@@ -133,6 +98,63 @@ export async function openRedisProcesses(): Promise<RedisProcesses> {
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** What the processes of a set share. */
+interface ProcessSet {
+  dataDir: string
+  environment: Record<string, string | undefined>
+  command: string
+  keeper: Keeper
+  ports: PortBook
+  tls: Record<string, string>
+  /** Of all that were started, as of now. */
+  identities: Set<() => ProcessIdentity | undefined>
+}
+
+/** Starts a process in a folder of its own. */
+async function launch(
+  { dataDir, environment, command, keeper, ports, tls, identities }: ProcessSet,
+  name: string,
+  argsOf: (home: string) => string[],
+): Promise<RedisProcess> {
+  const [port, tlsPort] = [await ports(name), await ports(`${name}-tls`)]
+  const home = join(dataDir, name)
+  mkdirSync(home)
+  const given = { ...tls, port, 'tls-port': tlsPort, bind: '127.0.0.1', dir: home, daemonize: 'no' }
+  // What a caller names comes last and counts.
+  const [own, asked] = [Object.entries(given).flatMap(([key, value]) => [`--${key}`, String(value)]), argsOf(home)]
+  const [file, ...rest] = asked
+  const args = file?.startsWith('--') ? [...own, ...asked] : [file as string, ...rest, ...own]
+  const logFile = join(dataDir, 'logs', `${name}.log`)
+  let pid: number | undefined
+  const identity = (): ProcessIdentity | undefined => (pid === undefined ? undefined : identify(pid))
+  identities.add(identity)
+  const start = async (): Promise<void> => {
+    pid = await keeper.launch({
+      ...{ server: name, command, args, directory: home, logFile },
+      identityFile: join(dataDir, 'pids', `${name}.json`),
+      environment: { PATH: environment.PATH ?? '' },
+      ...{ stopSignal: 'SIGTERM' as const, graceMs: END_LIMIT_MS },
+    })
+    await waitUntilReady({
+      ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS, say: () => undefined },
+      signal: new AbortController().signal,
+      hopeless: () => keeper.endOf(name),
+    })
+  }
+  await start()
+  return {
+    ...{ name, port, tlsPort, start },
+    freeze: () => signal(identity(), 'SIGSTOP'),
+    thaw: () => signal(identity(), 'SIGCONT'),
+    async kill() {
+      const killed = identity()
+      signal(killed, 'SIGKILL')
+      if (killed && !(await waitForEnd(killed, END_LIMIT_MS))) throw new Error(`${name} runs on after SIGKILL`)
+    },
+    log: () => readFileSync(logFile, 'utf8'),
   }
 }
 

@@ -11,13 +11,13 @@ import { requireNoEviction, UnfitRedis } from '#infra/redis/servers.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
 import { type PlatformConfig, readConfig } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import { PLAIN_ACCESS } from '#infra/runtime/redis-settings.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 import {
   type OwnRedis,
   type OwnSentinels,
   openOwnRedis,
   openOwnSentinels,
+  PLAIN_ACCESS,
   withServer,
 } from '#test/harness/own-redis.ts'
 import { openRedisProcesses } from '#test/harness/redis-processes.ts'

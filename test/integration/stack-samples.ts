@@ -15,8 +15,8 @@ import { openDatabase } from '#infra/postgres/pool.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
-import { PLAIN_ACCESS } from '#infra/runtime/redis-settings.ts'
 import type { ServerName } from '#infra/stack/running-servers.ts'
+import { PLAIN_ACCESS } from '#test/harness/own-redis.ts'
 
 /** The word. */
 export const SAMPLE = 'kept'
