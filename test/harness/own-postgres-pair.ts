@@ -17,6 +17,8 @@ import { type OwnServer, openOwnServer } from './own-server.ts'
 /** A server and its standby; what is killed, frozen and started is the first. */
 export interface PostgresPair extends OwnServer {
   readonly standby: OwnServer
+  /** The address of the first one alone. */
+  readonly first: string
   /** Makes the standby one that takes writes; resolves when it does. */
   promote(): Promise<void>
 }
@@ -48,6 +50,7 @@ export async function openPostgresPair(): Promise<PostgresPair> {
     return {
       ...first,
       standby: follower,
+      first: url,
       addresses: { postgres: bothOf(url, follower.addresses.postgres as string) },
       promote: () => on(follower.addresses.postgres as string, database => database.rows('SELECT pg_promote()')),
       close,
