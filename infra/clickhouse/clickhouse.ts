@@ -6,12 +6,23 @@
  * 2^53. Requests are not compressed: on a near network that costs more than it saves.
  */
 import { Readable } from 'node:stream'
-import { type ClickHouseClient, ClickHouseLogLevel, type ClickHouseSettings, createClient } from '@clickhouse/client'
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  ClickHouseLogLevel,
+  type ClickHouseSettings,
+  createClient,
+} from '@clickhouse/client'
+import { parseClickhouseAddress } from '../runtime/clickhouse-address.ts'
+import { Refused, refusedCertificate } from '../runtime/refused.ts'
 import { type ColumnShape, type ColumnsOf, decodeColumns } from './native-columns.ts'
+import { openAgent } from './replicas.ts'
 
 /** Reads from a database. */
 export interface ClickhouseReader {
   readonly database: string
+  /** The cluster on which tables are made; undefined: on the one server. */
+  readonly cluster: string | undefined
   /** The rows of a query; it refers to parameters as `{name:Type}`. */
   rows<T>(query: string, params?: Record<string, unknown>, signal?: AbortSignal): Promise<T[]>
   /** What a query that selects the columns of a shape (native-columns.ts) answers; for answers of thousands of numbers. */
@@ -60,7 +71,7 @@ export function openReader(url: string, options: ClickhouseOptions): ClickhouseR
     // A reader that hangs up stops its query; the server heeds this for read-only users alone.
     cancel_http_readonly_queries_on_client_close: 1,
   })
-  return readerOf(client, options.database)
+  return readerOf(client, options.database, url)
 }
 
 /** Opens the writing client. */
@@ -71,35 +82,46 @@ export function openWriter(url: string, options: ClickhouseOptions): ClickhouseW
     throw_on_max_partitions_per_insert_block: 0,
   })
   return {
-    ...readerOf(client, options.database),
+    ...readerOf(client, options.database, url),
     async command(statement) {
-      await client.command({ query: statement })
+      await orRefused(client.command({ query: statement }))
     },
     async insert({ table, columns, chunks, token }) {
-      const { stream } = await client.exec({
+      const sent = client.exec({
         query: `INSERT INTO ${options.database}.${table} (${columns.join(', ')}) FORMAT RowBinary`,
         values: Readable.from(chunks, { objectMode: false }),
         clickhouse_settings: { insert_deduplication_token: token },
       })
+      const { stream } = await orRefused(sent)
       for await (const _ of stream);
     },
   }
 }
 
-function readerOf(client: ClickHouseClient, database: string): ClickhouseReader {
+const ASK_LIMIT_MS = 5_000
+
+/** Asks the server for nothing; throws what it answers, a `Refused` where trying again does not help. */
+export async function askClickhouse(url: string): Promise<void> {
+  const reader = openReader(url, { database: 'default', name: 'access', readLimitMs: ASK_LIMIT_MS })
+  await reader.rows('SELECT 1').finally(() => reader.close())
+}
+
+function readerOf(client: ClickHouseClient, database: string, url: string): ClickhouseReader {
   return {
     database,
+    cluster: parseClickhouseAddress(url).cluster,
     async rows<T>(query: string, params: Record<string, unknown> = {}, signal?: AbortSignal) {
-      const answer = await client.query({
+      const asked = client.query({
         query,
         query_params: params,
         format: 'JSONEachRow',
         ...(signal && { abort_signal: signal }),
       })
+      const answer = await orRefused(asked)
       return answer.json<T>()
     },
     async columns(query, shape, params = {}) {
-      const { stream } = await client.exec({ query: `${query} FORMAT Native`, query_params: params })
+      const { stream } = await orRefused(client.exec({ query: `${query} FORMAT Native`, query_params: params }))
       const chunks: Buffer[] = []
       for await (const chunk of stream) chunks.push(chunk)
       return decodeColumns(Buffer.concat(chunks), shape)
@@ -115,11 +137,12 @@ function clientOf(
   connections: number,
   settings: ClickHouseSettings,
 ): ClickHouseClient {
-  const address = new URL(url)
+  const address = parseClickhouseAddress(url)
+  const { origin, username, password } = address.url
   return createClient({
-    url: address.origin,
-    username: decodeURIComponent(address.username) || 'default',
-    password: decodeURIComponent(address.password),
+    url: origin,
+    username: decodeURIComponent(username) || 'default',
+    password: decodeURIComponent(password),
     application: options.name,
     request_timeout: limitMs,
     max_open_connections: connections,
@@ -127,5 +150,25 @@ function clientOf(
     // What goes wrong is thrown to the caller, who logs it once.
     log: { level: ClickHouseLogLevel.OFF },
     clickhouse_settings: settings,
+    ...(address.isTls || address.replicas.length > 1 ? { http_agent: openAgent(address, connections) } : {}),
   })
+}
+
+/** ClickHouse's number of AUTHENTICATION_FAILED. */
+const CREDENTIALS = '516'
+
+/** What is refused for good says so in one line, wherever it is met. */
+async function orRefused<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof ClickHouseError && error.code === CREDENTIALS)
+      throw new Refused(
+        `ClickHouse refuses the credentials (${CREDENTIALS}); check user and password of CLICKHOUSE_URL`,
+        {
+          cause: error,
+        },
+      )
+    throw refusedCertificate(error, 'ClickHouse', 'CLICKHOUSE_TLS') ?? error
+  }
 }

@@ -5,7 +5,7 @@
  * reading: an insert names its columns, and one that it does not name takes its default. Columns of a newer version stay. What is
  * not additive is a fault. A setting or an expiry that differs is the operator's and stays.
  */
-import { createTable, settingsOf, type Table } from './table.ts'
+import { createTable, onCluster, settingsOf, type Table } from './table.ts'
 
 /** A table as the server has it. */
 export interface FoundTable {
@@ -26,22 +26,27 @@ const UNALTERABLE = 'index_granularity'
 
 /** The changes that bring the tables of a database to what is declared, in their order. */
 export function tableChanges(
-  database: string,
+  { database, cluster }: { database: string; cluster: string | undefined },
   declared: readonly Table[],
   found: ReadonlyMap<string, FoundTable>,
 ): TableChange[] {
   return declared.flatMap((table): TableChange[] => {
     const present = found.get(table.name)
-    if (present === undefined) return [{ table: table.name, statement: createTable(database, table) }]
-    const faults = faultsOf(table, present)
+    if (present === undefined) return [{ table: table.name, statement: createTable(database, table, cluster) }]
+    const faults = faultsOf(table, present, cluster !== undefined)
     if (faults.length > 0) return faults.map(fault => ({ table: table.name, fault: `${table.name}: ${fault}` }))
-    const additions = [...missingColumns(table, present), ...missingSettings(table, present)]
+    const additions = [...missingColumns(table, present), ...missingSettings(table, present, cluster !== undefined)]
     if (additions.length === 0) return []
-    return [{ table: table.name, statement: `ALTER TABLE ${database}.${table.name} ${additions.join(', ')}` }]
+    return [
+      {
+        table: table.name,
+        statement: `ALTER TABLE ${database}.${table.name}${onCluster(cluster)} ${additions.join(', ')}`,
+      },
+    ]
   })
 }
 
-function faultsOf(table: Table, found: FoundTable): string[] {
+function faultsOf(table: Table, found: FoundTable, isReplicated: boolean): string[] {
   const types = Object.entries(table.columns).flatMap(([name, declared]) => {
     const present = found.columns.get(name)
     return present === undefined || plain(present) === plain(typeOf(declared))
@@ -53,7 +58,9 @@ function faultsOf(table: Table, found: FoundTable): string[] {
     ['ORDER BY', found.sortingKey, table.orderBy],
     ['PARTITION BY', found.partitionKey, table.partitionBy],
   ]
-  const granule = [settingsIn(found.engineFull), new Map(settingsOf(table))].map(each => each.get(UNALTERABLE))
+  const granule = [settingsIn(found.engineFull), new Map(settingsOf(table, isReplicated))].map(each =>
+    each.get(UNALTERABLE),
+  )
   if (granule[1] !== undefined) parts.push([UNALTERABLE, granule[0] ?? '', granule[1]])
   const others = parts.flatMap(([what, present, declared]) =>
     keyText(present) === keyText(declared)
@@ -75,9 +82,9 @@ function missingColumns(table: Table, found: FoundTable): string[] {
   })
 }
 
-function missingSettings(table: Table, found: FoundTable): string[] {
+function missingSettings(table: Table, found: FoundTable, isReplicated: boolean): string[] {
   const present = settingsIn(found.engineFull)
-  return settingsOf(table).flatMap(([name, value]) =>
+  return settingsOf(table, isReplicated).flatMap(([name, value]) =>
     present.has(name) || name === UNALTERABLE ? [] : [`MODIFY SETTING ${name} = ${value}`],
   )
 }

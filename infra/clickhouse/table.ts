@@ -32,27 +32,44 @@ const WIDE_FROM_BYTES = 2 ** 50
  */
 const TOKENS_REMEMBERED = 1_000
 
-/** The statement that creates a table where it is missing. */
-export function createTable(database: string, table: Table): string {
+/** What a statement that makes, drops or exchanges tables says so that all replicas of a cluster do it; nothing for one server. */
+export const onCluster = (cluster: string | undefined): string =>
+  cluster === undefined ? '' : ` ON CLUSTER \`${cluster}\``
+
+/** The statement that creates a table where it is missing: on one server, or replicated on all of a cluster. */
+export function createTable(database: string, table: Table, cluster?: string): string {
   const columns = Object.entries(table.columns).map(([name, type]) => `  ${name} ${type}`)
   return [
-    `CREATE TABLE IF NOT EXISTS ${database}.${table.name} (`,
+    `CREATE TABLE IF NOT EXISTS ${database}.${table.name}${onCluster(cluster)} (`,
     columns.join(',\n'),
     ')',
-    `ENGINE = ${table.engine}`,
+    `ENGINE = ${cluster === undefined ? table.engine : replicated(table.engine)}`,
     `PARTITION BY ${table.partitionBy}`,
     `ORDER BY ${table.orderBy}`,
     ...(table.expires ? [`TTL ${table.expires}`] : []),
-    `SETTINGS ${settingsOf(table)
+    `SETTINGS ${settingsOf(table, cluster !== undefined)
       .map(([name, value]) => `${name} = ${value}`)
       .join(', ')}`,
   ].join('\n')
 }
 
+/** The path holds the table's UUID, which an exchange of two tables leaves alone, where one by name would be taken twice. */
+const REPLICA = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
+
+/** `ReplacingMergeTree(version)` as its replicated counterpart. */
+function replicated(engine: string): string {
+  const [, name, given] = /^(\w*MergeTree)(?:\((.*)\))?$/.exec(engine) ?? []
+  if (name === undefined) throw new Error(`${engine} has no replicated counterpart`)
+  return `Replicated${name}(${[REPLICA, ...(given ? [given] : [])].join(', ')})`
+}
+
 /** The settings of a table, in their order. */
-export const settingsOf = ({ granularity, isCompact }: Table): [name: string, value: string][] => {
+export const settingsOf = (
+  { granularity, isCompact }: Table,
+  isReplicated: boolean,
+): [name: string, value: string][] => {
   const settings: [string, string][] = [
-    ['non_replicated_deduplication_window', String(TOKENS_REMEMBERED)],
+    [`${isReplicated ? '' : 'non_'}replicated_deduplication_window`, String(TOKENS_REMEMBERED)],
     ['ttl_only_drop_parts', '1'],
   ]
   if (granularity !== undefined) settings.push(['index_granularity', String(granularity)])

@@ -1,19 +1,12 @@
 /**
- * What brokers or the registry refuse for good: credentials, a certificate, a right. Trying again does not help.
+ * What brokers or the registry refuse for good, beside what other rooms throw as `Refused`: credentials, a certificate, a right.
  *
  * Recognized by codes and types of errors, never by their text. No line quotes a secret.
  */
+import { certificateFaultOf, Refused } from '../runtime/refused.ts'
 import { openCluster } from './client/cluster.ts'
 import type { KafkaConnection } from './connection.ts'
 
-/** Codes by which Node names a certificate that it does not accept. */
-const CERTIFICATE_CODES = new Set([
-  ...['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CERT_UNTRUSTED', 'CERT_REJECTED', 'CERT_SIGNATURE_FAILURE'],
-  ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE'],
-  ...['UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'ERR_TLS_CERT_ALTNAME_INVALID'],
-])
-/** Codes for ours being refused by the other side. */
-const ALERT_CODE = /^ERR_SSL_.*ALERT/
 const AUTHENTICATION_NAMES = new Set(['KafkaJSSASLAuthenticationError', 'KafkaJSUnsupportedSaslMechanismError'])
 const AUTHENTICATION_TYPES = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE'])
 
@@ -36,12 +29,13 @@ export class UnfitCluster extends Error {}
 /** One line that names what is refused and what to check; undefined for any other error. */
 export function refusalOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined
-  if (error instanceof UnfitCluster) return error.message
+  if (error instanceof UnfitCluster || error instanceof Refused) return error.message
   const { name = '', type = '', code = '', status, broker, cause, originalError, errors = [], message } = error as Shape
   const at = broker === undefined ? 'Kafka' : `the broker ${broker}`
-  if (CERTIFICATE_CODES.has(code))
+  const whose = certificateFaultOf({ code })?.whose
+  if (whose === 'server')
     return `the certificate of ${at} is not accepted (${code}); check its dates and names, and the authority in KAFKA_TLS_CA or SCHEMA_REGISTRY_CA`
-  if (ALERT_CODE.test(code))
+  if (whose === 'client')
     return `${at} does not accept this client's certificate (${code}); check KAFKA_TLS_CERT and KAFKA_TLS_KEY`
   if (AUTHENTICATION_NAMES.has(name) || AUTHENTICATION_TYPES.has(type))
     return 'Kafka refuses the credentials; check KAFKA_SASL, KAFKA_USER and KAFKA_PASSWORD'

@@ -3,11 +3,11 @@
  *
  * Certificates and the password are read when a connection is opened: new files are in force from the next connection on.
  */
-import { readFileSync } from 'node:fs'
 import { connect as connectPlain, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { KafkaConfig } from 'kafkajs'
-import type { KafkaSettings, TlsFiles } from '../runtime/kafka-settings.ts'
+import type { KafkaSettings } from '../runtime/kafka-settings.ts'
+import { readTlsFiles } from '../runtime/tls-files.ts'
 
 /** What a client is given to prove itself and to judge brokers by. */
 export type ClientSecurity = Pick<KafkaConfig, 'ssl' | 'sasl' | 'socketFactory'>
@@ -37,13 +37,4 @@ export function securityOf({ tls, sasl }: Pick<KafkaSettings, 'tls' | 'sasl'>): 
     }
   }
   return security
-}
-
-/** The content of the files as it is now. */
-function readTlsFiles({ ca, certificate, key }: TlsFiles): { ca?: Buffer; cert?: Buffer; key?: Buffer } {
-  return {
-    ...(ca === undefined ? {} : { ca: readFileSync(ca) }),
-    ...(certificate === undefined ? {} : { cert: readFileSync(certificate) }),
-    ...(key === undefined ? {} : { key: readFileSync(key) }),
-  }
 }

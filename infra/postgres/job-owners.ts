@@ -6,8 +6,9 @@
  * dies. Invariant: a job is freed only when the lock of its pool is free. A process whose session
  * broke while it lives may see its job run twice, which tasks must tolerate; the session is opened again.
  */
-import { Client } from 'pg'
+import type { Client } from 'pg'
 import type { Log } from '../runtime/log.ts'
+import { connectClient } from './servers.ts'
 
 /** Holds the locks of this process's pools and frees the jobs of dead ones. */
 export interface JobOwners {
@@ -106,8 +107,7 @@ async function connectSession(options: {
   lost(client: Client): void
 }): Promise<Client> {
   const { url, name, held, lost } = options
-  const client = new Client({
-    connectionString: url,
+  const client = await connectClient(url, {
     application_name: `${name} job owner`,
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
     query_timeout: QUERY_LIMIT_MS,
@@ -115,7 +115,6 @@ async function connectSession(options: {
   })
   client.on('error', () => lost(client)).on('end', () => lost(client))
   try {
-    await client.connect()
     await client.query(SESSION)
     await client.query(HOLD, [[...held]])
     return client

@@ -1,7 +1,8 @@
 /**
  * Jobs in Postgres (graphile-worker): added inside the transaction that makes them necessary, run in the background.
  *
- * Reads and writes the schema graphile_worker and nothing else. States of a lane: running -> (lost) -> running | stopped;
+ * Reads and writes the schema graphile_worker and nothing else. Its LISTEN, its prepared statements and the locks of job-owners.ts
+ * belong to a session, so no pooler may be between. States of a lane: running -> (lost) -> running | stopped;
  * a lane that loses Postgres is started again with growing pauses and never ends the process. Invariant: a job runs
  * at least once; one whose process died is freed by another process within seconds
  * (job-owners.ts), so a task must tolerate to be run twice. Payloads are never logged.
@@ -18,10 +19,11 @@ import {
   type TaskList,
   type WorkerEvents,
 } from 'graphile-worker'
-import { Pool } from 'pg'
+import type { Pool } from 'pg'
 import type { Log } from '../runtime/log.ts'
 import { type JobOwners, openJobOwners } from './job-owners.ts'
 import type { Query } from './pool.ts'
+import { openServerPool } from './servers.ts'
 
 /** How a job is added. */
 interface JobOptions {
@@ -103,16 +105,28 @@ export const withoutJobSoon = (key: string): string => `NOT EXISTS (
 
 /** Creates the schema of jobs, or brings it to the version of the library; part of the set-up step. */
 export async function setUpJobs(url: string, log: Log): Promise<void> {
-  await runMigrations({ connectionString: url, logger: openLogger(log) })
+  await withPool(url, log, pgPool => runMigrations({ pgPool, logger: openLogger(log) }))
 }
 
 /** Removes jobs that were given up. */
 export async function removeGivenUpJobs(url: string, log: Log): Promise<void> {
-  const jobs = await makeWorkerUtils({ connectionString: url, maxPoolSize: 1, logger: openLogger(log) })
+  await withPool(url, log, async pgPool => {
+    const jobs = await makeWorkerUtils({ pgPool, logger: openLogger(log) })
+    try {
+      await jobs.cleanup({ tasks: ['DELETE_PERMAFAILED_JOBS'] })
+    } finally {
+      await jobs.release()
+    }
+  })
+}
+
+/** For a task of a moment, which needs one connection, or two where it holds a lock beside. */
+async function withPool(url: string, log: Log, work: (pool: Pool) => Promise<void>): Promise<void> {
+  const pool = openPool(url, 'set-up', 2, log)
   try {
-    await jobs.cleanup({ tasks: ['DELETE_PERMAFAILED_JOBS'] })
+    await work(pool)
   } finally {
-    await jobs.release()
+    await pool.end()
   }
 }
 
@@ -239,8 +253,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
 }
 
 function openPool(url: string, name: string, connections: number, log: Log): Pool {
-  const pool = new Pool({
-    connectionString: url,
+  const { pool } = openServerPool(url, () => ({
     application_name: `${name} jobs`,
     max: connections,
     connectionTimeoutMillis: CONNECT_LIMIT_MS,
@@ -249,7 +262,7 @@ function openPool(url: string, name: string, connections: number, log: Log): Poo
     // Jobs are taken and ended here, and added elsewhere. A server that crashes forgets at most that one was taken or
     // ended, which runs it again; a burst of alerts need not wait for the disk at each of the two.
     options: '-c synchronous_commit=off',
-  })
+  }))
   const warn = (error: Error) => log.warn({ reason: error.message }, 'postgres connection of jobs')
   pool.on('error', warn)
   pool.on('connect', client => void client.on('error', warn))

@@ -3,14 +3,16 @@
  *
  * Writes the schema and the table `migrations`. Forward only: a migration that has run is never edited,
  * a mistake is corrected by the next one. Invariant: all new migrations land in one transaction or none,
- * and two processes that start together migrate one after the other (advisory lock).
+ * and two processes that start together migrate one after the other, by an advisory lock of the session: no pooler may be between.
  */
 import { readdirSync } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { runner } from 'node-pg-migrate'
-import { Client, DatabaseError } from 'pg'
+import { type Client, DatabaseError } from 'pg'
+import { databaseOf, withDatabase } from '../runtime/postgres-address.ts'
+import { connectClient } from './servers.ts'
 
 const MIGRATIONS = fileURLToPath(new URL('./migrations', import.meta.url))
 const CONNECT_LIMIT_MS = 5_000
@@ -30,18 +32,22 @@ const TEMPLATE_IN_USE = '55006'
  */
 export async function migrate(databaseUrl: string, most = Number.POSITIVE_INFINITY): Promise<string[]> {
   await createWhenMissing(databaseUrl)
-  const ran = await runner({
-    databaseUrl: { connectionString: databaseUrl, connectionTimeoutMillis: CONNECT_LIMIT_MS },
-    dir: MIGRATIONS,
-    direction: 'up',
-    count: most,
-    migrationsTable: 'migrations',
-    migrationLoaderStrategies: [{ extensions: ['.sql'], loader: 'legacySql' }],
-    advisoryLockMode: 'wait',
-    singleTransaction: true,
-    log: () => {},
+  const ran: string[] = []
+  await connected(databaseUrl, async dbClient => {
+    const migrations = await runner({
+      dbClient,
+      dir: MIGRATIONS,
+      direction: 'up',
+      count: most,
+      migrationsTable: 'migrations',
+      migrationLoaderStrategies: [{ extensions: ['.sql'], loader: 'legacySql' }],
+      advisoryLockMode: 'wait',
+      singleTransaction: true,
+      log: () => {},
+    })
+    ran.push(...migrations.map(({ name }) => name))
   })
-  return ran.map(({ name }) => name)
+  return ran
 }
 
 /** The names of the migrations that a start would run. */
@@ -64,7 +70,7 @@ export async function pendingMigrations(databaseUrl: string): Promise<string[]> 
 
 async function createWhenMissing(databaseUrl: string): Promise<void> {
   if (await exists(databaseUrl)) return
-  const statement = `CREATE DATABASE ${quoted(nameOf(databaseUrl))}`
+  const statement = `CREATE DATABASE ${quoted(databaseOf(databaseUrl))}`
   for (let attempt = 1; ; attempt++) {
     try {
       await onServer(databaseUrl, client => client.query(statement))
@@ -89,24 +95,18 @@ async function exists(databaseUrl: string): Promise<boolean> {
 }
 
 /** Works on the server's maintenance database, since a database cannot create or drop itself. */
-function onServer(databaseUrl: string, work: (client: Client) => Promise<unknown>): Promise<void> {
-  const url = new URL(databaseUrl)
-  url.pathname = '/postgres'
-  return connected(url.href, work)
-}
+const onServer = (databaseUrl: string, work: (client: Client) => Promise<unknown>): Promise<void> =>
+  connected(withDatabase(databaseUrl, 'postgres'), work)
 
 async function connected(url: string, work: (client: Client) => Promise<unknown>): Promise<void> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_LIMIT_MS })
+  const client = await connectClient(url, { connectionTimeoutMillis: CONNECT_LIMIT_MS })
   // A connection that breaks is met by the statement under way.
   client.on('error', () => {})
   try {
-    await client.connect()
     await work(client)
   } finally {
     await client.end().catch(() => undefined)
   }
 }
-
-const nameOf = (databaseUrl: string): string => decodeURIComponent(new URL(databaseUrl).pathname.slice(1))
 
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`

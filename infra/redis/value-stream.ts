@@ -3,12 +3,15 @@
  *
  * Streams the bytes of large values as they arrive, on a connection of its own; ioredis hands them over whole, in new memory, and
  * eight such readers grew the process by 50 to 65 MiB, these by 128 KiB each. Speaks as much of the protocol as that takes: AUTH,
- * SELECT, GET. Invariant: one buffer holds all that was read and not yet taken; while its reader does not ask for more, the
- * connection is not read from. A value that is not there, an error, a lost connection or a silent server throws; nothing waits
- * for ever. Ending the iteration or aborting closes the connection.
+ * SELECT, GET, and follows MOVED and ASK. Invariant: one buffer a server holds all that was read and not yet taken; while its
+ * reader does not ask for more, a connection is not read from. A value that is not there, an error, a lost connection or a
+ * silent server throws; nothing waits for ever. Ending the iteration or aborting closes the connections.
  */
-import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectPlain, isIP, type Socket } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import { addressOf, type RedisNode, type RedisSettings } from '../runtime/redis-settings.ts'
+import { accessOptions, tlsOf } from './access.ts'
+import { nodeOfKey, type Redis } from './redis.ts'
 
 /** Bytes of one value; they are overwritten when the next piece is asked for. */
 export interface ValuePiece {
@@ -19,8 +22,10 @@ export interface ValuePiece {
 
 /** What is read, and until when. */
 interface ValueRequest {
-  /** `redis://` or `rediss://`, as openRedis takes it. */
-  url: string
+  /** As openRedis takes them. */
+  settings: RedisSettings
+  /** A connection opened with them: it knows which server holds a key. */
+  redis: Redis
   keys: readonly string[]
   signal: AbortSignal
 }
@@ -35,17 +40,16 @@ const ANSWER_LIMIT_MS = 10_000
 const LF = 10
 
 /** The bytes of the values of keys, in their order; an empty value has no piece. */
-export async function* readValues({ url, keys, signal }: ValueRequest): AsyncGenerator<ValuePiece, void, void> {
+export async function* readValues({ keys, ...source }: ValueRequest): AsyncGenerator<ValuePiece, void, void> {
   if (keys.length === 0) return
-  const { greeting, wire } = openWire(url, signal)
+  const wires = openWires(source)
   try {
-    wire.send([...greeting, ...keys.slice(0, AHEAD).map(key => ['GET', key])])
-    for (const _ of greeting) await readHeader(wire)
-    for (const index of keys.keys()) {
-      const length = await readHeader(wire)
+    for (const key of keys.slice(0, AHEAD)) wires.ask(key)
+    for (const [index, key] of keys.entries()) {
+      const { wire, length } = await wires.answer(key)
       const ahead = keys[index + AHEAD]
-      if (ahead !== undefined) wire.send([['GET', ahead]])
-      if (length < 0) throw new ValueMissing(`${keys[index]} is not there`)
+      if (ahead !== undefined) wires.ask(ahead)
+      if (length < 0) throw new ValueMissing(`${key} is not there`)
       for (let left = length; left > 0; ) {
         const bytes = await wire.take(left)
         left -= bytes.length
@@ -55,7 +59,66 @@ export async function* readValues({ url, keys, signal }: ValueRequest): AsyncGen
       for (let left = 2; left > 0; ) left -= (await wire.take(left)).length
     }
   } finally {
-    wire.close()
+    wires.close()
+  }
+}
+
+/** The connections of one reader. */
+interface Wires {
+  /** Asks the server of a key for its value. */
+  ask(key: string): void
+  /** The begin of the next answer, which is that for `key`. */
+  answer(key: string): Promise<{ wire: Wire; length: number }>
+  close(): void
+}
+
+/** Moves of one key before its read is given up. */
+const HOPS = 5
+const REDIRECTION = /^-(MOVED|ASK) (\d+) (.*):(\d+)$/
+
+/**
+ * One connection for each server that is asked. A value that its server has handed over to another one is asked for there,
+ * on a connection of its own: those of {@link Wires.ask} owe the answers to keys that were asked for ahead.
+ */
+function openWires({ settings, redis, signal }: Omit<ValueRequest, 'keys'>): Wires {
+  const route = openRoute(settings, redis)
+  const wires = { asked: new Map<string, Wire>(), redirected: new Map<string, Wire>() }
+  const wireTo = (node: RedisNode, kind: keyof typeof wires): Wire => {
+    const name = `${node.host}:${node.port}`
+    const known = wires[kind].get(name)
+    if (known) return known
+    const opened = openWire(node, route, signal)
+    wires[kind].set(name, opened)
+    return opened
+  }
+  /** The wires of the keys that are not answered yet. */
+  const waiting: { wire: Wire; node: RedisNode }[] = []
+  return {
+    ask(key) {
+      const node = route.nodeOf(key)
+      const wire = wireTo(node, 'asked')
+      wire.send([['GET', key]])
+      waiting.push({ wire, node })
+    },
+    async answer(key) {
+      let { wire, node } = waiting.shift() as { wire: Wire; node: RedisNode }
+      let line = await wire.header()
+      for (let hops = 0; ; hops++) {
+        const [, kind, slot, host, port] = REDIRECTION.exec(line) ?? []
+        if (kind === undefined) return { wire, length: lengthOf(line) }
+        if (hops === HOPS) throw new Error(`the value of ${key} moved ${HOPS} times: ${line}`)
+        // A server that does not know its own name leaves it out.
+        node = { host: host?.replace(/^\[(.*)\]$/, '$1') || node.host, port: Number(port) }
+        if (kind === 'MOVED') route.moved(Number(slot), node)
+        wire = wireTo(node, 'redirected')
+        wire.send([...(kind === 'ASK' ? [['ASKING']] : []), ['GET', key]])
+        if (kind === 'ASK') lengthOf(await wire.header())
+        line = await wire.header()
+      }
+    },
+    close() {
+      for (const wire of [...wires.asked.values(), ...wires.redirected.values()]) wire.close()
+    },
   }
 }
 
@@ -64,25 +127,21 @@ interface Wire {
   send(commands: readonly string[][]): void
   /** At least one and at most `most` bytes. */
   take(most: number): Promise<Buffer>
-  /** The bytes up to a line's end, which is taken too. */
-  takeLine(): Promise<string>
+  /** The first line of the next answer. */
+  header(): Promise<string>
   close(): void
 }
 
 /** A value's length; -1 for one that is not there, 0 for a reply that is no value. */
-async function readHeader(wire: Wire): Promise<number> {
-  const line = await wire.takeLine()
+function lengthOf(line: string): number {
   if (line.startsWith('$')) return Number(line.slice(1))
   if (line.startsWith('+')) return 0
   throw new Error(`Redis refused a read: ${line}`)
 }
 
-function openWire(url: string, signal: AbortSignal): { greeting: string[][]; wire: Wire } {
-  const { address, isTls, greeting } = readUrl(url)
-  const arrivals = openArrivals()
-  const socket: Socket = isTls
-    ? connectTls({ ...address, ...arrivals.read })
-    : connectPlain({ ...address, ...arrivals.read })
+function openWire({ host, port }: RedisNode, { tls, greeting }: Route, signal: AbortSignal): Wire {
+  const name = isIP(host) ? {} : { servername: host }
+  const { socket, arrivals } = tls ? openTls({ host, port, ...name, ...tls }) : openPlain({ host, port })
   socket.setNoDelay(true)
   socket.on('timeout', () => socket.destroy(new Error(`Redis has not answered for ${ANSWER_LIMIT_MS} ms`)))
   socket.on('error', arrivals.fail)
@@ -95,63 +154,117 @@ function openWire(url: string, signal: AbortSignal): { greeting: string[][]; wir
   const fill = async (): Promise<void> => {
     if (chunk.length > 0) return
     socket.setTimeout(ANSWER_LIMIT_MS)
-    const arrival = arrivals.next()
-    socket.resume()
-    chunk = await arrival
+    chunk = await arrivals.next()
     socket.setTimeout(0)
   }
-  const wire: Wire = {
-    send: commands => void socket.write(commands.map(encodeCommand).join('')),
+  const takeLine = async (): Promise<string> => {
+    let line = ''
+    for (;;) {
+      await fill()
+      const end = chunk.indexOf(LF)
+      line += chunk.toString('latin1', 0, end < 0 ? chunk.length : end)
+      chunk = end < 0 ? chunk.subarray(chunk.length) : chunk.subarray(end + 1)
+      if (end >= 0) return line.trimEnd()
+    }
+  }
+  const send = (commands: readonly string[][]): void => void socket.write(commands.map(encodeCommand).join(''))
+  let greetings = greeting.length
+  if (greetings > 0) send(greeting)
+  return {
+    send,
     async take(most) {
       await fill()
       const taken = chunk.subarray(0, most)
       chunk = chunk.subarray(taken.length)
       return taken
     },
-    async takeLine() {
-      let line = ''
-      for (;;) {
-        await fill()
-        const end = chunk.indexOf(LF)
-        line += chunk.toString('latin1', 0, end < 0 ? chunk.length : end)
-        chunk = end < 0 ? chunk.subarray(chunk.length) : chunk.subarray(end + 1)
-        if (end >= 0) return line.trimEnd()
-      }
+    async header() {
+      for (; greetings > 0; greetings--) lengthOf(await takeLine())
+      return takeLine()
     },
     close() {
       signal.removeEventListener('abort', abort)
       socket.destroy()
     },
   }
-  return { greeting, wire }
 }
 
-/** Hands over what the socket has read, one buffer's fill at a time; the socket stops reading in between. */
-function openArrivals(): { read: { onread: OnReadOpts }; next: () => Promise<Buffer>; fail: (error: Error) => void } {
+/** Hands over what a socket has read. */
+interface Arrivals {
+  /** What has arrived since; it may be overwritten from the next call on. */
+  next(): Promise<Buffer>
+  fail(error: Error): void
+}
+
+interface OpenedSocket {
+  socket: Socket
+  arrivals: Arrivals
+}
+
+/** One buffer's fill at a time; the socket stops reading in between. */
+function openPlain(node: RedisNode): OpenedSocket {
   const buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES)
   let arrived: Buffer | undefined
+  const onread = {
+    buffer,
+    callback(count: number) {
+      const bytes = buffer.subarray(0, count)
+      if (!waits.resolve(bytes)) arrived = bytes
+      return false
+    },
+  }
+  const socket = connectPlain({ ...node, onread })
+  const take = (): Buffer | undefined => {
+    const taken = arrived
+    arrived = undefined
+    return taken
+  }
+  const waits = openWaits(take, () => void socket.resume())
+  return { socket, arrivals: waits }
+}
+
+/**
+ * What TLS has decrypted, as the socket's own queue has it: one read of the system may be several records, which all come at once,
+ * asked for or not, and would overwrite each other in a buffer of ours.
+ */
+function openTls(options: ConnectionOptions): OpenedSocket {
+  const socket = connectTls(options)
+  const take = (): Buffer | undefined => socket.read() ?? undefined
+  const waits = openWaits(take, () => undefined)
+  socket.on('readable', () => {
+    if (!waits.isWaiting()) return
+    const bytes = take()
+    if (bytes) waits.resolve(bytes)
+  })
+  return { socket, arrivals: waits }
+}
+
+interface Waits extends Arrivals {
+  isWaiting(): boolean
+  /** False when nobody waits. */
+  resolve(bytes: Buffer): boolean
+}
+
+/** The one wait for what arrives: `take` returns what has arrived already, `ask` lets more come. */
+function openWaits(take: () => Buffer | undefined, ask: () => void): Waits {
   let failure: Error | undefined
   let waiting: PromiseWithResolvers<Buffer> | undefined
   return {
-    read: {
-      onread: {
-        buffer,
-        callback(count) {
-          const bytes = buffer.subarray(0, count)
-          if (waiting) waiting.resolve(bytes)
-          else arrived = bytes
-          waiting = undefined
-          return false
-        },
-      },
+    isWaiting: () => waiting !== undefined,
+    resolve(bytes) {
+      const at = waiting
+      waiting = undefined
+      at?.resolve(bytes)
+      return at !== undefined
     },
-    next() {
-      const at = Promise.withResolvers<Buffer>()
-      if (arrived) at.resolve(arrived)
-      else if (failure) at.reject(failure)
-      else waiting = at
-      arrived = undefined
-      return at.promise
+    async next() {
+      const bytes = take()
+      if (bytes) return bytes
+      if (failure) throw failure
+      waiting = Promise.withResolvers<Buffer>()
+      const { promise } = waiting
+      ask()
+      return promise
     },
     fail(error) {
       failure ??= error
@@ -161,27 +274,28 @@ function openArrivals(): { read: { onread: OnReadOpts }; next: () => Promise<Buf
   }
 }
 
-interface ReadUrl {
-  address: { host: string; port: number }
-  isTls: boolean
+/** Where keys are, and how a connection to their servers begins. */
+interface Route {
+  nodeOf(key: string): RedisNode
+  /** Notes that a slot is elsewhere; the client's own connection learns it by itself. */
+  moved(slot: number, node: RedisNode): void
+  tls: ConnectionOptions | undefined
   /** Commands before the first read. */
   greeting: string[][]
 }
 
-const DEFAULT_PORT = 6379
-
-function readUrl(text: string): ReadUrl {
-  const url = new URL(text)
-  const isTls = url.protocol === 'rediss:'
-  if (!isTls && url.protocol !== 'redis:') throw new Error('REDIS_URL must begin with redis:// or rediss://')
-  const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)]
-  const database = url.pathname.slice(1)
+function openRoute(settings: RedisSettings, redis: Redis): Route {
+  const address = addressOf(settings)
+  const { username, password } = accessOptions(settings, address)
   const greeting: string[][] = []
-  if (password !== '') greeting.push(user === '' ? ['AUTH', password] : ['AUTH', user, password])
-  if (database !== '') greeting.push(['SELECT', database])
-  // A literal IPv6 address has brackets.
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
-  return { address: { host, port: Number(url.port || DEFAULT_PORT) }, isTls, greeting }
+  if (password) greeting.push(username ? ['AUTH', username, password] : ['AUTH', password])
+  if (address.database > 0) greeting.push(['SELECT', String(address.database)])
+  const moved = new Map<number, RedisNode>()
+  return {
+    ...{ greeting, tls: tlsOf(settings, address) },
+    nodeOf: key => (address.kind === 'single' ? (address.nodes[0] as RedisNode) : nodeOfKey(redis, key, moved)),
+    moved: (slot, node) => void moved.set(slot, node),
+  }
 }
 
 const encodeCommand = (words: readonly string[]): string =>

@@ -3,10 +3,14 @@
  *
  * Errors name the variable to set. Defaults are documented in infra/README.md, "Configuration".
  */
+import { completeClickhouseAddress } from './clickhouse-address.ts'
 import { CONNECTION_LIMITS } from './connection-limits.ts'
 import { type KafkaSettings, type RegistrySettings, readKafkaSettings, readRegistrySettings } from './kafka-settings.ts'
+import { completePostgresAddress, parsePostgresAddress } from './postgres-address.ts'
+import { type RedisAccess, readRedisAccess } from './redis-settings.ts'
 import { isSecretKey } from './sealed-box.ts'
 import { type Environment, readSecret } from './secret.ts'
+import { readTlsFileNames } from './tls-files.ts'
 import { openTrustedProxies } from './trusted-proxies.ts'
 
 /** An OpenID provider, and what it knows this platform by. */
@@ -36,6 +40,8 @@ export interface ServerAddresses {
   clickhouse: string
   clickhouseReadOnly: string
   postgres: string
+  /** Where `postgres` is a pooler: its server, for what needs a session of its own. */
+  postgresDirect?: string
 }
 
 /** What is between clients and a process, and what they may hold of it. */
@@ -55,6 +61,7 @@ export interface PlatformConfig {
   namespace: string
   servers: ServerAddresses
   kafka: KafkaSettings
+  redis: RedisAccess
   registry: RegistrySettings
   host: string
   /** Port of the process's HTTP host; 0 lets the system choose. */
@@ -123,18 +130,18 @@ export function readConfig(env: Environment): PlatformConfig {
   if (secretKey !== undefined && !isSecretKey(secretKey)) {
     faults.push('MARKETLOG_SECRET_KEY must be 32 bytes in base64 (openssl rand -base64 32)')
   }
-  const clickhouse = needed('CLICKHOUSE_URL')
+  const redis = needed('REDIS_URL')
   const config: PlatformConfig = {
     namespace,
     servers: {
       kafka: listed(needed('KAFKA_BROKERS')),
       schemaRegistry: needed('SCHEMA_REGISTRY_URL'),
-      redis: needed('REDIS_URL'),
-      clickhouse,
-      clickhouseReadOnly: secret('CLICKHOUSE_READONLY_URL') ?? clickhouse,
-      postgres: needed('DATABASE_URL'),
+      redis,
+      ...readClickhouse(env, { url: needed('CLICKHOUSE_URL'), readOnly: secret('CLICKHOUSE_READONLY_URL') }, faults),
+      ...readPostgres(env, { url: needed('DATABASE_URL'), direct: secret('DATABASE_DIRECT_URL') }, faults),
     },
     kafka: readKafkaSettings(env, faults),
+    redis: readRedisAccess(env, redis, faults),
     registry: readRegistrySettings(env, faults),
     host: env.HOST ?? '127.0.0.1',
     port,
@@ -196,6 +203,48 @@ function readClients(env: Environment, faults: string[]): ClientsConfig {
     expectsProxyHeaders: protocol === 'true',
     connections: count('MAX_CONNECTIONS', CONNECTION_LIMITS.connections),
     connectionsPerAddress: count('MAX_CONNECTIONS_PER_ADDRESS', CONNECTION_LIMITS.perAddress),
+  }
+}
+
+/** Faults name the variable and quote nothing of an address. */
+function readPostgres(
+  env: Environment,
+  { url, direct }: { url: string; direct: string | undefined },
+  faults: string[],
+): Pick<ServerAddresses, 'postgres' | 'postgresDirect'> {
+  const tls = readTlsFileNames(env, 'DATABASE_TLS', faults)
+  const complete = (name: string, given: string, isPooled: boolean): string => {
+    const address = completePostgresAddress(given, { tls, isPooled })
+    try {
+      if (given !== '') parsePostgresAddress(address)
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`)
+    }
+    return address
+  }
+  const postgres = complete('DATABASE_URL', url, direct !== undefined)
+  if (direct === undefined) return { postgres }
+  return { postgres, postgresDirect: complete('DATABASE_DIRECT_URL', direct, false) }
+}
+
+function readClickhouse(
+  env: Environment,
+  { url, readOnly = url }: { url: string; readOnly: string | undefined },
+  faults: string[],
+): Pick<ServerAddresses, 'clickhouse' | 'clickhouseReadOnly'> {
+  const tls = readTlsFileNames(env, 'CLICKHOUSE_TLS', faults)
+  const cluster = env.CLICKHOUSE_CLUSTER || undefined
+  const complete = (name: string, given: string): string => {
+    try {
+      return given === '' ? '' : completeClickhouseAddress(given, { tls, cluster })
+    } catch (error) {
+      faults.push(`${name} ${(error as Error).message}`)
+      return given
+    }
+  }
+  return {
+    clickhouse: complete('CLICKHOUSE_URL', url),
+    clickhouseReadOnly: complete('CLICKHOUSE_READONLY_URL', readOnly),
   }
 }
 

@@ -4,15 +4,8 @@
  * Reads only the environment that it is given, and whether the files that it names are there. Certificates and secrets are read
  * when a connection is opened, so that new files are in force without a restart.
  */
-import { existsSync } from 'node:fs'
 import { type Environment, hasSecret, readSecret, type Secret } from './secret.ts'
-
-/** PEM files; without an authority those of the system are trusted. */
-export interface TlsFiles {
-  ca: string | undefined
-  certificate: string | undefined
-  key: string | undefined
-}
+import { readFileName, readTlsFileNames, type TlsFiles } from './tls-files.ts'
 
 const MECHANISMS = ['plain', 'scram-sha-256', 'scram-sha-512'] as const
 
@@ -52,13 +45,9 @@ export function readKafkaSettings(env: Environment, faults: string[]): KafkaSett
 function readTls(env: Environment, faults: string[]): TlsFiles | undefined {
   const wanted = env.KAFKA_TLS || ''
   if (!['', 'true', 'false'].includes(wanted)) faults.push('KAFKA_TLS must be true or false')
-  const ca = readFileName(env, 'KAFKA_TLS_CA', faults)
-  const certificate = readFileName(env, 'KAFKA_TLS_CERT', faults)
-  const key = readFileName(env, 'KAFKA_TLS_KEY', faults)
-  const hasFiles = [ca, certificate, key].some(file => file !== undefined)
-  if ((certificate === undefined) !== (key === undefined)) faults.push('KAFKA_TLS_CERT and KAFKA_TLS_KEY go together')
-  if (wanted === 'false' && hasFiles) faults.push('KAFKA_TLS is false, but its files are named')
-  return wanted === 'true' || hasFiles ? { ca, certificate, key } : undefined
+  const files = readTlsFileNames(env, 'KAFKA_TLS', faults)
+  if (wanted === 'false' && files) faults.push('KAFKA_TLS is false, but its files are named')
+  return wanted === 'true' ? (files ?? { ca: undefined, certificate: undefined, key: undefined }) : files
 }
 
 function readSasl(env: Environment, faults: string[]): SaslSettings | undefined {
@@ -88,12 +77,6 @@ export function readRegistrySettings(env: Environment, faults: string[]): Regist
     basic: user === undefined || password === undefined ? undefined : { user, password },
     token: readSecret(env, 'SCHEMA_REGISTRY_TOKEN', faults),
   }
-}
-
-function readFileName(env: Environment, name: string, faults: string[]): string | undefined {
-  const file = env[name] || undefined
-  if (file !== undefined && !existsSync(file)) faults.push(`${name} names no file: ${file}`)
-  return file
 }
 
 function readCount(env: Environment, name: string, faults: string[]): number | undefined {

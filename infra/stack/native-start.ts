@@ -108,6 +108,7 @@ function contextOf(
     dataDir,
     environment,
     cacheDir: resolve(cacheDirectory(environment)),
+    ...(options.postgresTls && { postgresTls: options.postgresTls }),
     say: line => options.say(`${own.name}: ${line}`),
   }
 }

@@ -49,9 +49,9 @@ export async function schemaRegistryAnswers(base: string): Promise<boolean> {
   return (await askHttp(`${base}/subjects`)) !== undefined
 }
 
-/** Whether Redis on this loopback port has loaded its data. */
+/** Whether Redis on this loopback port has loaded its data, or asks for a password before it says so. */
 export async function redisAnswers(port: number): Promise<boolean> {
-  return (await askTcp(port, Buffer.from('PING\r\n')))?.toString().startsWith('+PONG') === true
+  return /^(\+PONG|-NOAUTH)/.test((await askTcp(port, Buffer.from('PING\r\n')))?.toString() ?? '')
 }
 
 /** Whether Postgres on this loopback port accepts sessions: it then answers a start-up with an authentication request. */

@@ -14,6 +14,13 @@ export interface ClusterOptions {
   users?: Record<string, string>
 }
 
+/** PEM files that a server proves itself by, and the authority of its clients' certificates. */
+export interface ServerTls {
+  ca: string
+  certificate: string
+  key: string
+}
+
 /** The provided servers and how to stop those that were started for it. */
 export interface RunningServers {
   addresses: ServerAddresses
@@ -32,6 +39,8 @@ export interface ProvideOptions {
   say: (line: string) => void
   signal?: AbortSignal
   cluster?: ClusterOptions
+  /** Of the native Postgres; left out in daily use. */
+  postgresTls?: ServerTls
 }
 
 /** All servers, in the order in which they are started. */

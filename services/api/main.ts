@@ -47,7 +47,7 @@ export const start: StartRole = async context => {
   const database = databaseName(config.namespace)
   const registry = config.providersFile ? loadProviders(config.providersFile) : loadProviders()
   const catalog = await context.catalog()
-  const redis = await openRedis(config.servers.redis, { name: NAME, log })
+  const redis = await openRedis(config, { name: NAME, log })
   const clickhouse = openReader(config.servers.clickhouseReadOnly, { database, name: NAME })
   const postgres = openDatabase(databaseUrl(config.servers.postgres, database), {
     name: NAME,
@@ -59,7 +59,7 @@ export const start: StartRole = async context => {
   const keyUse = openKeyUse(writes, log)
   const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
   const market = await openMarketViews(redis, config.namespace, log)
-  const snapshotStreams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics })
+  const snapshotStreams = openSnapshotStreams({ settings: config, redis, log, metrics })
   const tiers = loadTiers(config.tiersFile)
   const keys = openKeyDirectory(postgres)
   const meter = openRequestMeter(redis, { prefix: config.namespace, now: Date.now })

@@ -9,10 +9,12 @@
 import type { Response } from 'express'
 import type { ContentCoding } from '#infra/http/content-coding.ts'
 import { beginAnswer, localsOf } from '#infra/http/reply.ts'
+import type { Redis } from '#infra/redis/redis.ts'
 import type { StreamSlot } from '#infra/redis/stream-slots.ts'
 import { readValues } from '#infra/redis/value-stream.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { Metrics } from '#infra/runtime/metrics.ts'
+import type { RedisSettings } from '#infra/runtime/redis-settings.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { bodyLength, bodyOf } from './deflated-bodies.ts'
 
@@ -39,7 +41,9 @@ export interface SnapshotStreams {
 
 /** What the streams work with. */
 export interface SnapshotStreamOptions {
-  redisUrl: string
+  /** How Redis is reached, and a connection to it. */
+  settings: RedisSettings
+  redis: Redis
   log: Log
   metrics: Metrics
   /** How long a client may take no byte. */
@@ -70,7 +74,7 @@ interface RunningStream {
 
 /** Opens the streams of a process. */
 export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
-  const { redisUrl, log, metrics, stallLimitMs = STALL_LIMIT_MS } = options
+  const { settings, redis, log, metrics, stallLimitMs = STALL_LIMIT_MS } = options
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
   const running = new Map<AbortController, RunningStream>()
   const rechecking = setInterval(() => recheck(running), RECHECK_MS).unref()
@@ -78,7 +82,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
   const flow = async (response: Response, stream: SnapshotStream, cut: AbortController): Promise<void> => {
     const { snapshot, coding, slot, headers } = stream
     const { segments } = snapshot
-    const pieces = readValues({ url: redisUrl, keys: segments.map(({ key }) => key), signal: cut.signal })
+    const pieces = readValues({ settings, redis, keys: segments.map(({ key }) => key), signal: cut.signal })
     const body = bodyOf(segments, coding, pieces)
     let first: IteratorResult<Buffer, void>
     try {

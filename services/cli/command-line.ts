@@ -212,7 +212,8 @@ async function runCommand(roles: readonly RoleName[], config: PlatformConfig, lo
   }
   const { connectKafka } = await import('#infra/kafka/connection.ts')
   const { checkAccess } = await import('#infra/kafka/refusal.ts')
-  await checkAccess(connectKafka({ config, role: roles.join('-'), log }))
+  const { checkStores } = await import('./check-stores.ts')
+  await Promise.all([checkAccess(connectKafka({ config, role: roles.join('-'), log })), checkStores(config)])
   if (!setUpDone) {
     const { setUp } = await import('./set-up.ts')
     await setUp(config, log)

@@ -18,6 +18,8 @@ import { setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { setUpJobs } from '#infra/postgres/jobs.ts'
 import { migrate } from '#infra/postgres/migrate.ts'
 import { type Database, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { RedisRefusal } from '#infra/redis/redis.ts'
+import { requireNoEviction } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
@@ -44,7 +46,7 @@ export async function setUp(
     log.info({ part, ms: Math.round(performance.now() - startedAt), result }, 'set up')
   }
   const { namespace } = config
-  const url = databaseUrl(config.servers.postgres, databaseName(namespace))
+  const url = databaseUrl(config.servers.postgresDirect ?? config.servers.postgres, databaseName(namespace))
   await run('migrations', () => migrate(url))
   const database = openDatabase(url, { name: 'set-up', log, connections: 1 })
   try {
@@ -58,6 +60,7 @@ export async function setUp(
           registerSchemas({ registry: { url: config.servers.schemaRegistry, settings: config.registry }, namespace }),
         ),
         run('tables', () => setUpTables(config)),
+        run('redis', () => checkRedis(config, log)),
       ])
       await run('catalog', () => publishCatalog(kafka))
     })
@@ -69,6 +72,16 @@ export async function setUp(
 /** Waits for all, then throws what the first of those that failed has thrown: none works on after the lock is released. */
 async function allEnded(parts: readonly Promise<void>[]): Promise<void> {
   for (const outcome of await Promise.allSettled(parts)) if (outcome.status === 'rejected') throw outcome.reason
+}
+
+/** Nothing is set up in Redis, but what it drops by itself would be missed by all. */
+async function checkRedis(config: PlatformConfig, log: Log): Promise<void> {
+  try {
+    await requireNoEviction(config, log)
+  } catch (error) {
+    if (error instanceof RedisRefusal) throw new CommandFailure(error.message, exitCodes.serverUnavailable, error)
+    throw error
+  }
 }
 
 async function setUpTables(config: PlatformConfig): Promise<string[]> {

@@ -30,9 +30,11 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
   return settled
 }
 
-/** Brokers that the user names are not reached with the credentials of those of this machine. */
+/** Servers that the user names are not reached with the credentials, or behind the pooler, of those of this machine. */
 const isGiven = (given: Environment, name: string): boolean =>
-  hasSecret(given, name.replace(/_FILE$/, '')) || (name.startsWith('KAFKA_') && Boolean(given.KAFKA_BROKERS))
+  hasSecret(given, name.replace(/_FILE$/, '')) ||
+  (name.startsWith('KAFKA_') && Boolean(given.KAFKA_BROKERS)) ||
+  (name.startsWith('DATABASE_') && hasSecret(given, 'DATABASE_URL'))
 
 /** Server addresses as the variables from which every process reads them. */
 export function addressVariables(servers: ServerAddresses): Environment {
@@ -43,6 +45,7 @@ export function addressVariables(servers: ServerAddresses): Environment {
     CLICKHOUSE_URL: servers.clickhouse,
     CLICKHOUSE_READONLY_URL: servers.clickhouseReadOnly,
     DATABASE_URL: servers.postgres,
+    ...(servers.postgresDirect === undefined ? {} : { DATABASE_DIRECT_URL: servers.postgresDirect }),
     ...(servers.kafkaAccess === undefined
       ? {}
       : { ...accessVariables(servers.kafkaAccess), KAFKA_REPLICATION_FACTOR: String(servers.kafka.length) }),

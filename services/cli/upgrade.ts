@@ -134,7 +134,7 @@ async function changelogSteps(kafka: KafkaConnection): Promise<PlannedStep[]> {
 
 async function storedFormats(config: PlatformConfig, log: Log): Promise<StoredForm[]> {
   const { namespace } = config
-  const redis = await openRedis(config.servers.redis, { name: `${namespace}upgrade`, log })
+  const redis = await openRedis(config, { name: `${namespace}upgrade`, log })
   try {
     const forms = VIEWS.map(view => view.forms?.(redis, namespace) ?? [])
     return (await Promise.all(forms)).flat()

@@ -57,7 +57,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const database = openDatabase(url, { name: 'feed', log, connections: KEY_CONNECTIONS })
   const keys = openKeyDirectory(database)
   const keyUse = openKeyUse(database, log)
-  const redis = await openRedis(config.servers.redis, { name: 'feed', log })
+  const redis = await openRedis(config, { name: 'feed', log })
   const providersOf = { ask: registry.askKeys, bid: registry.bidKeys }
   // Each stream reads its items once, so none are kept.
   const liveView = openLiveReader(redis, config.namespace, providersOf, 0)

@@ -21,7 +21,7 @@ export const start: StartRole = async context => {
   const database = databaseName(config.namespace)
   const writer = openWriter(config.servers.clickhouse, { database, name: 'marketlog-fx' })
   const batcher = openBatcher(writer, { log, metrics })
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}fx`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}fx`, log })
   const running = await runSink(context, kafka, {
     group: 'fx',
     topics: ['fx'],

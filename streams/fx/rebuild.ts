@@ -42,7 +42,7 @@ const ROUNDS = 20
 export async function rebuildRates({ config, log, onProgress, signal }: RebuildTask): Promise<RebuiltRates> {
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const reader = await openRangeReader(kafka, [kafka.topicName('fx')])
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}rebuild`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}rebuild`, log })
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
   const batcher = openBatcher(writer, { log, metrics: openMetrics() })
   try {

@@ -29,7 +29,7 @@ interface LogTable {
 export async function verifyRates(task: VerifyTask): Promise<Findings> {
   const { config, log, access, report } = task
   const findings = noFindings()
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}verify`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}verify`, log })
   const [current, next] = await redis
     .mget(fxCurrentKey(config.namespace), fxNextKey(config.namespace))
     .finally(() => closeRedis(redis))

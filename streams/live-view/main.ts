@@ -26,7 +26,7 @@ export const start: StartRole = async context => {
   const kafka = connectKafka({ config, role: 'live-view', log })
   const changes = kafka.topicName('bookChanges')
   const reader = await openRangeReader(kafka, [changes, kafka.topicName('book')])
-  const redis = await openRedis(config.servers.redis, { name: `${prefix}live-view`, log })
+  const redis = await openRedis(config, { name: `${prefix}live-view`, log })
   const rebuilder = openRebuilder({ kafka, reader, redis, prefix })
   const snapshots = openSnapshotBuilder({
     redis,

@@ -10,6 +10,7 @@
  */
 import { Fenced } from '#infra/redis/guarded-write.ts'
 import type { Redis } from '#infra/redis/redis.ts'
+import { scanKeys } from '#infra/redis/servers.ts'
 import type { Rebuilder } from './rebuild.ts'
 import { readHead, writeHead } from './sink.ts'
 import {
@@ -98,16 +99,13 @@ async function deleteWhere(
   { partition, prefix }: Omit<TableId, 'generation'>,
   isLeft: (generation: number) => boolean,
 ): Promise<number> {
-  let cursor = '0'
   let deleted = 0
-  do {
-    const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}{live:${partition}}:*`, 'COUNT', KEYS_PER_STEP)
+  for await (const keys of scanKeys(redis, `${prefix}{live:${partition}}:*`, KEYS_PER_STEP)) {
     const old = keys.filter(key => {
       const of = generationOf(key, partition, prefix)
       return of !== undefined && isLeft(of)
     })
     if (old.length > 0) deleted += await redis.unlink(...old)
-    cursor = next
-  } while (cursor !== '0')
+  }
   return deleted
 }

@@ -167,7 +167,7 @@ export async function scanPartition(
   }
   const scanSide = async (side: Side, generation: number): Promise<void> => {
     const listings = keysOf[side].map(key => listingKey(partition, generation, side, key, prefix))
-    const itemIds = await redis.zunion(listings.length, ...listings)
+    const itemIds = await redis.zunion(listings.length, listings)
     for (let from = 0; from < itemIds.length; from += ITEMS_PER_CALL) {
       const some = itemIds.slice(from, from + ITEMS_PER_CALL)
       const texts = await scripts.rows(some.map(id => itemKey(partition, generation, side, Number(id), prefix)))

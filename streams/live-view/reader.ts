@@ -5,7 +5,7 @@
  * an empty answer. Rows and heads are cached under the stamp at which they were read and used again only
  * while Redis confirms the stamp. A read rejects at once while the connection is being made again, but for `scan`.
  */
-import type { Redis } from '#infra/redis/redis.ts'
+import { corked, type Redis } from '#infra/redis/redis.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -236,13 +236,12 @@ function readBatches(state: ViewState): void {
   const batches = [...state.batches]
   state.batches.clear()
   if (batches.length === 0) return
-  const { stream } = state.redis
   state.isReading = true
-  stream?.cork()
-  const reads = batches.map(([partition, { wanted, answer }]) =>
-    readItems(state, partition, wanted).then(({ entries }) => answer.resolve(entries), answer.reject),
+  const reads = corked(state.redis, () =>
+    batches.map(([partition, { wanted, answer }]) =>
+      readItems(state, partition, wanted).then(({ entries }) => answer.resolve(entries), answer.reject),
+    ),
   )
-  stream?.uncork()
   void Promise.all(reads).then(() => {
     state.isReading = false
     readBatches(state)

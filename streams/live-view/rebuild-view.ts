@@ -41,7 +41,7 @@ export async function rebuildLiveView(
   const prefix = config.namespace
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const reader = await openRangeReader(kafka, [kafka.topicName('bookChanges'), kafka.topicName('book')])
-  const redis = await openRedis(config.servers.redis, { name: `${prefix}rebuild`, log })
+  const redis = await openRedis(config, { name: `${prefix}rebuild`, log })
   const partitions = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => partition)
   const leases = partitions.map(partition => openLease(redis, rebuildKey(partition, prefix), LEASE_MS))
   const renew = setInterval(

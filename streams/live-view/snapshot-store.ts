@@ -37,7 +37,7 @@ export interface KnownManifest {
 /** The snapshot of one partition in Redis. */
 export interface SnapshotStore {
   read(): Promise<StoredSnapshot>
-  /** A number that no build of this partition had. */
+  /** A number that no build of this partition had, one whose trace a failover has lost included. */
   nextVersion(): Promise<number>
   storeSegment(side: Side, provider: string, version: number, bytes: Buffer): Promise<void>
   /** Puts a manifest in place of the known one; undefined when head or manifest are not as known. */
@@ -49,6 +49,17 @@ export interface SnapshotStore {
 }
 
 const SIDES: readonly Side[] = ['ask', 'bid']
+
+/**
+ * The counter follows Redis' clock: by itself it would fall back with a failover and name other content like segments that readers
+ * have pinned.
+ */
+const NEXT_VERSION = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local version = math.max(tonumber(redis.call('GET', KEYS[1]) or '0') + 1, now)
+redis.call('SET', KEYS[1], string.format('%.0f', version))
+return version`
 
 /** Opens the store of a partition. */
 export function openSnapshotStore(
@@ -68,7 +79,7 @@ export function openSnapshotStore(
         touched: new Map(notes.map(([field, next]) => [field, Number(next)])),
       }
     },
-    nextVersion: () => redis.incr(versionsKey(partition, prefix)),
+    nextVersion: async () => Number(await redis.eval(NEXT_VERSION, 1, versionsKey(partition, prefix))),
     async storeSegment(side, provider, version, bytes) {
       await redis.set(segmentKey(partition, side, provider, version, prefix), bytes, 'PX', REPLACED_SEGMENT_TTL_MS)
     },

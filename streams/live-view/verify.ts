@@ -9,6 +9,7 @@ import { decodeLearning } from '#infra/kafka/learning.ts'
 import { type LogAccess, rangesOf } from '#infra/kafka/log-access.ts'
 import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import { closeRedis, openRedis, type Redis } from '#infra/redis/redis.ts'
+import { readSlots, scanKeys } from '#infra/redis/servers.ts'
 import type { BookChanged } from '#schemas/events/book-changed.ts'
 import { ITEM_PARTITIONS, PROVIDER_PARTITIONS } from '#schemas/topics.ts'
 import { partitionOfItem } from '#schemas/values/item-partition.ts'
@@ -35,16 +36,21 @@ const TRIES = 3
 
 /** Compares all partitions. */
 export async function verifyLive({ config, log, access, report }: VerifyTask): Promise<Findings> {
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}verify`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}verify`, log })
   try {
     for (let tries = 1; ; tries++) {
       report('reading the tables')
+      const slots = await readSlots(redis)
       const before = await readHeads(redis, config.namespace)
       const stored = await readStored(redis, config.namespace, before)
       const after = await readHeads(redis, config.namespace)
       const isSame = before.every((head, each) => head?.generation === after[each]?.generation)
       // A rebuild switched meanwhile: what was read is of two tables.
       if (!isSame && tries < TRIES) continue
+      if (slots === undefined || slots !== (await readSlots(redis))) {
+        if (tries < TRIES) continue
+        throw new Error('the Cluster is moving slots: verify the view when that has ended')
+      }
       report('reading the log')
       return await compareAll(access, stored, before, after)
     }
@@ -135,10 +141,7 @@ const FORM = /\{live:(\d+)\}:(\d+):(ask|bid):(item|list):(.+)$/
 
 async function readStored(redis: Redis, prefix: string, heads: readonly (LiveHead | undefined)[]): Promise<Stored> {
   const stored: Stored = { rows: new Map(), listed: new Set() }
-  let cursor = '0'
-  do {
-    const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}{live:*`, 'COUNT', SCAN_COUNT)
-    cursor = next
+  for await (const keys of scanKeys(redis, `${prefix}{live:*`, SCAN_COUNT)) {
     await Promise.all(
       keys.map(async key => {
         const [, partition, generation, side = '', kind, name = ''] = FORM.exec(key) ?? []
@@ -154,7 +157,7 @@ async function readStored(redis: Redis, prefix: string, heads: readonly (LiveHea
         }
       }),
     )
-  } while (cursor !== '0')
+  }
   return stored
 }
 

@@ -85,7 +85,7 @@ export const start = leasedRole<MoversWriter>({
 /** Computes the movers of now from nothing and switches to them; the role then begins from nothing too. */
 export async function rebuildMovers({ config, log, onProgress }: RebuildTask): Promise<object> {
   const prefix = config.namespace
-  const redis = await openRedis(config.servers.redis, { name: `${prefix}rebuild`, log })
+  const redis = await openRedis(config, { name: `${prefix}rebuild`, log })
   const options = { database: databaseName(prefix), name: 'marketlog-rebuild', readLimitMs: READ_LIMIT_MS }
   const clickhouse = openReader(config.servers.clickhouse, options)
   const guardOf = (expected: string | null) => ({ key: moversHeadKey(prefix), expected })

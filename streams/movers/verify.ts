@@ -66,7 +66,7 @@ interface StoredMovers {
 
 async function readStored({ config, log }: VerifyTask): Promise<StoredMovers> {
   const prefix = config.namespace
-  const redis = await openRedis(config.servers.redis, { name: `${prefix}verify`, log })
+  const redis = await openRedis(config, { name: `${prefix}verify`, log })
   try {
     for (let tries = 0; tries < TRIES; tries++) {
       const text = await redis.get(moversHeadKey(prefix))

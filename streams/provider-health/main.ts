@@ -15,7 +15,7 @@ export const start: StartRole = async context => {
   const { config } = context
   const log = context.log.child({ role: 'provider-health' })
   const kafka = connectKafka({ config, role: 'provider-health', log })
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}provider-health`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}provider-health`, log })
   const running = await runSink(context, kafka, {
     group: 'provider-health',
     topics: ['refreshes'],

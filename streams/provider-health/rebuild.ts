@@ -32,7 +32,7 @@ export async function rebuildHealth({ config, log, onProgress, signal }: Rebuild
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const topic = kafka.topicName('refreshes')
   const reader = await openRangeReader(kafka, [topic])
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}rebuild`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}rebuild`, log })
   const built = new Map<string, StoredHealth>()
   let records = 0
   const take = (judged: RefreshJudged): void => {

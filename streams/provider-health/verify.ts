@@ -49,10 +49,11 @@ export async function verifyHealth({ config, log, access, report }: VerifyTask):
 }
 
 async function readHealth(
-  { servers, namespace }: VerifyTask['config'],
+  config: VerifyTask['config'],
   log: VerifyTask['log'],
 ): Promise<{ next: number | undefined; stored: Map<string, StoredHealth> }> {
-  const redis = await openRedis(servers.redis, { name: `${namespace}verify`, log })
+  const { namespace } = config
+  const redis = await openRedis(config, { name: `${namespace}verify`, log })
   try {
     const answers = (await redis.multi().get(healthNextKey(namespace)).hgetall(healthKey(namespace)).exec()) ?? []
     for (const [error] of answers) if (error) throw error

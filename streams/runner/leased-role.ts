@@ -93,7 +93,7 @@ async function run<Worker>(
 ): Promise<void> {
   const { config, metrics } = context
   const prefix = config.namespace
-  const redis = await openRedis(config.servers.redis, { name: `${prefix}${name}`, log })
+  const redis = await openRedis(config, { name: `${prefix}${name}`, log })
   const options = { database: databaseName(prefix), name: `marketlog-${name}`, readLimitMs: READ_LIMIT_MS }
   const clickhouse = openReader(config.servers.clickhouse, options)
   const lease = openLease(redis, leaseKey(prefix), LEASE_MS)

@@ -9,7 +9,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { createTable } from '#infra/clickhouse/table.ts'
+import { createTable, onCluster } from '#infra/clickhouse/table.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import { connectKafka } from '#infra/kafka/connection.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
@@ -42,7 +42,7 @@ export async function rebuildTableView(view: TableView, task: RebuildTask): Prom
   const { config, log, onProgress, signal } = task
   const kafka = connectKafka({ config, role: 'rebuild', log })
   const writer = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'rebuild' })
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}rebuild`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}rebuild`, log })
   const lease = openLease(redis, `${config.namespace}rebuild:${view.name}`, LEASE_MS)
   const lost = new AbortController()
   const renew = async (): Promise<void> => {
@@ -83,7 +83,8 @@ async function rebuildTables(
     onProgress('making empty tables')
     for (const { table } of view.tables) {
       await dropShadows(writer, table.name)
-      await writer.command(createTable(writer.database, { ...table, name: shadowOf(table.name, rebuild) }))
+      const shadow = { ...table, name: shadowOf(table.name, rebuild) }
+      await writer.command(createTable(writer.database, shadow, writer.cluster))
     }
     const starts = await startsOf(view, reader, parts)
     onProgress('carrying over what the log no longer holds')
@@ -120,7 +121,8 @@ async function dropShadows(writer: ClickhouseWriter, table: string): Promise<voi
     'SELECT name FROM system.tables WHERE database = {database:String} AND startsWith(name, {start:String})',
     { database: writer.database, start: shadowsOf(table) },
   )
-  for (const { name } of found) await writer.command(`DROP TABLE IF EXISTS ${writer.database}.${name} SYNC`)
+  for (const { name } of found)
+    await writer.command(`DROP TABLE IF EXISTS ${writer.database}.${name}${onCluster(writer.cluster)} SYNC`)
 }
 
 const intoShadows = (writer: ClickhouseWriter, rebuild: string): ClickhouseWriter => ({

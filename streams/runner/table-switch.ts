@@ -9,6 +9,7 @@
  */
 import type { ClickhouseWriter } from '#infra/clickhouse/clickhouse.ts'
 import { RowBuffer } from '#infra/clickhouse/row-buffer.ts'
+import { onCluster } from '#infra/clickhouse/table.ts'
 import { openRangeReader, type RangeReader } from '#infra/kafka/range-reader.ts'
 import { type Reached, type SweepParts, sweep } from './table-sweep.ts'
 import type { TableView } from './view.ts'
@@ -33,7 +34,7 @@ export async function switchTables(
   await note(writer, view, { reached: JSON.stringify(reached), tables: [...uuids.values()], is_done: false })
   for (const name of names) {
     const [live, shadow] = [name, shadowOf(name, rebuild)].map(each => `${writer.database}.${each}`)
-    await writer.command(`EXCHANGE TABLES ${live} AND ${shadow}`)
+    await writer.command(`EXCHANGE TABLES ${live} AND ${shadow}${onCluster(writer.cluster)}`)
   }
   return finishWith(parts, reached)
 }

@@ -31,7 +31,7 @@ export async function settled(context: BenchContext, clickhouse: ClickhouseReade
  */
 export async function standingPlatform(context: BenchContext, { config, log }: Stage): Promise<void> {
   context.say('waiting for the first snapshots of the live view')
-  const redis = await openRedis(config.servers.redis, { name: 'bench', log })
+  const redis = await openRedis(config, { name: 'bench', log })
   const isBuilt = async (): Promise<boolean> => (await unbuilt(redis, config.namespace)).length === 0
   try {
     await eventually(isBuilt, LIMIT_MS, 'the first snapshots')

@@ -2,7 +2,7 @@
  * The whole platform on three brokers that break, one after the other, while its own processes are killed and frozen.
  *
  * Two processes of each role (in the short run of some), each a user of its own with its own rights alone, reach the brokers by SASL_SSL
- * through proxies. Brokers are stopped, killed and frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the
+ * through proxies, and all other servers by TLS. Brokers are stopped, killed and frozen, leaders and coordinators moved, their network slowed, cut and half-opened; the
  * cluster is whole before the next fault. Then all is drained and everything that was written or sent is compared with a reference fold of
  * the observations.
  */
@@ -12,6 +12,7 @@ import { ROLE_NAMES, type RoleName } from '#services/cli/roles.ts'
 import { expectFigure } from '#test/harness/figures.ts'
 import { findJavaReader } from '#test/harness/java-reader.ts'
 import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
 import { breakBrokers, type FaultReport } from './break-brokers.ts'
 import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
@@ -84,6 +85,7 @@ describe(TEST, function () {
     const random = seededRandom(TEST)
     scenario = await openPlatformScenario(platform, random, { items: ITEMS, twice: TWICE, limitMs: LIMIT_MS })
     load = await startScenario(scenario)
+    await expectTlsAlone(platform)
     const { report, killed } = await breakAll(random, scenario)
     printFaults(report, killed)
     const drained = await drainScenario(scenario, load)
@@ -99,6 +101,20 @@ describe(TEST, function () {
     expect(endsByThemselves(scenario), 'ends without a kill').to.be.at.most(report.faults)
   })
 })
+
+/** Every address is one of TLS, and Postgres, which says so of its sessions, has no other. */
+async function expectTlsAlone({ config, database }: TestPlatform): Promise<void> {
+  const { kafkaAccess: _, kafka, ...urls } = config.servers
+  expect(config.kafka.tls, `TLS to ${kafka}`).not.to.equal(undefined)
+  for (const [name, url] of Object.entries(urls))
+    expect(url, name).to.match(/^(https|rediss):|^postgres:.*[?&]sslrootcert=/)
+  const sessions = await database.rows<{ ssl: boolean; sessions: number }>(
+    `SELECT ssl, count(*)::int AS sessions FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+      WHERE backend_type = 'client backend' GROUP BY ssl`,
+  )
+  expect(sessions.map(({ ssl }) => ssl)).to.deep.equal([true])
+  expect(sessions[0]?.sessions).to.be.above(3)
+}
 
 function printFaults(report: FaultReport, killed: KillRoundsReport): void {
   const kinds = [...report.counts].map(([kind, count]) => `${count} ${kind}`).join(', ')

@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import { startNative } from '#infra/stack/native-start.ts'
 import { identify, isAlive, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
-import type { ServerName, StartedServers } from '#infra/stack/running-servers.ts'
+import type { ServerName, ServerTls, StartedServers } from '#infra/stack/running-servers.ts'
 import { removeServerData } from '#infra/stack/servers.ts'
 
 /** A server of its own. */
@@ -21,6 +21,8 @@ export interface OwnServer {
   readonly addresses: Partial<ServerAddresses>
   /** Where the server keeps what it stores. */
   readonly storeDir: string
+  /** The folder that is wholly its own. */
+  readonly dataDir: string
   freeze(): void
   thaw(): void
   /** SIGKILL; resolves when the process is gone. */
@@ -39,6 +41,10 @@ export interface OwnServer {
 export interface OwnServerOptions {
   /** Gives its data a disk of this size; refused without the right to mount one. */
   diskMegabytes?: number
+  /** Of Postgres. */
+  tls?: ServerTls
+  /** Puts something into its data folder before it starts. */
+  prepare?(dataDir: string): void
 }
 
 const END_LIMIT_MS = 10_000
@@ -58,14 +64,12 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
   const storeDir = join(dataDir, STORES[name])
   for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
   const unmount = options.diskMegabytes === undefined ? () => undefined : mountDisk(storeDir, options.diskMegabytes)
-  const never = new AbortController().signal
+  const shared = { dataDir, environment: process.env, say: () => undefined, signal: new AbortController().signal }
   let started: StartedServers | undefined
   let identity: ProcessIdentity | undefined
   let addresses: Partial<ServerAddresses> | undefined
   const start = async (): Promise<void> => {
-    const running = await startNative({ dataDir, environment: process.env, say: () => undefined, signal: never }, [
-      name,
-    ])
+    const running = await startNative({ ...shared, ...(options.tls && { postgresTls: options.tls }) }, [name])
     started = running
     const found = identify(running.pids[name] ?? 0)
     if (found === undefined) throw new Error(`${name} ended as soon as it had answered`)
@@ -81,6 +85,7 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     await removeServerData(dataDir)
   }
   try {
+    options.prepare?.(dataDir)
     await start()
   } catch (error) {
     await close()
@@ -91,7 +96,7 @@ export async function openOwnServer(name: ServerName, options: OwnServerOptions 
     if (identity && !(await waitForEnd(identity, limitMs))) throw new Error(`${name} runs on after ${limitMs} ms`)
   }
   return {
-    ...{ name, addresses: addresses ?? {}, storeDir, end, close },
+    ...{ name, addresses: addresses ?? {}, storeDir, dataDir, end, close },
     freeze: () => signal('SIGSTOP'),
     thaw: () => signal('SIGCONT'),
     async kill() {

@@ -7,9 +7,11 @@
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
-import { closeRedis, openRedis } from '#infra/redis/redis.ts'
+import { closeRedis, openRedis, slotOf } from '#infra/redis/redis.ts'
+import { scanKeys } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
+import { databaseOf } from '#infra/runtime/postgres-address.ts'
 
 const REQUEST_LIMIT_MS = 10_000
 const DROP_LIMIT_MS = 30_000
@@ -25,7 +27,8 @@ export async function removeNamespace(
   if (!keepSubjects) await deleteSubjects(config.servers.schemaRegistry, config.namespace)
   await deleteKeys(config, log)
   const database = databaseName(config.namespace)
-  await dropDatabase(databaseUrl(config.servers.postgres, database), log)
+  const { postgres, postgresDirect = postgres } = config.servers
+  await dropDatabase(databaseUrl(postgresDirect, database), log)
   const clickhouse = openWriter(config.servers.clickhouse, { database, name: 'test' })
   await dropClickhouse(clickhouse).finally(() => clickhouse.close())
 }
@@ -37,7 +40,7 @@ export async function dropClickhouse(writer: ClickhouseWriter): Promise<void> {
 
 /** Drops a Postgres database of a namespace and ends its connections. */
 export async function dropDatabase(url: string, log: Log): Promise<void> {
-  const name = decodeURIComponent(new URL(url).pathname.slice(1))
+  const name = databaseOf(url)
   if (!name.includes('_')) throw new Error(`${name} is not the database of a namespace and is not dropped`)
   // A database cannot drop itself.
   const server = openDatabase(databaseUrl(url, 'postgres'), {
@@ -64,11 +67,12 @@ async function deleteTopics(kafka: KafkaConnection): Promise<void> {
   }
 }
 
-async function deleteKeys({ servers, namespace }: PlatformConfig, log: Log): Promise<void> {
-  const redis = await openRedis(servers.redis, { name: 'test', log })
+async function deleteKeys(config: PlatformConfig, log: Log): Promise<void> {
+  const redis = await openRedis(config, { name: 'test', log })
   try {
-    for await (const keys of redis.scanStream({ match: `${namespace}*`, count: 10_000 })) {
-      if (keys.length > 0) await redis.unlink(...keys)
+    for await (const keys of scanKeys(redis, `${config.namespace}*`, 10_000)) {
+      // Keys of one slot may be deleted together.
+      for (const some of Map.groupBy(keys, slotOf).values()) await redis.unlink(...some)
     }
   } finally {
     await closeRedis(redis)

@@ -113,7 +113,7 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
   const members: Omit<TestPlatform, 'namespace' | 'config' | 'environment' | 'log' | 'database'> = {
     openDatabase: openPostgres,
     async openRedis() {
-      const redis = await openRedis(opened().config.servers.redis, { name: 'test', log: opened().log })
+      const redis = await openRedis(opened().config, { name: 'test', log: opened().log })
       onEnd(() => closeRedis(redis))
       return redis
     },

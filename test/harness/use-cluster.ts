@@ -1,8 +1,8 @@
 /**
  * What a test file calls that owns a cluster: a platform on three brokers behind proxies, with TLS and credentials everywhere.
  *
- * The other servers are those of the run; the registry is behind a proxy that asks for credentials. The environment holds the
- * administrator's credentials. Files that use it break brokers, so no other file shares them.
+ * Postgres and Redis are the file's own, with TLS; ClickHouse and the registry are those of the run, behind proxies that speak it, of which
+ * the registry's asks for credentials. The environment holds the administrator's credentials. Files that use it break brokers, so no other file shares them.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -14,10 +14,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
-import { signCertificate } from '#infra/stack/native/kafka-cluster.ts'
+import { signCertificate } from '#infra/stack/certificates.ts'
 import { ROLE_NAMES } from '#services/cli/roles.ts'
 import { accessVariables } from '#services/cli/settle-environment.ts'
 import { type OwnCluster, openOwnCluster } from './own-cluster.ts'
+import { openOwnRedis } from './own-redis.ts'
+import { openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
 import {
   newEnvironment,
@@ -29,6 +31,7 @@ import {
   withLateMembers,
 } from './test-platform.ts'
 import { testServers } from './test-servers.ts'
+import { openTlsProxy } from './tls-proxy.ts'
 
 const REGISTRY_USER = 'registry-reader'
 /** The bearer token that the registry's proxy takes. */
@@ -117,11 +120,22 @@ async function openCluster(
   onEnd(() => registry.close())
   const passwordFile = join(folder, 'registry-password')
   writeFileSync(passwordFile, `${password}\n`)
-  const own = { ...addresses, kafka: cluster.addresses, schemaRegistry: registry.url }
+  const tls = { ...pem, ca: cluster.access.ca }
+  const postgres = await openOwnServer('postgres', { tls })
+  onEnd(() => postgres.close())
+  const redis = await openOwnRedis()
+  onEnd(() => redis.close())
+  const clickhouse = await openTlsProxy(addresses.clickhouse, pem)
+  onEnd(() => clickhouse.close())
+  const own = {
+    ...{ ...addresses, ...postgres.addresses, kafka: cluster.addresses, schemaRegistry: registry.url },
+    clickhouse: clickhouse.urlOf(addresses.clickhouse),
+    clickhouseReadOnly: clickhouse.urlOf(addresses.clickhouseReadOnly),
+  }
   const opened = readTestEnvironment({
     ...newEnvironment(own, { initial: 't', stateDir: folder }),
-    ...accessVariables(cluster.access),
-    SCHEMA_REGISTRY_CA: cluster.access.ca,
+    ...{ ...accessVariables(cluster.access), ...redis.variables },
+    ...{ SCHEMA_REGISTRY_CA: tls.ca, DATABASE_TLS_CA: tls.ca, CLICKHOUSE_TLS_CA: tls.ca },
     SCHEMA_REGISTRY_USER: REGISTRY_USER,
     SCHEMA_REGISTRY_PASSWORD_FILE: passwordFile,
     ...{ MARKETLOG_RUN_DIR: join(folder, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },

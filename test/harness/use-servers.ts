@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import type { ServerName } from '#infra/stack/running-servers.ts'
+import type { Reached } from './own-redis.ts'
 import { type OwnServer, type OwnServerOptions, openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
 import { newEnvironment, providePlatform, readTestEnvironment, type TestPlatform } from './test-platform.ts'
@@ -20,26 +21,32 @@ export interface ServersPlatform extends TestPlatform {
   own(name: ServerName): OwnServer
 }
 
+/** How a server of a file's own comes to be. */
+type Own = OwnServerOptions | (() => Promise<OwnServer>)
+
 /**
  * Gives the surrounding `describe` servers and a namespace. With `setUp: false` the namespace stays
  * empty: no topics, schemas, tables or catalog. Servers named in `own` are started for it alone, so that it may
- * harm them.
+ * harm them; a function starts one that is more than a plain server. `redis` starts one of another kind in place of the run's.
  */
 export function useServers(
-  options: { setUp?: boolean; own?: Partial<Record<ServerName, OwnServerOptions>> } = {},
+  options: { setUp?: boolean; own?: Partial<Record<ServerName, Own>>; redis?: () => Promise<Reached> } = {},
 ): ServersPlatform {
   const own = new Map<ServerName, OwnServer>()
   const { platform } = providePlatform(async onEnd => {
     const shared = await testServers()
-    for (const [name, wanted] of Object.entries(options.own ?? {}) as [ServerName, OwnServerOptions][]) {
-      const server = await openOwnServer(name, wanted)
+    for (const [name, wanted] of Object.entries(options.own ?? {}) as [ServerName, Own][]) {
+      const server = await (typeof wanted === 'function' ? wanted() : openOwnServer(name, wanted))
       onEnd(() => server.close())
       own.set(name, server)
     }
+    const redis = await options.redis?.()
+    if (redis) onEnd(() => redis.close())
     const addresses = Object.assign({ ...shared }, ...[...own.values()].map(server => server.addresses))
     const stateDir = mkdtempSync(join(tmpdir(), 'marketlog-state-'))
     const opened = readTestEnvironment({
       ...newEnvironment(addresses, { initial: 't', stateDir }),
+      ...redis?.variables,
       ...{ MARKETLOG_RUN_DIR: join(stateDir, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },
     })
     onEnd(() => rmSync(stateDir, { recursive: true, force: true }))

@@ -56,7 +56,7 @@ describe('a bulk stream', () => {
     metrics = openMetrics()
     judge = () => Promise.resolve(true)
     const { log, config } = platform
-    streams = openSnapshotStreams({ redisUrl: config.servers.redis, log, metrics, stallLimitMs: STALL_LIMIT_MS })
+    streams = openSnapshotStreams({ settings: config, redis, log, metrics, stallLimitMs: STALL_LIMIT_MS })
     server = createServer((_request, plain) => {
       const response = plain as Parameters<SnapshotStreams['send']>[0]
       response.locals = { requestId: 'r', startedAt: 0, observe: () => undefined }

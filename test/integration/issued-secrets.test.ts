@@ -5,6 +5,7 @@
 import { createServer } from 'node:net'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
+import { scanKeys } from '#infra/redis/servers.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
 import { type AlertMarket, openAlertMarket } from '#test/fixtures/alert-market.ts'
 import { type Browser, openBrowser, type Page } from '#test/fixtures/browser.ts'
@@ -246,8 +247,8 @@ describe('issued keys, tokens and secrets', function () {
     const { config } = platform
     const redis = await platform.openRedis()
     const parts: string[] = []
-    for await (const keys of redis.scanStream({ match: `${config.namespace}*`, count: 1_000 })) {
-      for (const key of keys as string[]) {
+    for await (const keys of scanKeys(redis, `${config.namespace}*`, 1_000)) {
+      for (const key of keys) {
         parts.push(key)
         const type = await redis.type(key)
         if (type === 'string') parts.push((await redis.get(key)) ?? '')

@@ -12,7 +12,14 @@ import { readHead } from '#streams/live-view/sink.ts'
 import { openSnapshotBuilder } from '#streams/live-view/snapshot-builder.ts'
 import { openSnapshotStore } from '#streams/live-view/snapshot-store.ts'
 import type { SnapshotManifest } from '#streams/live-view/table.ts'
-import { headKey, manifestKey, REPLACED_SEGMENT_TTL_MS, segmentKey, touchedKey } from '#streams/live-view/table.ts'
+import {
+  headKey,
+  manifestKey,
+  REPLACED_SEGMENT_TTL_MS,
+  segmentKey,
+  touchedKey,
+  versionsKey,
+} from '#streams/live-view/table.ts'
 import type { SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
 import { hashOf, openSnapshotMarket, QUICK_PACE } from '#test/fixtures/snapshot-market.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -240,6 +247,17 @@ describe('snapshots of the live view', function () {
     expect(await redis.pttl(key)).to.equal(-1)
     expect(await store.publish(next, known, 'head')).to.deep.include({ manifest: next })
     expect(await redis.pttl(key)).to.be.within(1, REPLACED_SEGMENT_TTL_MS)
+  })
+
+  it('names no segment like one whose trace a failover has lost', async () => {
+    // What used to happen: the counter fell back with the data, and other content came under the name that a stream had pinned.
+    const table = { partition: 5, prefix: `${platform.namespace}lost.` }
+    const store = openSnapshotStore(redis, table)
+    const before = await store.nextVersion()
+    await redis.del(versionsKey(table.partition, table.prefix))
+    const now = async (): Promise<number> => Number((await redis.time())[0]) * 1_000
+    await eventually(async () => (await now()) > before, 5_000, 'the clock to go on')
+    expect(await store.nextVersion()).to.be.above(before)
   })
 
   it('are built again after their manifest was lost', async () => {

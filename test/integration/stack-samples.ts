@@ -16,6 +16,7 @@ import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { readConfig, type ServerAddresses } from '#infra/runtime/config.ts'
 import { openLog } from '#infra/runtime/log.ts'
 import type { ServerName } from '#infra/stack/running-servers.ts'
+import { PLAIN_ACCESS } from '#test/harness/own-redis.ts'
 
 /** The word. */
 export const SAMPLE = 'kept'
@@ -43,7 +44,7 @@ export async function writeSamples(addresses: ServerAddresses): Promise<void> {
   })
   expect(registered.status, await registered.text()).to.equal(200)
 
-  const redis = await openRedis(addresses.redis, { name: NAME, log })
+  const redis = await openRedis({ servers: addresses, redis: PLAIN_ACCESS }, { name: NAME, log })
   await redis.set(NAME, SAMPLE)
   await closeRedis(redis)
 
@@ -59,7 +60,7 @@ export async function writeSamples(addresses: ServerAddresses): Promise<void> {
 
 /** The word as each server has it. */
 export async function readSamples(addresses: ServerAddresses): Promise<Record<ServerName, unknown>> {
-  const redis = await openRedis(addresses.redis, { name: NAME, log })
+  const redis = await openRedis({ servers: addresses, redis: PLAIN_ACCESS }, { name: NAME, log })
   const clickhouse = openWriter(addresses.clickhouse, { database: 'marketlog', name: NAME })
   const postgres = openDatabase(addresses.postgres, { name: NAME, log })
   try {

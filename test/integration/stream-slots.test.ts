@@ -21,7 +21,7 @@ describe('slots of streams', () => {
 
   before(async () => {
     for (let i = 0; i < 4; i++) {
-      connections.push(await openRedis(platform.config.servers.redis, { name: `test-${i}`, log: platform.log }))
+      connections.push(await openRedis(platform.config, { name: `test-${i}`, log: platform.log }))
     }
   })
   after(() => Promise.all(connections.map(closeRedis)))
@@ -114,7 +114,7 @@ describe('slots of streams', () => {
   it('of a process that died become free when their lease ends', async () => {
     const name = subject()
     // Its connection ends, so nothing is renewed any more.
-    const dying = await openRedis(platform.config.servers.redis, { name: 'dying', log: platform.log })
+    const dying = await openRedis(platform.config, { name: 'dying', log: platform.log })
     const slot = await started(openStreamSlots(dying, { prefix: platform.namespace, leaseMs: 2_000 }), name)
     await closeRedis(dying)
     expect((await openOn(0).start(name, 50)).kind).to.equal('busy')
@@ -144,7 +144,7 @@ describe('slots of streams', () => {
   })
 
   it('are refused when Redis cannot be asked', async () => {
-    const lost = await openRedis(platform.config.servers.redis, { name: 'lost', log: platform.log })
+    const lost = await openRedis(platform.config, { name: 'lost', log: platform.log })
     const slots = openStreamSlots(lost, { prefix: platform.namespace })
     lost.disconnect()
     expect(await slots.start(subject(), 50).catch(error => error)).to.be.instanceOf(Error)

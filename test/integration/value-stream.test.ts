@@ -19,6 +19,7 @@ describe('values streamed from Redis', () => {
 
   const keyOf = (name: string): string => `${platform.namespace}${name}`
   const url = (): string => platform.config.servers.redis
+  const source = (given = url()) => ({ settings: { servers: { redis: given }, redis: platform.config.redis }, redis })
 
   /** Stores values and returns their keys. */
   async function store(name: string, values: readonly Buffer[]): Promise<string[]> {
@@ -30,7 +31,7 @@ describe('values streamed from Redis', () => {
   async function readAll(keys: readonly string[], options: { url?: string; signal?: AbortSignal } = {}) {
     const read: Buffer[] = keys.map(() => Buffer.alloc(0))
     for await (const { index, bytes } of readValues({
-      url: options.url ?? url(),
+      ...source(options.url),
       keys,
       signal: options.signal ?? never,
     })) {
@@ -58,7 +59,7 @@ describe('values streamed from Redis', () => {
     )
     let at = 0
     const whole = Buffer.concat(values)
-    for await (const { bytes } of readValues({ url: url(), keys, signal: never })) {
+    for await (const { bytes } of readValues({ ...source(), keys, signal: never })) {
       if (random.chance(0.2)) await nextTurn()
       expect(bytes.equals(whole.subarray(at, at + bytes.length))).to.equal(true)
       at += bytes.length
@@ -71,7 +72,7 @@ describe('values streamed from Redis', () => {
     await redis.del(keys[1] as string)
     const seen: number[] = []
     const work = async (): Promise<void> => {
-      for await (const { index } of readValues({ url: url(), keys, signal: never })) seen.push(index)
+      for await (const { index } of readValues({ ...source(), keys, signal: never })) seen.push(index)
     }
     expect(await failureOf(work())).to.be.instanceOf(ValueMissing)
     expect(seen).to.deep.equal([0])
@@ -85,7 +86,7 @@ describe('values streamed from Redis', () => {
     const [key = ''] = await store('stopped', [randomBytes(5_000_000)])
     const stop = new AbortController()
     const work = async (): Promise<void> => {
-      for await (const _ of readValues({ url: url(), keys: [key], signal: stop.signal }))
+      for await (const _ of readValues({ ...source(), keys: [key], signal: stop.signal }))
         stop.abort(new Error('enough'))
     }
     expect(String(await failureOf(work()))).to.include('enough')

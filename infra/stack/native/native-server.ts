@@ -5,6 +5,7 @@
 import type { ServerAddresses } from '#infra/runtime/config.ts'
 import type { LaunchOrder } from '../keeper.ts'
 import type { PortBook } from '../ports.ts'
+import type { ServerTls } from '../running-servers.ts'
 import type { SecretBook } from '../secrets.ts'
 
 /** What installing packages and fetching artifacts needs. */
@@ -24,6 +25,7 @@ export interface NativeContext extends ToolContext {
   secret: SecretBook
   /** Output of one-shot tools and of the server itself. */
   logFile: string
+  postgresTls?: ServerTls
 }
 
 /** A prepared server: how to start it, how to see that it is ready, and where it then answers. */

@@ -8,11 +8,11 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { redisAnswers } from '../readiness.ts'
 import { installPackages } from '../system-packages.ts'
-import type { NativeContext, PrepareServer } from './native-server.ts'
+import type { PrepareServer, ToolContext } from './native-server.ts'
 
 /** Prepares Redis: the binary, the data directory, the settings. */
 export const prepareRedis: PrepareServer = async context => {
-  const command = await provideBinary(context)
+  const command = await provideRedis(context)
   const home = join(context.dataDir, 'redis')
   mkdirSync(home, { recursive: true })
   const port = await context.port('redis')
@@ -34,7 +34,8 @@ export const prepareRedis: PrepareServer = async context => {
   }
 }
 
-async function provideBinary(context: NativeContext): Promise<string> {
+/** The program of Redis, installed when missing and allowed. */
+export async function provideRedis(context: ToolContext): Promise<string> {
   const find = () =>
     [...(context.environment.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin']
       .flatMap(directory => [join(directory, 'redis-server'), join(directory, 'valkey-server')])

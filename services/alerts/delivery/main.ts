@@ -33,7 +33,9 @@ const CLOCKS = [
 /** Starts the role. */
 export const start: StartRole = async context => {
   const { config, log } = context
-  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const { postgres, postgresDirect = postgres } = config.servers
+  const name = databaseName(config.namespace)
+  const [url, jobsUrl] = [databaseUrl(postgres, name), databaseUrl(postgresDirect, name)]
   const database = openDatabase(url, { name: NAME, log, connections: CONNECTIONS })
   const box = config.secretKey === undefined ? undefined : openSealedBox(config.secretKey)
   const links = config.secretKey === undefined ? undefined : openUnsubscribeLinks(config.secretKey, config.baseUrl)
@@ -52,11 +54,11 @@ export const start: StartRole = async context => {
   const mails: MailParts = { database, mailer, links, box, host, chance: Math.random, observe: mail }
   const tidy: JobTask = async (_payload, signal) => {
     const forgotten = await forgetOld(database, signal)
-    await removeGivenUpJobs(url, log)
+    await removeGivenUpJobs(jobsUrl, log)
     log.info({ forgotten }, 'old deliveries are forgotten')
   }
   const jobs = await runJobs({
-    url,
+    url: jobsUrl,
     name: NAME,
     log,
     connections: JOB_CONNECTIONS,

@@ -26,7 +26,7 @@ interface Field {
 async function withFields<T>(request: WriteRequest, use: (redis: Redis, fields: Field[]) => Promise<T>): Promise<T> {
   const config = readConfig(request.environment)
   const prefix = config.namespace
-  const redis = await openRedis(config.servers.redis, {
+  const redis = await openRedis(config, {
     name: `${prefix}baseline`,
     log: openLog({ level: 'warn', name: 'baseline' }),
   })

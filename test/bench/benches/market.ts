@@ -178,7 +178,7 @@ async function checkAges({ context, baseUrl, key }: Pick<Asked, 'context' | 'bas
 /** Reads a view's values from Redis as they are, some times over. */
 async function bareChunks(stage: Stage, view: 'arbitrage' | 'summary'): Promise<{ rows: number; ms: number[] }> {
   const prefix = stage.config.namespace
-  const redis = await openRedis(stage.config.servers.redis, { name: 'bench', log: stage.log })
+  const redis = await openRedis(stage.config, { name: 'bench', log: stage.log })
   const ms: number[] = []
   let rows = 0
   try {

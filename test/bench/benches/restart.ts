@@ -85,7 +85,7 @@ const untilLive = async (stage: Stage): Promise<void> =>
 
 /** Without a head a partition's table counts as absent, whatever else stands in Redis. */
 async function dropHeads({ config, log }: Stage): Promise<void> {
-  const redis = await openRedis(config.servers.redis, { name: `${config.namespace}bench`, log })
+  const redis = await openRedis(config, { name: `${config.namespace}bench`, log })
   try {
     for (let partition = 0; partition < ITEM_PARTITIONS; partition++) {
       await redis.unlink(headKey(partition, config.namespace))

@@ -1,0 +1,50 @@
+/**
+ * TLS and credentials of a connection to Redis, as the client takes them.
+ *
+ * Certificates and passwords are read here, when a connection is opened: new files are in force from the next one on.
+ */
+import { isIP } from 'node:net'
+import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
+import type { RedisOptions } from 'ioredis'
+import type { RedisAddress, RedisSettings } from '../runtime/redis-settings.ts'
+import { readTlsFiles } from '../runtime/tls-files.ts'
+
+/**
+ * The client's options; those of a server that is no Sentinel's hold for each server of a Cluster. `onName` receives the name
+ * that a certificate is compared with.
+ */
+export function accessOptions(
+  settings: RedisSettings,
+  address: RedisAddress,
+  onName: (host: string) => void = () => undefined,
+): RedisOptions {
+  const { user, password, sentinel } = settings.redis
+  const tls = tlsOf(settings, address)
+  const options: RedisOptions = {}
+  const [name, secret] = [user ?? address.user, password?.() ?? address.password]
+  if (name !== undefined) options.username = name
+  if (secret !== undefined) options.password = secret
+  const checkIdentity: typeof checkServerIdentity = (host, certificate) => {
+    onName(host)
+    return checkServerIdentity(host, certificate)
+  }
+  if (tls !== undefined) options.tls = { ...tls, ...serverName(address), checkServerIdentity: checkIdentity }
+  if (address.kind !== 'sentinel') return options
+  options.enableTLSForSentinelMode = tls !== undefined
+  if (sentinel.user !== undefined) options.sentinelUsername = sentinel.user
+  if (sentinel.password !== undefined) options.sentinelPassword = sentinel.password()
+  if (sentinel.isTls ?? address.isTls) options.sentinelTLS = tlsFilesOf(settings)
+  return options
+}
+
+/** TLS to a server; undefined without. */
+export const tlsOf = (settings: RedisSettings, { isTls }: RedisAddress): ConnectionOptions | undefined =>
+  isTls ? tlsFilesOf(settings) : undefined
+
+const tlsFilesOf = ({ redis }: RedisSettings): ConnectionOptions => (redis.tls ? readTlsFiles(redis.tls) : {})
+
+/** Which of several certificates a server shall answer with. */
+function serverName({ kind, nodes }: RedisAddress): ConnectionOptions {
+  const host = kind === 'single' ? (nodes[0]?.host ?? '') : ''
+  return host === '' || isIP(host) ? {} : { servername: host }
+}

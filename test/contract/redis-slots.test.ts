@@ -1,0 +1,231 @@
+/**
+ * Every use of Redis on a Cluster: it works, each script runs, and no call touches keys of two slots.
+ *
+ * What the servers carry out is read from them (MONITOR), with what scripts do inside. So keys that a script derives count as
+ * well: a Cluster would notice those of another server, and not those of another slot of the same one.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'chai'
+import { openAddressLimit } from '#infra/redis/address-limit.ts'
+import { publishGuarded } from '#infra/redis/guarded-publish.ts'
+import { openLease } from '#infra/redis/lease.ts'
+import { openOneTimeTokens } from '#infra/redis/one-time-tokens.ts'
+import { mastersOf, type Redis, slotOf } from '#infra/redis/redis.ts'
+import { openRequestMeter } from '#infra/redis/request-meter.ts'
+import { openStreamLeases } from '#infra/redis/stream-leases.ts'
+import { openStreamSlots } from '#infra/redis/stream-slots.ts'
+import { readValues } from '#infra/redis/value-stream.ts'
+import { openMetrics } from '#infra/runtime/metrics.ts'
+import { deleteLeftovers } from '#streams/live-view/open-table.ts'
+import { openLiveReader } from '#streams/live-view/reader.ts'
+import { headKey, rebuildKey } from '#streams/live-view/table.ts'
+import { openMarketViews } from '#streams/market-summary/reader.ts'
+import { openViewWriter } from '#streams/market-summary/sink.ts'
+import { arbitrageColumns, marketLeaseKey } from '#streams/market-summary/table.ts'
+import { openHealthReader } from '#streams/provider-health/reader.ts'
+import { openHealthSink } from '#streams/provider-health/sink.ts'
+import { judgedRecords, write } from '#test/fixtures/sink-records.ts'
+import { openSnapshotMarket, QUICK_PACE, type SnapshotMarket } from '#test/fixtures/snapshot-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { type OwnRedisCluster, openOwnRedisCluster } from '#test/harness/own-redis.ts'
+import { seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+/** A command that a client sent, and those that it carried out inside. */
+interface Call {
+  words: string[]
+  inner: string[][]
+}
+
+const LIMIT_MS = 30_000
+/** Rooms with scripts of their own. */
+const SCRIPT_ROOMS = [
+  'infra/redis',
+  'streams/live-view',
+  'streams/market-summary',
+  'streams/fx',
+  'streams/provider-health',
+]
+const SCRIPT = /const [A-Z]+ = `([^`]*redis\.call[^`]*)`/g
+
+describe('Redis on a Cluster', function () {
+  this.timeout(120_000)
+  let cluster: OwnRedisCluster | undefined
+  const platform = useServers({
+    setUp: false,
+    redis: async () => {
+      cluster = await openOwnRedisCluster()
+      return cluster
+    },
+  })
+  let redis: Redis
+  let market: SnapshotMarket
+  const calls: Call[] = []
+  const monitors: Redis[] = []
+  const limits = { perMinute: 5, perMonth: 8 }
+
+  before('what the masters are asked', async () => {
+    redis = await platform.openRedis()
+    for (const master of mastersOf(redis)) {
+      const monitor = await master.monitor()
+      monitors.push(monitor)
+      // Each server's calls in their order: what a script does follows it.
+      let last: Call | undefined
+      monitor.on('monitor', (_time: string, quoted: string[], source: string) => {
+        const words = quoted.map(unquoted)
+        if (source === 'lua') return void last?.inner.push(words)
+        last = { words, inner: [] }
+        if (words.some(word => word.includes(platform.namespace))) calls.push(last)
+      })
+    }
+    market = await openSnapshotMarket({
+      ...{ redis, prefix: platform.namespace, log: platform.log, baseUrl: platform.config.baseUrl },
+      ...{ pace: QUICK_PACE, items: 80 },
+    })
+  })
+  after(async () => {
+    await market?.close()
+    for (const monitor of monitors) monitor.disconnect()
+  })
+
+  it('keeps the live view and its snapshots, and streams them', async () => {
+    const { namespace: prefix, config } = platform
+    for (const partition of market.partitions) await market.flush(partition, market.randomRecords(partition, 60))
+    await market.built()
+    const keys = market.providers.map(({ key }) => key).sort()
+    const reader = openLiveReader(redis, prefix, { ask: keys, bid: keys })
+    for (const side of ['ask', 'bid'] as const) {
+      const listed = await reader.listing(side, keys, 0, 1_000)
+      expect(listed.total, `${side} listed`).to.equal(market.lines(side).length).and.to.be.above(0)
+      const itemIds = [...new Set(listed.entries.map(({ itemId }) => itemId))]
+      expect((await reader.ofItems(side, itemIds)).length).to.equal(listed.total)
+      expect((await reader.ofItems(side, itemIds.slice(0, 1))).length).to.be.above(0)
+      expect((await reader.pinItems(side, itemIds)).entries.length).to.equal(listed.total)
+      const pinned = await reader.pinSnapshot(side, keys)
+      expect(pinned.lines).to.equal(listed.total)
+      const read = new Map<number, number>()
+      const wanted = pinned.segments.map(({ key }) => key)
+      const signal = new AbortController().signal
+      for await (const { index, bytes } of readValues({ settings: config, redis, keys: wanted, signal }))
+        read.set(index, (read.get(index) ?? 0) + bytes.length)
+      expect(read.size).to.equal(wanted.length)
+      for (const [index, segment] of pinned.segments.entries())
+        expect((await redis.strlen(segment.key)) === read.get(index)).to.equal(true)
+    }
+    let scanned = 0
+    for (const partition of market.partitions) await reader.scan(partition, { begin() {}, take: () => void scanned++ })
+    expect(scanned).to.equal(market.lines('ask').length + market.lines('bid').length)
+  })
+
+  it('deletes what no reader has of a table, and switches one under its lease', async () => {
+    const { namespace: prefix } = platform
+    await redis.set(`${prefix}{live:1}:generations`, '5')
+    await redis.hset(`${prefix}{live:1}:5:ask:item:1`, 'a', 'left')
+    expect(await deleteLeftovers(redis, { partition: 1, prefix })).to.equal(1)
+    const lease = openLease(redis, rebuildKey(1, prefix), 10_000)
+    expect(await lease.hold()).to.equal('taken')
+    const head = (await redis.get(headKey(1, prefix))) as string
+    const guards = [
+      { key: headKey(1, prefix), expected: head },
+      { key: lease.key, expected: lease.token },
+    ]
+    const publication = { guards, key: headKey(1, prefix), text: head, named: [], replaced: [], replacedTtlMs: 0 }
+    expect(await publishGuarded(redis, publication)).to.equal(true)
+    await lease.release()
+    expect(await publishGuarded(redis, publication)).to.equal(false)
+  })
+
+  it("keeps providers' health and the market's views", async () => {
+    const { namespace: prefix, log } = platform
+    const sink = await openHealthSink(redis, prefix, openMetrics(), async () => undefined)
+    await write(sink, judgedRecords(seededRandom('health'), 50))
+    const reader = openHealthReader(redis, prefix)
+    expect((await reader.readAll()).size).to.be.above(0)
+    expect((await reader.read([...(await reader.readAll()).keys()])).size).to.be.above(0)
+    const lease = openLease(redis, marketLeaseKey(prefix), 10_000)
+    await lease.hold()
+    const columns = arbitrageColumns(2_000)
+    const snapshot = { asOf: 1, providers: ['a'], columns, excluded: { ask: {}, bid: {} } }
+    const writer = openViewWriter(redis, lease, prefix)
+    await writer.writeArbitrage(snapshot)
+    await writer.writeArbitrage({ ...snapshot, asOf: 2 })
+    const views = await openMarketViews(redis, prefix, log)
+    expect((await views.arbitrage())?.head.as_of).to.equal(2)
+    views.stop()
+  })
+
+  it('counts requests, addresses, streams and tokens', async () => {
+    const { namespace: prefix } = platform
+    const meter = openRequestMeter(redis, { prefix, now: Date.now })
+    const ids = ['one', 'two', 'three', 'four']
+    for (const id of ids) {
+      const taken = await Promise.all(Array.from({ length: 9 }, () => meter.take(id, limits, { countsInMonth: true })))
+      expect(taken.filter(({ refusedBy }) => refusedBy === undefined)).to.have.length(limits.perMinute)
+      expect((await meter.read(id, limits)).remaining).to.equal(limits.perMonth - limits.perMinute)
+    }
+    expect(await meter.monthOf(ids)).to.deep.equal(ids.map(() => limits.perMinute))
+    const addresses = openAddressLimit(redis, { prefix, perMinute: 1 })
+    const charged = await Promise.all([1, 2].map(() => addresses.charge('192.0.2.1', 'requests')))
+    expect(charged.filter(seconds => seconds === undefined)).to.have.length(1)
+    const slots = openStreamSlots(redis, { prefix, leaseMs: 300 })
+    const start = await slots.start('ask:key', 2)
+    if (start.kind !== 'started') throw new Error(start.kind)
+    expect((await slots.start('ask:key', 2)).kind).to.equal('busy')
+    const leases = openStreamLeases(redis, { prefix, name: 'feed', leaseMs: 300 })
+    const lease = await leases.take('key', 1)
+    expect(await leases.take('key', 1)).to.equal(undefined)
+    const renewals = ['for i = 2, #ARGV do', "== ARGV[1] then return redis.call('PEXPIRE'"]
+    const areRenewed = (): boolean => renewals.every(text => scriptsSeen().some(script => script.includes(text)))
+    await eventually(areRenewed, LIMIT_MS, 'renewals')
+    await start.slot.release()
+    lease?.release()
+    await leases.close()
+    const tokens = openOneTimeTokens(redis, { prefix, name: 'feed', ttlMs: 10_000, now: Date.now })
+    const { token } = await tokens.issue('text')
+    expect([await tokens.redeem(token), await tokens.redeem(token)]).to.deep.equal(['text', undefined])
+  })
+
+  const scriptsSeen = (): string[] =>
+    calls.flatMap(({ words }) => (/^eval/i.test(words[0] ?? '') ? [words[1] as string] : []))
+
+  /** A script is given texts besides, of which keys are made. */
+  const declaredKeys = (words: string[]): string[] =>
+    /^eval/i.test(words[0] ?? '') ? words.slice(3, 3 + Number(words[2])) : words
+
+  it('runs every script that there is', () => {
+    const seen = [...new Set(scriptsSeen())]
+    const missing: string[] = []
+    for (const room of SCRIPT_ROOMS) {
+      const folder = fileURLToPath(new URL(`../../${room}/`, import.meta.url))
+      for (const file of readdirSync(folder).filter(each => each.endsWith('.ts'))) {
+        for (const [, text = ''] of readFileSync(folder + file, 'utf8').matchAll(SCRIPT)) {
+          // What is put in at run time differs.
+          const longest = text.split(/\$\{[^}]*\}/).sort((one, other) => other.length - one.length)[0] as string
+          const plain = longest.replaceAll('\\\\', '\\').trim()
+          if (!seen.some(script => script.includes(plain))) missing.push(`${room}/${file}: ${plain.slice(0, 80)}`)
+        }
+      }
+    }
+    expect(missing).to.deep.equal([])
+  })
+
+  it('asks for keys of one slot alone in each call, inside of scripts too', () => {
+    expect(calls.length).to.be.above(500)
+    const crossing = calls.flatMap(({ words, inner }) => {
+      const keys = [declaredKeys(words), ...inner].flat().filter(word => word.startsWith(platform.namespace))
+      return new Set(keys.map(slotOf)).size > 1 ? [`${words[0]}: ${[...new Set(keys)].join(' ')}`] : []
+    })
+    expect(crossing).to.deep.equal([])
+    expect(calls.some(({ inner }) => inner.length > 1)).to.equal(true)
+    expect(monitors, 'masters').to.have.length(3)
+  })
+})
+
+/** A word as it was sent: MONITOR quotes what cannot be shown. */
+const unquoted = (word: string): string =>
+  word.replace(/\\(x[0-9a-f]{2}|.)/g, (_all, code: string) =>
+    code.length > 1 ? String.fromCharCode(Number.parseInt(code.slice(1), 16)) : (QUOTED[code] ?? code),
+  )
+
+const QUOTED: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', a: '\x07', b: '\b' }

@@ -1,0 +1,200 @@
+/**
+ * The live view under kill on a Redis that fails over and moves its slots: nothing is lost, and refusals are counted and end.
+ *
+ * Two processes of `live-view` are killed while a seeded market is published and prices are read. Meanwhile masters of Redis
+ * are killed, replaced by their replicas and started again; in the Cluster slots of the view move from one server to another.
+ * Then every row is held against a fold of what was published. `FAULT=long` does more of each.
+ */
+import { expect } from 'chai'
+import type { KafkaConnection } from '#infra/kafka/connection.ts'
+import type { Publisher } from '#infra/kafka/publisher.ts'
+import { slotOf } from '#infra/redis/redis.ts'
+import { ITEM_PARTITIONS } from '#schemas/topics.ts'
+import type { LagReader } from '#services/cli/wait-for-views.ts'
+import { headKey } from '#streams/live-view/table.ts'
+import { type Feed, leastOf, openSeededMarket } from '#test/fixtures/seeded-market.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { expectFigure } from '#test/harness/figures.ts'
+import { expectBalanced } from '#test/harness/ledger.ts'
+import {
+  type OwnRedisCluster,
+  type OwnSentinels,
+  openOwnRedisCluster,
+  openOwnSentinels,
+} from '#test/harness/own-redis.ts'
+import { givenOf } from '#test/harness/published-records.ts'
+import type { RedisProcess } from '#test/harness/redis-processes.ts'
+import { type Expected, foldRefreshes } from '#test/harness/reference-fold.ts'
+import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
+import { randomOf, type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+import { type KillRun, killAndFreeze } from './kill-and-freeze.ts'
+import { groupsDrained, lagOf } from './lag.ts'
+import { type MarketLoad, startLoad } from './market-load.ts'
+import { askPrices, type PriceReader, startPriceReader, wrongRows } from './price-reader.ts'
+import { faultScale } from './scale.ts'
+import { liveLedgers } from './view-ledgers.ts'
+
+const IS_LONG = process.env.FAULT === 'long'
+const scale = faultScale()
+/** Of each kind. */
+const FAILOVERS = IS_LONG ? 6 : 1
+const KILLS = IS_LONG ? scale.kills : 1
+/** A slot of the view and some beside it. */
+const SLOTS_MOVED = IS_LONG ? 200 : 40
+const DRAIN_LIMIT_MS = 60_000
+const FAILOVER_LIMIT_MS = 30_000
+const WORK_LIMIT_MS = 4_000
+/** A master is missed for a second and a half, then voted on; readers and writers come back within their own pauses. */
+const UNAVAILABLE_S = 20
+const REFUSED_MOST = 0.6
+
+/** What harms Redis, from within a load. */
+interface Harm {
+  redis(): Promise<{ variables: Record<string, string>; close(): Promise<void> }>
+  /** Once all of it is over, every server runs and follows. */
+  harm(round: number): Promise<string>
+}
+
+function inCluster(): Harm {
+  let cluster: OwnRedisCluster
+  return {
+    async redis() {
+      cluster = await openOwnRedisCluster()
+      return cluster
+    },
+    async harm(round) {
+      const slot = slotOfView(round)
+      const failover = await replaced(await cluster.masterOf(slot), () => cluster.masterOf(slot))
+      await cluster.whole(FAILOVER_LIMIT_MS)
+      const [from, startedAt] = [Math.min(slot, 16_383 - SLOTS_MOVED), performance.now()]
+      const slots = Array.from({ length: SLOTS_MOVED }, (_, i) => from + i)
+      await cluster.move(slots, await cluster.otherMaster(slot))
+      await cluster.whole(FAILOVER_LIMIT_MS)
+      return `${failover}, ${SLOTS_MOVED} slots moved in ${secondsSince(startedAt)} s`
+    },
+  }
+}
+
+/** The namespace has no part in it: the slot is that of its hash tag. */
+const slotOfView = (round: number): number => slotOf(headKey(round % ITEM_PARTITIONS))
+
+function underSentinels(): Harm {
+  let sentinels: OwnSentinels
+  return {
+    async redis() {
+      sentinels = await openOwnSentinels()
+      return sentinels
+    },
+    async harm() {
+      const failover = await replaced(await sentinels.master(), () => sentinels.master())
+      await sentinels.whole(FAILOVER_LIMIT_MS)
+      return failover
+    },
+  }
+}
+
+const secondsSince = (at: number): string => ((performance.now() - at) / 1_000).toFixed(1)
+
+/** Kills a master, waits until another is in its place, and starts it again. */
+async function replaced(master: RedisProcess, masterNow: () => Promise<RedisProcess>): Promise<string> {
+  const killedAt = performance.now()
+  await master.kill()
+  await eventually(async () => (await masterNow()) !== master, FAILOVER_LIMIT_MS, 'a replica to take over')
+  const took = secondsSince(killedAt)
+  await master.start()
+  return `a master replaced after ${took} s`
+}
+
+const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
+
+for (const { title, harmOf } of [
+  { title: 'the live view on a Redis Cluster', harmOf: inCluster },
+  { title: 'the live view under Sentinels', harmOf: underSentinels },
+])
+  describe(title, function () {
+    this.timeout(scale.limitMs)
+    const { redis, harm } = harmOf()
+    const platform = useServers({ redis })
+    let kafka: KafkaConnection
+    let publisher: Publisher
+    let look: LagReader
+    before(async () => {
+      kafka = platform.connect()
+      publisher = await platform.openPublisher(kafka, 'ingest')
+      look = await platform.openLagReader()
+    })
+
+    function publish(random: SeededRandom, feeds: readonly Feed[]): MarketLoad {
+      return startLoad({
+        feeds,
+        ...{ publisher, codec: kafka.codec, random: newRandom(random), recordsPerSecond: scale.recordsPerSecond },
+        backlog: () => lagOf(look, 'book'),
+      })
+    }
+
+    function kill(random: SeededRandom, load: MarketLoad): KillRun {
+      const backlog = () => lagOf(look, 'live-view')
+      return killAndFreeze(newRandom(random), {
+        ...{ role: 'live-view', processes: 2, pauseMs: [500, 4_000], intoWorkMs: [0, 100], backlog },
+        ...{ kills: KILLS, freezes: 0 },
+        start: () => platform.spawnRole('live-view'),
+        work: async () => {
+          await load.wave()
+          await eventually(async () => (await backlog()) > 0, WORK_LIMIT_MS).catch(() => undefined)
+        },
+      })
+    }
+
+    async function read(random: SeededRandom, feeds: readonly Feed[]): Promise<PriceReader> {
+      const api = await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir) })
+      const address = await api.baseUrl(FAILOVER_LIMIT_MS)
+      const itemIds = feeds[0]?.items.map(({ itemId }) => itemId) ?? []
+      const key = await platform.newKey()
+      const isThere = async (): Promise<boolean> => (await askPrices(address, key, itemIds[0] as number)).status === 200
+      await eventually(isThere, DRAIN_LIMIT_MS, 'the view to be there')
+      return startPriceReader({ key, random: newRandom(random), itemIds, address: () => address })
+    }
+
+    it('loses, doubles, invents and misplaces nothing, and refuses reads for a bounded time', async () => {
+      const random = seededRandom(title)
+      const book = await platform.spawnRole('book')
+      const feeds = openSeededMarket(newRandom(random), { items: scale.items, askProviders: 9, bidProviders: 5 })
+      const load = publish(random, feeds)
+      const killing = kill(random, load)
+      const reader = await read(random, feeds)
+      for (let round = 1; round <= FAILOVERS; round++) {
+        await load.wave()
+        console.log(`      ${await harm(round)}`)
+      }
+      const report = await killing.done
+      const refreshes = await load.end()
+      await groupsDrained(look, ['book', 'live-view'], DRAIN_LIMIT_MS)
+      await killing.stop()
+      await reader.stop()
+
+      const expected = foldRefreshes(refreshes.map(givenOf))
+      console.log(
+        `      ${load.published()} records, ${expected.changes.length} changes, ${report.kills} kills; ` +
+          `answers ${[...reader.statuses].map(([status, count]) => `${status}: ${count}`).join(', ')}`,
+      )
+      expectBalanced(await liveLedgers(await platform.openRedis(), platform.namespace, expected, leastOf(feeds)))
+      expect(neverListed(reader, expected)).to.deep.equal([])
+      expectBounded(title, reader)
+      expect(report.kills).to.equal(KILLS)
+      expect(book.lines().filter(line => line.includes('"level":"fatal"'))).to.deep.equal([])
+    })
+  })
+
+/** Rows that no refresh has listed. A replica that takes over may be behind, so a row may be older than one read before. */
+const neverListed = (reader: PriceReader, { changes }: Expected): string[] =>
+  wrongRows(reader.rows, changes).filter(fault => fault.endsWith('was never listed'))
+
+function expectBounded(test: string, { statuses, longestGapS }: PriceReader): void {
+  expect([...statuses.keys()].filter(status => status !== 200 && status !== 503)).to.deep.equal([])
+  const [answered, refused] = [statuses.get(200) ?? 0, statuses.get(503) ?? 0]
+  const limit = { atMost: UNAVAILABLE_S }
+  expectFigure({ test, what: 'longest time without prices', value: longestGapS(), unit: 's', limit })
+  const value = refused / Math.max(1, answered + refused)
+  expectFigure({ test, what: 'answers that are 503', value, unit: 'share', limit: { atMost: REFUSED_MOST } })
+}

@@ -1,0 +1,163 @@
+/**
+ * Processes of Redis that are a test's own: servers and Sentinels, which it may freeze, kill and start again.
+ *
+ * Runs natively, through the keeper of infra/stack, in a folder of its own under the system's temporary folder. Each process
+ * listens in plain text and with TLS, on ports that it keeps. Invariant: a process that is started again has its data and
+ * its ports; a closed set has left no process and no file.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Certificates, provideCertificates } from '#infra/stack/certificates.ts'
+import { cacheDirectory } from '#infra/stack/downloads.ts'
+import { type Keeper, startKeeper } from '#infra/stack/keeper-client.ts'
+import type { ToolContext } from '#infra/stack/native/native-server.ts'
+import { provideRedis } from '#infra/stack/native/redis.ts'
+import { openPortBook, type PortBook } from '#infra/stack/ports.ts'
+import { identify, type ProcessIdentity, signalGroup, waitForEnd } from '#infra/stack/processes.ts'
+import { redisAnswers, waitUntilReady } from '#infra/stack/readiness.ts'
+
+/** A process of Redis. */
+export interface RedisProcess {
+  readonly name: string
+  /** In plain text. */
+  readonly port: number
+  readonly tlsPort: number
+  freeze(): void
+  thaw(): void
+  /** SIGKILL; resolves when the process is gone. */
+  kill(): Promise<void>
+  /** Starts it, again with its data; resolves when it answers. */
+  start(): Promise<void>
+  log(): string
+}
+
+/** A set of processes. */
+export interface RedisProcesses {
+  /** Starts one with options of its command line; a Sentinel with lines of its file. */
+  open(name: string, args: readonly string[]): Promise<RedisProcess>
+  openSentinel(name: string, lines: readonly string[]): Promise<RedisProcess>
+  /** A port that none of them has. */
+  freePort(purpose: string): Promise<number>
+  readonly certificates: Certificates
+  close(): Promise<void>
+}
+
+const END_LIMIT_MS = 10_000
+const READY_LIMIT_MS = 30_000
+
+/** Prepares a folder for processes; none runs yet. */
+export async function openRedisProcesses(): Promise<RedisProcesses> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-own-redis-'))
+  for (const part of ['logs', 'pids']) mkdirSync(join(dataDir, part))
+  const environment = process.env
+  const context: ToolContext = {
+    ...{ environment, cacheDir: cacheDirectory(environment), say: () => undefined },
+    signal: new AbortController().signal,
+  }
+  const keeper = startKeeper(dataDir, environment)
+  const ports = openPortBook(dataDir)
+  const identities = new Set<() => ProcessIdentity | undefined>()
+  const close = async (): Promise<void> => {
+    // A frozen process does not end.
+    for (const identity of identities) signal(identity(), 'SIGCONT')
+    await keeper.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  try {
+    const command = await provideRedis(context)
+    const certificates = await provideCertificates(context, join(dataDir, 'tls'))
+    const tls = {
+      'tls-cert-file': certificates.certificate,
+      'tls-key-file': certificates.key,
+      'tls-ca-cert-file': certificates.ca,
+      'tls-auth-clients': 'optional',
+    }
+    const set: ProcessSet = { dataDir, environment, command, keeper, ports, tls, identities }
+    const kept = [
+      '--save',
+      '',
+      '--appendonly',
+      'yes',
+      '--maxmemory-policy',
+      'noeviction',
+      '--repl-diskless-sync-delay',
+      '0',
+    ]
+    return {
+      ...{ certificates, close, freePort: ports },
+      open: (name, args) => launch(set, name, () => [...kept, ...args]),
+      openSentinel: (name, lines) =>
+        launch(set, name, home => {
+          // It writes what it learns into its file.
+          const file = join(home, 'sentinel.conf')
+          writeFileSync(file, `${lines.join('\n')}\n`)
+          return [file, '--sentinel']
+        }),
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** What the processes of a set share. */
+interface ProcessSet {
+  dataDir: string
+  environment: Record<string, string | undefined>
+  command: string
+  keeper: Keeper
+  ports: PortBook
+  tls: Record<string, string>
+  /** Of all that were started, as of now. */
+  identities: Set<() => ProcessIdentity | undefined>
+}
+
+/** Starts a process in a folder of its own. */
+async function launch(
+  { dataDir, environment, command, keeper, ports, tls, identities }: ProcessSet,
+  name: string,
+  argsOf: (home: string) => string[],
+): Promise<RedisProcess> {
+  const [port, tlsPort] = [await ports(name), await ports(`${name}-tls`)]
+  const home = join(dataDir, name)
+  mkdirSync(home)
+  const given = { ...tls, port, 'tls-port': tlsPort, bind: '127.0.0.1', dir: home, daemonize: 'no' }
+  // What a caller names comes last and counts.
+  const [own, asked] = [Object.entries(given).flatMap(([key, value]) => [`--${key}`, String(value)]), argsOf(home)]
+  const [file, ...rest] = asked
+  const args = file?.startsWith('--') ? [...own, ...asked] : [file as string, ...rest, ...own]
+  const logFile = join(dataDir, 'logs', `${name}.log`)
+  let pid: number | undefined
+  const identity = (): ProcessIdentity | undefined => (pid === undefined ? undefined : identify(pid))
+  identities.add(identity)
+  const start = async (): Promise<void> => {
+    pid = await keeper.launch({
+      ...{ server: name, command, args, directory: home, logFile },
+      identityFile: join(dataDir, 'pids', `${name}.json`),
+      environment: { PATH: environment.PATH ?? '' },
+      ...{ stopSignal: 'SIGTERM' as const, graceMs: END_LIMIT_MS },
+    })
+    await waitUntilReady({
+      ...{ isReady: () => redisAnswers(port), limitMs: READY_LIMIT_MS, say: () => undefined },
+      signal: new AbortController().signal,
+      hopeless: () => keeper.endOf(name),
+    })
+  }
+  await start()
+  return {
+    ...{ name, port, tlsPort, start },
+    freeze: () => signal(identity(), 'SIGSTOP'),
+    thaw: () => signal(identity(), 'SIGCONT'),
+    async kill() {
+      const killed = identity()
+      signal(killed, 'SIGKILL')
+      if (killed && !(await waitForEnd(killed, END_LIMIT_MS))) throw new Error(`${name} runs on after SIGKILL`)
+    },
+    log: () => readFileSync(logFile, 'utf8'),
+  }
+}
+
+function signal(identity: ProcessIdentity | undefined, sent: NodeJS.Signals): void {
+  if (identity) signalGroup(identity, sent)
+}

@@ -1,0 +1,77 @@
+/**
+ * A proxy on loopback that speaks TLS with clients, for a server that cannot, and plain TCP with that server.
+ *
+ * Its certificate can be exchanged while it runs; connections that are open keep theirs. It answers nothing itself.
+ */
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type AddressInfo, connect } from 'node:net'
+import { createServer, type TlsOptions } from 'node:tls'
+
+/** PEM files of a certificate. */
+interface Pem {
+  key: string
+  certificate: string
+}
+
+/** A way to one server by TLS. */
+export interface TlsProxy {
+  readonly port: number
+  /** The server's URL by way of the proxy, `http:` as `https:`. */
+  urlOf(server: string): string
+  /** Connections that have ended their handshake. */
+  secured(): number
+  /** Shows another certificate from the next connection on. */
+  present(pem: Pem): void
+  close(): Promise<void>
+}
+
+const optionsOf = ({ key, certificate }: Pem, clientAuthority?: string): TlsOptions => ({
+  key: readFileSync(key),
+  cert: readFileSync(certificate),
+  ...(clientAuthority === undefined
+    ? {}
+    : { ca: readFileSync(clientAuthority), requestCert: true, rejectUnauthorized: true }),
+})
+
+/** Opens a proxy before the server of a URL; with an authority, clients need a certificate that it has signed. */
+export async function openTlsProxy(target: string, pem: Pem, clientAuthority?: string): Promise<TlsProxy> {
+  const { hostname, port: targetPort } = new URL(target)
+  const open = new Set<{ destroy(): unknown }>()
+  let secured = 0
+  const server = createServer(optionsOf(pem, clientAuthority), near => {
+    secured += 1
+    const far = connect(Number(targetPort), hostname)
+    for (const socket of [near, far]) {
+      open.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        open.delete(socket)
+        near.destroy()
+        far.destroy()
+      })
+    }
+    near.pipe(far)
+    far.pipe(near)
+  })
+  // A client that does not accept the certificate ends its handshake.
+  server.on('tlsClientError', () => undefined)
+  server.listen({ port: 0, host: '127.0.0.1' })
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    port,
+    urlOf(given) {
+      const url = new URL(given.replace(/^http:/, 'https:'))
+      url.host = `127.0.0.1:${port}`
+      return url.href
+    },
+    secured: () => secured,
+    present: other => server.setSecureContext(optionsOf(other, clientAuthority)),
+    async close() {
+      for (const socket of open) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

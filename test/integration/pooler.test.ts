@@ -1,0 +1,116 @@
+/**
+ * What of the platform may reach Postgres through a pooler that gives each transaction another session, and what goes past it.
+ *
+ * Limits of statements were parameters of the session, which PgBouncer refuses; jobs listen, lock and prepare by session.
+ */
+import { expect } from 'chai'
+import { addJob, type RunningJobs, runJobs } from '#infra/postgres/jobs.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { type OwnPooler, openOwnPooler } from '#test/harness/own-pooler.ts'
+import { openOwnServer } from '#test/harness/own-server.ts'
+import { openScenario, type Scenario } from '#test/harness/scenario.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const ARRIVES_MS = 20_000
+const AT_ONCE = 24
+const BRIEF_MS = 300
+const numbers = Array.from({ length: AT_ONCE }, (_, index) => index)
+
+describe('Postgres behind PgBouncer in transaction mode', function () {
+  this.timeout(120_000)
+  let pooler: OwnPooler | undefined
+  const platform = useServers({
+    own: {
+      postgres: async () => {
+        const server = await openOwnServer('postgres')
+        const direct = server.addresses.postgres as string
+        const close = async () => {
+          await pooler?.close()
+          await server.close()
+        }
+        try {
+          pooler = await openOwnPooler(direct)
+        } catch (error) {
+          await close()
+          throw error
+        }
+        return { ...server, addresses: { postgres: pooler.url, postgresDirect: direct }, close }
+      },
+    },
+  })
+  let scenario: Scenario
+  before(async function () {
+    this.timeout(60_000)
+    // Set-up, with its migrations and locks, has gone past the pooler.
+    scenario = await openScenario(platform, { roles: ['delivery', 'accounts', 'api'] })
+  })
+  after(() => scenario.close())
+
+  const pooled = (statementLimitMs = 5_000) =>
+    openDatabase(databaseUrl(platform.config.servers.postgres, databaseName(platform.namespace)), {
+      name: 'pooled',
+      log: platform.log,
+      connections: AT_ONCE,
+      statementLimitMs,
+    })
+
+  it('serves accounts and portfolios to more connections than there are sessions', async () => {
+    const key = await platform.newKey()
+    const names = numbers.map(number => `portfolio ${number}`)
+    const created = await Promise.all(
+      names.map(name => scenario.ask('/v1/portfolio', { method: 'POST', as: key, body: { name } })),
+    )
+    expect(created.map(({ status }) => status)).to.deep.equal(names.map(() => 201))
+    const listed = await scenario.ask('/v1/portfolio', { as: key })
+    expect(listed.body.data).to.have.length(AT_ONCE)
+    await scenario.roles.ready()
+  })
+
+  it('holds statements and locks to their limits, in single statements and in transactions', async () => {
+    const database = pooled(BRIEF_MS)
+    const slow = 'SELECT pg_sleep(5)'
+    const codeOf = (work: Promise<unknown>) =>
+      work.then(
+        () => 'none',
+        error => error.code,
+      )
+    expect(await codeOf(database.rows(slow))).to.equal('57014')
+    expect(await codeOf(database.transaction(query => query(slow)))).to.equal('57014')
+    await database.close()
+    const roomy = pooled()
+    const limits = await Promise.all(
+      numbers.map(() => roomy.rows<{ limit: string }>("SELECT current_setting('statement_timeout') AS limit")),
+    )
+    expect(new Set(limits.map(([row]) => row?.limit))).to.deep.equal(new Set(['5s']))
+    await roomy.close()
+  })
+
+  it('adds jobs in pooled transactions, and runs them on sessions of their own at once', async () => {
+    const direct = databaseUrl(platform.config.servers.postgresDirect as string, databaseName(platform.namespace))
+    const done: unknown[] = []
+    let jobs: RunningJobs | undefined
+    const database = pooled()
+    try {
+      const lanes = [{ tasks: { note: async (payload: unknown) => void done.push(payload) }, concurrency: 2 }]
+      jobs = await runJobs({ url: direct, name: 'test', log: platform.log, lanes })
+      await database.transaction(query => addJob(query, 'note', { number: 1 }))
+      const rolledBack = database.transaction(async query => {
+        await addJob(query, 'note', { number: 2 })
+        throw new Error('not to be')
+      })
+      await rolledBack.catch(() => undefined)
+      await database.transaction(query => addJob(query, 'note', { number: 3 }))
+      await eventually(() => done.length === 2, ARRIVES_MS, 'the jobs to run')
+      expect(done).to.deep.equal([{ number: 1 }, { number: 3 }])
+    } finally {
+      await jobs?.stop()
+      await database.close()
+    }
+  })
+
+  it('is asked for nothing that a session would have to keep', () => {
+    expect(pooler?.log()).not.to.match(/unsupported startup parameter|prepared statement/)
+  })
+})
