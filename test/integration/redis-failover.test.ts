@@ -111,9 +111,10 @@ describe('a master that became a replica', function () {
       const [old, next] = [await processes.open('old', []), await processes.open('next', [])]
       proxy.forwardTo(old.port)
       redis = await openRedis(settings, { name: 'failover', log })
-      await redis.set('guard', '1')
-      await withServer(old, server => server.replicaof('127.0.0.1', next.port))
       await withServer(next, server => server.set('guard', '1'))
+      await withServer(old, server => server.replicaof('127.0.0.1', next.port))
+      // Until then the script finds another guard, which is no write that could be refused.
+      await eventually(async () => (await redis?.get('guard')) === '1', LIMIT_MS, 'the former master to follow')
       const guarded = writeGuarded(redis, { guard: 'guard', expected: '1', value: '2', writes: [] })
       const counted = Promise.all(Array.from({ length: 20 }, () => (redis as Redis).incr('count')))
       const settled = Promise.all([guarded, counted])
