@@ -4,7 +4,7 @@
  * Pure. Cut are long texts first, then lists, of which the first entries stay; `omitted` counts the violations that are
  * not described. What an error repeats of its request passes through here alone.
  */
-import type { Violation } from '#schemas/api/error.ts'
+import type { ErrorReply, Violation } from '#schemas/api/error.ts'
 import { shownInput } from '#schemas/api/shown-input.ts'
 import type { HttpError } from './http-error.ts'
 
@@ -22,7 +22,8 @@ const LIST_MAX = 128
 /** Writes the body of an error. */
 export function errorText({ code, detail, omitted, members }: HttpError): string {
   for (let most = LIST_MAX; ; most = Math.floor(most / 2)) {
-    const text = JSON.stringify({ code, ...shownDetail(detail, omitted, most), ...(cut(members, most) as object) })
+    const reply = { code, ...shownDetail(detail, omitted, most), ...(cut(members, most) as object) } as ErrorReply
+    const text = JSON.stringify(reply)
     if (most === 0 || Buffer.byteLength(text) <= ERROR_BYTES_MAX) return text
   }
 }

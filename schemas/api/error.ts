@@ -114,3 +114,6 @@ export const errorReply = z.union([
     omitted: z.int().min(1).optional(),
   }),
 ])
+
+/** The body of every error answer. */
+export type ErrorReply = z.infer<typeof errorReply>

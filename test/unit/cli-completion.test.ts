@@ -83,7 +83,7 @@ describe('completion of a command line', () => {
     }
     expect(await answers('run', 'live')).to.deep.equal(['live-view'])
     expect(await answers('verify', '')).to.deep.equal([
-      ...['fx', 'provider-health', 'live-view'],
+      ...['fx', 'provider-health', 'movers', 'live-view'],
       ...['candles', 'history', 'sales', 'alerts'],
     ])
     expect(await answers('tail', 'market.book-')).to.deep.equal(['market.book-changes'])
