@@ -4,6 +4,7 @@
  * The older one is the first commit of which this holds, or UPGRADE_FROM; what was before it stops, is set up and starts again. Then
  * all is drained, and everything that was written or delivered is compared with a reference fold of the observations.
  */
+import { execFileSync } from 'node:child_process'
 import { expect } from 'chai'
 import { setUp as setUpByThis } from '#services/cli/set-up.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
@@ -30,6 +31,7 @@ const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 400 : 80))
 const AT_ONCE = IS_LONG ? 1 : 5
 const LOAD_LIMIT_MS = 30_000
 const SET_UP_LIMIT_MS = 60_000
+const COMPLETE_LIMIT_MS = 20_000
 const TIMEOUT_MS = IS_LONG ? 1_800_000 : 600_000
 
 /** What an upgrade is made with while the platform is under load. */
@@ -105,7 +107,10 @@ async function upgraded(
   }
   const checkout = checkOut(base)
   const chosen = new Map<string, 'this' | 'base'>()
-  const mainOf = (name: string) => (chosen.get(name) === 'this' ? undefined : checkout.main)
+  const known = rolesOf(checkout.main)
+  // What the older version does not know is run by this one from the beginning.
+  const mainOf = (name: string) =>
+    chosen.get(name) === 'this' || !known.has(name.split(' ')[0] ?? name) ? undefined : checkout.main
   let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
   try {
@@ -129,6 +134,15 @@ async function upgraded(
     await scenario?.close()
     checkout.remove()
   }
+}
+
+/** The roles that a version knows. */
+function rolesOf(main: string): ReadonlySet<string> {
+  const said = execFileSync(process.execPath, [main, 'complete', '--', 'marketlog', 'run', ''], {
+    encoding: 'utf8',
+    timeout: COMPLETE_LIMIT_MS,
+  })
+  return new Set(said.split('\n').filter(Boolean))
 }
 
 /** Starts a role that keeps nothing, and so the set-up step of a version. */
