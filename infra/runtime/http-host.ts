@@ -85,6 +85,8 @@ export interface HttpHostOptions {
   metrics: Metrics
   limits?: HttpLimits | undefined
   clients?: HttpClients
+  /** The clock of stalled answers, in milliseconds. */
+  now?: () => number
   /** Where the operator's server listens; on loopback, at any free port, unless given. */
   operator?: { host: string; port: number }
 }
@@ -96,6 +98,7 @@ const OPERATOR_CONNECTIONS_MAX = 256
 /** Opens a host for an address; `listen` starts it. */
 export function openHttpHost(options: HttpHostOptions): HttpHost {
   const { limits = LIMITS, clients = DEFAULT_CLIENTS, operator = OPERATOR, metrics } = options
+  const { now = () => performance.now() } = options
   const mounted: { prefix: string; handler: Handler }[] = []
   const roles = new Map<string, () => Promise<string | undefined>>()
   const server = createServer({ connectionsCheckingInterval: limits.checkEveryMs })
@@ -108,7 +111,7 @@ export function openHttpHost(options: HttpHostOptions): HttpHost {
     else answerError(response, 'NOT_FOUND', 'No role of this process serves this path.')
   }
   const isExempt = (address: string): boolean => clients.isExempt(address) || clients.isTrusted(address)
-  const take = limitConnections(server, serve, { limits: clients, isExempt, metrics, now: () => performance.now() })
+  const take = limitConnections(server, serve, { limits: clients, isExempt, metrics, now })
   server.on('request', take).on('checkExpectation', take)
   if (clients.expectsProxyHeaders) expectProxyHeaders(server, clients.isTrusted, limits.headersMs)
   const operatorServer = openOperatorServer(roles, metrics, limits)

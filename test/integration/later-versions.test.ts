@@ -52,7 +52,7 @@ describe('an event of a version to come', function () {
   }
   const letters = async () =>
     (await readTopic(kafka, 'deadLetters')).map(({ value }) => `${value.reason} ${value.offset}`)
-  const readiness = async ({ baseUrl }: StartedRoles) => (await fetch(`${baseUrl}/readyz`)).text()
+  const readiness = async ({ operatorUrl }: StartedRoles) => (await fetch(`${operatorUrl}/readyz`)).text()
   const waiting = async ({ metrics }: StartedRoles) =>
     metrics.registry.getSingleMetricAsString('marketlog_unknown_event_partitions')
 

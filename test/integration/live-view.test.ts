@@ -194,6 +194,7 @@ describe('live view on a log', function () {
     await roles.stop()
     for (const partition of partitions) {
       expect(await readLiveHead(redis, partition, platform.namespace)).to.deep.equal({
+        format: 1,
         generation: 1,
         next: 0,
         ask: {},
