@@ -79,7 +79,12 @@ describe('a refusal', function () {
     ) + queryOf(operation)
 
   async function expectCheap(operation: SweptOperation, sent: Sent, what: string): Promise<number> {
-    const { status, text, cpuMs } = await send(operation, sent)
+    const first = await send(operation, sent)
+    const { status, text } = first
+    // What the machine does beside adds to the cost of a request and takes nothing from it: the least of three counts.
+    let { cpuMs } = first
+    for (let more = 0; more < 2 && cpuMs >= LOOP_MS; more++)
+      cpuMs = Math.min(cpuMs, (await send(operation, sent)).cpuMs)
     const at = `${operation.method} ${operation.path}, ${what}: ${status}, ${text.length} bytes, ${cpuMs} ms`
     expect(status, at).to.be.within(200, 499)
     if (status < 400) return status
