@@ -13,6 +13,7 @@ import { partitionOfItem } from '#schemas/values/item-partition.ts'
 
 import { rebuild } from '#services/cli/log-tools/rebuild.ts'
 import { findingsOf, verify } from '#services/cli/log-tools/verify.ts'
+import type { RoleName } from '#services/cli/roles.ts'
 import { view as candlesView } from '#streams/candles/view.ts'
 import { view as historyView } from '#streams/history/view.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
@@ -29,8 +30,10 @@ import { useServers } from '#test/harness/use-servers.ts'
 const LIMIT_MS = 60_000
 
 /** Of the market that is published here; rates, health and movers have tests of their own. */
-const ROLES = ['sales', 'history', 'candles', 'live-view', 'book']
-const storedViews = VIEWS.filter(({ name, verify }) => verify && ROLES.includes(name)).map(({ name }) => name)
+const ROLES: readonly RoleName[] = ['sales', 'history', 'candles', 'live-view', 'book']
+const storedViews = VIEWS.filter(({ name, verify }) => verify && ROLES.some(role => role === name)).map(
+  ({ name }) => name,
+)
 
 describe('rebuild and verify', function () {
   this.timeout(240_000)
