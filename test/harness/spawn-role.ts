@@ -93,7 +93,7 @@ export async function spawnRole(
     return found
   }
   const ports = async (limitMs: number) =>
-    JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number; operator_port: number }
+    JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number; operator_port?: number }
   return {
     role,
     pid: child.pid,
@@ -102,7 +102,11 @@ export async function spawnRole(
     ended,
     lines: () => lines,
     baseUrl: async limitMs => urlOf((await ports(limitMs)).port),
-    operatorUrl: async limitMs => urlOf((await ports(limitMs)).operator_port),
+    operatorUrl: async limitMs => {
+      // A version of before the operator's listener answers everything on its only port.
+      const { port, operator_port = port } = await ports(limitMs)
+      return urlOf(operator_port)
+    },
     expectEnd: reason => void announced.push({ reason, isCertain: true }),
     allowEnd: reason => void announced.push({ reason, isCertain: false }),
     async stop() {

@@ -76,12 +76,14 @@ describe('movers on real refreshes', function () {
     scenario = await openScenario(platform, { roles: ['api'], config: { providersFile }, keys })
     const { status, body } = await scenario.ask('/v1/market/movers')
     expect([status, body.code], 'while nothing is listed').to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+    // A past that was read half way through the publication would stay until its window moves on: these refreshes are days late.
+    await role.stop()
     publishedAt = Date.now()
     await publishRealMarket(kafka, publishedAt, EVERY_NAME)
     await platform.drained(LIMIT_MS, ['sales', 'alert-triggers'])
-    const drainedAt = Date.now()
     model = new MarketModel((await readTopic(kafka, 'bookChanges')).map(({ value }) => value))
-    await eventually(async () => (await asOf()) > drainedAt, TAKEOVER_LIMIT_MS, 'movers of the whole market')
+    role = await platform.spawnRole('movers', environment)
+    await eventually(async () => (await asOf()) > publishedAt, TAKEOVER_LIMIT_MS, 'movers of the whole market')
   })
   after(() => scenario?.close())
 
