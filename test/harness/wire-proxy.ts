@@ -58,12 +58,13 @@ export async function openWireProxy(): Promise<WireProxy> {
     pair.client.destroy()
     pair.server.destroy()
   }
-  const server: Server = createServer(client => {
+  // A client that has ended still reads what the server answers.
+  const server: Server = createServer({ allowHalfOpen: true }, client => {
     if (line.isCut || line.target === undefined) {
       line.harmed += 1
       return void client.resetAndDestroy()
     }
-    const pair: Pair = { client, server: connect(line.target, '127.0.0.1'), lost: new Set() }
+    const pair: Pair = { client, server: connectHalfOpen(line.target), lost: new Set() }
     pairs.add(pair)
     for (const socket of [pair.client, pair.server]) {
       socket.setNoDelay(true)
@@ -104,6 +105,8 @@ export async function openWireProxy(): Promise<WireProxy> {
     },
   }
 }
+
+const connectHalfOpen = (port: number): Socket => connect({ port, host: '127.0.0.1', allowHalfOpen: true })
 
 /** Hands the bytes of one direction on, one chunk after the other. */
 function pass(pair: Pair, line: Line, direction: Direction): void {
