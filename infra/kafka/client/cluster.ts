@@ -45,7 +45,8 @@ export function openCluster(options: {
     brokers: [...options.brokers],
     clientId: options.clientId,
     connectionTimeout: 3_000,
-    requestTimeout: 30_000,
+    // A frozen broker costs a reader this once, a process that starts too; brokers answer reads after a second at most.
+    requestTimeout: 10_000,
     enforceRequestTimeout: true,
     metadataMaxAge: 300_000,
     allowAutoTopicCreation: false,
