@@ -6,7 +6,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help demo up down clean test check bench fault upgrade full
+.PHONY: help demo up down clean test check bench fault upgrade full audit sbom
 
 PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 export PATH
@@ -32,7 +32,7 @@ clean: $(INSTALLED) ## stop and wipe all data
 test: $(INSTALLED) ## all tests: unit, contract, integration, e2e, fault
 	@exec npm test --silent
 
-check: $(INSTALLED) ## types, lint, boundaries, tidiness, compatibility of event schemas
+check: $(INSTALLED) ## types, lint, boundaries, tidiness, event schemas, packages
 	@exec npm run --silent check
 
 bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,prices some of it, COMPARE=commit what moved since
@@ -43,6 +43,12 @@ fault: $(INSTALLED) ## the long fault tests: kills, freezes, brokers that break;
 
 upgrade: $(INSTALLED) ## the long upgrade test: role by role to this version and back; FROM=commit it comes from
 	@UPGRADE_FROM=$(FROM) FAULT=long exec mocha test/fault/upgrade.test.ts
+
+audit: $(INSTALLED) ## advisories and signatures of all packages; ends with 69 where the registry gives no such answers
+	@exec npm run --silent audit
+
+sbom: $(INSTALLED) ## what the platform is made of, as CycloneDX on standard output
+	@exec npm run --silent sbom
 
 full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes
 	@exec mocha --node-option max-old-space-size=12288 'test/full/**/*.test.ts'

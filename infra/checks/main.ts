@@ -1,5 +1,5 @@
 /**
- * Runs one check over the repository: `node infra/checks/main.ts boundaries | tidy | schemas | lock-schemas`.
+ * Runs one check over the repository: `node infra/checks/main.ts boundaries | tidy | schemas | packages | lock-schemas`.
  *
  * Writes findings to standard output, one a line, and ends with 1 when there are any. `lock-schemas` alone
  * writes files: the released schemas, and the released forms of changelogs.
@@ -11,10 +11,12 @@ import { checkBoundaries } from './boundaries.ts'
 import { type ChangelogLock, changelogs, checkChangelogs, lockChangelogs } from './changelogs.ts'
 import { checkEventSchemas, lockEventSchemas, type SchemaLock } from './event-schemas.ts'
 import { describeFinding, type Finding } from './finding.ts'
+import { checkPackages, type PackageLock } from './packages.ts'
 import { checkTidiness } from './tidy.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const LOCK = join(import.meta.dirname, 'schemas.lock.json')
+const INSTALLERS = ['services/cli/install.sh', 'infra/Dockerfile']
 const CHANGELOG_LOCK = join(import.meta.dirname, 'changelogs.lock.json')
 
 const events = [...new Map(allTopics.flatMap(topic => topic.events).map(event => [event.name, event])).values()]
@@ -26,6 +28,12 @@ const CHECKS: Record<string, () => Finding[] | Promise<Finding[]>> = {
   boundaries: () => checkBoundaries(ROOT),
   tidy: () => checkTidiness(ROOT),
   schemas: () => [...checkEventSchemas(events, readLock()), ...checkChangelogs(changelogs, readChangelogLock())],
+  packages: () => {
+    const read = (file: string) => readFileSync(join(ROOT, file), 'utf8')
+    const { allowScripts } = JSON.parse(read('package.json')) as { allowScripts: Record<string, boolean> }
+    const lock = JSON.parse(read('package-lock.json')) as PackageLock
+    return checkPackages(lock, allowScripts, Object.fromEntries(INSTALLERS.map(file => [file, read(file)])))
+  },
   'lock-schemas': () => {
     writeLock(LOCK, lockEventSchemas(events, readLock()))
     writeLock(CHANGELOG_LOCK, lockChangelogs(changelogs, readChangelogLock()))

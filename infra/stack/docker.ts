@@ -185,7 +185,7 @@ async function planServers(dataDir: string): Promise<DockerPlan> {
       const all: ServerAddresses = {
         kafka: [`127.0.0.1:${kafka}`],
         schemaRegistry: registryBase,
-        redis: `redis://127.0.0.1:${redis}`,
+        redis: `redis://:${password}@127.0.0.1:${redis}`,
         clickhouse: `http://marketlog:${password}@127.0.0.1:${clickhouse}/marketlog`,
         clickhouseReadOnly: `http://marketlog_reader:${readerPassword}@127.0.0.1:${clickhouse}/marketlog`,
         postgres: `postgres://marketlog:${password}@127.0.0.1:${postgres}/marketlog`,

@@ -3,20 +3,32 @@
  *
  * Reads pins.json, writes directories `<name>-<version>-<digest of the pins>` below the cache. Invariant: such a
  * directory exists only complete and verified - everything happens in a temporary sibling that is renamed at the
- * end - so a killed download never counts and two downloads at once end in one of them being dropped.
+ * end - so a killed download never counts and two downloads at once end in one of them being dropped. What is kept is
+ * compared with the pins (unpacked: with the listing beside it) at every start.
  * Hosts are not named here: the package managers' own configuration says where they fetch from.
  */
 import { createHash } from 'node:crypto'
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import {
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { homedir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import pins from './pins.json' with { type: 'json' }
+import { replaceFile } from './processes.ts'
 
 /** A pinned artifact of pins.json. */
 type ArtifactName = keyof typeof pins
 
 const STALE_AFTER_MS = 6 * 3_600_000
+const LISTING = '.sha512.json'
 
 /** Whether pins.json has this artifact. */
 export function isArtifactName(name: string): name is ArtifactName {
@@ -47,11 +59,12 @@ export async function provideArtifact(
   const pin = pins[name]
   const digest = createHash('sha256').update(JSON.stringify(pin)).digest('hex').slice(0, 12)
   const final = join(cacheDir, `${name}-${pin.version}-${digest}`)
-  if (existsSync(final)) return final
   // Two servers of one start may want the same artifact.
   const running = underWay.get(final)
   if (running !== undefined) return running
-  const fetching = fetchArtifact(name, final, fetchInto, unpack)
+  const fetching = takeKept(name, final, unpack === undefined).then(isKept =>
+    isKept ? final : fetchArtifact(name, final, fetchInto, unpack),
+  )
   underWay.set(final, fetching)
   try {
     return await fetching
@@ -61,6 +74,39 @@ export async function provideArtifact(
 }
 
 const underWay = new Map<string, Promise<string>>()
+
+/** Whether what was kept is still what was verified; what is not is discarded, and fetched again. */
+async function takeKept(name: ArtifactName, final: string, isWhole: boolean): Promise<boolean> {
+  if (!existsSync(final)) return false
+  try {
+    const listing = `${final}${LISTING}`
+    if (isWhole) await verify(name, final, pins[name].sha512)
+    else await verify(name, final, JSON.parse(readFileSync(listing, 'utf8')) as Record<string, string>)
+    return true
+  } catch {
+    rmSync(final, { recursive: true, force: true })
+    return false
+  }
+}
+
+/** The sums of what an archive was unpacked to, written while that was verified. */
+async function writeListing(kept: string, final: string): Promise<void> {
+  const sums: Record<string, string> = {}
+  for (const file of filesOf(kept)) sums[file] = await sumOf(join(kept, file))
+  replaceFile(`${final}${LISTING}`, JSON.stringify(sums))
+}
+
+/** Files below a directory, by path. */
+const filesOf = (directory: string): string[] =>
+  readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter(entry => !entry.isDirectory())
+    .map(entry => relative(directory, join(entry.parentPath, entry.name)))
+
+async function sumOf(path: string): Promise<string> {
+  const hash = createHash('sha512')
+  await pipeline(createReadStream(path), hash)
+  return hash.digest('hex')
+}
 
 async function fetchArtifact(
   name: ArtifactName,
@@ -81,6 +127,7 @@ async function fetchArtifact(
     if (unpack !== undefined) {
       mkdirSync(kept)
       await unpack(files, kept)
+      await writeListing(kept, final)
     }
     publish(kept, final)
     return final
@@ -91,7 +138,7 @@ async function fetchArtifact(
 
 /** Throws unless the directory holds exactly the pinned files with the pinned SHA-512. */
 async function verify(name: string, directory: string, pinned: Record<string, string>): Promise<void> {
-  const found = readdirSync(directory).sort()
+  const found = filesOf(directory).sort()
   const expected = Object.keys(pinned).sort()
   const missing = expected.filter(file => !found.includes(file))
   const unknown = found.filter(file => !expected.includes(file))
@@ -101,9 +148,7 @@ async function verify(name: string, directory: string, pinned: Record<string, st
         `not pinned: ${unknown.join(', ') || 'none'}). If the version was changed, renew infra/stack/pins.json.`,
     )
   for (const file of expected) {
-    const hash = createHash('sha512')
-    await pipeline(createReadStream(join(directory, file)), hash)
-    const actual = hash.digest('hex')
+    const actual = await sumOf(join(directory, file))
     if (actual !== pinned[file])
       throw new Error(
         `${name}: ${file} has SHA-512 ${actual.slice(0, 16)}…, pinned is ${pinned[file]?.slice(0, 16)}…; the file was ` +

@@ -143,6 +143,20 @@ program
     await createKey(config, log, options, process.stdout)
   })
 
+program
+  .command('audit')
+  .description('the security audit log: sign-ins, keys, addresses, webhooks, refused credentials')
+  .option('--account <id>', 'of one account')
+  .option('--kind <kind>', 'of one kind, for example `key.reissued`')
+  .option('--days <days>', 'how far back', positiveNumber, 7)
+  .option('--limit <entries>', 'the latest so many', positiveNumber, 100)
+  .option('--json', 'JSON lines on a terminal too')
+  .action(async (options: { account?: string; kind?: string; days: number; limit: number; json?: boolean }) => {
+    const { config, log } = connect()
+    const { showAuditLog } = await import('./audit.ts')
+    await showAuditLog(config, log, process.stdout, options)
+  })
+
 const ingest = program.command('ingest').description('publish data from outside')
 
 ingest

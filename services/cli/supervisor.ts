@@ -186,7 +186,9 @@ function platformEnvironment(options: SuperviseOptions, addresses: ServerAddress
   const standIn = `http://127.0.0.1:${settled.PORT}${STAND_IN_PATH}`
   // Several platforms of one machine must not want the same port; each announces its own.
   const operator = { OPERATOR_PORT: environment.OPERATOR_PORT || '0' }
-  return { ...settled, ...operator, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
+  // A simulated market is a matter of development: elsewhere none runs unless it is named.
+  const market = { MARKET: environment.MARKET || 'demo' }
+  return { ...settled, ...operator, ...market, MARKETLOG_INVENTORY_URL: environment.MARKETLOG_INVENTORY_URL || standIn }
 }
 
 /** Sign-in and mail work out of the box on a machine of one's own. */

@@ -3,9 +3,9 @@
  *
  * Works on the pinned Kafka jars, copied from the cache that every native start fills, in a cache of its own.
  */
-import { cpSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { expect } from 'chai'
 import { cacheDirectory, provideArtifact } from '#infra/stack/downloads.ts'
 import { provideServers, removeServerData } from '#infra/stack/servers.ts'
@@ -44,6 +44,27 @@ describe('the download cache', () => {
     expect(readdirSync(kept)).to.deep.equal(readdirSync(jars))
     expect(await provideArtifact('kafka', cacheDir, () => Promise.reject(new Error('fetched again')))).to.equal(kept)
     expect(readdirSync(cacheDir)).to.have.length(1)
+  })
+
+  // What was in the cache was taken as it was, whatever had become of it since.
+  it('verifies what is kept before each use, and fetches again what has changed', async () => {
+    let fetched = 0
+    const fetch = (files: string) => {
+      fetched += 1
+      return copyJars(files)
+    }
+    const keep = async (kept: string, unpack?: (files: string, target: string) => Promise<void>) => {
+      const file = join(kept, readdirSync(kept)[0] as string)
+      writeFileSync(file, 'something else')
+      expect(await provideArtifact('kafka', cacheDir, fetch, unpack)).to.equal(kept)
+      expect(readFileSync(file).equals(readFileSync(join(jars, basename(file))))).to.equal(true)
+    }
+    await keep(await provideArtifact('kafka', cacheDir, fetch))
+    expect(fetched).to.equal(2)
+    rmSync(cacheDir, { recursive: true })
+    const unpack = async (files: string, target: string) => cpSync(files, target, { recursive: true })
+    await keep(await provideArtifact('kafka', cacheDir, fetch, unpack), unpack)
+    expect(fetched).to.equal(4)
   })
 
   it('refuses a file that is not the pinned one, names both sums and keeps nothing', async () => {
