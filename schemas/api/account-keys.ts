@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { clampedPage, optional, text, uuid, violates } from './query-values.ts'
 import { examplePage, instant, offsetPagination } from './reply-values.ts'
+import { SCOPES, type Scope } from './scopes.ts'
 
 /** The tier's limits, which bound a child key's. */
 export interface ChildKeyScope {
@@ -22,11 +23,16 @@ const NOTES = {
   name: { description: 'Name, 1 to 100 characters.', example: 'dashboard' },
   quota: { description: 'Requests of a calendar month, at most those of the tier.', example: 50_000 },
   rate: { description: 'Requests of a minute, at most those of the tier.', example: 60 },
+  scopes: {
+    description: 'All that the key may do; left out, everything that a key of its tier may.',
+    example: ['market:read', 'feeds'] satisfies Scope[],
+  },
 }
 
 const limitsOf = ({ quotaMax, rateMax }: ChildKeyScope) => ({
   quota: z.int().min(1).max(quotaMax),
   rate: z.int().min(1).max(rateMax),
+  scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length),
 })
 
 /** The bounds that a tier's limits set. */
@@ -43,22 +49,24 @@ export const childKeysQuery = z.object(clampedPage({ max: 100, otherwise: 25 }))
 
 /** Body of POST /account/sub-keys. */
 export const childKeyBody = (scope: ChildKeyScope) => {
-  const { quota, rate } = limitsOf(scope)
+  const { quota, rate, scopes } = limitsOf(scope)
   return z.strictObject({
     name: text(NAME_MAX).meta(NOTES.name),
     quota_requests_per_month_override: optional(quota).meta(NOTES.quota),
     rate_requests_per_minute_override: optional(rate).meta(NOTES.rate),
+    scopes: optional(scopes).meta(NOTES.scopes),
   })
 }
 
-/** Body of PATCH /account/sub-keys/:id: at least one member; null removes a limit. */
+/** Body of PATCH /account/sub-keys/:id: at least one member; null removes a limit, and the scopes. */
 export const childKeyPatch = (scope: ChildKeyScope) => {
-  const { quota, rate } = limitsOf(scope)
+  const { quota, rate, scopes } = limitsOf(scope)
   return z
     .strictObject({
       name: optional(text(NAME_MAX)).meta(NOTES.name),
       quota_requests_per_month_override: quota.nullable().optional().meta(NOTES.quota),
       rate_requests_per_minute_override: rate.nullable().optional().meta(NOTES.rate),
+      scopes: scopes.nullable().optional().meta(NOTES.scopes),
     })
     .refine(
       body => Object.values(body).some(value => value !== undefined),
@@ -81,6 +89,7 @@ const keyInfo = z.strictObject({
   rate_requests_per_minute_override: z.int().nullable(),
   effective_quota_requests_per_month: z.int(),
   effective_rate_requests_per_minute: z.int(),
+  scopes: z.array(z.enum(SCOPES)).nullable().describe('All that a child key may do; null where it is not confined.'),
 })
 
 /** The members of a key that clients may see. */
@@ -100,6 +109,7 @@ const exampleRootKey: KeyInfo = {
   rate_requests_per_minute_override: null,
   effective_quota_requests_per_month: 1_000_000,
   effective_rate_requests_per_minute: 300,
+  scopes: null,
 }
 
 const exampleChildKey: KeyInfo = {
@@ -110,6 +120,7 @@ const exampleChildKey: KeyInfo = {
   is_root_key: false,
   quota_requests_per_month_override: 50_000,
   effective_quota_requests_per_month: 50_000,
+  scopes: ['market:read', 'feeds'],
 }
 
 /** Answer of GET /account/key. */

@@ -21,10 +21,11 @@ export const QUANT = ALL.slice(3)
 
 /**
  * Which credential an operation takes: `key` any API key, counted in the month; `account` the same or a session,
- * exempt from the month; `management` a root key or a session, exempt from the month; `stream` any API key or a feed
- * token, `uncounted` any API key, both exempt from the month.
+ * exempt from the month; `management` a root key or a session, exempt from the month; `recent-session` a session that was opened
+ * within ten minutes, no key, exempt from the month; `stream` any API key or a feed token, `uncounted` any API key, both exempt
+ * from the month.
  */
-export type Access = 'key' | 'account' | 'management' | 'stream' | 'uncounted'
+export type Access = 'key' | 'account' | 'management' | 'recent-session' | 'stream' | 'uncounted'
 
 /** One operation. */
 export interface Operation {
@@ -39,6 +40,8 @@ export interface Operation {
   tiers: readonly string[] | undefined
   /** `key` by default. */
   access?: Access
+  /** `any`: open to child keys whatever their scopes; else the group decides (scopes.ts). */
+  scope?: 'any'
   params?: z.ZodObject
   query?: z.ZodObject
   body?: z.ZodObject

@@ -90,13 +90,14 @@ function mailOf(to: string, link: string) {
 }
 
 /** Uses a link: its address becomes the account's verified one; refuses a link that is used or expired. */
-export async function useLink(query: Query, token: string, now: number): Promise<{ email: string }> {
+export async function useLink(query: Query, token: string, now: number): Promise<UsedLink> {
   const [link] = await query<{ account_id: string; email: string }>(
     `UPDATE email_links SET used_at = $2 WHERE token_hash = $1 AND used_at IS NULL AND expires_at > $2
      RETURNING account_id, email`,
     [hashOf(token), new Date(now)],
   )
   if (!link) throw new HttpError('NOT_FOUND', 'This link was used, has expired, or was never sent; ask for another.')
+  const former = await verifiedAddress(query, link.account_id)
   await query('UPDATE accounts SET email = $2, email_verified_at = $3 WHERE id = $1', [
     ...[link.account_id, link.email, new Date(now)],
   ])
@@ -104,7 +105,55 @@ export async function useLink(query: Query, token: string, now: number): Promise
   await query('UPDATE email_links SET used_at = $2 WHERE account_id = $1 AND used_at IS NULL', [
     ...[link.account_id, new Date(now)],
   ])
-  return { email: link.email }
+  return { email: link.email, accountId: link.account_id, former: former === link.email ? undefined : former }
+}
+
+/** An address that was confirmed. */
+interface UsedLink {
+  email: string
+  accountId: string
+  /** The verified address that it replaced. */
+  former: string | undefined
+}
+
+/** The verified address of an account, to which mails go; its row is locked until the transaction ends. */
+async function verifiedAddress(query: Query, accountId: string): Promise<string | undefined> {
+  const [account] = await query<{ email: string }>(
+    'SELECT email FROM accounts WHERE id = $1 AND email_verified_at IS NOT NULL FOR NO KEY UPDATE',
+    [accountId],
+  )
+  return account && account.email !== LOCAL_ADDRESS ? account.email : undefined
+}
+
+/** Tells an address that it was replaced: who took an account over would not. */
+export async function tellFormerAddress(query: Query, scope: MailScope, former: string): Promise<void> {
+  await queueMail(query, scope.box, {
+    ...warningOf('The e-mail address of your marketlog account was changed', scope.baseUrl),
+    to: former,
+  })
+}
+
+/** Tells an account's verified address, where it has one, that its platform account was linked or unlinked. */
+export async function tellPlatformChange(
+  query: Query,
+  scope: MailScope,
+  { accountId, isLinked }: { accountId: string; isLinked: boolean },
+): Promise<void> {
+  const to = await verifiedAddress(query, accountId)
+  if (to === undefined) return
+  const what = isLinked ? 'A platform account was linked to' : 'The platform account was unlinked from'
+  await queueMail(query, scope.box, { ...warningOf(`${what} your marketlog account`, scope.baseUrl), to })
+}
+
+function warningOf(subject: string, baseUrl: string): Omit<Mail, 'to'> {
+  const advice =
+    'If it was not you, sign in, end all sessions (POST /v1/account/session/revoke-all) and reissue your key.'
+  const login = `${baseUrl}/v1/account/login`
+  return {
+    subject,
+    text: `${subject}.\n${advice}\n\n${login}\n`,
+    html: `<p>${subject}.<br>${advice}</p><p><a href="${login}">Sign in</a></p>`,
+  }
 }
 
 /** Switches alerts by e-mail on or off; false when there is no such account. */

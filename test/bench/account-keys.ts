@@ -1,6 +1,7 @@
 /**
  * Accounts of a benchmark's own, for clients that the server is to know.
  */
+import type { Tier } from '#infra/config/tiers.ts'
 import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
 import { databaseName } from '#infra/runtime/config.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
@@ -12,14 +13,14 @@ const MAKERS = 4
 export const newKey = async (platform: BenchPlatform): Promise<string> => (await makeKeys(platform, 1))[0] as string
 
 /** Makes as many keys, each of an account of its own. */
-export async function makeKeys({ config, log }: BenchPlatform, count: number): Promise<string[]> {
+export async function makeKeys({ config, log }: BenchPlatform, count: number, tier: Tier = 'quant'): Promise<string[]> {
   const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
   const database = openDatabase(url, { name: 'bench', log, connections: MAKERS })
   const keys: string[] = []
   const make = async (): Promise<void> => {
     while (keys.length < count) {
       const at = keys.push('') - 1
-      keys[at] = (await createAccountWithKey(database, { tier: 'quant' })).key
+      keys[at] = (await createAccountWithKey(database, { tier })).key
     }
   }
   try {

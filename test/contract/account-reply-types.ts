@@ -96,6 +96,7 @@ const KEY: Shape = {
   rate_requests_per_minute_override: 'int?',
   effective_quota_requests_per_month: 'int',
   effective_rate_requests_per_minute: 'int',
+  scopes: { '?': ['one of market:read, feeds, portfolio, alerts, webhooks'] },
 }
 const CHILD_ROW: Shape = { key: KEY, requests_this_month: 'int' }
 const ISSUED: Shape = { key: 'child key', key_info: KEY, message: 'str' }

@@ -13,6 +13,7 @@ import {
   hostileBodies,
   hostileQueries,
   idsIn,
+  isManaged,
   queryOf,
   type SweptOperation,
   sweptOperations,
@@ -226,7 +227,7 @@ describe('the sweep of account routes', function () {
           })
           expect(body.code, `${operation.method} ${operation.path} as ${tier}`).to.equal('FORBIDDEN_TIER')
         }
-        if (operation.credential !== 'management') return
+        if (!isManaged(operation)) return
         const request = { path: plainPath(operation), as: first.child, what: 'child key', ...unreadable(operation) }
         expect((await send(operation, request)).body.code).to.equal('FORBIDDEN_CHILD_KEY')
       })
@@ -241,11 +242,11 @@ describe('the sweep of account routes', function () {
       const isForeign = (text: string) => ids.find(id => text.includes(id)) ?? (text.includes(MARKER) && MARKER)
       await scenario.database.rows(`UPDATE api_keys SET name = 'mine' WHERE account_id = $1`, [first.accountId])
       // What ends the caller's own keys names no other account's.
-      const ending = ['/v1/account/key/reissue', '/v1/account/session']
+      const ending = ['/v1/account/key/reissue', '/v1/account/session', '/v1/account/session/revoke-all']
       const able = guarded.filter(({ path }) => !ending.includes(path))
       for (const as of [first.root, first.child, session]) {
         await forAll(able, async operation => {
-          if (operation.credential === 'management' && as === first.child) return
+          if (isManaged(operation) && as === first.child) return
           for (const id of operation.pathParameters.length > 0 ? [...ids, ID] : [ID]) {
             const plain = { path: plainPath(operation, id), as, what: `id ${id}`, ...bodyOf(operation) }
             const { status, text, body } = await send(operation, plain)
@@ -263,7 +264,8 @@ describe('the sweep of account routes', function () {
   })
 
   describe('hostile requests', () => {
-    const callerOf = ({ credential }: SweptOperation) => (credential === 'none' ? {} : { as: first.root })
+    const callerOf = ({ credential }: SweptOperation) =>
+      credential === 'none' ? {} : { as: credential === 'recent-session' ? session : first.root }
 
     it('with members that no schema names are refused, each one by name', async () => {
       const before = await rowsOf(first.accountId)

@@ -3,7 +3,7 @@
  *
  * Each operation with a key x tier: without a key, with a tier that may not, with one that may. Each operation on a record x
  * tier that may: its owner reaches it, another account of the same tier gets the very answer that an id which never
- * existed gets, and the record is as it was. Invariant: an operation on a record for which MAKERS has no maker fails.
+ * existed gets, and the record is as it was; with child keys of each account, in their scope and outside of it. Invariant: an operation on a record for which MAKERS has no maker fails.
  */
 import { expect } from 'chai'
 import type { Tier } from '#infra/config/tiers.ts'
@@ -21,6 +21,9 @@ interface Described {
   path: string
   group: string
   tiers: string[]
+  /** What a child key needs. */
+  scope: string
+  isManaged: boolean
   /** Media type and example of the body. */
   body: { type: string; example: unknown } | undefined
 }
@@ -31,6 +34,7 @@ type Call = (method: string, path: string, body?: { type: string; example: unkno
 
 /** What no account owns. */
 const PUBLIC_PARAMS = new Set(['item_id', 'provider'])
+const SCOPES = ['market:read', 'feeds', 'portfolio', 'alerts', 'webhooks']
 const NEVER = '00000000-0000-4000-8000-000000000000'
 const json = (example: object) => ({ type: 'application/json', example })
 
@@ -74,6 +78,8 @@ const OPERATIONS: Described[] = Object.entries<object>(document.paths).flatMap((
       path,
       group,
       tiers: operation['x-tiers'],
+      scope: operation['x-scope'],
+      isManaged: operation['x-credential'] === 'management',
       body: body && { type: body[0], example: body[1].example },
     }
   }),
@@ -160,6 +166,33 @@ describe('ownership', () => {
         const own = await owner(method, filled(path, mine), body)
         expect(own.status, own.text).not.to.be.oneOf([401, 404, 405, 500])
       })
+
+  for (const { method, path, scope, isManaged, body } of OWNED)
+    it(`${method.toUpperCase()} ${path} belongs to its owner, to child keys of scope ${scope} too`, async () => {
+      const [root, stranger] = [await platform.newKey('quant'), await platform.newKey('quant')]
+      const mine = await makeRecords(callAs(root), path)
+      const childOf = async (of: string, scopes: string[]) => {
+        const { body: made } = await callAs(of)('post', '/v1/account/sub-keys', json({ name: 'child', scopes }))
+        return callAs(made.key)
+      }
+      const scopes = isManaged ? SCOPES : [scope]
+      const others = SCOPES.filter(other => !scopes.includes(other))
+      const [able, unable] = [await childOf(root, scopes), await childOf(root, isManaged ? scopes : others)]
+      const foreign = await childOf(stranger, scopes)
+      const at = filled(path, mine)
+      const refusal = [403, isManaged ? 'FORBIDDEN_CHILD_KEY' : 'FORBIDDEN_SCOPE']
+      const before = await lookAt(callAs(root), path, mine)
+      for (const target of [at, filled(path, Object.fromEntries(Object.keys(mine).map(name => [name, NEVER])))]) {
+        const { status, body: reply } = await unable(method, target, body)
+        expect([status, reply.code]).to.deep.equal(refusal)
+      }
+      expect((await foreign(method, at, body)).status).to.equal(isManaged ? 403 : 404)
+      expect(await lookAt(callAs(root), path, mine)).to.deep.equal(before)
+      const own = await able(method, at, body)
+      if (isManaged) expect(own.status).to.equal(403)
+      else expect(own.status, own.text).not.to.be.oneOf([401, 404, 405, 500])
+      if (!isManaged) expect(own.body?.code).not.to.equal('FORBIDDEN_SCOPE')
+    })
 
   for (const tier of TIERS)
     it(`two accounts never see each other's ids (${tier})`, async () => {

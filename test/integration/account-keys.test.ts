@@ -238,6 +238,48 @@ describe('keys', () => {
       ).to.equal(201)
     })
 
+    it('are confined to scopes, which are shown, kept by a reissue, changed, and taken back', async () => {
+      const { key } = await newAccount()
+      const child = await newChild(key, { name: 'bot', scopes: ['feeds', 'market:read', 'feeds'] })
+      expect(child.info.scopes).to.deep.equal(['market:read', 'feeds'])
+      expect((await ask(child.key, 'GET', '/account/key')).body.key.scopes).to.deep.equal(['market:read', 'feeds'])
+      expect(await codeOf(child.key, '/portfolio')).to.equal('FORBIDDEN_SCOPE')
+      expect(await codeOf(child.key, '/account')).to.equal('FORBIDDEN_SCOPE')
+      const reissued = (await ask(key, 'POST', `/account/sub-keys/${child.id}/reissue`)).body
+      expect(reissued.key_info.scopes).to.deep.equal(['market:read', 'feeds'])
+      const change = (scopes: unknown) => ask(key, 'PATCH', `/account/sub-keys/${reissued.key_info.id}`, { scopes })
+      expect((await change(['portfolio'])).body.key.scopes).to.deep.equal(['portfolio'])
+      expect([await codeOf(reissued.key, '/portfolio'), await codeOf(reissued.key, '/fx')]).to.deep.equal([
+        'ok',
+        'FORBIDDEN_SCOPE',
+      ])
+      expect((await change(null)).body.key.scopes).to.equal(null)
+      expect(await codeOf(reissued.key, '/fx')).not.to.equal('FORBIDDEN_SCOPE')
+      for (const [scopes, type] of [
+        [[], 'too_short'],
+        [['all'], 'enum'],
+        ['feeds', 'list_type'],
+      ] as const) {
+        const { status, body } = await change(scopes)
+        expect(status, JSON.stringify(scopes)).to.equal(422)
+        if (type !== 'list_type') expect(body.detail[0].type).to.equal(type)
+      }
+    })
+
+    it('lose their open feeds with the scope of them, within a second', async function () {
+      this.timeout(10_000)
+      const { key } = await newAccount()
+      const child = await newChild(key, { name: 'bot', scopes: ['feeds'] })
+      const feed = await openSse(`${roles.baseUrl}/v1/feed/prices`, { key: child.key })
+      expect(feed.status).to.equal(200)
+      await ask(key, 'PATCH', `/account/sub-keys/${child.id}`, { scopes: ['alerts'] })
+      const changedAt = performance.now()
+      await eventually(() => feed.hasEnded(), 5_000, 'the end of the feed')
+      expect(performance.now() - changedAt).to.be.below(IN_FORCE_MS)
+      const again = await openSse(`${roles.baseUrl}/v1/feed/prices`, { key: child.key })
+      expect(await again.body()).to.include({ code: 'FORBIDDEN_SCOPE' })
+    })
+
     it('manage nothing', async () => {
       const { key } = await newAccount()
       const child = await newChild(key)

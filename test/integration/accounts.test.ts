@@ -120,7 +120,9 @@ describe('accounts and keys', () => {
           isRootKey: true,
           rootKeyId: key_id,
           quotaPerMonthOverride: null,
+          lineageId: key_id,
           ratePerMinuteOverride: null,
+          scopes: null,
         },
       })
     })

@@ -146,7 +146,8 @@ describe('issued keys, tokens and secrets', function () {
     expect((await ask('POST', '/v1/account/alerts', root, alert)).status).to.equal(201)
     await market.move([{ side: 'ask', provider: 'provider_02', itemId: ITEM, micro: 20_000_000 }])
     await eventually(() => receiver.received.length > 0, ARRIVES_MS, 'the delivery')
-    const mail = await mailbox.mailTo('ada@example.com', 2)
+    // After those of the verification and of the linked account.
+    const mail = await mailbox.mailTo('ada@example.com', 3)
     const header = mail.headers.find(({ key }) => key === 'list-unsubscribe')?.value ?? ''
     note('token of the unsubscribe link', /token=([\w-]+)/.exec(header)?.[1])
   })

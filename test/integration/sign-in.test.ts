@@ -4,6 +4,7 @@
 import { expect } from 'chai'
 import { type Browser, openBrowser } from '#test/fixtures/browser.ts'
 import { openSignInScenario, type SignInScenario } from '#test/fixtures/sign-in-scenario.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const LINK = /https?:\S+\/v1\/account\/email\/verify\?token=\S+/
@@ -36,6 +37,41 @@ describe('sign-in', () => {
     const seen = await scenario.ask('/v1/account/key', { as: access_token })
     expect(seen.body.key.id, 'a session stands for the active root key').to.equal(issued.body.id)
     expect(scenario.mailbox.mails.filter(({ to }) => to.includes('ada@example.com'))).to.have.length(0)
+  })
+
+  it('goes on while searches and writes of others wait for all connections that they have', async () => {
+    // Alerts, their searches and sign-in used to share eight connections.
+    const busy = (await platform.newKey('quant')) as string
+    const locked = Promise.withResolvers<void>()
+    const signedIn = Promise.withResolvers<void>()
+    const holding = scenario.database.transaction(async query => {
+      await query('LOCK TABLE alerts IN ACCESS EXCLUSIVE MODE')
+      locked.resolve()
+      await signedIn.promise
+    })
+    await locked.promise
+    const alert = { kind: 'price_below', item_id: 1, threshold_value: '1', is_enabled: false }
+    const others = Array.from({ length: 16 }, (_, i) =>
+      i % 2 === 0
+        ? scenario.ask('/v1/account/alerts?search=AK', { as: busy })
+        : scenario.ask('/v1/account/alerts', { method: 'POST', as: busy, body: alert }),
+    )
+    try {
+      const waiting = async () => {
+        const [found] = await scenario.database.rows<{ count: number }>(
+          `SELECT count(*)::int AS count FROM pg_stat_activity
+          WHERE datname = current_database() AND wait_event_type = 'Lock' AND application_name LIKE 'api%'`,
+        )
+        return (found?.count ?? 0) >= 14
+      }
+      await eventually(waiting, 5_000, 'the others to wait')
+      const browser = scenario.personOf('kim', { email: 'kim@example.com', email_verified: true })
+      expect((await scenario.signIn(browser)).access_token).to.be.a('string')
+    } finally {
+      signedIn.resolve()
+      await holding
+    }
+    expect(new Set((await Promise.all(others)).map(({ status }) => status))).to.deep.equal(new Set([200, 201]))
   })
 
   it('finds the same account at the next sign-in, also when two come at once', async () => {

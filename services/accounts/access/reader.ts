@@ -13,6 +13,7 @@ import type { Tier } from '#infra/config/tiers.ts'
 import type { KeyAnswer, RefusalCode } from '#infra/http/credential.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { Access } from '#schemas/api/operation.ts'
+import type { Scope } from '#schemas/api/scopes.ts'
 
 /** The directory of keys. */
 export interface KeyDirectory {
@@ -38,7 +39,9 @@ interface KeyRow {
   id: string
   account_id: string
   root_key_id: string
+  lineage_id: string
   kind: 'root' | 'child'
+  scopes: Scope[] | null
   tier: Tier
   revoked: boolean
   expired: boolean | null
@@ -53,7 +56,7 @@ const BATCH = 1_000
 const WAITING_MAX = 10_000
 const KNOWN_MAX = 50_000
 
-const SELECT = `SELECT encode(k.hash, 'hex') AS hash, k.id, k.account_id, k.root_key_id, k.kind, a.tier,
+const SELECT = `SELECT encode(k.hash, 'hex') AS hash, k.id, k.account_id, k.root_key_id, coalesce(k.lineage_id, k.id) AS lineage_id, k.kind, k.scopes, a.tier,
     k.revoked_at IS NOT NULL OR r.revoked_at IS NOT NULL AS revoked,
     LEAST(k.expires_at, r.expires_at) <= now() AS expired,
     a.disabled_at IS NOT NULL AS disabled,
@@ -173,8 +176,10 @@ function answerOf(row: KeyRow): KeyAnswer {
       tier: row.tier,
       isRootKey: row.kind === 'root',
       rootKeyId: row.root_key_id,
+      lineageId: row.lineage_id,
       quotaPerMonthOverride: row.quota_requests_per_month_override,
       ratePerMinuteOverride: row.rate_requests_per_minute_override,
+      scopes: row.scopes,
     },
   }
 }
@@ -198,7 +203,7 @@ export function openAuthenticate(
   sessions: { judge(token: string): Promise<KeyAnswer> } | undefined,
 ): (request: { headers: { authorization?: string } }, access: Access) => KeyAnswer | Promise<KeyAnswer> {
   return ({ headers: { authorization } }, access) => {
-    const takesSession = access === 'account' || access === 'management'
+    const takesSession = access === 'account' || access === 'management' || access === 'recent-session'
     const token = takesSession && authorization !== undefined ? SESSION_FORM.exec(authorization)?.[1] : undefined
     return token === undefined || !sessions ? keys.judge(authorization) : sessions.judge(token)
   }

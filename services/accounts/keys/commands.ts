@@ -1,7 +1,7 @@
 /**
  * Changes of API keys: accounts with their first key, the root key's reissue, and the child keys of a root.
  *
- * Writes api_keys, and accounts for new ones. States of a key: active -> revoked | expired. Invariant: an account has one
+ * Writes api_keys, and accounts for new ones. Limits go on from key to key: lineages.ts. States of a key: active -> revoked | expired. Invariant: an account has one
  * active root key, and a root no more active children than its tier allows; the account's row is locked first, so of two
  * changes of its keys one sees the other. The text of a key exists only in the returned value, the table holds its SHA-256;
  * 256 random bits need no salt. Overrides are bounded by the API's schema, and the enforced limit is the lower of override
@@ -12,12 +12,15 @@ import type { Tier } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { Scope } from '#schemas/api/scopes.ts'
 import { hashOfKey, type KeyKind } from '../access/reader.ts'
+import { type Origin, recordAction } from '../audit/commands.ts'
 import { LOCAL_ADDRESS } from '../commands.ts'
+import { allowReissue, lineageToInherit } from './lineages.ts'
 import { ACTIVE_CHILD, KEY_COLUMNS, type KeyRow, keyNotFound, keyOfRow, type StoredKey } from './reader.ts'
 
 /** Who asks for a change: an accepted root key, or a session. */
-type Actor = Pick<Credential, 'kind' | 'keyId' | 'accountId'>
+type Actor = Pick<Credential, 'kind'> & Origin
 
 /** A key and the only copy of its text. */
 export interface IssuedKey {
@@ -28,13 +31,29 @@ export interface IssuedKey {
 /** Replaces the root key and revokes all child keys; needs a verified e-mail. */
 export function reissueRootKey(database: Database, actor: Actor, now: number): Promise<IssuedKey> {
   return database.transaction(async query => {
-    await lockForIssue(query, actor)
+    const { rootKeyId } = await lockForIssue(query, actor)
+    const lineageId = await reissuedLineage(query, { accountId: actor.accountId, keyId: rootKeyId }, now)
     await query('UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [
       actor.accountId,
       new Date(now),
     ])
-    return insertKey(query, { accountId: actor.accountId, kind: 'root', now })
+    const issued = await insertKey(query, { accountId: actor.accountId, kind: 'root', lineageId, isReissue: true, now })
+    await recordAction(query, actor, { kind: 'key.reissued', at: now, detail: { issued_key_id: issued.key.id } })
+    return issued
   })
+}
+
+/** The lineage of a key that is about to be replaced; refuses when that happens too often. */
+async function reissuedLineage(
+  query: Query,
+  { accountId, keyId }: { accountId: string; keyId: string },
+  now: number,
+): Promise<string> {
+  const [key] = await query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = $1`, [keyId])
+  if (!key) throw keyNotFound()
+  const lineageId = key.lineage_id
+  await allowReissue(query, { accountId, lineageId }, now)
+  return lineageId
 }
 
 /** Locks the account for a change of its keys; refuses an actor whose own key was revoked meanwhile. */
@@ -68,10 +87,14 @@ interface NewKey {
   now: number
   /** Of a child. */
   rootKeyId?: string
+  /** Undefined: it begins one. */
+  lineageId?: string | undefined
+  isReissue?: boolean
   name?: string | null
   expiresAt?: number | null
   quotaPerMonthOverride?: number | null
   ratePerMinuteOverride?: number | null
+  scopes?: readonly Scope[] | null
 }
 
 /** Draws a key and stores its hash. */
@@ -80,30 +103,32 @@ async function insertKey(query: Query, made: NewKey): Promise<IssuedKey> {
   const id = crypto.randomUUID()
   const [row] = await query<KeyRow>(
     `INSERT INTO api_keys AS k (id, account_id, kind, root_key_id, hash, name, created_at, expires_at,
-       quota_requests_per_month_override, rate_requests_per_minute_override)
-     VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10) RETURNING ${KEY_COLUMNS}`,
+       quota_requests_per_month_override, rate_requests_per_minute_override, lineage_id, is_reissue, scopes)
+     VALUES ($1, $2, $3, $4, decode($5, 'hex'), $6, $7, $8, $9, $10, $11, $12, $13) RETURNING ${KEY_COLUMNS}`,
     [
       ...[id, made.accountId, made.kind, made.rootKeyId ?? id, hashOfKey(text), made.name ?? null],
       ...[new Date(made.now), made.expiresAt == null ? null : new Date(made.expiresAt)],
       ...[made.quotaPerMonthOverride ?? null, made.ratePerMinuteOverride ?? null],
+      ...[made.lineageId ?? id, made.isReissue ?? false, made.scopes ?? null],
     ],
   )
   return { text, key: keyOfRow(row as KeyRow) }
 }
 
-/** What a child key may be given; null removes a limit. */
+/** What a child key may be given; null removes a limit, and the scopes. */
 interface ChildKeyChanges {
   name?: string
+  scopes?: readonly Scope[] | null
   quotaPerMonthOverride?: number | null
   ratePerMinuteOverride?: number | null
 }
 
-/** Creates a child key; `most` is how many a root may have. */
+/** Creates a child key; `most` is how many a root may have, `usedOf` counts the requests of the month by lineage. */
 export function createChildKey(
   database: Database,
   actor: Actor,
   child: ChildKeyChanges & { name: string },
-  { most, now }: { most: number; now: number },
+  { most, now, usedOf }: { most: number; now: number; usedOf(lineageIds: readonly string[]): Promise<number[]> },
 ): Promise<IssuedKey> {
   const { accountId } = actor
   return database.transaction(async query => {
@@ -115,11 +140,15 @@ export function createChildKey(
     if ((count?.total ?? 0) >= most) {
       throw new HttpError('CHILD_KEY_LIMIT_REACHED', `A root key has ${most} child keys at most; delete one first.`)
     }
-    return insertKey(query, { ...child, accountId, kind: 'child', rootKeyId, now })
+    const lineageId = await lineageToInherit(query, accountId, { now, usedOf })
+    const issued = await insertKey(query, { ...child, accountId, kind: 'child', rootKeyId, lineageId, now })
+    const detail = { child_key_id: issued.key.id, scopes: issued.key.scopes }
+    await recordAction(query, actor, { kind: 'child_key.created', at: now, detail })
+    return issued
   })
 }
 
-/** Changes name and limits of a child key. */
+/** Changes name, limits and scopes of a child key. */
 export function changeChildKey(
   database: Database,
   actor: Actor,
@@ -128,17 +157,22 @@ export function changeChildKey(
 ): Promise<StoredKey> {
   return database.transaction(async query => {
     const before = await lockChild(query, actor, keyId, now)
-    const { name, quotaPerMonthOverride: quota, ratePerMinuteOverride: rate } = changes
+    const { name, quotaPerMonthOverride: quota, ratePerMinuteOverride: rate, scopes } = changes
     const [row] = await query<KeyRow>(
-      `UPDATE api_keys k SET name = $2, quota_requests_per_month_override = $3, rate_requests_per_minute_override = $4
+      `UPDATE api_keys k SET name = $2, quota_requests_per_month_override = $3, rate_requests_per_minute_override = $4,
+         scopes = $5
        WHERE k.id = $1 RETURNING ${KEY_COLUMNS}`,
       [
         ...[keyId, name ?? before.name],
         ...[quota === undefined ? before.quotaPerMonthOverride : quota],
         ...[rate === undefined ? before.ratePerMinuteOverride : rate],
+        scopes === undefined ? before.scopes : scopes,
       ],
     )
-    return keyOfRow(row as KeyRow)
+    const key = keyOfRow(row as KeyRow)
+    const detail = { child_key_id: keyId, scopes_before: before.scopes, scopes: key.scopes }
+    await recordAction(query, actor, { kind: 'child_key.changed', at: now, detail })
+    return key
   })
 }
 
@@ -147,6 +181,7 @@ export function revokeChildKey(database: Database, actor: Actor, keyId: string, 
   return database.transaction(async query => {
     await lockChild(query, actor, keyId, now)
     await revoke(query, keyId, now)
+    await recordAction(query, actor, { kind: 'child_key.revoked', at: now, detail: { child_key_id: keyId } })
   })
 }
 
@@ -155,8 +190,12 @@ export function reissueChildKey(database: Database, actor: Actor, keyId: string,
   return database.transaction(async query => {
     await lockForIssue(query, actor)
     const { id: _, createdAt, lastUsedAt, ...kept } = await lockChild(query, actor, keyId, now)
+    await allowReissue(query, { accountId: actor.accountId, lineageId: kept.lineageId }, now)
     await revoke(query, keyId, now)
-    return insertKey(query, { ...kept, accountId: actor.accountId, now })
+    const issued = await insertKey(query, { ...kept, accountId: actor.accountId, isReissue: true, now })
+    const detail = { child_key_id: keyId, issued_key_id: issued.key.id }
+    await recordAction(query, actor, { kind: 'child_key.reissued', at: now, detail })
+    return issued
   })
 }
 

@@ -6,7 +6,9 @@
  */
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database } from '#infra/postgres/pool.ts'
+import type { Scope } from '#schemas/api/scopes.ts'
 import type { KeyKind } from '../access/reader.ts'
+import { LINEAGE } from './lineages.ts'
 
 /** A key as it is stored; times in milliseconds since the epoch. */
 export interface StoredKey {
@@ -14,11 +16,15 @@ export interface StoredKey {
   kind: KeyKind
   name: string | null
   rootKeyId: string
+  /** What its limits are counted for. */
+  lineageId: string
   createdAt: number
   lastUsedAt: number | null
   expiresAt: number | null
   quotaPerMonthOverride: number | null
   ratePerMinuteOverride: number | null
+  /** What a child key is confined to; null = nothing. */
+  scopes: Scope[] | null
 }
 
 /** A row of {@link KEY_COLUMNS}. */
@@ -27,16 +33,18 @@ export interface KeyRow {
   kind: KeyKind
   name: string | null
   root_key_id: string
+  lineage_id: string
   created_at: Date
   last_used_at: Date | null
   expires_at: Date | null
   quota: number | null
   rate: number | null
+  scopes: Scope[] | null
 }
 
 /** The columns of a stored key. */
-export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, k.created_at, k.last_used_at, k.expires_at,
-  k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate`
+export const KEY_COLUMNS = `k.id, k.kind, k.name, k.root_key_id, ${LINEAGE} AS lineage_id, k.created_at, k.last_used_at, k.expires_at,
+  k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate, k.scopes`
 
 /** The stored key of a row. */
 export const keyOfRow = (row: KeyRow): StoredKey => ({
@@ -44,11 +52,13 @@ export const keyOfRow = (row: KeyRow): StoredKey => ({
   kind: row.kind,
   name: row.name,
   rootKeyId: row.root_key_id,
+  lineageId: row.lineage_id,
   createdAt: row.created_at.getTime(),
   lastUsedAt: row.last_used_at?.getTime() ?? null,
   expiresAt: row.expires_at?.getTime() ?? null,
   quotaPerMonthOverride: row.quota,
   ratePerMinuteOverride: row.rate,
+  scopes: row.scopes,
 })
 
 /** There is no such active key of this account; a key of another account is not revealed. */

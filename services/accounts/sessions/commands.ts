@@ -11,6 +11,7 @@ import type { KeyAnswer } from '#infra/http/credential.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import type { Database, Query } from '#infra/postgres/pool.ts'
 import { readSession, type SigningKey, signSession, TOKEN_LIFE_SECONDS } from '#infra/sign-in/session-token.ts'
+import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import type { PublicKey, SigningKeys } from './signing-keys.ts'
 
@@ -25,12 +26,14 @@ export interface SessionTokens {
 
 /** The sessions of a platform. */
 export interface Sessions {
-  /** Opens a session of the account that `claim` names, in one transaction with it. */
-  open(claim: (query: Query) => Promise<string>, now: number): Promise<SessionTokens>
+  /** Opens a session of the account that `claim` names, in one transaction with it; `address` is its client's. */
+  open(claim: (query: Query) => Promise<string>, now: number, address?: string): Promise<SessionTokens>
   /** Takes a refresh token for new tokens; refuses one that was used before, and revokes its session. */
-  refresh(refreshToken: string, now: number): Promise<SessionTokens>
+  refresh(refreshToken: string, now: number, address?: string): Promise<SessionTokens>
   /** Ends a session. */
   revoke(sessionId: string, now: number): Promise<void>
+  /** Ends every session of an account, and sign-ins that would become one. */
+  revokeAll(origin: Origin, now: number): Promise<void>
   /** Judges the token of a request: it acts as its account's active root key. */
   judge(token: string): Promise<KeyAnswer>
   /** The keys to check tokens with. */
@@ -39,9 +42,11 @@ export interface Sessions {
 
 const DAY_MS = 86_400_000
 const SESSION_LIFE_MS = 30 * DAY_MS
+/** How long after its sign-in a session may change who can take the account over; a refresh does not begin it again. */
+const RECENT_MS = 10 * 60_000
 const PREFIX = 'refresh_'
 
-const JUDGED = `SELECT k.id AS key_id, a.tier, a.disabled_at IS NOT NULL AS disabled,
+const JUDGED = `SELECT k.id AS key_id, coalesce(k.lineage_id, k.id) AS lineage_id, a.tier, s.created_at, a.disabled_at IS NOT NULL AS disabled,
     k.quota_requests_per_month_override AS quota, k.rate_requests_per_minute_override AS rate
   FROM sessions s JOIN accounts a ON a.id = s.account_id
   JOIN api_keys k ON k.account_id = a.id AND k.kind = 'root' AND k.revoked_at IS NULL
@@ -49,6 +54,8 @@ const JUDGED = `SELECT k.id AS key_id, a.tier, a.disabled_at IS NOT NULL AS disa
 
 interface JudgedRow {
   key_id: string
+  lineage_id: string
+  created_at: Date
   tier: Tier
   disabled: boolean
   quota: number | null
@@ -95,7 +102,7 @@ export function openSessions(options: {
 
   return {
     publicKeys: keys.published,
-    async open(claim, now) {
+    async open(claim, now, address) {
       // Before the transaction: a new key takes a connection of its own.
       const key = await keys.current(now)
       return database.transaction(async query => {
@@ -105,14 +112,16 @@ export function openSessions(options: {
         await query('INSERT INTO sessions (id, account_id, created_at, expires_at) VALUES ($1, $2, $3, $4)', [
           ...[session.id, accountId, new Date(now), new Date(session.expiresAt)],
         ])
+        const detail = { session_id: session.id }
+        await recordAudit(query, { kind: 'session.opened', at: now, accountId, address, detail })
         return issue(query, session, { key, now })
       })
     },
-    async refresh(refreshToken, now) {
+    async refresh(refreshToken, now, address) {
       const key = await keys.current(now)
       const tokens = await database.transaction(async query => {
         const found = await lockSession(query, refreshToken, now)
-        if (found?.isUsed) await revokeSession(query, found.id, now)
+        if (found?.isUsed && !found.isEnded) await endReused(query, found, { now, address })
         if (!found || found.isUsed || found.isEnded) return undefined
         await query('UPDATE refresh_tokens SET used_at = $2 WHERE hash = $1', [hashOf(refreshToken), new Date(now)])
         return issue(query, found, { key, now })
@@ -122,17 +131,22 @@ export function openSessions(options: {
       return tokens
     },
     revoke: (sessionId, now) => revokeSession(database.rows, sessionId, now),
+    revokeAll: (origin, now) => database.transaction(query => revokeSessionsOf(query, origin, now)),
     async judge(token) {
       const now = options.now()
       const claims = await readSession(token, { issuer, now }, id => keys.publicKeyOf(id, now))
       if (!claims) return INVALID
       const [row] = await database.rows<JudgedRow>(JUDGED, [claims.sessionId, claims.accountId, new Date(now)])
-      return row ? answerOf(row, claims) : INVALID
+      return row ? answerOf(row, claims, now) : INVALID
     },
   }
 }
 
-function answerOf(row: JudgedRow, { accountId, sessionId }: { accountId: string; sessionId: string }): KeyAnswer {
+function answerOf(
+  row: JudgedRow,
+  { accountId, sessionId }: { accountId: string; sessionId: string },
+  now: number,
+): KeyAnswer {
   if (row.disabled) return DISABLED
   return {
     accepted: true,
@@ -143,9 +157,12 @@ function answerOf(row: JudgedRow, { accountId, sessionId }: { accountId: string;
       tier: row.tier,
       isRootKey: true,
       rootKeyId: row.key_id,
+      lineageId: row.lineage_id,
       quotaPerMonthOverride: row.quota,
       ratePerMinuteOverride: row.rate,
+      scopes: null,
       sessionId,
+      isRecentSession: now - row.created_at.getTime() < RECENT_MS,
     },
   }
 }
@@ -171,6 +188,29 @@ async function lockSession(
   const expiresAt = session.expires_at.getTime()
   const isEnded = session.revoked_at !== null || expiresAt <= now
   return { id: session.id, accountId: session.account_id, expiresAt, isUsed: token.is_used, isEnded }
+}
+
+/** Ends a session of which two hold a refresh token. */
+async function endReused(
+  query: Query,
+  { id, accountId }: { id: string; accountId: string },
+  { now, address }: { now: number; address: string | undefined },
+): Promise<void> {
+  await revokeSession(query, id, now)
+  const detail = { session_id: id }
+  await recordAudit(query, { kind: 'session.refresh_reused', at: now, accountId, address, detail })
+}
+
+/** Codes of sign-ins first: an exchange that is under way ends before its session is looked for. */
+async function revokeSessionsOf(query: Query, origin: Origin, now: number): Promise<void> {
+  const { accountId } = origin
+  const at = new Date(now)
+  await query(
+    `UPDATE sign_ins SET exchanged_at = $2 WHERE account_id = $1 AND kind = 'provider' AND exchanged_at IS NULL`,
+    [accountId, at],
+  )
+  await query('UPDATE sessions SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL', [accountId, at])
+  await recordAction(query, origin, { kind: 'session.all_revoked', at: now })
 }
 
 async function revokeSession(query: Query, sessionId: string, now: number): Promise<void> {

@@ -19,7 +19,8 @@ import {
   type SignInChecks,
 } from '#infra/sign-in/identity-provider.ts'
 import { openPlatformProvider, type PlatformProvider } from '#infra/sign-in/platform-provider.ts'
-import { type MailScope, sendVerification } from '../commands.ts'
+import { type Origin, recordAction, recordAudit } from '../audit/commands.ts'
+import { type MailScope, sendVerification, tellPlatformChange } from '../commands.ts'
 import { hashOf, newText } from '../one-time-text.ts'
 import { openSessions, type Sessions, type SessionTokens } from '../sessions/commands.ts'
 import { openSigningKeys } from '../sessions/signing-keys.ts'
@@ -110,18 +111,22 @@ export async function returnSignIn(
 /** Exchanges the code of a sign-in for a session, once. */
 export function exchangeSignIn(
   { sessions }: SignInScope,
-  { code, browser }: { code: string; browser: string },
+  { code, browser, address }: { code: string; browser: string; address?: string | undefined },
   now: number,
 ): Promise<SessionTokens> {
-  return sessions.open(async query => {
-    const [row] = await query<{ account_id: string }>(
-      `UPDATE sign_ins SET exchanged_at = $3 WHERE code_hash = $1 AND browser_hash = $2 AND exchanged_at IS NULL
+  return sessions.open(
+    async query => {
+      const [row] = await query<{ account_id: string }>(
+        `UPDATE sign_ins SET exchanged_at = $3 WHERE code_hash = $1 AND browser_hash = $2 AND exchanged_at IS NULL
        AND expires_at > $3 RETURNING account_id`,
-      [hashOf(code), hashOf(browser), new Date(now)],
-    )
-    if (!row) throw notYours()
-    return row.account_id
-  }, now)
+        [hashOf(code), hashOf(browser), new Date(now)],
+      )
+      if (!row) throw notYours()
+      return row.account_id
+    },
+    now,
+    address,
+  )
 }
 
 /** The account of an identity; made at its first sign-in. */
@@ -166,6 +171,8 @@ async function createAccount(query: Query, { issuer, subject, email }: Identity,
 export interface PlatformScope {
   database: Database
   platform: PlatformProvider
+  /** Undefined when no mail can be sent. */
+  mail: MailScope | undefined
 }
 
 /** Begins: where the browser goes, and what it carries until it is back. */
@@ -185,8 +192,8 @@ export async function beginPlatformLink(
 
 /** Takes a browser back and links the platform account that it is signed in to. */
 export async function finishPlatformLink(
-  { database, platform }: PlatformScope,
-  back: { query: string; state: string; browser: string },
+  { database, platform, mail }: PlatformScope,
+  back: { query: string; state: string; browser: string; address?: string | undefined },
   now: number,
 ): Promise<{ platformId: string; linkedAt: number }> {
   const [begun] = await database.rows<{ account_id: string }>(
@@ -205,18 +212,32 @@ export async function finishPlatformLink(
     throw new HttpError('SIGN_IN_REFUSED', `The platform did not confirm the sign-in (${outcome.reason}); begin again.`)
   }
   const { platformId } = outcome
-  await database.rows(
-    `INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, $3)
-     ON CONFLICT (account_id) DO UPDATE SET platform_id = EXCLUDED.platform_id, linked_at = EXCLUDED.linked_at`,
-    [begun.account_id, platformId, new Date(now)],
-  )
+  await database.transaction(async query => {
+    await query(
+      `INSERT INTO platform_links (account_id, platform_id, linked_at) VALUES ($1, $2, $3)
+       ON CONFLICT (account_id) DO UPDATE SET platform_id = EXCLUDED.platform_id, linked_at = EXCLUDED.linked_at`,
+      [begun.account_id, platformId, new Date(now)],
+    )
+    const { account_id: accountId } = begun
+    await recordAudit(query, { kind: 'platform.linked', at: now, accountId, address: back.address })
+    if (mail) await tellPlatformChange(query, mail, { accountId, isLinked: true })
+  })
   return { platformId, linkedAt: now }
 }
 
 /** Removes the link; refuses when there is none. */
-export async function unlinkPlatform(database: Database, accountId: string): Promise<void> {
-  const gone = await database.rows('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
-  if (gone.length === 0) throw new HttpError('NOT_FOUND', 'No platform account is linked.')
+export async function unlinkPlatform(
+  { database, mail }: Pick<PlatformScope, 'database' | 'mail'>,
+  origin: Origin,
+  now: number,
+): Promise<void> {
+  const { accountId } = origin
+  await database.transaction(async query => {
+    const gone = await query('DELETE FROM platform_links WHERE account_id = $1 RETURNING account_id', [accountId])
+    if (gone.length === 0) throw new HttpError('NOT_FOUND', 'No platform account is linked.')
+    await recordAction(query, origin, { kind: 'platform.unlinked', at: now })
+    if (mail) await tellPlatformChange(query, mail, { accountId, isLinked: false })
+  })
 }
 
 /** Links an account on the game's platform to an account that has none. */
@@ -251,6 +272,7 @@ export function openSignIn(
       ? undefined
       : {
           database,
+          mail,
           platform: openPlatformProvider({
             endpoint: platformSignInUrl,
             returnTo: `${baseUrl}/v1/account/platform/callback`,

@@ -4,6 +4,7 @@
  * Rules: DECISIONS.md, "Keys and sessions". Writes through services/accounts. Invariant: the text of a key is in the
  * one answer that issues it, and in nothing that is logged.
  */
+import type { Request } from 'express'
 import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
@@ -25,6 +26,7 @@ import {
   revokedKeyReply,
 } from '#schemas/api/account-keys.ts'
 import { ALL, json, QUANT } from '#schemas/api/operation.ts'
+import { SCOPES, type Scope } from '#schemas/api/scopes.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { KeyDirectory } from '#services/accounts/access/reader.ts'
 import {
@@ -37,9 +39,10 @@ import {
   revokeChildKey,
 } from '#services/accounts/keys/commands.ts'
 import { listChildKeys, readChildKey, readKey, type StoredKey } from '#services/accounts/keys/reader.ts'
+import { type AuditNeeds, originOf } from '../audit-origin.ts'
 
 /** What the routes of keys need. */
-export interface AccountKeyNeeds {
+export interface AccountKeyNeeds extends AuditNeeds {
   database: Database
   keys: Pick<KeyDirectory, 'forget'>
   meter: Pick<RequestMeter, 'monthOf'>
@@ -68,6 +71,7 @@ const readOwnKey = (needs: AccountKeyNeeds): Route =>
     group: GROUP,
     tiers: ALL,
     access: 'account',
+    scope: 'any',
     summary: 'Metadata of the key that asks',
     description: 'A session shows the active root key of its account, a child key itself.',
     reply: json('KeyReply', keyReply, 'The key, without its text.'),
@@ -77,8 +81,9 @@ const readOwnKey = (needs: AccountKeyNeeds): Route =>
     }),
   })
 
-const reissueKey = ({ database, keys, now }: AccountKeyNeeds): Route =>
-  defineRoute({
+const reissueKey = (needs: AccountKeyNeeds): Route => {
+  const { database, keys, now } = needs
+  return defineRoute({
     id: 'reissueKey',
     method: 'post',
     path: '/account/key/reissue',
@@ -86,11 +91,13 @@ const reissueKey = ({ database, keys, now }: AccountKeyNeeds): Route =>
     tiers: ALL,
     access: 'management',
     summary: 'Replace the root key and revoke all child keys',
-    description: 'Cannot be undone. Needs a verified e-mail address. The first key of an account is issued like this.',
+    description:
+      'Cannot be undone; five times in 24 hours at most. Limits go on where they were. Needs a verified e-mail address. The first key of an account is issued like this.',
     reply: json('ReissuedKeyReply', reissuedKeyReply, 'The new key; its text is shown this once.'),
     errors: ['EMAIL_NOT_VERIFIED'],
-    async handle({ credential }) {
-      const { text, key } = await reissueRootKey(database, credential, now())
+    async handle({ credential, request }) {
+      const actor = actorOf(needs, { credential, request })
+      const { text, key } = await reissueRootKey(database, actor, now())
       keys.forget(credential.accountId)
       return {
         key: text,
@@ -101,6 +108,7 @@ const reissueKey = ({ database, keys, now }: AccountKeyNeeds): Route =>
       }
     },
   })
+}
 
 function childKeysRoutes(needs: AccountKeyNeeds): Route[] {
   const { database, tiers, now } = needs
@@ -129,14 +137,18 @@ function childKeysRoutes(needs: AccountKeyNeeds): Route[] {
       path: '/account/sub-keys',
       summary: 'Create a child key',
       description:
-        'Up to 25 per root key. Limits may only be lower than the tier allows; left out, they are the tier’s.',
+        'Up to 25 per root key. Limits may only be lower than the tier allows; left out, they are the tier’s. It goes on with the count of a revoked key.',
       body: childKeyBody(childKeyScope(tiers.quant)),
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.', 201),
       errors: ['EMAIL_NOT_VERIFIED', 'CHILD_KEY_LIMIT_REACHED'],
-      async handle({ body, credential }) {
-        const limits = { most: tiers[credential.tier].child_keys, now: now() }
+      async handle({ body, credential, request }) {
+        const limits = { most: tiers[credential.tier].child_keys, now: now(), usedOf: usedOf(needs) }
         const wanted = { name: body.name, ...overridesOf(body) }
-        return issued(needs, credential, await createChildKey(database, credential, wanted, limits))
+        return issued(
+          needs,
+          credential,
+          await createChildKey(database, actorOf(needs, { credential, request }), wanted, limits),
+        )
       },
     }),
   ]
@@ -161,14 +173,14 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       ...one,
       id: 'changeChildKey',
       method: 'patch',
-      summary: 'Change name or limits of a child key',
-      description: 'null takes a limit back; what is left out stays.',
+      summary: 'Change name, limits or scopes of a child key',
+      description: 'null takes a limit or the scopes back; what is left out stays.',
       body: childKeyPatch(childKeyScope(needs.tiers.quant)),
       reply: json('ChildKeyReply', childKeyReply, 'The key as it is now.'),
       errors: ['KEY_NOT_FOUND'],
-      async handle({ params: { id }, body, credential }) {
+      async handle({ params: { id }, body, credential, request }) {
         const changes = { name: body.name, ...overridesOf(body) }
-        const key = await changeChildKey(database, credential, id, { changes, now: now() })
+        const key = await changeChildKey(database, actorOf(needs, { credential, request }), id, { changes, now: now() })
         keys.forget(credential.accountId)
         return shown(needs, credential, key)
       },
@@ -181,9 +193,9 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       description: 'It is refused everywhere within a second, on open feeds as well.',
       reply: json('RevokedKeyReply', revokedKeyReply, 'When it was revoked.'),
       errors: ['KEY_NOT_FOUND'],
-      async handle({ params: { id }, credential }) {
+      async handle({ params: { id }, credential, request }) {
         const revokedAt = now()
-        await revokeChildKey(database, credential, id, revokedAt)
+        await revokeChildKey(database, actorOf(needs, { credential, request }), id, revokedAt)
         keys.forget(credential.accountId)
         return { ok: true, key_id: id, revoked_at: formatInstant(revokedAt) }
       },
@@ -194,11 +206,12 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
       method: 'post',
       path: '/account/sub-keys/:id/reissue',
       summary: 'Replace a child key',
-      description: 'The old key is revoked at once; the new one keeps name, limits and expiry.',
+      description:
+        'The old key is revoked at once; the new one keeps name, limits, scopes, expiry and what was counted. Five times in 24 hours at most.',
       reply: json('IssuedChildKeyReply', issuedChildKeyReply, 'The new key; its text is shown this once.'),
       errors: ['EMAIL_NOT_VERIFIED', 'KEY_NOT_FOUND'],
-      async handle({ params: { id }, credential }) {
-        const child = await reissueChildKey(database, credential, id, now())
+      async handle({ params: { id }, credential, request }) {
+        const child = await reissueChildKey(database, actorOf(needs, { credential, request }), id, now())
         keys.forget(credential.accountId)
         return issued(needs, credential, child)
       },
@@ -206,13 +219,24 @@ function childKeyRoutes(needs: AccountKeyNeeds): Route[] {
   ]
 }
 
+const actorOf = (needs: AuditNeeds, asked: { credential: Credential; request: Request }) => ({
+  ...originOf(needs, asked),
+  kind: asked.credential.kind,
+})
+
+/** Counts the requests of the month by lineage. */
+const usedOf =
+  ({ meter }: AccountKeyNeeds) =>
+  (lineageIds: readonly string[]): Promise<number[]> =>
+    orUnavailable(
+      meter.monthOf(lineageIds),
+      'SERVICE_UNAVAILABLE',
+      'Requests cannot be counted at the moment; try again with a growing delay.',
+    )
+
 /** Child keys with their counted requests of the month. */
 async function withUse(needs: AccountKeyNeeds, credential: Credential, keys: readonly StoredKey[]) {
-  const counts = await orUnavailable(
-    needs.meter.monthOf(keys.map(({ id }) => id)),
-    'SERVICE_UNAVAILABLE',
-    'Requests cannot be counted at the moment; try again with a growing delay.',
-  )
+  const counts = await usedOf(needs)(keys.map(({ lineageId }) => lineageId))
   return keys.map((key, i) => ({ key: infoOf(needs, credential, key), requests_this_month: counts[i] ?? 0 }))
 }
 
@@ -245,14 +269,18 @@ function infoOf({ tiers, now }: AccountKeyNeeds, { tier }: Credential, key: Stor
     rate_requests_per_minute_override: key.ratePerMinuteOverride,
     effective_quota_requests_per_month: perMonth,
     effective_rate_requests_per_minute: perMinute,
+    scopes: key.scopes,
   }
 }
 
 function overridesOf(body: {
   quota_requests_per_month_override?: number | null
   rate_requests_per_minute_override?: number | null
+  scopes?: readonly Scope[] | null
 }) {
+  const { scopes } = body
   return {
+    scopes: scopes && SCOPES.filter(scope => scopes.includes(scope)),
     quotaPerMonthOverride: body.quota_requests_per_month_override,
     ratePerMinuteOverride: body.rate_requests_per_minute_override,
   }

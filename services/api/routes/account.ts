@@ -9,11 +9,13 @@ import type { Database } from '#infra/postgres/pool.ts'
 import { ALL, json } from '#schemas/api/operation.ts'
 import { accountReply, emailBody, okReply, verifiedReply, verifyQuery } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
-import { type MailScope, sendVerification, useLink } from '#services/accounts/commands.ts'
+import { recordAction, recordAudit } from '#services/accounts/audit/commands.ts'
+import { type MailScope, sendVerification, tellFormerAddress, useLink } from '#services/accounts/commands.ts'
 import { readAccount } from '#services/accounts/reader.ts'
+import { type AuditNeeds, originOf } from '../audit-origin.ts'
 
 /** What the routes of an account need. */
-export interface AccountNeeds {
+export interface AccountNeeds extends AuditNeeds {
   database: Database
   /** Undefined: mail is not configured. */
   mail: MailScope | undefined
@@ -24,7 +26,7 @@ export interface AccountNeeds {
 const GROUP = 'Sign-in'
 
 /** The routes. */
-export const accountRoutes = ({ database, mail, now }: AccountNeeds): Route[] => [
+export const accountRoutes = ({ database, mail, now, clientOf }: AccountNeeds): Route[] => [
   defineRoute({
     group: GROUP,
     tiers: ALL,
@@ -46,21 +48,27 @@ export const accountRoutes = ({ database, mail, now }: AccountNeeds): Route[] =>
   defineRoute({
     group: GROUP,
     tiers: ALL,
-    access: 'management',
+    access: 'recent-session',
     id: 'sendVerification',
     method: 'post',
     path: '/account/email',
     summary: 'Confirm an e-mail address',
-    description: 'Sends a one-time link, good for a day. A verified address stays until the new one is confirmed.',
+    description:
+      'Sends a one-time link, good for a day. A verified address stays until the new one is confirmed, and is told then.',
     body: emailBody,
     reply: json('OkReply', okReply, 'The mail is on its way.'),
     errors: [],
-    async handle({ body: { email }, credential: { accountId } }) {
+    async handle({ body: { email }, credential, request }) {
       if (!mail) {
         const detail = 'No mail can be sent here; set MARKETLOG_SMTP_URL and MARKETLOG_SECRET_KEY.'
         throw new HttpError('SERVICE_UNAVAILABLE', detail)
       }
-      await database.transaction(query => sendVerification(query, mail, { accountId, email, now: now() }))
+      const origin = originOf({ clientOf }, { credential, request })
+      const at = now()
+      await database.transaction(async query => {
+        await sendVerification(query, mail, { accountId: origin.accountId, email, now: at })
+        await recordAction(query, origin, { kind: 'email.change_requested', at })
+      })
       return { ok: true }
     },
   }),
@@ -76,9 +84,14 @@ export const accountRoutes = ({ database, mail, now }: AccountNeeds): Route[] =>
     query: verifyQuery,
     reply: json('VerifiedReply', verifiedReply, 'The address is the account’s.'),
     errors: ['NOT_FOUND'],
-    async handle({ query: { token } }) {
-      const { email } = await database.transaction(query => useLink(query, token, now()))
-      return { ok: true, email }
+    async handle({ query: { token }, request }) {
+      const at = now()
+      return database.transaction(async query => {
+        const { email, former, accountId } = await useLink(query, token, at)
+        await recordAudit(query, { kind: 'email.changed', at, accountId, address: clientOf(request) })
+        if (mail && former !== undefined) await tellFormerAddress(query, mail, former)
+        return { ok: true as const, email }
+      })
     },
   }),
 ]

@@ -23,6 +23,7 @@ import {
   signedInReply,
 } from '#schemas/api/sign-in.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
+import type { MailScope } from '#services/accounts/commands.ts'
 import type { SessionTokens } from '#services/accounts/sessions/commands.ts'
 import {
   beginPlatformLink,
@@ -35,12 +36,15 @@ import {
   type SignInScope,
   unlinkPlatform,
 } from '#services/accounts/sign-in/commands.ts'
+import { type AuditNeeds, originOf } from '../audit-origin.ts'
 
 /** What sign-in and platform links need; what is undefined is not configured. */
-export interface SignInNeeds {
+export interface SignInNeeds extends AuditNeeds {
   database: Database
   signIn: SignInScope | undefined
   platformSignIn: PlatformScope | undefined
+  /** Undefined: mail is not configured. */
+  mail: MailScope | undefined
   /** Public root of the API, without a trailing slash. */
   baseUrl: string
   /** Milliseconds since the epoch. */
@@ -50,6 +54,7 @@ export interface SignInNeeds {
 const GROUP = 'Sign-in'
 const OPEN = { group: GROUP, tiers: undefined, budget: 'sign-in' } as const
 const MANAGED = { group: GROUP, tiers: ALL, access: 'management' } as const
+const RECENT = { group: GROUP, tiers: ALL, access: 'recent-session' } as const
 const UNSET = 'SIGN_IN_NOT_CONFIGURED'
 const SIGN_IN_COOKIE = 'marketlog_sign_in'
 const PLATFORM_COOKIE = 'marketlog_platform'
@@ -115,7 +120,8 @@ const signIns = (needs: SignInNeeds): Route[] => [
     errors: [UNSET, 'SIGN_IN_REFUSED'],
     async handle({ body: { code }, request }) {
       const browser = browserOf(request, SIGN_IN_COOKIE)
-      return sessionOf(await exchangeSignIn(scopeOf(needs), { code, browser }, needs.now()))
+      const address = needs.clientOf(request)
+      return sessionOf(await exchangeSignIn(scopeOf(needs), { code, browser, address }, needs.now()))
     },
   }),
 ]
@@ -131,8 +137,8 @@ const sessions = (needs: SignInNeeds): Route[] => [
     body: refreshBody,
     reply: json('SessionReply', sessionReply, 'New tokens; the old refresh token is used up.'),
     errors: [UNSET, 'AUTH_INVALID_SESSION'],
-    handle: async ({ body: { refresh_token } }) =>
-      sessionOf(await scopeOf(needs).sessions.refresh(refresh_token, needs.now())),
+    handle: async ({ body: { refresh_token }, request }) =>
+      sessionOf(await scopeOf(needs).sessions.refresh(refresh_token, needs.now(), needs.clientOf(request))),
   }),
   defineRoute({
     ...MANAGED,
@@ -148,6 +154,20 @@ const sessions = (needs: SignInNeeds): Route[] => [
         throw new HttpError('NOT_FOUND', 'A key has no session; only a session can sign out.')
       }
       await scopeOf(needs).sessions.revoke(sessionId, needs.now())
+      return { ok: true }
+    },
+  }),
+  defineRoute({
+    ...MANAGED,
+    id: 'closeAllSessions',
+    method: 'post',
+    path: '/account/session/revoke-all',
+    summary: 'End every session of the account',
+    description: 'At once, the session that asks and sign-ins under way included. Keys stay.',
+    reply: json('OkReply', okReply, 'No session is open.'),
+    errors: [UNSET],
+    async handle(asked) {
+      await scopeOf(needs).sessions.revokeAll(originOf(needs, asked), needs.now())
       return { ok: true }
     },
   }),
@@ -172,7 +192,7 @@ const platformOf = ({ platformSignIn }: SignInNeeds): PlatformScope =>
 
 const platformLinks = (needs: SignInNeeds): Route[] => [
   defineRoute({
-    ...MANAGED,
+    ...RECENT,
     id: 'linkPlatform',
     method: 'post',
     path: '/account/platform',
@@ -197,13 +217,18 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
     reply: json('PlatformLinkedReply', platformLinkedReply, 'The platform account is linked.'),
     errors: [UNSET, 'SIGN_IN_REFUSED', 'UPSTREAM_ERROR'],
     async handle({ query: { state }, request }) {
-      const back = { state, query: queryOf(request), browser: browserOf(request, PLATFORM_COOKIE) }
+      const back = {
+        state,
+        query: queryOf(request),
+        browser: browserOf(request, PLATFORM_COOKIE),
+        address: needs.clientOf(request),
+      }
       const { platformId, linkedAt } = await finishPlatformLink(platformOf(needs), back, needs.now())
       return { ok: true, platform_id: platformId, linked_at: formatInstant(linkedAt) }
     },
   }),
   defineRoute({
-    ...MANAGED,
+    ...RECENT,
     id: 'unlinkPlatform',
     method: 'delete',
     path: '/account/platform',
@@ -211,8 +236,8 @@ const platformLinks = (needs: SignInNeeds): Route[] => [
     description: 'What was imported stays.',
     reply: json('OkReply', okReply, 'No platform account is linked.'),
     errors: ['NOT_FOUND'],
-    async handle({ credential }) {
-      await unlinkPlatform(needs.database, credential.accountId)
+    async handle(asked) {
+      await unlinkPlatform(needs, originOf(needs, asked), needs.now())
       return { ok: true }
     },
   }),

@@ -1,0 +1,160 @@
+/**
+ * The audit log: what happened to accounts that matters to their safety, by whom and from where.
+ *
+ * Sole writer of audit_log. A row is written in the transaction of what it reports, so neither is without the other; bursts of refused
+ * credentials are noted beside their answers. Rows are never changed (a trigger of the table holds that) but for their addresses, which
+ * become pseudonyms after 30 days: digests with a salt that nobody keeps. They go after 400 days. Nothing here names a person:
+ * no e-mail address, no URL, no text of a key.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Database, Query } from '#infra/postgres/pool.ts'
+import type { Log } from '#infra/runtime/log.ts'
+import type { AuditKind } from './reader.ts'
+
+/** Who asked for something, and from where. */
+export interface Origin {
+  accountId: string
+  keyId: string
+  /** Of a session alone. */
+  sessionId?: string | undefined
+  /** Of the client, behind trusted proxies. */
+  address?: string | undefined
+}
+
+/** What happened; times in milliseconds since the epoch. */
+interface AuditEntry {
+  kind: AuditKind
+  at: number
+  accountId: string | null
+  keyId?: string | null
+  address?: string | undefined
+  /** Ids and words of this platform alone. */
+  detail?: Record<string, unknown>
+}
+
+const DAY_MS = 86_400_000
+const KEPT_DAYS = 400
+const ADDRESSES_DAYS = 30
+const EVERY_MS = 3_600_000
+const ROWS = 5_000
+
+/** Adds an entry within the transaction of `query`. */
+export async function recordAudit(query: Query, entry: AuditEntry): Promise<void> {
+  const { kind, at, accountId, keyId = null, address = null, detail = {} } = entry
+  await query('INSERT INTO audit_log (at, kind, account_id, key_id, address, detail) VALUES ($1, $2, $3, $4, $5, $6)', [
+    new Date(at),
+    kind,
+    accountId,
+    keyId,
+    address,
+    JSON.stringify(detail),
+  ])
+}
+
+/** Adds what a credential asked for and got, within the transaction of `query`. */
+export function recordAction(
+  query: Query,
+  { accountId, keyId, sessionId, address }: Origin,
+  { kind, at, detail }: Pick<AuditEntry, 'kind' | 'at' | 'detail'>,
+): Promise<void> {
+  const session = sessionId === undefined ? {} : { session_id: sessionId }
+  return recordAudit(query, { kind, at, accountId, keyId, address, detail: { ...session, ...detail } })
+}
+
+const PSEUDONYMISE = `UPDATE audit_log
+  SET address = '~' || left(encode(sha256(convert_to($2 || address, 'UTF8')), 'hex'), 16)
+  WHERE id IN (SELECT id FROM audit_log WHERE at < $1 AND address NOT LIKE '~%' ORDER BY at LIMIT ${ROWS}) RETURNING id`
+/** The trigger goes by the clock of Postgres, which may be behind. */
+const DELETE = `DELETE FROM audit_log
+  WHERE id IN (SELECT id FROM audit_log WHERE at < least($1, now() - interval '${KEPT_DAYS} days') ORDER BY at LIMIT ${ROWS}) RETURNING id`
+
+/** Makes pseudonyms of addresses that are old at `now`, and deletes rows that are too old; resolves with their numbers. */
+export async function keepAuditLog(database: Database, now: number): Promise<{ hidden: number; deleted: number }> {
+  const salt = randomBytes(32).toString('base64')
+  const hidden = await inPortions(database, PSEUDONYMISE, [new Date(now - ADDRESSES_DAYS * DAY_MS), salt])
+  const deleted = await inPortions(database, DELETE, [new Date(now - KEPT_DAYS * DAY_MS)])
+  return { hidden, deleted }
+}
+
+async function inPortions(database: Database, statement: string, values: readonly unknown[]): Promise<number> {
+  for (let total = 0; ; ) {
+    const { length } = await database.rows(statement, values)
+    total += length
+    if (length < ROWS) return total
+  }
+}
+
+/** Keeps the log every hour until stopped; a failure is logged and retried an hour later. */
+export function startAuditHousekeeping(database: Database, log: Log, now: () => number): { stop(): Promise<void> } {
+  const ending = new AbortController()
+  const { signal } = ending
+  const run = async (): Promise<void> => {
+    while (!signal.aborted) {
+      try {
+        const done = await keepAuditLog(database, now())
+        if (done.hidden + done.deleted > 0)
+          log.info(done, 'addresses of the audit log were hidden, and old rows deleted')
+      } catch (error) {
+        log.warn({ err: error }, 'the audit log could not be kept; it is tried again in an hour')
+      }
+      await pause(EVERY_MS, undefined, { signal }).catch(() => undefined)
+    }
+  }
+  const running = run()
+  return {
+    async stop() {
+      ending.abort()
+      await running
+    },
+  }
+}
+
+/** Takes note of refused credentials. */
+export interface RefusalWatch {
+  /** A key, session or token was refused to an address. */
+  note(address: string | undefined): void
+}
+
+const BURST = 20
+const WINDOW_MS = 60_000
+const QUIET_MS = 10 * 60_000
+const ADDRESSES_MAX = 10_000
+const BURSTS_PER_WINDOW = 60
+
+/**
+ * Records addresses that sent {@link BURST} refused credentials within a minute, each once in ten minutes and all together 60 a
+ * minute: what a stranger can have written is bounded. Counts are of this process alone.
+ */
+export function openRefusalWatch(database: Database, log: Log, now: () => number): RefusalWatch {
+  const counts = new Map<string, { since: number; refused: number; quietUntil: number }>()
+  let recorded = { since: 0, bursts: 0 }
+  const mayRecord = (at: number): boolean => {
+    if (at - recorded.since >= WINDOW_MS) recorded = { since: at, bursts: 0 }
+    recorded.bursts += 1
+    return recorded.bursts <= BURSTS_PER_WINDOW
+  }
+  return {
+    note(address = 'unknown') {
+      const at = now()
+      const count = counts.get(address) ?? { since: at, refused: 0, quietUntil: 0 }
+      if (at - count.since >= WINDOW_MS) Object.assign(count, { since: at, refused: 0 })
+      count.refused += 1
+      counts.delete(address)
+      counts.set(address, count)
+      if (counts.size > ADDRESSES_MAX) counts.delete(counts.keys().next().value as string)
+      if (count.refused < BURST || at < count.quietUntil || !mayRecord(at)) return
+      count.quietUntil = at + QUIET_MS
+      const entry = {
+        kind: 'credentials.refused',
+        at,
+        accountId: null,
+        address,
+        detail: { refused: count.refused },
+      } as const
+      recordAudit(database.rows, entry).catch(error =>
+        log.warn({ err: error }, 'a burst of refused credentials could not be recorded'),
+      )
+    },
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * What takes an account over needs a session younger than ten minutes, is told to the address before, and can be ended everywhere.
+ *
+ * It used to be that a root API key could change the e-mail address and the linked platform account, unnoticed.
+ */
+import { expect } from 'chai'
+import { openBrowser } from '#test/fixtures/browser.ts'
+import { openSignInScenario, type SignInScenario, type Tokens } from '#test/fixtures/sign-in-scenario.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const LINK = /http\S+verify\?token=\S+/
+const SENSITIVE = [
+  ['POST', '/v1/account/email', { email: 'new@example.com' }],
+  ['POST', '/v1/account/platform', undefined],
+  ['DELETE', '/v1/account/platform', undefined],
+] as const
+
+describe('taking an account over', () => {
+  const platform = useServers()
+  let scenario: SignInScenario
+  before('a provider, a mail server and the API', async function () {
+    this.timeout(120_000)
+    scenario = await openSignInScenario(platform)
+  })
+  after('end of the scenario', () => scenario.close())
+
+  const signInAs = (name: string): Promise<Tokens> =>
+    scenario.signIn(scenario.personOf(name, { email: `${name}@example.com`, email_verified: true }))
+  const post = (path: string, as: string | undefined, body?: unknown) =>
+    scenario.ask(`/v1/account${path}`, {
+      method: 'POST',
+      ...(as !== undefined && { as }),
+      ...(body !== undefined && { body }),
+    })
+  const refresh = (tokens: Tokens) => post('/session/refresh', undefined, { refresh_token: tokens.refresh_token })
+  const statusOf = async (as: string) => (await scenario.ask('/v1/account', { as })).status
+  const mailsTo = (address: string) => scenario.mailbox.mails.filter(({ to }) => to.includes(address))
+
+  it('takes more than a root key', async () => {
+    const { access_token } = await signInAs('ada')
+    const { key } = (await post('/key/reissue', access_token)).body
+    for (const [method, path, body] of SENSITIVE) {
+      const refused = await scenario.ask(path, { method, as: key, ...(body && { body }) })
+      expect([refused.status, refused.body.code], path).to.deep.equal([403, 'RECENT_SESSION_REQUIRED'])
+    }
+    expect(mailsTo('new@example.com')).to.deep.equal([])
+  })
+
+  it('takes a session that was opened within ten minutes, however often it was refreshed', async () => {
+    const tokens = await signInAs('bea')
+    const age = (seconds: number) =>
+      scenario.database.rows(
+        `UPDATE sessions SET created_at = now() - make_interval(secs => $1)
+         WHERE account_id = (SELECT id FROM accounts WHERE email = 'bea@example.com')`,
+        [seconds],
+      )
+    await age(590)
+    expect((await post('/platform', tokens.access_token)).status).to.equal(200)
+    await age(601)
+    const { access_token: refreshed } = (await refresh(tokens)).body
+    for (const as of [tokens.access_token, refreshed]) {
+      for (const [method, path, body] of SENSITIVE) {
+        const refused = await scenario.ask(path, { method, as, ...(body && { body }) })
+        expect([refused.status, refused.body.code], path).to.deep.equal([403, 'RECENT_SESSION_REQUIRED'])
+      }
+    }
+    expect(await statusOf(refreshed), 'all else goes on').to.equal(200)
+    const again = await signInAs('bea')
+    expect((await post('/platform', again.access_token)).status).to.equal(200)
+  })
+
+  it('is told to the verified address before, once it was replaced', async () => {
+    const { access_token } = await signInAs('cleo')
+    await post('/email', access_token, { email: 'cleo@elsewhere.example' })
+    const link = LINK.exec((await scenario.mailbox.mailTo('cleo@elsewhere.example')).text ?? '')?.[0] as string
+    expect(mailsTo('cleo@example.com'), 'nothing has changed').to.deep.equal([])
+    expect((await scenario.ask(link)).status).to.equal(200)
+    const told = await scenario.mailbox.mailTo('cleo@example.com')
+    expect(told.subject).to.equal('The e-mail address of your marketlog account was changed')
+    expect(told.text).to.include('revoke-all')
+    expect(`${told.text}${told.html}`, 'whose it is now is not told').not.to.include('elsewhere')
+    expect((await scenario.ask(link)).status).to.equal(404)
+    expect(mailsTo('cleo@example.com')).to.have.length(1)
+  })
+
+  it('is told of a platform account that is linked or unlinked', async () => {
+    const { access_token: as } = await signInAs('dora')
+    const browser = openBrowser({ 'x-platform-id': '70000000000000042' })
+    const begun = await scenario.ask('/v1/account/platform', { method: 'POST', as, browser })
+    const isBack = (url: string) => url.startsWith(`${scenario.baseUrl}/v1/account/platform/callback`)
+    const back = (await browser.open(begun.body.url, isBack)).url
+    expect((await scenario.ask(back, { browser })).status).to.equal(200)
+    expect((await scenario.mailbox.mailTo('dora@example.com')).subject).to.include('was linked to')
+    expect((await scenario.ask('/v1/account/platform', { method: 'DELETE', as })).status).to.equal(200)
+    await scenario.mailbox.mailTo('dora@example.com', 2)
+    expect(mailsTo('dora@example.com').map(({ mail }) => mail.subject)).to.include(
+      'The platform account was unlinked from your marketlog account',
+    )
+  })
+
+  describe('POST /account/session/revoke-all', () => {
+    it('ends every session of the account at once, with their refresh tokens and sign-ins under way', async () => {
+      const [one, two, other] = [await signInAs('eve'), await signInAs('eve'), await signInAs('finn')]
+      const browser = scenario.personOf('eve', { email: 'eve@example.com', email_verified: true })
+      const { code } = (await scenario.ask(await scenario.depart(browser), { browser })).body
+      expect((await post('/session/revoke-all', one.access_token)).body).to.deep.equal({ ok: true })
+      for (const tokens of [one, two]) {
+        expect(await statusOf(tokens.access_token)).to.equal(401)
+        expect((await refresh(tokens)).body.code).to.equal('AUTH_INVALID_SESSION')
+      }
+      const exchanged = await scenario.ask('/v1/account/session', { method: 'POST', body: { code }, browser })
+      expect(exchanged.body.code).to.equal('SIGN_IN_REFUSED')
+      expect(await statusOf(other.access_token), 'of another account').to.equal(200)
+      expect(await statusOf((await signInAs('eve')).access_token), 'a sign-in afterwards').to.equal(200)
+    })
+
+    it('takes the root key too, and leaves it', async () => {
+      const { access_token } = await signInAs('gus')
+      const { key } = (await post('/key/reissue', access_token)).body
+      expect((await post('/session/revoke-all', key)).status).to.equal(200)
+      expect([await statusOf(access_token), await statusOf(key)]).to.deep.equal([401, 200])
+    })
+  })
+})

@@ -1,0 +1,198 @@
+/**
+ * Lineages of keys: what was counted stays counted when a key is replaced, and an account may have a ceiling over all its keys.
+ *
+ * It used to be that a reissue, or a child key that was deleted and made again, began every limit from nothing.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { loadTiers, type Tier } from '#infra/config/tiers.ts'
+import { minuteKey, monthKey, openRequestMeter, type RequestMeter } from '#infra/redis/request-meter.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import { type Answer, openScenario, request, type Scenario } from '#test/harness/scenario.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const DAY_SECONDS = 86_400
+const thisMonth = () => new Date().toISOString().slice(0, 7)
+
+describe('lineages of keys', () => {
+  const platform = useServers()
+  const built = loadTiers()
+  let scenario: Scenario
+  let meter: RequestMeter
+
+  before('the API with its usual limits', async function () {
+    this.timeout(120_000)
+    scenario = await openScenario(platform, { config: { tiersFile: undefined } })
+    meter = openRequestMeter(await platform.openRedis(), { prefix: platform.namespace, now: Date.now })
+  })
+  after('end of the scenario', () => scenario.close())
+
+  const ask = (key: string, method: string, path: string, body?: unknown): Promise<Answer> =>
+    request(scenario.roles.baseUrl, scenario.check, `/v1${path}`, {
+      as: key,
+      method,
+      ...(body !== undefined && { body }),
+    })
+  const newAccount = (tier: Tier = 'quant') => createAccountWithKey(scenario.database, { tier })
+  const newChild = async (root: string, name = 'child') => {
+    const { status, body, text } = await ask(root, 'POST', '/account/sub-keys', { name })
+    expect(status, text).to.equal(201)
+    return { key: body.key as string, id: body.key_info.id as string }
+  }
+  const use = async (key: string, times: number): Promise<void> => {
+    for (let i = 0; i < times; i++) expect((await ask(key, 'GET', '/providers')).status).not.to.equal(429)
+  }
+  const usedOf = async (root: string, id: string): Promise<number> =>
+    (await ask(root, 'GET', `/account/sub-keys/${id}`)).body.requests_this_month
+  const remainingOf = async (key: string): Promise<number> =>
+    Number((await ask(key, 'GET', '/account/key')).headers.get('x-ratelimit-remaining'))
+
+  describe('a root key that is reissued', () => {
+    it('has the requests of the month that its account has left', async () => {
+      const { key } = await newAccount('pro')
+      await use(key, 4)
+      const { body } = await ask(key, 'POST', '/account/key/reissue')
+      expect(await remainingOf(body.key)).to.equal(built.pro.requests_per_month - 4)
+      await use(body.key, 1)
+      const again = await ask(body.key, 'POST', '/account/key/reissue')
+      expect(await remainingOf(again.body.key)).to.equal(built.pro.requests_per_month - 5)
+    })
+
+    it('goes on with the minute of the key before it', async () => {
+      const { key } = await newAccount('pro')
+      const perMinute = built.pro.requests_per_minute
+      await use(key, perMinute - 1)
+      const { status, body } = await ask(key, 'POST', '/account/key/reissue')
+      expect(status).to.equal(200)
+      const refused = await ask(body.key, 'GET', '/account/key')
+      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+    })
+
+    it('is reissued five times a day, and not a sixth time until the first is a day old', async () => {
+      const { key, account_id } = await newAccount('pro')
+      let current = key
+      for (let i = 0; i < 5; i++) current = (await ask(current, 'POST', '/account/key/reissue')).body.key
+      const refused = await ask(current, 'POST', '/account/key/reissue')
+      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+      expect(Number(refused.headers.get('retry-after'))).to.be.within(DAY_SECONDS - 60, DAY_SECONDS)
+      expect((await ask(current, 'GET', '/account/key')).status, 'the key stays').to.equal(200)
+      await scenario.database.rows(
+        `UPDATE api_keys SET created_at = created_at - interval '1 day' WHERE account_id = $1`,
+        [account_id],
+      )
+      expect((await ask(current, 'POST', '/account/key/reissue')).status).to.equal(200)
+    })
+  })
+
+  describe('a child key', () => {
+    it('keeps its count when it is reissued, and is reissued five times a day', async () => {
+      const { key } = await newAccount()
+      let child = await newChild(key)
+      await use(child.key, 3)
+      for (let i = 0; i < 5; i++) {
+        const { body } = await ask(key, 'POST', `/account/sub-keys/${child.id}/reissue`)
+        child = { key: body.key, id: body.key_info.id }
+      }
+      await use(child.key, 2)
+      expect(await usedOf(key, child.id)).to.equal(5)
+      const refused = await ask(key, 'POST', `/account/sub-keys/${child.id}/reissue`)
+      expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+      const other = await newChild(key, 'other')
+      const allowed = await ask(key, 'POST', `/account/sub-keys/${other.id}/reissue`)
+      expect(await usedOf(key, allowed.body.key_info.id), 'each lineage by itself').to.equal(0)
+    })
+
+    it('that is made after others were revoked goes on with the highest of their counts that none has', async () => {
+      const { key } = await newAccount()
+      const [low, high] = [await newChild(key, 'low'), await newChild(key, 'high')]
+      const kept = await newChild(key, 'kept')
+      await use(low.key, 2)
+      await use(high.key, 5)
+      await use(kept.key, 7)
+      for (const { id } of [low, high]) await ask(key, 'DELETE', `/account/sub-keys/${id}`)
+      const made = [await newChild(key), await newChild(key), await newChild(key)]
+      const counts = await Promise.all(made.map(({ id }) => usedOf(key, id)))
+      expect(counts).to.deep.equal([5, 2, 0])
+      await use(made[1]?.key as string, 4)
+      for (const { id } of made) await ask(key, 'DELETE', `/account/sub-keys/${id}`)
+      expect(await usedOf(key, (await newChild(key)).id), 'a count goes on from child to child').to.equal(6)
+    })
+
+    it('goes on with the counts of children that a reissue of their root revoked', async () => {
+      const { key } = await newAccount()
+      const child = await newChild(key)
+      await use(child.key, 3)
+      const root = (await ask(key, 'POST', '/account/key/reissue')).body.key
+      const next = await newChild(root)
+      expect(await usedOf(root, next.id)).to.equal(3)
+    })
+
+    it('of an account of another one begins with none', async () => {
+      const [mine, theirs] = [await newAccount(), await newAccount()]
+      const child = await newChild(mine.key)
+      await use(child.key, 3)
+      await ask(mine.key, 'DELETE', `/account/sub-keys/${child.id}`)
+      expect(await usedOf(theirs.key, (await newChild(theirs.key)).id)).to.equal(0)
+    })
+  })
+
+  it('of keys from before lineages were stored are the keys themselves', async () => {
+    const { key, key_id } = await newAccount('pro')
+    await scenario.database.rows('UPDATE api_keys SET lineage_id = NULL WHERE id = $1', [key_id])
+    await use(key, 3)
+    const [counted] = await meter.monthOf([key_id])
+    expect(counted).to.equal(3)
+    const { body } = await ask(key, 'POST', '/account/key/reissue')
+    expect(await remainingOf(body.key)).to.equal(built.pro.requests_per_month - 3)
+  })
+
+  describe('a ceiling of the account', () => {
+    const ceiling = { account_requests_per_minute: 8, account_requests_per_month: 11 }
+    let limited: Scenario
+
+    before('the API with a ceiling on all tiers', async () => {
+      const tiersFile = join(platform.config.stateDir, 'ceiling-tiers.json')
+      const tiers = Object.entries(built).map(([tier, limits]) => [tier, { ...limits, ...ceiling }])
+      writeFileSync(tiersFile, JSON.stringify(Object.fromEntries(tiers)))
+      limited = await openScenario(platform, { config: { tiersFile } })
+    })
+    after('end of the API with a ceiling', () => limited.close())
+
+    const get = (key: string): Promise<Answer> =>
+      request(limited.roles.baseUrl, limited.check, '/v1/providers', { as: key })
+
+    it('holds over all its keys, in minute and month, and what it refuses uses nothing', async () => {
+      const { key, account_id, key_id } = await newAccount()
+      const child = await newChild(key)
+      const redis = await platform.openRedis()
+      const refusalOf = async (by: string) => {
+        const { status, body, headers } = await get(by)
+        expect(body.detail).to.include('keys of this account')
+        expect(Number(headers.get('x-ratelimit-remaining'))).to.equal(built.quant.requests_per_month - 4)
+        return [status, body.code, Number(headers.get('retry-after')) > 60]
+      }
+      for (let i = 0; i < 4; i++) for (const one of [key, child.key]) expect((await get(one)).status).not.to.equal(429)
+      for (const one of [key, child.key]) {
+        expect(await refusalOf(one)).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED', false])
+      }
+      expect(await meter.monthOf([key_id, child.id, account_id])).to.deep.equal([4, 4, 8])
+      await redis.del(minuteKey(account_id, platform.namespace))
+      for (let i = 0; i < 3; i++) await redis.incr(monthKey(account_id, thisMonth(), platform.namespace))
+      expect(await refusalOf(key)).to.deep.equal([429, 'RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', true])
+      expect(await meter.monthOf([key_id, child.id, account_id])).to.deep.equal([4, 4, 11])
+    })
+
+    it('falls from no tier to the next, where none is the highest', () => {
+      const file = join(platform.config.stateDir, 'falling-tiers.json')
+      writeFileSync(file, JSON.stringify({ ...built, pro: { ...built.pro, account_requests_per_month: 5 } }))
+      expect(() => loadTiers(file)).to.throw("pro.account_requests_per_month: 5 is less than starter's none")
+    })
+
+    it('is off as built in', () => {
+      for (const limits of Object.values(built)) {
+        expect([limits.account_requests_per_minute, limits.account_requests_per_month]).to.deep.equal([null, null])
+      }
+    })
+  })
+})
