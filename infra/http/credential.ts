@@ -1,4 +1,5 @@
 import type { Tier } from '#infra/config/tiers.ts'
+import type { Scope } from '#schemas/api/scopes.ts'
 
 /** An accepted key, or a session, which acts as its account's active root key. */
 export interface Credential {
@@ -8,11 +9,17 @@ export interface Credential {
   tier: Tier
   isRootKey: boolean
   rootKeyId: string
+  /** What its limits are counted for; a key that replaces this one has the same. */
+  lineageId: string
   /** Lowered limits of a child key; null = the tier's. */
   quotaPerMonthOverride: number | null
   ratePerMinuteOverride: number | null
+  /** What a child key is confined to; null = nothing. */
+  scopes: readonly Scope[] | null
   /** Of a session alone. */
   sessionId?: string
+  /** Of a session alone: it was opened within the last ten minutes. */
+  isRecentSession?: boolean
 }
 
 /** Why a credential is refused. */

@@ -66,6 +66,8 @@ export interface Endpoint {
   path: string
   tiers: readonly string[] | undefined
   access?: Operation['access']
+  group?: string
+  scope?: Operation['scope']
   params?: z.ZodType | undefined
   areParamsChecked?: false
   query?: z.ZodType | undefined

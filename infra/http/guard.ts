@@ -2,15 +2,16 @@
  * The checks of a request before its parameters: credential, account, tier, limits.
  *
  * Counts in the request meter and the address limit. Invariant (DECISIONS.md, "Order of checks"): credential 401, account 403, tier
- * and kind of key 403, rate limit 429, then validation 422. No request passes uncounted: with a key it counts on the key, without
- * one on its address, and when the meter fails it is a 503. Every answer to a valid key carries X-RateLimit-*.
+ * and kind of key 403, rate limit 429, then validation 422. No request passes uncounted: with a key it counts on the key's lineage,
+ * without one on its address, and when the meter fails it is a 503. Every answer to a valid key carries X-RateLimit-*.
  */
 import type { Request, Response } from 'express'
-import { requestLimits, type Tier, type TierLimits } from '#infra/config/tiers.ts'
+import { accountCeiling, requestLimits, TIERS, type Tier, type TierLimits } from '#infra/config/tiers.ts'
 import type { AddressBudget, AddressLimit } from '#infra/redis/address-limit.ts'
 import type { Metered, RequestLimits, RequestMeter } from '#infra/redis/request-meter.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
 import type { Access } from '#schemas/api/operation.ts'
+import { type NeededScope, permits } from '#schemas/api/scopes.ts'
 import type { Credential, KeyAnswer } from './credential.ts'
 import { HttpError } from './http-error.ts'
 import { localsOf } from './reply.ts'
@@ -19,13 +20,15 @@ import { localsOf } from './reply.ts'
 export interface GuardNeeds {
   /** Judges the credential of a request, of the kinds that its route takes; rejects when that is not possible. */
   authenticate(request: Request, access: Access): KeyAnswer | Promise<KeyAnswer>
-  meter: Pick<RequestMeter, 'take' | 'read'>
+  meter: Pick<RequestMeter, 'take' | 'read' | 'giveBack'>
   addresses: AddressLimit
   /** The address that a request comes from, behind the proxies that are trusted. */
   clientOf(request: Request): string | undefined
   tiers: Record<Tier, TierLimits>
   /** Called with every accepted key. */
   noteUse(keyId: string): void
+  /** Called with the address of every credential that is refused. */
+  noteRefused?(address: string | undefined): void
   /** Retry-After of what cannot be checked or counted at the moment; left out unless given. */
   retryAfterSeconds?: number
 }
@@ -34,6 +37,7 @@ export interface GuardNeeds {
 export interface RouteRule {
   tiers: readonly string[]
   access: Access
+  scope: NeededScope
   /** What is answered when requests cannot be counted. */
   uncountedCode: ErrorCode
 }
@@ -74,6 +78,7 @@ export function openGuard(needs: GuardNeeds): Guard {
     if (credential.kind === 'key') needs.noteUse(credential.keyId)
     return credential
   }
+  const take = openTake(needs)
   return {
     limitsOf,
     accept,
@@ -89,14 +94,12 @@ export function openGuard(needs: GuardNeeds): Guard {
     closed,
     async withLimits(response, credential, refusal) {
       const limits = limitsOf(credential)
-      const metered = await needs.meter.read(credential.keyId, limits).catch(() => undefined)
+      const metered = await needs.meter.read(credential.lineageId, limits).catch(() => undefined)
       if (metered) localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
       return refusal
     },
-    count: ({ keyId }, limits, { access, uncountedCode }) =>
-      needs.meter
-        .take(keyId, limits, { countsInMonth: access === 'key' })
-        .catch(cause => uncounted(uncountedCode, cause)),
+    count: (credential, limits, { access, uncountedCode }) =>
+      take(credential, limits, access === 'key').catch(cause => uncounted(uncountedCode, cause)),
     async passWithoutKey(request, response, budget = 'requests') {
       // Without Postgres no key is known to be valid, which is no reason to refuse what needs none.
       const answer = await Promise.resolve(needs.authenticate(request, 'key')).catch(() => undefined)
@@ -105,29 +108,60 @@ export function openGuard(needs: GuardNeeds): Guard {
       if (!answer?.accepted) return chargeAddress(needs, request, isRefused ? 'credentials' : budget)
       const credential = accept(response, answer)
       const limits = limitsOf(credential)
-      const taken = needs.meter.take(credential.keyId, limits, { countsInMonth: false })
+      const taken = take(credential, limits, false)
       enforce(response, credential, limits, await taken.catch(cause => uncounted('SERVICE_UNAVAILABLE', cause)))
     },
   }
 }
 
-function closed({ tier, isRootKey }: Credential, { tiers, access }: RouteRule): HttpError | undefined {
+/** Counts requests on the lineage of a key and, where its tier has a ceiling, on its account as well: on both or on neither. */
+function openTake({ meter, tiers }: Pick<GuardNeeds, 'meter' | 'tiers'>) {
+  const ceilings = Object.fromEntries(TIERS.map(tier => [tier, accountCeiling(tiers[tier])]))
+  return (credential: Credential, limits: RequestLimits, countsInMonth: boolean): Promise<Metered> => {
+    const { lineageId, accountId, tier } = credential
+    const taken = meter.take(lineageId, limits, { countsInMonth })
+    const ceiling = ceilings[tier]
+    if (!ceiling) return taken
+    return taken.then(async metered => {
+      if (metered.refusedBy !== undefined) return metered
+      const { refusedBy, retryAfterSeconds } = await meter.take(accountId, ceiling, { countsInMonth })
+      if (refusedBy === undefined) return metered
+      await meter.giveBack(lineageId, { countsInMonth })
+      const remaining = metered.remaining + (countsInMonth ? 1 : 0)
+      return { ...metered, remaining, refusedBy, retryAfterSeconds, ceiling }
+    })
+  }
+}
+
+function closed(credential: Credential, { tiers, access, scope }: RouteRule): HttpError | undefined {
+  const { tier, isRootKey, scopes, isRecentSession } = credential
   if (!tiers.includes(tier)) {
     return new HttpError('FORBIDDEN_TIER', `This route is for the tier ${tiers[0]} and above.`)
   }
-  if (access !== 'management' || isRootKey) return undefined
-  return new HttpError('FORBIDDEN_CHILD_KEY', 'A child key manages no keys; use the root key or a session.')
+  if ((access === 'management' || access === 'recent-session') && !isRootKey) {
+    return new HttpError('FORBIDDEN_CHILD_KEY', 'A child key manages no keys; use the root key or a session.')
+  }
+  if (access === 'recent-session' && !isRecentSession) {
+    const detail =
+      'This takes the session of a sign-in within the last ten minutes; sign in again at GET /account/login.'
+    return new HttpError('RECENT_SESSION_REQUIRED', detail)
+  }
+  if (permits(scopes, scope)) return undefined
+  const needed = scope === 'none' ? 'No scope opens this route' : `This route needs the scope ${scope}`
+  return new HttpError('FORBIDDEN_SCOPE', `${needed}; this key has ${scopes?.join(', ')} alone.`)
 }
 
 /** Whether a refused request came with a key or session, or with the token of a feed. */
 const isGuess = ({ headers, url }: Request): boolean => headers.authorization !== undefined || /[?&]token=/.test(url)
 
 async function chargeAddress(
-  { addresses, clientOf }: GuardNeeds,
+  { addresses, clientOf, noteRefused }: GuardNeeds,
   request: Request,
   budget: AddressBudget,
 ): Promise<void> {
-  const waitSeconds = await addresses.charge(clientOf(request), budget)
+  const address = clientOf(request)
+  if (budget === 'credentials') noteRefused?.(address)
+  const waitSeconds = await addresses.charge(address, budget)
   if (waitSeconds === undefined) return
   const detail = 'Too many requests without a valid API key came from this address; wait as Retry-After says.'
   throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
@@ -137,11 +171,13 @@ function enforce(response: Response, credential: Credential, limits: RequestLimi
   localsOf(response).rateHeaders = rateHeaders(credential.tier, limits, metered)
   if (metered.refusedBy === undefined) return
   const headers = ['Retry-After', String(metered.retryAfterSeconds)]
+  const whose = metered.ceiling ? 'The keys of this account' : 'This key'
+  const { perMinute, perMonth } = metered.ceiling ?? limits
   if (metered.refusedBy === 'minute') {
-    const detail = `This key may send ${limits.perMinute} requests a minute; wait as Retry-After says.`
+    const detail = `${whose} may send ${perMinute} requests a minute; wait as Retry-After says.`
     throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers })
   }
-  const detail = `This key has used up its ${limits.perMonth} requests of the month.`
+  const detail = `The ${perMonth} requests of the month of ${whose.toLowerCase()} are used up.`
   throw new HttpError('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED', detail, { headers })
 }
 

@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { ERROR_STATUS, type ErrorCode, violation } from '#schemas/api/error.ts'
 import type { Access, Operation } from '#schemas/api/operation.ts'
 import { amount } from '#schemas/api/reply-values.ts'
+import { type NeededScope, scopeNeeded } from '#schemas/api/scopes.ts'
 
 type Json = Record<string, unknown>
 
@@ -91,6 +92,8 @@ const ACCESS: Record<Access, string> = {
   key: 'Counts against the monthly quota.',
   account: 'Takes an API key or a session; exempt from the monthly quota.',
   management: 'Takes the root key or a session, no child key; exempt from the monthly quota.',
+  'recent-session':
+    'Takes a session that was opened within the last ten minutes, no key; exempt from the monthly quota.',
   stream: 'Takes an API key, or a feed token as `token`; exempt from the monthly quota.',
   uncounted: 'Takes an API key; exempt from the monthly quota.',
 }
@@ -105,6 +108,7 @@ function describe(operation: Operation, errors: Components): Json {
     description: `${description}\n\n${access}`,
     'x-tiers': tiers ?? [],
     'x-credential': tiers ? (operation.access ?? 'key') : 'none',
+    'x-scope': scopeOf(operation),
     ...(tiers === undefined && { security: [] }),
     parameters: [
       ...parametersOf('path', params),
@@ -114,6 +118,13 @@ function describe(operation: Operation, errors: Components): Json {
     ...requestOf(operation),
     responses: { ...successOf(operation), ...errorsOf(operation, errors) },
   }
+}
+
+/** What it asks of a child key with scopes. */
+const scopeOf = (operation: Operation): NeededScope => {
+  const { tiers, access } = operation
+  if (tiers === undefined) return 'any'
+  return access === 'management' || access === 'recent-session' ? 'none' : scopeNeeded(operation)
 }
 
 function parametersOf(place: 'path' | 'query', schema: z.ZodObject | undefined): Json[] {
@@ -197,7 +208,9 @@ function codesOf(operation: Operation): ErrorCode[] {
   const codes: ErrorCode[] = ['BAD_REQUEST', 'RATE_LIMIT_EXCEEDED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', ...errors]
   if (tiers) codes.push('AUTH_INVALID_API_KEY', 'AUTH_API_KEY_REVOKED', 'AUTH_ACCOUNT_DISABLED')
   if (tiers && access === 'key') codes.push('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
-  if (access === 'management') codes.push('FORBIDDEN_CHILD_KEY')
+  if (access === 'management' || access === 'recent-session') codes.push('FORBIDDEN_CHILD_KEY')
+  else if (scopeOf(operation) !== 'any') codes.push('FORBIDDEN_SCOPE')
+  if (access === 'recent-session') codes.push('RECENT_SESSION_REQUIRED')
   if (tiers && !tiers.includes('free')) codes.push('FORBIDDEN_TIER')
   if (query) codes.push('REQUEST_HEADERS_TOO_LARGE')
   if (hasBody) codes.push('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT')

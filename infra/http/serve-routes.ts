@@ -7,6 +7,7 @@
 import express, { type Express, type RequestHandler, Router } from 'express'
 import type { Log } from '#infra/runtime/log.ts'
 import type { ErrorCode } from '#schemas/api/error.ts'
+import { scopeNeeded } from '#schemas/api/scopes.ts'
 import type { Credential } from './credential.ts'
 import type { Admitted, Endpoint, Held } from './define-route.ts'
 import type { Guard, RouteRule } from './guard.ts'
@@ -108,8 +109,9 @@ function handlerOf(endpoint: Endpoint, guard: Guard): RequestHandler {
   }
 }
 
-function ruleOf({ tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' }: Endpoint): RouteRule | undefined {
-  return tiers && { tiers, access, uncountedCode }
+function ruleOf(endpoint: Endpoint): RouteRule | undefined {
+  const { tiers, access = 'key', uncountedCode = 'SERVICE_UNAVAILABLE' } = endpoint
+  return tiers && { tiers, access, scope: scopeNeeded(endpoint), uncountedCode }
 }
 
 /** Reads path, query and body by the schemas that document them; throws the 422 of the first that does not fit. */

@@ -12,17 +12,30 @@ import ipaddr from 'ipaddr.js'
 export interface AddressPolicy {
   /** Whether a connection to an address may be opened. */
   allows(address: string, port: number): boolean
+  /** Whether a name may be asked at a port, whatever it resolves to. */
+  allowsPort(port: number): boolean
 }
+
+/** Ports of HTTP and HTTPS: others are those of servers that speak something else. */
+const WEB_PORTS: readonly number[] = [80, 443]
 
 /** Public by their range, and yet the metadata and control services of a cloud. */
 const METADATA = new Set(['168.63.129.16'])
 
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** Opens the policy; `allowed` lists `address:port` pairs, IPv6 in brackets, that may be reached although not public. */
-export function openAddressPolicy(allowed: readonly string[]): AddressPolicy {
+/**
+ * Opens the policy: `ports` are those of public addresses that may be reached, `allowed` lists `address:port` pairs, IPv6 in
+ * brackets, that may be reached whatever they are.
+ */
+export function openAddressPolicy(allowed: readonly string[], ports: readonly number[] = WEB_PORTS): AddressPolicy {
   const pairs = new Set(allowed.map(pairOf))
-  return { allows: (address, port) => isPublic(address) || pairs.has(`${spelling(address)} ${port}`) }
+  const pairPorts = new Set([...pairs].map(pair => Number(pair.slice(pair.lastIndexOf(' ') + 1))))
+  const isNamed = (address: string, port: number) => pairs.has(`${spelling(address)} ${port}`)
+  return {
+    allows: (address, port) => (isPublic(address) && ports.includes(port)) || isNamed(address, port),
+    allowsPort: port => ports.includes(port) || pairPorts.has(port),
+  }
 }
 
 /** The address that a URL's host spells out; undefined for a name. Node's URL has read decimal, octal and hex forms. */

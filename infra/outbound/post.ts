@@ -34,7 +34,7 @@ interface Post {
 
 /** The door. */
 export interface Outbound {
-  /** Whether the URL spells out an address that must not be reached, or a local name; other names are judged when connecting. */
+  /** Whether the URL spells out an address or port that must not be reached, or a local name; other names are judged when connecting. */
   refuses(url: URL): boolean
   post(request: Post): Promise<PostResult>
 }
@@ -44,14 +44,20 @@ const EXCERPT_BYTES = 4_096
 const BODY_LIMIT_MS = 1_000
 const HEADER_BYTES = 16_384
 
-/** Opens posts: `allow` lists what may be reached though it is not public, `dns` the name servers to ask. */
-export function openOutbound(options: { allow: readonly string[]; dns: readonly string[] }): Outbound {
-  const policy = openAddressPolicy(options.allow)
+/** Opens posts: `allow` lists what may be reached though it is not public, `ports` those of public hosts, `dns` the name servers to ask. */
+export function openOutbound(options: {
+  allow: readonly string[]
+  ports?: readonly number[]
+  dns: readonly string[]
+}): Outbound {
+  const policy = openAddressPolicy(options.allow, options.ports)
   const resolver = openHostResolver(options.dns)
   return {
     refuses: url => {
       const literal = literalAddress(url)
-      return literal === undefined ? isLocalName(url) : !policy.allows(literal, portOf(url))
+      return literal === undefined
+        ? isLocalName(url) || !policy.allowsPort(portOf(url))
+        : !policy.allows(literal, portOf(url))
     },
     post: request => post(request, policy, resolver),
   }

@@ -1,7 +1,7 @@
 /**
- * Counts the requests of a key against its minute and its calendar month.
+ * Counts the requests of a subject (the lineage of a key, or an account) against its minute and its calendar month.
  *
- * Reads and writes two counters per key, both in the key's hash tag. One script reads both and counts in
+ * Reads and writes two counters per subject, both in its hash tag. One script reads both and counts in
  * both or in neither, so any number of processes together admit exactly as many requests as the limits allow, and a
  * request that is refused uses up nothing. A minute begins with its first request and ends 60 s later by
  * Redis' own clock; months are UTC. Requests of one key that arrive in one turn of the event loop share
@@ -28,21 +28,25 @@ export interface Metered {
   resetAt: number
   /** Seconds until a refused request may be tried again, at least 1. */
   retryAfterSeconds: number
+  /** What refused it, when that were not the limits of the key but those of its account. */
+  ceiling?: RequestLimits
 }
 
 /** Counts requests. */
 export interface RequestMeter {
   /** Counts a request if it may pass; one that is exempt from the monthly quota counts in its minute alone. */
-  take(keyId: string, limits: RequestLimits, options: { countsInMonth: boolean }): Promise<Metered>
+  take(subject: string, limits: RequestLimits, options: { countsInMonth: boolean }): Promise<Metered>
+  /** Takes an admitted request back that something else refused. */
+  giveBack(subject: string, options: { countsInMonth: boolean }): Promise<void>
   /** What a key has left; counts nothing. */
-  read(keyId: string, limits: RequestLimits): Promise<Metered>
+  read(subject: string, limits: RequestLimits): Promise<Metered>
   /** Requests of the month that runs, by key in the given order. */
-  monthOf(keyIds: readonly string[]): Promise<number[]>
+  monthOf(subjects: readonly string[]): Promise<number[]>
 }
 
 /** Requests that wait for one call. */
 interface Batch {
-  keyId: string
+  subject: string
   limits: RequestLimits
   countsInMonth: boolean
   waiting: PromiseWithResolvers<Metered>[]
@@ -93,13 +97,19 @@ if admitted > 0 then
 end
 return {admitted, month, redis.call('PTTL', KEYS[1])}`
 
+/** A counter that has ended meanwhile has nothing to take back. */
+const GIVE_BACK = `
+for _, key in ipairs(KEYS) do if tonumber(redis.call('GET', key) or '0') > 0 then redis.call('DECR', key) end end
+return 1`
+
 type Run = (...parts: (string | number)[]) => Promise<[admitted: number, monthBefore: number, minuteLeftMs: number]>
 
 /** Key of a key's requests of a month (`2026-03`). */
-export const monthKey = (keyId: string, month: string, prefix = ''): string => `${prefix}{requests:${keyId}}:${month}`
+export const monthKey = (subject: string, month: string, prefix = ''): string =>
+  `${prefix}{requests:${subject}}:${month}`
 
 /** Key of a key's requests of the minute that runs. */
-export const minuteKey = (keyId: string, prefix = ''): string => `${prefix}{requests:${keyId}}:minute`
+export const minuteKey = (subject: string, prefix = ''): string => `${prefix}{requests:${subject}}:minute`
 
 /** Opens the meter of a namespace; `now` is the wall clock in milliseconds. */
 export function openRequestMeter(redis: Redis, options: { prefix: string; now: () => number }): RequestMeter {
@@ -108,13 +118,13 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   const run = (redis as unknown as { meterRequests: Run }).meterRequests.bind(redis)
   let current = monthOf(now())
 
-  async function call({ keyId, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
+  async function call({ subject, limits, countsInMonth }: Batch, wanted: number): Promise<Counted> {
     // A connection that is being made again would let requests wait.
     if (redis.status !== 'ready') throw new Error('Redis does not answer')
     const at = now()
     if (at < current.startsAt || at >= current.endsAt) current = monthOf(at)
     const { name, endsAt } = current
-    const keys = [minuteKey(keyId, prefix), monthKey(keyId, name, prefix)] as const
+    const keys = [minuteKey(subject, prefix), monthKey(subject, name, prefix)] as const
     const args = [wanted, limits.perMinute, limits.perMonth, countsInMonth ? 1 : 0]
     const [admitted, monthBefore, minuteLeftMs] = await run(...keys, ...args, endsAt / 1000 + MONTH_KEPT_SECONDS)
     const resetAt = endsAt / 1000
@@ -140,12 +150,16 @@ export function openRequestMeter(redis: Redis, options: { prefix: string; now: (
   })
 
   return {
-    take: (keyId, limits, { countsInMonth }) => join({ keyId, limits, countsInMonth }),
-    async read(keyId, limits) {
-      const { refused } = await call({ keyId, limits, countsInMonth: false, waiting: [] }, 0)
+    take: (subject, limits, { countsInMonth }) => join({ subject, limits, countsInMonth }),
+    async giveBack(subject, { countsInMonth }) {
+      const keys = [minuteKey(subject, prefix), ...(countsInMonth ? [monthKey(subject, current.name, prefix)] : [])]
+      await redis.eval(GIVE_BACK, keys.length, ...keys)
+    },
+    async read(subject, limits) {
+      const { refused } = await call({ subject, limits, countsInMonth: false, waiting: [] }, 0)
       return { ...refused, refusedBy: undefined }
     },
-    monthOf: keyIds => countsOf(redis, keyIds.map(monthKeyAt(now(), prefix))),
+    monthOf: subjects => countsOf(redis, subjects.map(monthKeyAt(now(), prefix))),
   }
 }
 
@@ -169,8 +183,8 @@ function openBatches(send: (batch: Batch) => Promise<void>): (counted: Omit<Batc
   }
 
   return counted => {
-    const { keyId, limits, countsInMonth } = counted
-    const name = `${keyId} ${limits.perMinute} ${limits.perMonth} ${countsInMonth}`
+    const { subject, limits, countsInMonth } = counted
+    const name = `${subject} ${limits.perMinute} ${limits.perMonth} ${countsInMonth}`
     let batch = open.get(name)
     if (!batch) {
       const opened: Batch = { ...counted, waiting: [] }
@@ -196,8 +210,8 @@ function settle({ waiting, countsInMonth }: Batch, { admitted, leftBefore, refus
 
 const monthKeyAt =
   (at: number, prefix: string) =>
-  (keyId: string): string =>
-    monthKey(keyId, monthOf(at).name, prefix)
+  (subject: string): string =>
+    monthKey(subject, monthOf(at).name, prefix)
 
 /** Reads counters one by one: those of different keys need not share a server. */
 async function countsOf(redis: Redis, keys: readonly string[]): Promise<number[]> {

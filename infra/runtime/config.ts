@@ -86,8 +86,8 @@ export interface PlatformConfig {
   logLevel: string
   /** Exchange rates: an HTTP URL of the currency-api shape; undefined reads the package. */
   fxUrl: string | undefined
-  /** Key that signs paging cursors. */
-  cursorKey: string
+  /** Key that signs paging cursors; undefined: nothing that pages is offered. */
+  cursorKey: string | undefined
   /** Key that seals stored secrets, 32 bytes in base64; undefined: nothing that needs one is offered. */
   secretKey: string | undefined
   /** OpenID provider that people sign in with; undefined: sign-in is not offered. */
@@ -102,6 +102,8 @@ export interface PlatformConfig {
   mailFrom: string
   /** `address:port` of destinations that webhooks may reach although they are not public; for development. */
   webhookAllow: readonly string[]
+  /** Ports of public hosts that webhooks may reach. */
+  webhookPorts: readonly number[]
   /** Name servers asked for the hosts of webhooks; empty: those of the system. */
   webhookDns: readonly string[]
   /** All variables, for the addresses and secrets that a market file names. */
@@ -147,16 +149,16 @@ export function readConfig(env: Environment): PlatformConfig {
     port,
     operatorHost: env.OPERATOR_HOST ?? '127.0.0.1',
     operatorPort: readPort(env, 'OPERATOR_PORT', 8081, faults),
-    baseUrl: (env.BASE_URL ?? `http://127.0.0.1:${port}`).replace(/\/+$/, ''),
+    baseUrl: readBaseUrl(env, port, faults),
     clients: readClients(env, faults),
-    market: env.MARKET ?? 'demo',
+    market: env.MARKET || 'empty',
     providersFile: env.MARKETLOG_PROVIDERS,
     tiersFile: env.MARKETLOG_TIERS,
     stateDir: env.MARKETLOG_STATE_DIR ?? '.run/state',
     givenUpEvents: listed(env.MARKETLOG_GIVEN_UP_EVENTS),
     logLevel: env.LOG_LEVEL ?? 'info',
     fxUrl: env.FX_URL,
-    cursorKey: secret('CURSOR_KEY') ?? 'marketlog-cursor',
+    cursorKey: secret('CURSOR_KEY'),
     secretKey,
     signIn: readSignIn(env, secret('MARKETLOG_OIDC_CLIENT_SECRET'), faults),
     platformSignInUrl: readSafeUrl(env, 'MARKETLOG_PLATFORM_OPENID_URL', faults),
@@ -164,6 +166,7 @@ export function readConfig(env: Environment): PlatformConfig {
     smtpUrl: secret('MARKETLOG_SMTP_URL'),
     mailFrom: env.MARKETLOG_MAIL_FROM || 'marketlog <marketlog@localhost>',
     webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),
+    webhookPorts: readPorts(env, 'MARKETLOG_WEBHOOK_PORTS', [80, 443], faults),
     webhookDns: listed(env.MARKETLOG_WEBHOOK_DNS),
     variables: env,
   }
@@ -179,6 +182,21 @@ function readPort(env: Environment, name: string, otherwise: number, faults: str
   const port = Number(env[name] ?? otherwise)
   if (!Number.isInteger(port) || port < 0 || port > 65_535) faults.push(`${name} must be 0 to 65535, not ${env[name]}`)
   return port
+}
+
+function readPorts(env: Environment, name: string, otherwise: readonly number[], faults: string[]): readonly number[] {
+  const given = listed(env[name]).map(Number)
+  const isPort = (port: number) => Number.isInteger(port) && port > 0 && port <= 65_535
+  if (!given.every(isPort)) faults.push(`${name} must list ports, such as 80,443,8443`)
+  return given.length === 0 ? otherwise : given
+}
+
+/** What others reach must be named, since links and sign-in lead there, and be safe, since keys are sent to it. */
+function readBaseUrl(env: Environment, port: number, faults: string[]): string {
+  const host = env.HOST || '127.0.0.1'
+  const isLocal = LOOPBACK.has(host) || host === '::1'
+  if (!env.BASE_URL && !isLocal) faults.push(`BASE_URL is not set, and HOST (${host}) is not loopback alone`)
+  return (readSafeUrl(env, 'BASE_URL', faults) ?? `http://127.0.0.1:${port}`).replace(/\/+$/, '')
 }
 
 function readClients(env: Environment, faults: string[]): ClientsConfig {

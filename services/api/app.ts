@@ -18,8 +18,9 @@ import { type ListingNeeds, listingRoutes } from './routes/listings.ts'
 import { type MarketNeeds, marketRoutes } from './routes/market.ts'
 import { type MarketHistoryNeeds, marketHistoryRoutes } from './routes/market-history.ts'
 import { listMovers } from './routes/movers.ts'
-import { type PortfolioDayNeeds, portfolioDayRoutes } from './routes/portfolio-days.ts'
+import { listPortfolioDays, type PortfolioDayNeeds } from './routes/portfolio-days.ts'
 import { type PortfolioFileNeeds, portfolioFileRoutes } from './routes/portfolio-files.ts'
+import { type PerformanceNeeds, readPortfolioPerformance } from './routes/portfolio-performance.ts'
 import { type PortfolioValueNeeds, portfolioValueRoutes } from './routes/portfolio-values.ts'
 import { type PortfolioNeeds, portfolioRoutes } from './routes/portfolios.ts'
 import { type ProviderNeeds, providerRoutes } from './routes/providers.ts'
@@ -51,6 +52,7 @@ type OwnDataNeeds = AccountKeyNeeds &
   PortfolioValueNeeds &
   PortfolioNeeds &
   PortfolioDayNeeds &
+  PerformanceNeeds &
   PortfolioFileNeeds &
   InventoryNeeds &
   SignInNeeds
@@ -78,7 +80,8 @@ export const apiRoutes = (needs: MarketDataNeeds & OwnDataNeeds & StoreNeeds): R
   ...alertRoutes(needs),
   ...portfolioValueRoutes(needs),
   ...portfolioRoutes(needs),
-  ...portfolioDayRoutes(needs),
+  listPortfolioDays(needs),
+  readPortfolioPerformance(needs),
   ...portfolioFileRoutes(needs),
   ...inventoryRoutes(needs),
   ...signInRoutes(needs),

@@ -12,17 +12,19 @@ import { openGuard } from '#infra/http/guard.ts'
 import { openObserver } from '#infra/http/reply.ts'
 import { makeApp } from '#infra/http/serve-routes.ts'
 import { openOutbound } from '#infra/outbound/post.ts'
-import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { type DatabaseOptions, databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { openAccountLimit } from '#infra/redis/account-limit.ts'
 import { openAddressLimit } from '#infra/redis/address-limit.ts'
 import { closeRedis, openRedis } from '#infra/redis/redis.ts'
 import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
-import { openLineLog } from '#infra/runtime/log.ts'
+import { type Log, openLineLog } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openAuthenticate, openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { openSignIn } from '#services/accounts/sign-in/commands.ts'
 import { openUnsubscribeLinks } from '#services/accounts/unsubscribe/reader.ts'
 import { openInventoriesAt } from '#services/inventory/reader.ts'
@@ -31,14 +33,18 @@ import { openFxReader } from '#streams/fx/reader.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openMarketViews } from '#streams/market-summary/reader.ts'
 import { openHealthReader } from '#streams/provider-health/reader.ts'
+import { openAccountBudget } from './account-budget.ts'
 import { apiEndpoints } from './app.ts'
 import { openCursors } from './cursors.ts'
 import { fxRatesOf } from './queries/fx-rates.ts'
 import { openLiveView } from './queries/live-view.ts'
+import { FOLDS_AT_ONCE } from './routes/portfolio-performance.ts'
 import { openSnapshotStreams } from './snapshot-streams.ts'
 
 const NAME = 'api'
 const KEY_CHECK_LIMIT_MS = 1_500
+const READ_CONNECTIONS = 6
+const SIGN_IN_CONNECTIONS = 4
 
 /** Starts the query service. */
 export const start: StartRole = async context => {
@@ -49,13 +55,8 @@ export const start: StartRole = async context => {
   const catalog = await context.catalog()
   const redis = await openRedis(config, { name: NAME, log })
   const clickhouse = openReader(config.servers.clickhouseReadOnly, { database, name: NAME })
-  const postgres = openDatabase(databaseUrl(config.servers.postgres, database), {
-    name: NAME,
-    log,
-    statementLimitMs: KEY_CHECK_LIMIT_MS,
-  })
-  // The write sides wait for locks, which must not keep the check of keys waiting.
-  const writes = openDatabase(databaseUrl(config.servers.postgres, database), { name: 'api-writes', log })
+  const pools = openPools(config, log)
+  const { postgres, writes, reads, signIns, folds } = pools
   const keyUse = openKeyUse(writes, log)
   const fx = fxRatesOf(await openFxReader(redis, config.namespace, log))
   const market = await openMarketViews(redis, config.namespace, log)
@@ -64,28 +65,29 @@ export const start: StartRole = async context => {
   const keys = openKeyDirectory(postgres)
   const meter = openRequestMeter(redis, { prefix: config.namespace, now: Date.now })
   const live = openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }))
-  const { signIn, ...mailAndLinks } = openSignIn(config, writes, Date.now)
+  const { signIn, ...mailAndLinks } = openSignIn(config, signIns, Date.now)
+  const settings = settingsOf(config, context.signal)
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),
     meter,
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
-    clientOf: openClientOf(config.clients.trustedProxies),
+    clientOf: settings.clientOf,
     tiers,
-    noteUse: keyId => keyUse.note(keyId, Date.now()),
+    ...{ noteUse: id => keyUse.note(id, Date.now()), noteRefused: openRefusalWatch(writes, log, Date.now).note },
   })
   const endpoints = apiEndpoints({
     ...mailAndLinks,
-    ...settingsOf(config, context.signal),
+    ...settings,
     catalog,
     registry,
-    tiers,
-    keys,
-    meter,
-    signIn,
+    ...{ tiers, keys, meter, signIn },
     clickhouse,
     fx,
     market,
     database: writes,
+    reads,
+    folds,
+    budget: openAccountBudget(openAccountLimit(redis, { prefix: config.namespace }), tiers),
     store: openPortfolioStore(writes),
     streamSlots: openStreamSlots(redis, { prefix: config.namespace }),
     snapshots: { pin: live.pinSnapshot, streams: snapshotStreams },
@@ -105,10 +107,28 @@ export const start: StartRole = async context => {
       await closeRedis(redis)
       await clickhouse.close()
       await keyUse.close()
-      await postgres.close()
-      await writes.close()
+      await Promise.all(Object.values(pools).map(pool => pool.close()))
       accessLog.close()
     },
+  }
+}
+
+/** A constant in its place would let anybody sign cursors. */
+function signingKey(cursorKey: string | undefined): string {
+  if (cursorKey === undefined) throw new Error('CURSOR_KEY is not set; it is the same secret for all API processes')
+  return cursorKey
+}
+
+/** Pools that do not keep each other waiting: the check of keys, writes (for locks), searches, sign-in, folds. */
+function openPools(config: PlatformConfig, log: Log) {
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const open = (name: string, more: Partial<DatabaseOptions> = {}) => openDatabase(url, { name, log, ...more })
+  return {
+    postgres: open(NAME, { statementLimitMs: KEY_CHECK_LIMIT_MS }),
+    writes: open('api-writes'),
+    reads: open('api-reads', { connections: READ_CONNECTIONS }),
+    signIns: open('api-sign-in', { connections: SIGN_IN_CONNECTIONS }),
+    folds: open('api-folds', { connections: FOLDS_AT_ONCE }),
   }
 }
 
@@ -118,9 +138,11 @@ function settingsOf(config: PlatformConfig, signal: AbortSignal) {
   return {
     box: secretKey === undefined ? undefined : openSealedBox(secretKey),
     unsubscribeLinks: secretKey === undefined ? undefined : openUnsubscribeLinks(secretKey, baseUrl),
-    refusesUrl: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }).refuses,
+    refusesUrl: openOutbound({ allow: config.webhookAllow, ports: config.webhookPorts, dns: config.webhookDns })
+      .refuses,
     inventories: openInventoriesAt(config.inventoryUrl, signal),
-    cursors: openCursors(config.cursorKey),
+    cursors: openCursors(signingKey(config.cursorKey)),
+    clientOf: openClientOf(config.clients.trustedProxies),
     baseUrl,
     now: Date.now,
   }

@@ -48,6 +48,7 @@ const BEYOND = [
   'POST /v1/account/session',
   'POST /v1/account/session/refresh',
   'DELETE /v1/account/session',
+  'POST /v1/account/session/revoke-all',
   'GET /v1/.well-known/jwks.json',
   'GET /v1/account',
   'POST /v1/account/email',

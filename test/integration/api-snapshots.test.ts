@@ -191,6 +191,10 @@ describe('bulk snapshots', function () {
     const { headers: ofOther } = await stream('/v1/bids', scenario.keys.pro)
     const known = { 'if-none-match': ofOther.get('etag') ?? '' }
     expect((await stream('/v1/bids', key, known)).status).to.equal(304)
+    // A reissued key used to begin with all of its starts.
+    const reissued = await scenario.ask('/v1/account/key/reissue', { as: key, method: 'POST' })
+    const again = await stream('/v1/bids', reissued.body.key)
+    expect([again.status, remaining(again.headers)]).to.deep.equal([429, 0])
   })
 
   /** Takes a key out of Redis for a while. */

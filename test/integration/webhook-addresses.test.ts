@@ -80,7 +80,8 @@ describe('hostile destinations', () => {
       return NAMES[name]?.(n, family) ?? []
     })
     listeners = [await openReceiver('::')]
-    outbound = openOutbound({ allow: [], dns: [names.address] })
+    // Their port is allowed, so that what is refused is refused for its address.
+    outbound = openOutbound({ allow: [], ports: [80, 443, port()], dns: [names.address] })
   })
   after('end of the listeners', async () => {
     for (const listener of listeners) await listener.close()

@@ -4,6 +4,7 @@
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { isLocalName, isPublic, literalAddress, openAddressPolicy } from '#infra/outbound/address-policy.ts'
+import { openOutbound } from '#infra/outbound/post.ts'
 
 const PUBLIC = [
   '8.8.8.8',
@@ -83,6 +84,28 @@ describe('the policy of addresses', () => {
       '[::1]',
     ])
       expect(isLocalName(new URL(`http://${host}:9/`)), host).to.equal(false)
+  })
+
+  // Any port of a public host could be named: a mail server's, a database's.
+  it('lets pass the ports of the web alone on public hosts, unless others are named', () => {
+    const policies = [openAddressPolicy(['127.0.0.1:9000']), openAddressPolicy([], [8443])]
+    const ports = [80, 443, 25, 5432, 8443, 9000]
+    expect(policies.map(policy => ports.filter(port => policy.allows('93.184.216.34', port)))).to.deep.equal([
+      [80, 443],
+      [8443],
+    ])
+    expect(policies.map(policy => ports.filter(port => policy.allowsPort(port)))).to.deep.equal([
+      [80, 443, 9000],
+      [8443],
+    ])
+  })
+
+  it('refuses a URL with another port when it is created, for a name too', () => {
+    const { refuses } = openOutbound({ allow: [], dns: [] })
+    for (const url of ['http://example.com:25/', 'https://example.com:8443/', 'http://93.184.216.34:22/'])
+      expect(refuses(new URL(url)), url).to.equal(true)
+    for (const url of ['http://example.com/', 'https://example.com:443/', 'http://example.com:443/'])
+      expect(refuses(new URL(url)), url).to.equal(false)
   })
 
   it('lets pass what is allowed, at that port alone and in any spelling', () => {

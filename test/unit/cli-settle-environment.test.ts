@@ -61,6 +61,20 @@ describe('the environment of a command', () => {
     )
   })
 
+  // Both had defaults: a constant that anybody can read signed cursors, and links led to the loopback address.
+  it('has no cursor key, no public root and no simulated market of its own making', () => {
+    const read = (given: Record<string, string>) =>
+      readConfig(settleEnvironment(given, { ...local, cursorKey: undefined }, true))
+    expect(read({}).cursorKey).to.equal(undefined)
+    expect(read({}).baseUrl).to.equal('http://127.0.0.1:8080')
+    expect(read({}).market).to.equal('empty')
+    expect(() => read({ HOST: '0.0.0.0' })).to.throw('BASE_URL is not set, and HOST (0.0.0.0) is not loopback alone')
+    expect(() => read({ BASE_URL: 'http://api.example' })).to.throw('BASE_URL must be an https URL')
+    expect(read({ HOST: '0.0.0.0', BASE_URL: 'https://api.example/' }).baseUrl).to.equal('https://api.example')
+    expect(read({ BASE_URL: 'http://localhost:9000' }).baseUrl).to.equal('http://localhost:9000')
+    expect(() => read({ MARKETLOG_WEBHOOK_PORTS: '80,x' })).to.throw('MARKETLOG_WEBHOOK_PORTS must list ports')
+  })
+
   it('leaves the addresses open when nothing runs, and the configuration then says what to do', () => {
     const environment = settleEnvironment({}, { ...local, servers: undefined }, true)
     for (const name of Object.keys(addressVariables(servers))) expect(environment[name]).to.equal(undefined)

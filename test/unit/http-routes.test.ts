@@ -91,7 +91,7 @@ describe('a served route', () => {
       const credential = { kind: 'key', keyId: tier, tier: tier as Tier, isRootKey: kind !== 'child' } as Credential
       return { accepted: true, credential }
     },
-    meter: { take: async () => metered(), read: async () => metered() },
+    meter: { take: async () => metered(), giveBack: async () => undefined, read: async () => metered() },
     addresses: { charge: async (address, budget) => void charged.push(`${address} ${budget}`) },
     clientOf: ({ headers }) => String(headers['x-client']),
     tiers,

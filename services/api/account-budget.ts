@@ -1,0 +1,28 @@
+/**
+ * What an account may ask of what costs more than most requests: searches, folds and files of what it has stored.
+ */
+import type { Tier, TierLimits } from '#infra/config/tiers.ts'
+import type { Credential } from '#infra/http/credential.ts'
+import { HttpError } from '#infra/http/http-error.ts'
+import type { AccountLimit } from '#infra/redis/account-limit.ts'
+
+/** Counts expensive requests. */
+export interface AccountBudget {
+  /** Counts one; throws the 429 when the account has had its share of the minute. */
+  charge(credential: Credential): Promise<void>
+}
+
+/** What is said of such requests where they are described. */
+export const EXPENSIVE =
+  'Counts also on the account, over all of its keys: 20 a minute on free, 40 on starter, 60 above.'
+
+/** Opens the budget of all accounts. */
+export const openAccountBudget = (limit: AccountLimit, tiers: Record<Tier, TierLimits>): AccountBudget => ({
+  async charge({ accountId, tier }) {
+    const most = tiers[tier].expensive_requests_per_minute
+    const waitSeconds = await limit.charge(accountId, most)
+    if (waitSeconds === undefined) return
+    const detail = `An account may send ${most} requests of this kind a minute, over all of its keys; wait as Retry-After says.`
+    throw new HttpError('RATE_LIMIT_EXCEEDED', detail, { headers: ['Retry-After', String(waitSeconds)] })
+  },
+})

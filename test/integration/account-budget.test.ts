@@ -1,0 +1,52 @@
+/** Requests that cost more than most: counted on the account, over all of its keys and over all processes. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'chai'
+import { openScenario, type Scenario } from '#test/harness/scenario.ts'
+import { useServers } from '#test/harness/use-servers.ts'
+
+const MOST = 5
+
+describe('expensive requests', function () {
+  this.timeout(120_000)
+  const platform = useServers()
+  let scenario: Scenario
+  before('an API', async () => {
+    const built = JSON.parse(readFileSync(new URL('../../infra/config/tiers.json', import.meta.url), 'utf8'))
+    const quant = { ...built.quant, expensive_requests_per_minute: MOST }
+    for (const tier of ['free', 'starter', 'pro']) built[tier].expensive_requests_per_minute = MOST
+    const tiersFile = join(platform.config.stateDir, 'few-expensive-ones.json')
+    writeFileSync(tiersFile, JSON.stringify({ ...built, quant }))
+    scenario = await openScenario(platform, { config: { tiersFile } })
+  })
+  after('end of the API', () => scenario.close())
+
+  it('are refused beyond the share of their account, whichever of its keys asks; others are answered', async () => {
+    const as = await platform.newKey('quant')
+    const child = await scenario.ask('/v1/account/sub-keys', { as, method: 'POST', body: { name: 'another' } })
+    expect(child.status, child.text).to.equal(201)
+    const made = await scenario.ask('/v1/portfolio', { as, method: 'POST', body: { name: 'any' } })
+    const { id } = made.body
+    const search = '/v1/account/alerts?search=AK'
+    const paths = [search, `/v1/portfolio/${id}/performance`, `/v1/portfolio/${id}/export`]
+    // Each of its keys used to be counted alone.
+    for (let i = 0; i < MOST; i++) {
+      const { status, text } = await scenario.ask(paths[i % 3] as string, { as: i % 2 === 0 ? as : child.body.key })
+      expect(status, text).to.equal(200)
+    }
+    const another = await scenario.startAnother()
+    for (const path of paths) {
+      for (const key of [as, child.body.key]) {
+        const refused = await scenario.ask(path, { as: key })
+        expect([refused.status, refused.body.code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+        expect(Number(refused.headers.get('retry-after'))).to.be.within(1, 60)
+      }
+    }
+    const there = await fetch(another.baseUrl + search, { headers: { authorization: `Bearer ${as}` } })
+    expect([there.status, ((await there.json()) as { code: string }).code]).to.deep.equal([429, 'RATE_LIMIT_EXCEEDED'])
+    await another.stop()
+    expect((await scenario.ask('/v1/account/alerts', { as })).status, 'no search').to.equal(200)
+    const stranger = await platform.newKey('quant')
+    expect((await scenario.ask(search, { as: stranger })).status, 'another account').to.equal(200)
+  })
+})
