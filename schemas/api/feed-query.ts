@@ -9,6 +9,8 @@ import { boolean, integer, providerKey, time, violates } from './query-values.ts
 /** Values of `item_ids` and `market_hash_names` together, at most. */
 export const FILTER_VALUES_MAX = 100
 
+/** But for 0. */
+const SPEED_MIN = 0.1
 const SPEED_MAX = 10_000
 const SPEED_FORM = /^\d{1,5}(\.\d{1,3})?x?$/
 
@@ -122,10 +124,14 @@ export const replayQuery = (providers: readonly string[]) =>
           speed => !(Number.parseFloat(speed) > SPEED_MAX),
           violates('less_than_equal', `Input should be at most ${SPEED_MAX}`, { le: SPEED_MAX }),
         )
+        .refine(
+          speed => !(Number.parseFloat(speed) < SPEED_MIN && Number.parseFloat(speed) > 0),
+          violates('greater_than_equal', `Input should be 0 or at least ${SPEED_MIN}`, { ge: SPEED_MIN }),
+        )
         .optional()
         .meta({
           pattern: SPEED_FORM.source,
-          description: 'Times the pace at which the changes were seen, at most 10000; 0: as fast as the client reads.',
+          description: 'Times the pace at which the changes were seen, 0.1 to 10000; 0: as fast as the client reads.',
           example: '10x',
         }),
       ...filters(providers),

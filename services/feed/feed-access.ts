@@ -31,6 +31,8 @@ export interface FeedAccess {
   recheckOf(request: Request): () => KeyAnswer | Promise<KeyAnswer>
   /** One of the connections that a key may hold; rejects with the refusal. */
   lease(credential: Credential): Promise<StreamLease>
+  /** Such a connection, and the one replay that an account may have open, over all of its keys. */
+  leaseReplay(credential: Credential): Promise<StreamLease>
   /** A token with the rights of the key that asks for it. */
   issueToken(request: Request): Promise<IssuedToken>
 }
@@ -60,7 +62,37 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
   const lost = (cause: unknown): never => {
     throw unavailable(cause)
   }
+  const take = async (subject: string, max: number, detail: string): Promise<StreamLease> => {
+    const lease = await leases.take(subject, max).catch(lost)
+    if (lease) return lease
+    throw new HttpError('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, {
+      headers: ['Retry-After', String(RETRY_CONNECTIONS_SECONDS)],
+    })
+  }
+  const lease: FeedAccess['lease'] = credential => {
+    const max = connectionsOf(credential)
+    return take(
+      credential.lineageId,
+      max,
+      `This key holds its ${max} feed connections already; close one and try again.`,
+    )
+  }
   return {
+    lease,
+    async leaseReplay(credential) {
+      const connection = await lease(credential)
+      const detail = 'This account has a replay open already; end that one and try again.'
+      const replay = await take(`replay:${credential.accountId}`, 1, detail).catch(error => {
+        connection.release()
+        throw error
+      })
+      return {
+        release() {
+          replay.release()
+          connection.release()
+        },
+      }
+    },
     async authenticate(request, access) {
       const { authorization } = request.headers
       const token = access === 'stream' && authorization === undefined ? tokenOf(request.url) : undefined
@@ -77,15 +109,6 @@ export function openFeedAccess({ keys, tokens, connectionsOf, leases }: FeedAcce
     recheckOf(request) {
       const hash = hashes.get(request)
       return () => (hash === undefined ? UNKNOWN_TOKEN : keys.judgeHash(hash))
-    },
-    async lease(credential) {
-      const max = connectionsOf(credential)
-      const lease = await leases.take(credential.keyId, max).catch(lost)
-      if (lease) return lease
-      const detail = `This key holds its ${max} feed connections already; close one and try again.`
-      throw new HttpError('RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED', detail, {
-        headers: ['Retry-After', String(RETRY_CONNECTIONS_SECONDS)],
-      })
     },
     async issueToken(request) {
       const hash = hashes.get(request)

@@ -80,8 +80,8 @@ export function feedRoutes(access: FeedAccess, options: FeedHandlerOptions): Rou
     defineRoute({
       ...replay,
       tiers,
-      admit,
-      handle: asked => streamOf('ask', asked, async () => replayStart(asked.query, options)),
+      admit: ({ credential }) => access.leaseReplay(credential),
+      handle: asked => streamOf('ask', asked, async () => replayStart(asked, options)),
     }),
     defineRoute({
       ...token,
@@ -172,9 +172,16 @@ const liveStart: StartOf = async (request, feed, providers, { starts }) => {
   })
 }
 
-function replayStart(query: ReplayQuery, { replays }: FeedHandlerOptions): Started {
+function replayStart(
+  { query, held }: { query: ReplayQuery; held: StreamLease },
+  { replays }: FeedHandlerOptions,
+): Started {
   const range = replayRangeOf(query, Date.now())
   const release = replays.concurrency.tryAcquire()
   if (!release) throw tooManyAtOnce()
-  return { begin: replayOf(range, replays), release }
+  const releaseAll = (): void => {
+    held.release()
+    release()
+  }
+  return { begin: replayOf(range, replays, releaseAll), release }
 }

@@ -17,8 +17,10 @@ import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamLeases } from '#infra/redis/stream-leases.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { RoleContext, RunningRole, StartRole } from '#infra/runtime/role.ts'
+import { permits } from '#schemas/api/scopes.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openKeyDirectory } from '#services/accounts/access/reader.ts'
+import { openRefusalWatch } from '#services/accounts/audit/commands.ts'
 import { openLiveReader } from '#streams/live-view/reader.ts'
 import { openCatchUps } from './catch-up.ts'
 import { openChangeReader } from './change-reader.ts'
@@ -30,6 +32,7 @@ import { openGateway } from './gateway.ts'
 import type { Subscription } from './hub.ts'
 import { openLiveState } from './live-state.ts'
 import { openLogHistory } from './log-history.ts'
+import { openReplaySeats } from './replay-seats.ts'
 
 const KEY_CONNECTIONS = 2
 /** How long a feed token is valid (DECISIONS.md, "Feeds"). */
@@ -39,12 +42,14 @@ const TOKEN_MS = 5 * 60_000
 export interface StreamLimits {
   /** Each may have some hundred kilobytes unread, and live events that wait until it has caught up. */
   catchUps: number
-  /** Each keeps one fetch in memory, for as long as it lasts. */
+  /** Open at once: each keeps one batch in memory while it waits. */
   replays: number
+  /** Of those that read the log: each keeps a fetch and all changes of refreshes that are not complete there in memory. */
+  replaySeats: number
 }
 
 /** Starts the feed. */
-export const start: StartRole = context => startWithin({ catchUps: 1_000, replays: 16 }, context)
+export const start: StartRole = context => startWithin({ catchUps: 1_000, replays: 256, replaySeats: 4 }, context)
 
 /** Starts the feed within limits of its own. */
 export async function startWithin(limits: StreamLimits, context: RoleContext): Promise<RunningRole> {
@@ -67,7 +72,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const gateway = openGateway({
     ...items,
     scopeOf,
-    mayListen: ({ tier }) => tiers[tier].feed_connections > 0,
+    mayListen: ({ tier, scopes }) => tiers[tier].feed_connections > 0 && permits(scopes, 'feeds'),
     metrics,
     log,
   })
@@ -76,6 +81,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
   const history = openLogHistory(kafka, metrics)
   const catchUps = openCatchUps({ live: reader, history, ...items, metrics })
   const unavailable = () => (context.signal.aborted ? 'the feed is stopping' : reader.unavailable())
+  const noteRefused = openRefusalWatch(database, log, Date.now).note
   const handler = openFeedHandler({
     access: {
       keys,
@@ -83,7 +89,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
       tokens: openOneTimeTokens(redis, { prefix: config.namespace, name: 'feed', ttlMs: TOKEN_MS, now: Date.now }),
       connectionsOf: ({ tier }) => tiers[tier].feed_connections,
     },
-    limits: { ...limitsBy(redis, config), tiers, noteUse: id => keyUse.note(id, Date.now()) },
+    limits: { ...limitsBy(redis, config), tiers, noteUse: id => keyUse.note(id, Date.now()), noteRefused },
     gateway,
     starts: {
       live: reader,
@@ -93,7 +99,7 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
       concurrency: openConcurrencyLimit(limits.catchUps, acquired => metrics.catchingUp.set(acquired)),
       state: openLiveState({ live: liveView, items: catalog.items, ...items }),
     },
-    replays: { history, ...items, concurrency: openConcurrencyLimit(limits.replays) },
+    replays: { history, ...items, ...boundsOf(limits) },
     providerKeys: registry.askKeys,
     providersOf,
     unavailable,
@@ -116,6 +122,12 @@ export async function startWithin(limits: StreamLimits, context: RoleContext): P
     },
   }
 }
+
+/** The bounds of replays: open ones, and those that read. */
+const boundsOf = ({ replays, replaySeats }: StreamLimits) => ({
+  concurrency: openConcurrencyLimit(replays),
+  seats: openReplaySeats(replaySeats, () => performance.now()),
+})
 
 /** Counts requests in the same windows as the API does. */
 function limitsBy(redis: Redis, { namespace: prefix, tiersFile, clients }: PlatformConfig) {

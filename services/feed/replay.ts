@@ -4,7 +4,8 @@
  * `from` and `to` are event time (`seen_at`). A change is recorded after it was seen, or little before where its provider's
  * clock is ahead, so the log is read from a little before `from` on; it may be recorded long after (a backfill), so the log is
  * read to its end as of the request. Order: of recording. The same range of the same log is replayed alike each time; no more
- * than one fetch is read ahead of the client, and a stream that waits for its time is kept open by pings.
+ * than one fetch is read ahead of the client, and a stream that waits for its time is kept open by pings. States: seated (reads)
+ * -> waiting (for its time, its client or a seat, with one batch in memory) -> seated again, at the position behind that batch.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -13,8 +14,11 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { CLOCK_SLACK_MS } from '#schemas/values/event-time.ts'
 import { parseInstant } from '#schemas/values/instant.ts'
 import { type ItemText, replayEndFrame } from './frames.ts'
-import { openHub, type Subscription } from './hub.ts'
+import { type Hub, openHub, type Subscription } from './hub.ts'
 import type { LogHistory } from './log-history.ts'
+import type { LogPosition } from './log-position.ts'
+import type { AssembledBatch } from './refresh-assembler.ts'
+import type { ReplaySeat, ReplaySeats } from './replay-seats.ts'
 import type { Begin, Beginner } from './stream-start.ts'
 
 /** What to replay. */
@@ -28,6 +32,8 @@ interface ReplayRange {
 }
 
 const WAIT_MAX_MS = 60_000
+/** A replay that has to wait for longer reads again afterwards, which costs as much as a few fetches. */
+const SEATED_WAIT_MS = 250
 
 /** The range that a query names; `now` ends one that names no end. */
 export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: number): ReplayRange {
@@ -46,36 +52,86 @@ export function replayRangeOf({ from, to, speed = '1' }: ReplayQuery, now: numbe
 /** What replays need. */
 export interface ReplayNeeds {
   history: Pick<LogHistory, 'since' | 'read'>
+  seats: ReplaySeats
   itemOf(itemId: number): CatalogItem | undefined
   /** Shared by all that make frames of the same catalog; its own when left out. */
   itemText?: ItemText
 }
 
-/** Makes the stream that replays a range. */
-export function replayOf(range: ReplayRange, { history, itemOf, itemText }: ReplayNeeds): Begin {
+/** Makes the stream that replays a range; `release` frees what the replay holds before its client can ask for another. */
+export function replayOf(range: ReplayRange, needs: ReplayNeeds, release: () => void): Begin {
   return async beginner => {
     const { stream, ready, subscription, signal } = beginner
     stream.send(ready)
-    const hub = openHub<Subscription>(itemOf, itemText)
+    const hub = openHub<Subscription>(needs.itemOf, needs.itemText)
     hub.add(subscription)
-    const bounds = await history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
-    const pace = openPace(range.speed)
-    let items = 0
-    for await (const batch of history.read(bounds.from, bounds.to, signal)) {
-      const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
-      const [first] = changes
-      if (batch.side !== subscription.side || !first) continue
-      for (const { frame, changes: delivered } of hub.deliver({ ...batch, changes })) {
-        await pace(first.seen_at, beginner)
-        stream.send(frame)
-        items += delivered.length
-        await stream.drained()
-        signal.throwIfAborted()
-      }
+    const bounds = await needs.history.since(Math.max(0, range.from - CLOCK_SLACK_MS))
+    const replay: Replay = { range, beginner, hub, pace: openPace(range.speed), items: 0 }
+    for (let from: LogPosition | undefined = bounds.from; from; ) {
+      const seat = await needs.seats.take(signal)
+      const left = await readSeated(replay, seat, needs.history.read(from, bounds.to, signal)).finally(seat.release)
+      await left?.sent
+      from = left?.position
     }
-    stream.send(replayEndFrame(items))
+    release()
+    stream.send(replayEndFrame(replay.items))
     stream.end('closed: the replay is complete')
   }
+}
+
+/** A replay that is under way. */
+interface Replay {
+  range: ReplayRange
+  beginner: Beginner
+  hub: Hub<Subscription>
+  pace: ReturnType<typeof openPace>
+  /** Delivered so far. */
+  items: number
+}
+
+/** Where a replay has left its seat, and the batch that it delivers meanwhile. */
+interface LeftSeat {
+  position: LogPosition
+  sent: Promise<void>
+}
+
+/** Delivers batches until one has to wait or the seat is another's; undefined when all are delivered. */
+async function readSeated(
+  replay: Replay,
+  seat: ReplaySeat,
+  batches: AsyncIterable<AssembledBatch>,
+): Promise<LeftSeat | undefined> {
+  for await (const batch of batches) {
+    if (batch.side !== replay.beginner.subscription.side) continue
+    const sent = send(replay, batch)
+    if ((await isDoneWithin(sent, SEATED_WAIT_MS)) && !seat.isOver()) continue
+    // Before the next record is taken: the position holds no longer then.
+    return { position: batch.positionAfter(batch.changes.length), sent }
+  }
+  return undefined
+}
+
+/** Sends what of a batch lies in the range, when it is due and as its client reads. */
+async function send(replay: Replay, batch: AssembledBatch): Promise<void> {
+  const { range, beginner, hub, pace } = replay
+  const { stream, signal } = beginner
+  const changes = batch.changes.filter(({ seen_at: at }) => at >= range.from && at < range.to)
+  const [first] = changes
+  if (!first) return
+  for (const { frame, changes: delivered } of hub.deliver({ ...batch, changes })) {
+    await pace(first.seen_at, beginner)
+    stream.send(frame)
+    replay.items += delivered.length
+    await stream.drained()
+    signal.throwIfAborted()
+  }
+}
+
+/** Whether work is done within a time; rejects when it fails within it. */
+async function isDoneWithin(work: Promise<void>, ms: number): Promise<boolean> {
+  const { promise: limit, resolve } = Promise.withResolvers<boolean>()
+  const timer = setTimeout(resolve, ms, false)
+  return await Promise.race([work.then(() => true), limit]).finally(() => clearTimeout(timer))
 }
 
 /** Waits until a moment is due; does not wait for one that is due already or lies before the last. */

@@ -123,7 +123,9 @@ describe('a crowd of clients that resume', function () {
   })
 
   it('has those beyond the bound asked to retry, each at a time of its own, and serves them in the end', async () => {
-    const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+    const roles = await platform.startRoles([
+      context => startWithin({ catchUps: SEATS, replays: 1, replaySeats: 1 }, context),
+    ])
     await roles.ready()
     for (let at = 0; at < CROWD; at++) {
       const client = await newClient()
@@ -146,27 +148,58 @@ describe('a crowd of clients that resume', function () {
     console.log(`      ${refused.length} refused`)
   })
 
-  it('gets as many replays as a gateway may run, and others are asked to retry later', async () => {
-    const roles = await platform.startRoles([context => startWithin({ catchUps: SEATS, replays: 1 }, context)])
+  it('gets as many replays as a gateway may have open, one an account, and those that wait for their time hold up no other', async () => {
+    const limits = { catchUps: 1, replays: 3, replaySeats: 1 }
+    const roles = await platform.startRoles([context => startWithin(limits, context)])
     await roles.ready()
     await market.refreshes(20)
-    const key = await platform.newKey()
-    const replay = (speed: number) =>
-      openSse(`${roles.baseUrl}/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=${speed}`, { key })
-    const slow = await replay(1)
-    expect(slow.status).to.equal(200)
-    const refused = await replay(0)
-    expect([refused.status, ((await refused.body()) as { code: string }).code]).to.deep.equal([
-      503,
-      'SERVICE_UNAVAILABLE',
-    ])
-    expect(Number(refused.headers['retry-after'])).to.be.within(1, 10)
-    slow.close()
-    const next = async () => {
-      const answer = await replay(0)
-      return answer.status === 200 ? answer : undefined
+    const opened: SseClient[] = []
+    const open = async (key: string, path: string, headers: Record<string, string> = {}) => {
+      const client = await openSse(roles.baseUrl + path, { key, headers })
+      opened.push(client)
+      return client
     }
-    const whole = await eventually(next, LIMIT_MS, 'a replay')
-    await whole.event(({ event }) => event === 'replay.end', LIMIT_MS)
+    const replay = (key: string, speed: string) =>
+      open(key, `/feed/replay/prices?from=2026-01-01&to=2027-01-01&speed=${speed}`)
+    const refusalOf = async (client: SseClient) => [client.status, ((await client.body()) as { code: string }).code]
+    const isEnd = ({ event }: SseEvent) => event === 'replay.end'
+    try {
+      const [one, other, third, fourth] = await Promise.all([1, 2, 3, 4].map(() => platform.newKey()))
+      // Used to keep the only seat of both while they waited for their time: 503 for all that follows.
+      const slow = [await replay(one as string, '0.1'), await replay(other as string, '0.1x')]
+      expect(slow.map(({ status }) => status)).to.deep.equal([200, 200])
+      for (const client of slow) await client.event(({ event }) => event === 'prices.changed', LIMIT_MS)
+      const again = await replay(one as string, '0')
+      expect(await refusalOf(again)).to.deep.equal([429, 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'])
+      expect(Number(again.headers['retry-after'])).to.be.within(1, 10)
+      const whole = await replay(third as string, '0')
+      await whole.event(isEnd, LIMIT_MS)
+      // Free as soon as the client has its last event.
+      const second = await replay(third as string, '0')
+      expect(second.status).to.equal(200)
+      await second.event(isEnd, LIMIT_MS)
+      const live = await open(third as string, '/feed/prices?resume=true')
+      const { id } = await live.event(({ event }) => event === 'ready', LIMIT_MS)
+      live.close()
+      await market.refreshes(5)
+      const resumed = await open(third as string, '/feed/prices?resume=true', { 'last-event-id': id as string })
+      expect(resumed.status, 'a stream that resumes').to.equal(200)
+      await resumed.event(({ event }) => event === 'prices.changed', LIMIT_MS)
+      resumed.close()
+      expect(slow.map(client => client.hasEnded())).to.deep.equal([false, false])
+      const last = await replay(third as string, '0.1')
+      await last.event(({ event }) => event === 'prices.changed', LIMIT_MS)
+      const refused = await replay(fourth as string, '0')
+      expect(await refusalOf(refused)).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+      expect(Number(refused.headers['retry-after'])).to.be.within(1, 10)
+      slow[0]?.close()
+      const next = async () => {
+        const answer = await replay(fourth as string, '0')
+        return answer.status === 200 ? answer : undefined
+      }
+      await (await eventually(next, LIMIT_MS, 'a replay')).event(isEnd, LIMIT_MS)
+    } finally {
+      for (const client of opened) client.close()
+    }
   })
 })

@@ -63,7 +63,7 @@ function noStarts(itemOf: GatewayOptions['itemOf']): Pick<FeedHandlerOptions, 's
   const starts = { live: { between: none }, history: { judge: none }, catchUps: { bring: none }, state: { pin: none } }
   return {
     starts: { ...starts, concurrency, scopeOf },
-    replays: { history: { since: none, read: none as never }, itemOf, concurrency },
+    replays: { history: { since: none, read: none as never }, seats: { take: none }, itemOf, concurrency },
   }
 }
 
@@ -89,7 +89,7 @@ describe('feed streams', () => {
   }
   const say = (key: string, answer: KeyAnswer | Error) => answers.set(hashOfKey(textOf(key)), answer)
   const admit = (key: string, tier: Credential['tier'] = 'quant') =>
-    say(key, { accepted: true, credential: { keyId: key, tier } as Credential })
+    say(key, { accepted: true, credential: { keyId: key, lineageId: key, tier } as Credential })
   const open = async (path: string, key = 'k') => {
     const client = await openSse(base + path, { key: textOf(key) })
     clients.push(client)
@@ -132,7 +132,7 @@ describe('feed streams', () => {
         ...{ gateway, providerKeys: KEYS, providersOf, metrics, ...noStarts(itemOf) },
         access: { connectionsOf, leases: countHere(), keys: { judge, judgeHash }, tokens: NO_TOKENS },
         limits: {
-          meter: { take: async () => metered(overBy), read: async () => metered(undefined) },
+          meter: { take: async () => metered(overBy), read: async () => metered(undefined), giveBack: async () => {} },
           addresses: { charge: async () => overBy },
           ...{ tiers: loadTiers(), noteUse: () => undefined, clientOf: () => undefined },
         },

@@ -146,4 +146,27 @@ describe('feed query', () => {
     const { options } = feedRequestOf('ask', parse(replayQuery(KEYS), request))
     expect(options).to.deep.equal({ resume: false, snapshot: false, conflate: false })
   })
+
+  it('takes a speed of 0, or one that ends: a replay at a thousandth used to hold its place for a month', () => {
+    const speedOf = (speed: string) =>
+      parse(replayQuery(KEYS), {
+        url: `/feed/replay/prices?from=2026-03-03&speed=${speed}`,
+        headers: {},
+      } as IncomingMessage)
+    for (const speed of ['0', '0x', '0.000', '0.1', '0.1x', '1', '10000']) expect(speedOf(speed).speed).to.equal(speed)
+    for (const speed of ['0.001', '0.001x', '0.09', '00.05x']) {
+      try {
+        speedOf(speed)
+        expect.fail(`${speed} was taken`)
+      } catch (error) {
+        if (!(error instanceof HttpError)) throw error
+        const [found] = error.detail as Violation[]
+        expect([found?.type, found?.loc, found?.ctx]).to.deep.equal([
+          'greater_than_equal',
+          ['query', 'speed'],
+          { ge: 0.1 },
+        ])
+      }
+    }
+  })
 })
