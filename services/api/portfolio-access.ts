@@ -37,7 +37,8 @@ export function writeScope(
   portfolioId: string,
   idempotencyKey?: IdempotencyKey,
 ): PortfolioScope {
-  return { accountId, portfolioId, now: now(), entriesMax: tiers[tier].portfolio_items, idempotencyKey }
+  const { portfolio_items: entriesMax, transactions: transactionsMax } = tiers[tier]
+  return { accountId, portfolioId, now: now(), entriesMax, transactionsMax, idempotencyKey }
 }
 
 /** The Idempotency-Key of a create; `input` is everything that decides what it does. */

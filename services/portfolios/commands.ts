@@ -33,6 +33,8 @@ export interface PortfolioScope extends WriteScope {
   portfolioId: string
   /** Entries that the portfolio may hold. */
   entriesMax: number
+  /** Transactions that the account may have, over all of its portfolios. */
+  transactionsMax: number
 }
 
 /** A portfolio that is locked for a write. */
@@ -119,7 +121,7 @@ export function writePortfolio<T>(
 /** Counts what the portfolio holds now, checks its limits, and gives it its next version. */
 async function endWrite(
   query: Query,
-  { now, entriesMax }: PortfolioScope,
+  { accountId, now, entriesMax, transactionsMax }: PortfolioScope,
   before: PortfolioRow,
   { id, transactionCount }: LockedPortfolio,
 ): Promise<void> {
@@ -136,6 +138,19 @@ async function endWrite(
   if (transactionCount > TRANSACTIONS_MAX) {
     throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', `A portfolio holds ${TRANSACTIONS_MAX} transactions at most.`)
   }
+  if (transactionCount > before.transaction_count) await requireRoom(query, accountId, transactionsMax)
+}
+
+/** The account's row is locked last, so that of writes into several portfolios each counts what those before it have added. */
+async function requireRoom(query: Query, accountId: string, transactionsMax: number): Promise<void> {
+  await lockAccount(query, accountId)
+  const [counted] = await query<{ total: number }>(
+    'SELECT sum(transaction_count)::float8 AS total FROM portfolios WHERE account_id = $1',
+    [accountId],
+  )
+  if ((counted?.total ?? 0) <= transactionsMax) return
+  const detail = `Your tier allows ${transactionsMax} transactions over all portfolios; remove some first.`
+  throw new HttpError('PORTFOLIO_ITEM_LIMIT_REACHED', detail)
 }
 
 /** A key, and the request that it names. */
@@ -227,7 +242,10 @@ interface SerialQueues {
  * holding all connections meanwhile. Work of one key runs in the order in which it came, work of other keys is not held
  * up, and no more than `waitingMax` wait for a key.
  */
-export function openSerialQueues(waitingMax = 64): SerialQueues {
+export function openSerialQueues(
+  waitingMax = 64,
+  refusal = 'Too many writes to this portfolio wait already; try again soon.',
+): SerialQueues {
   const queues = new Map<string, PQueue>()
   const open = (key: string): PQueue => {
     const queue = new PQueue({ concurrency: 1 })
@@ -239,7 +257,7 @@ export function openSerialQueues(waitingMax = 64): SerialQueues {
     async add(key, work) {
       const queue = queues.get(key) ?? open(key)
       if (queue.size + queue.pending >= waitingMax) {
-        throw new HttpError('SERVICE_UNAVAILABLE', 'Too many writes to this portfolio wait already; try again soon.')
+        throw new HttpError('SERVICE_UNAVAILABLE', refusal)
       }
       return queue.add(work)
     },

@@ -59,6 +59,7 @@ describe('ledgers', function () {
     portfolioId,
     now: NOW,
     entriesMax: 10_000,
+    transactionsMax: 1_000_000,
     idempotencyKey,
   })
   async function newPortfolio(): Promise<string> {
@@ -178,5 +179,38 @@ describe('ledgers', function () {
     const sold = await Promise.all(Array.from({ length: 30 }, (_, i) => perform(storeOf(i), portfolioId, sell)))
     expect(sold.filter(id => id !== undefined)).to.have.length(1)
     await expectHoldings(portfolioId, [])
+  })
+
+  it('of an account hold no more transactions together than its tier allows, however many are written to at once', async () => {
+    // Each portfolio alone used to be bounded: twenty of a free account held five million.
+    const own = (await createAccountWithKey(databases[0] as Database, { tier: 'free' })).account_id
+    const make = () =>
+      createPortfolio(storeOf(0), { accountId: own, now: NOW }, { name: 'tried', portfoliosMax: 20 }).then(
+        ({ id }) => id,
+      )
+    const portfolios = await Promise.all(Array.from({ length: 12 }, make))
+    const scope = (portfolioId: string) => ({ ...scopeOf(portfolioId), accountId: own, transactionsMax: 10 })
+    const money = { price: 100, currency: 'USD', fee_amount: null, fee_percentage: null }
+    const buy = {
+      item_id: 11,
+      type: 'buy',
+      quantity: 1,
+      date: '2026-01-05',
+      ...money,
+      marketplace: null,
+      note: null,
+    } as const
+    const add = (i: number) => addTransaction(storeOf(i), scope(portfolios[i % portfolios.length] as string), buy)
+    const ended = await Promise.allSettled(Array.from({ length: 24 }, (_, i) => add(i)))
+    const refusals = ended.flatMap(one => (one.status === 'rejected' ? [[one.reason.code, one.reason.detail]] : []))
+    const refusal = [
+      'PORTFOLIO_ITEM_LIMIT_REACHED',
+      'Your tier allows 10 transactions over all portfolios; remove some first.',
+    ]
+    expect(refusals).to.deep.equal(Array.from({ length: 14 }, () => refusal))
+    const done = ended.findIndex(one => one.status === 'fulfilled')
+    const { id } = (ended[done] as PromiseFulfilledResult<{ id: string }>).value
+    await removeTransaction(storeOf(0), scope(portfolios[done % portfolios.length] as string), id)
+    expect(await add(done)).to.include({ item_id: 11 })
   })
 })

@@ -3,7 +3,12 @@
  */
 import { expect } from 'chai'
 import { parseRate, type Rate, USD_RATE } from '#schemas/values/money.ts'
-import { type ItemPerformance, performanceOf, type Trade } from '#services/portfolios/ledger/reader.ts'
+import {
+  type ItemPerformance,
+  openPerformanceFold,
+  type RateOn,
+  type Trade,
+} from '#services/portfolios/ledger/performance.ts'
 import { rowAtFault } from '#services/portfolios/ledger/rules.ts'
 import { addItem, noValues } from '#services/portfolios/values/reader.ts'
 import { type SeededRandom, seededRandom } from '#test/harness/seeded-random.ts'
@@ -136,7 +141,34 @@ function randomTrades(random: SeededRandom): Trade[] {
     })
 }
 
+/** A ledger as it is read. */
+const inLedgerOrder = (trades: readonly Trade[]): Trade[] => {
+  const rank = ({ type }: Trade): number => (type === 'buy' ? 0 : 1)
+  return [...trades].sort((a, b) => a.itemId - b.itemId || a.date.localeCompare(b.date) || rank(a) - rank(b))
+}
+
+function performanceOf(trades: readonly Trade[], currency: string, rates: RateOn): readonly ItemPerformance[] {
+  const fold = openPerformanceFold(currency, rates)
+  const half = Math.floor(trades.length / 2)
+  const sorted = inLedgerOrder(trades)
+  for (const slice of [sorted.slice(0, half), sorted.slice(half)]) for (const _ of fold.add(slice));
+  return fold.items
+}
+
 describe('performance', () => {
+  it('pauses within a ledger of one item, and within a sell of all that it holds', () => {
+    const about = { itemId: 1, price: 1, currency: 'USD', date: '2026-01-01', feeAmount: null, feePercentage: null }
+    const buys = Array.from({ length: 20_000 }, (): Trade => ({ ...about, type: 'buy', quantity: 1 }))
+    const fold = openPerformanceFold('USD', rateOn)
+    const pauses = (trades: Trade[]) => [...fold.add(trades)].length
+    expect(pauses(buys)).to.be.at.least(20)
+    // One trade used to take a second, in which nothing else was answered.
+    expect(pauses([{ ...about, type: 'sell', quantity: 20_000, date: '2026-01-02' }])).to.be.at.least(20)
+    expect(fold.items).to.deep.equal([
+      { itemId: 1, quantity: 0, bought: 20_000n, sold: 20_000n, fees: 0n, costBasis: 0n, realisedProfit: 0n },
+    ])
+  })
+
   it('is what a walk unit by unit comes to, for 300 random ledgers in three currencies', () => {
     const random = seededRandom('performance')
     for (let i = 0; i < 300; i++) {

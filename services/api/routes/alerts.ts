@@ -35,12 +35,16 @@ import {
   type NewAlert,
 } from '#services/alerts/rules/commands.ts'
 import { listAlertEvents, listAlerts, type StoredAlert, type StoredAlertEvent } from '#services/alerts/rules/reader.ts'
+import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 import { itemNotFound } from '../queries/listing.ts'
 
 /** What alerts need. */
 export interface AlertNeeds {
   database: Database
+  /** Of lists and searches, which must not keep writes waiting. */
+  reads: Database
+  budget: AccountBudget
   catalog: CatalogReader
   fx: FxRates
   tiers: Record<Tier, TierLimits>
@@ -57,7 +61,8 @@ const OPEN = { group: 'Alerts', tiers: ALL, access: 'account' } as const
 const ENABLING = ['ALERT_LIMIT_REACHED', 'EMAIL_NOT_VERIFIED', 'NO_DELIVERY_CHANNEL'] as const
 const CHANNEL =
   'An enabled alert needs a channel: a verified e-mail address with alert e-mails on, or (quant) an active webhook.'
-const CAP = 'Enabled alerts at most: 10 on free, 50 on starter, 500 on pro, 10,000 on quant.'
+const CAP =
+  'Enabled alerts at most: 10 on free, 50 on starter, 500 on pro, 10,000 on quant; with disabled ones 100, 500, 5,000, 50,000.'
 
 /** The routes. */
 export const alertRoutes = (needs: AlertNeeds): Route[] => [
@@ -103,7 +108,7 @@ function creations(needs: AlertNeeds): Route[] {
   ]
 }
 
-const lists = ({ database }: AlertNeeds): Route[] => [
+const lists = ({ reads, budget }: AlertNeeds): Route[] => [
   defineRoute({
     ...OPEN,
     id: 'listAlertEvents',
@@ -115,7 +120,7 @@ const lists = ({ database }: AlertNeeds): Route[] => [
     reply: json('AlertEventsReply', alertEventsReply, 'A page of events.'),
     errors: [],
     async handle({ query, credential }) {
-      const { events, total } = await listAlertEvents(database, credential.accountId, query)
+      const { events, total } = await listAlertEvents(reads, credential.accountId, query)
       return { events: events.map(eventOf), pagination: paginationOf(query, events.length, total) }
     },
   }),
@@ -125,13 +130,13 @@ const lists = ({ database }: AlertNeeds): Route[] => [
     method: 'get',
     path: '/account/alerts',
     summary: 'Alerts, newest first',
-    description:
-      '`limit` is moved into 1 to 200. A `search` of digits alone is an item id, any other a part of a name.',
+    description: `\`limit\` is moved into 1 to 200. A \`search\` of digits alone is an item id, any other a part of a name. With it: ${EXPENSIVE}`,
     query: alertsQuery,
     reply: json('AlertsReply', alertsReply, 'A page of alerts.'),
     errors: [],
     async handle({ query: { search, ...page }, credential }) {
-      const { alerts, total } = await listAlerts(database, credential.accountId, { ...page, search })
+      if (search !== undefined) await budget.charge(credential)
+      const { alerts, total } = await listAlerts(reads, credential.accountId, { ...page, search })
       return { alerts: alerts.map(recordOf), pagination: paginationOf(page, alerts.length, total) }
     },
   }),
@@ -181,6 +186,7 @@ const scopeOf = ({ fx }: AlertNeeds) => ({ isCurrency: (code: string) => fx.isCu
 
 const termsOf = ({ tiers, now }: AlertNeeds, { tier }: Credential): AlertTerms => ({
   most: tiers[tier].enabled_alerts,
+  mostInAll: tiers[tier].alerts,
   now: now(),
 })
 

@@ -1,5 +1,5 @@
 /**
- * GET /portfolio/:id/history and /performance: what a ledger was worth day by day, and what it has earned.
+ * GET /portfolio/:id/history: what a ledger was worth day by day.
  *
  * Rules: DECISIONS.md, "Valuation".
  */
@@ -8,62 +8,38 @@ import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import type { ProviderRegistry } from '#infra/config/providers.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
-import type { CatalogReader } from '#infra/runtime/role.ts'
 import { json } from '#schemas/api/operation.ts'
-import { dailyQuery, dailyReply, performanceReply, valueQuery } from '#schemas/api/portfolio-values.ts'
-import { formatDay, formatInstant, parseInstant } from '#schemas/values/instant.ts'
+import { dailyQuery, dailyReply } from '#schemas/api/portfolio-values.ts'
+import { formatDay, parseInstant } from '#schemas/values/instant.ts'
 import type { PortfolioStore } from '#services/portfolios/commands.ts'
-import {
-  type ItemPerformance,
-  performanceOf,
-  type RateOn,
-  readDayMovements,
-  readTrades,
-} from '#services/portfolios/ledger/reader.ts'
+import { readDayMovements } from '#services/portfolios/ledger/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
-import { type DailyValues, valueHoldings } from '#services/portfolios/values/reader.ts'
+import type { DailyValues } from '#services/portfolios/values/reader.ts'
 import { type Cursors, cursorPage } from '../cursors.ts'
-import { kept, MISSING, namedItem, OWN } from '../portfolio-access.ts'
-import { type FxRates, readRates } from '../queries/fx-rates.ts'
-import type { LiveView } from '../queries/live-view.ts'
+import { kept, MISSING, OWN } from '../portfolio-access.ts'
+import type { FxRates } from '../queries/fx-rates.ts'
 import { DAY_MS, openDailyReader } from '../queries/portfolio-days.ts'
-import { readQuotes } from '../queries/quotes.ts'
-import { AMOUNTS, chosenProviders, PRICED } from './portfolio-values.ts'
+import { AMOUNTS, chosenProviders } from './portfolio-values.ts'
 
-interface PastNeeds {
+/** What the days of a ledger need. */
+export interface PortfolioDayNeeds {
   store: PortfolioStore
   registry: ProviderRegistry
   clickhouse: ClickhouseReader
   fx: FxRates
   /** Milliseconds since the epoch. */
   now: () => number
-}
-
-interface DayNeeds extends PastNeeds {
   cursors: Cursors
 }
 
-interface PerformanceNeeds extends PastNeeds {
-  catalog: CatalogReader
-  live: LiveView
-}
-
-/** What the days and the performance of a ledger need. */
-export type PortfolioDayNeeds = DayNeeds & PerformanceNeeds
-
 type Daily = z.infer<typeof dailyReply>
-type Performance = z.infer<typeof performanceReply>
 type Query = z.infer<ReturnType<typeof dailyQuery>>
 
-const DOWN = 'Past prices are temporarily unavailable.'
+/** The detail of the 503 without past prices. */
+export const DOWN = 'Past prices are temporarily unavailable.'
 
-/** Both routes. */
-export const portfolioDayRoutes = (needs: PortfolioDayNeeds): Route[] => [
-  listPortfolioDays(needs),
-  readPerformance(needs),
-]
-
-function listPortfolioDays({ store, registry, fx, cursors, now, clickhouse }: DayNeeds): Route {
+/** The route. */
+export function listPortfolioDays({ store, registry, fx, cursors, now, clickhouse }: PortfolioDayNeeds): Route {
   const days = openDailyReader({
     clickhouse,
     movementsOf: id => kept(readDayMovements(store.database, id)),
@@ -145,105 +121,5 @@ function dayReply(values: DailyValues | undefined, day: number): Daily['data'][n
     positions,
     items_valued: valued,
     items_missing_price: positions - valued,
-  }
-}
-
-const readPerformance = ({ store, catalog, registry, fx, live, clickhouse, now }: PerformanceNeeds): Route =>
-  defineRoute({
-    ...OWN,
-    id: 'readPerformance',
-    method: 'get',
-    path: '/portfolio/:id/performance',
-    summary: 'Cost basis, realised and unrealised profit of the ledger',
-    description: `First in, first out. Each transaction is converted at the exchange rates of its day; a basis holds the fees of its buys. ${AMOUNTS}`,
-    query: valueQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
-    reply: json('PerformanceReply', performanceReply, 'Sums, and one row per item of the ledger.'),
-    errors: PRICED,
-    async handle({ params: { id }, query, credential }) {
-      const { queried, chosen } = chosenProviders(registry, query.providers)
-      const currency = fx.currencyOf(query.currency)
-      await kept(findPortfolio(store, credential.accountId, id))
-      const trades = await kept(readTrades(store.database, id))
-      const codes = new Set([...trades.map(trade => trade.currency), currency.code])
-      const [firstDate] = [formatDay(now()), ...trades.map(({ date }) => date)].sort() as [string]
-      const rateOn = await orUnavailable(ratesOn(clickhouse, codes, firstDate), 'SERVICE_UNAVAILABLE', DOWN)
-      const items = performanceOf(trades, currency.code, rateOn)
-      const held = items.filter(({ quantity }) => quantity > 0).map(({ itemId, quantity }) => ({ itemId, quantity }))
-      const quotes = await readQuotes(
-        live,
-        held.map(({ itemId }) => itemId),
-        chosen,
-      )
-      const values = new Map(valueHoldings(held, quotes, currency).lines.map(({ itemId, value }) => [itemId, value]))
-      return {
-        meta: {
-          portfolio_id: id,
-          currency: currency.code,
-          generated_at: formatInstant(now()),
-          providers_queried: [...queried],
-          cost_method: 'fifo',
-          rate_basis: 'transaction_day',
-        },
-        data: sumUp(catalog, items, values),
-      }
-    },
-  })
-
-async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>, firstDate: string): Promise<RateOn> {
-  const first = parseInstant(firstDate) as number
-  const read = [...codes].map(async code => [code, await readRates(clickhouse, code, first)] as const)
-  const rates = new Map(await Promise.all(read))
-  return (code, date) => {
-    const rateAt = rates.get(code)
-    if (!rateAt) throw new Error(`the rates of ${code} were not read`)
-    return rateAt(parseInstant(date) as number)
-  }
-}
-
-/** Market value and unrealised profit are those of priced items; what is held without a price is counted. */
-function sumUp(
-  catalog: CatalogReader,
-  items: readonly ItemPerformance[],
-  values: ReadonlyMap<number, bigint | null>,
-): Performance['data'] {
-  const sum = { bought: 0n, sold: 0n, fees: 0n, cost: 0n, realised: 0n, market: 0n, unrealised: 0n }
-  let missing = 0
-  const rows = items.map((item): Performance['data']['items'][number] => {
-    const market = item.quantity === 0 ? 0n : (values.get(item.itemId) ?? null)
-    sum.bought += item.bought
-    sum.sold += item.sold
-    sum.fees += item.fees
-    sum.cost += item.costBasis
-    sum.realised += item.realisedProfit
-    if (market === null) missing += 1
-    else {
-      sum.market += market
-      sum.unrealised += market - item.costBasis
-    }
-    return {
-      ...namedItem(catalog, item.itemId),
-      quantity: item.quantity,
-      bought: Number(item.bought),
-      sold: Number(item.sold),
-      fees: Number(item.fees),
-      cost_basis: Number(item.costBasis),
-      market_value: market === null ? null : Number(market),
-      realised_profit: Number(item.realisedProfit),
-      unrealised_profit: market === null ? null : Number(market - item.costBasis),
-    }
-  })
-  const held = items.filter(({ quantity }) => quantity > 0).length
-  return {
-    bought: Number(sum.bought),
-    sold: Number(sum.sold),
-    fees: Number(sum.fees),
-    cost_basis: Number(sum.cost),
-    market_value: Number(sum.market),
-    realised_profit: Number(sum.realised),
-    unrealised_profit: Number(sum.unrealised),
-    total_profit: Number(sum.realised + sum.unrealised),
-    items_valued: held - missing,
-    items_missing_price: missing,
-    items: rows,
   }
 }

@@ -24,6 +24,7 @@ import {
 import { type InventoryImport, importAssets, type NewEntry } from '#services/portfolios/entries/commands.ts'
 import { listEntries } from '#services/portfolios/entries/reader.ts'
 import { findPortfolio } from '#services/portfolios/reader.ts'
+import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
 import { idempotencyKeyOf, kept, MISSING, namedItem, OWN, writeScope } from '../portfolio-access.ts'
 import type { FxRates } from '../queries/fx-rates.ts'
 import { type LinkedInventory, readLinkedInventory } from './inventory.ts'
@@ -35,6 +36,7 @@ export interface PortfolioFileNeeds {
   catalog: CatalogReader
   fx: FxRates
   tiers: Record<Tier, TierLimits>
+  budget: AccountBudget
   /** Of the game's platform; undefined: this service is connected to none. */
   inventories: Inventories | undefined
   /** Milliseconds since the epoch. */
@@ -90,7 +92,8 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
     path: '/portfolio/:id/export',
     summary: 'Download the ledger or the holdings as CSV',
     description:
-      'The file imports back to the same portfolio. A cell that a spreadsheet would compute is led by an apostrophe, which an import takes away.',
+      'The file imports back to the same portfolio. A cell that a spreadsheet would compute is led by an apostrophe, which an import takes away. ' +
+      EXPENSIVE,
     query: exportQuery,
     reply: {
       status: 200,
@@ -102,6 +105,7 @@ const exportPortfolio = (needs: PortfolioFileNeeds): Route =>
       example: portfolioFile.meta()?.example,
     },
     errors: MISSING,
+    admit: ({ credential }) => needs.budget.charge(credential),
     async handle({ params: { id }, query: { type }, credential, response }) {
       await kept(findPortfolio(needs.store, credential.accountId, id))
       const disposition = `attachment; filename="portfolio-${id}-${type}.csv"`

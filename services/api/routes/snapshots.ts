@@ -16,6 +16,7 @@ import { localsOf, SENT, type Sent, sendEmpty } from '#infra/http/reply.ts'
 import type { StreamQuota, StreamSlots, StreamStart } from '#infra/redis/stream-slots.ts'
 import { bidEntry, priceEntry, snapshotQuery } from '#schemas/api/listing.ts'
 import { json, PRO, type Reply, STARTER } from '#schemas/api/operation.ts'
+import { permits } from '#schemas/api/scopes.ts'
 import type { Side } from '#schemas/events/book-changed.ts'
 import { formatInstant } from '#schemas/values/instant.ts'
 import type { KeyDirectory } from '#services/accounts/access/reader.ts'
@@ -106,7 +107,7 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
   const showQuota = (response: Response, { tier }: Credential, quota: StreamQuota): void => {
     localsOf(response).rateHeaders = quotaHeaders(quota, tier)
   }
-  const subjectOf = ({ keyId }: Credential): string => `${side}:${keyId}`
+  const subjectOf = ({ lineageId }: Credential): string => `${side}:${lineageId}`
   return {
     /** A request that only asks whether a snapshot has changed may not start a stream at all. */
     async admit({ credential, request, response }: Admitted<Credential>): Promise<void> {
@@ -133,7 +134,10 @@ function openSide(needs: SnapshotNeeds, side: Side, quotaName: QuotaName) {
       showQuota(response, credential, start.quota)
       if (start.kind !== 'started') throw refusal(start)
       const content = ['Content-Type', 'application/x-ndjson']
-      const isAccepted = async (): Promise<boolean> => (await directory.judge(request.headers.authorization)).accepted
+      const isAccepted = async (): Promise<boolean> => {
+        const answer = await directory.judge(request.headers.authorization)
+        return answer.accepted && permits(answer.credential.scopes, 'market:read')
+      }
       const stream = { snapshot, coding, slot: start.slot, isAccepted, headers: [...content, ...headers] }
       await snapshots.streams.send(response, stream).catch(unavailable)
       return SENT

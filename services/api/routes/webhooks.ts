@@ -4,6 +4,7 @@
  * Rules: DECISIONS.md, "Webhooks". A destination and its delivery are written in one transaction, so that neither shows without
  * the other. A secret is in the one answer that issues it.
  */
+import type { Request } from 'express'
 import type { Credential } from '#infra/http/credential.ts'
 import { defineRoute, type Route } from '#infra/http/define-route.ts'
 import { HttpError } from '#infra/http/http-error.ts'
@@ -44,9 +45,10 @@ import {
   webhookNotFound,
 } from '#services/alerts/webhooks/commands.ts'
 import { listDeliveries, listWebhooks, readDelivery, readWebhook } from '#services/alerts/webhooks/reader.ts'
+import { type AuditNeeds, originOf } from '../audit-origin.ts'
 
 /** What webhooks need. */
-export interface WebhookNeeds {
+export interface WebhookNeeds extends AuditNeeds {
   database: Database
   catalog: CatalogReader
   /** Recognizes URLs that no webhook may have. */
@@ -150,7 +152,8 @@ function deliveryRequests({ database, catalog, now }: WebhookNeeds): Route[] {
   ]
 }
 
-function destinationRoutes({ database, refusesUrl, now }: WebhookNeeds): Route[] {
+function destinationRoutes(needs: WebhookNeeds): Route[] {
+  const { database, refusesUrl } = needs
   return [
     defineRoute({
       ...OPEN,
@@ -174,8 +177,8 @@ function destinationRoutes({ database, refusesUrl, now }: WebhookNeeds): Route[]
       body: webhookPatch(refusesUrl),
       reply: json('WebhookRecord', webhookRecord, 'The destination as it is now.'),
       errors: ['WEBHOOK_NOT_FOUND'],
-      handle({ params: { id }, body: changes, credential }) {
-        const actor = actorOf(credential, now())
+      handle({ params: { id }, body: changes, credential, request }) {
+        const actor = actorOf(needs, { credential, request })
         return database.transaction(async query => {
           const changed = await changeWebhook(query, actor, id, changes)
           if (changed === 'chat missing') throw withoutChat(changes.url)
@@ -194,8 +197,8 @@ function destinationRoutes({ database, refusesUrl, now }: WebhookNeeds): Route[]
       description: 'Pending deliveries to it are cancelled: they fail and say so.',
       reply: json('WebhookRemovedReply', webhookRemovedReply, 'It is gone.'),
       errors: ['WEBHOOK_NOT_FOUND'],
-      async handle({ params: { id }, credential }) {
-        const actor = actorOf(credential, now())
+      async handle({ params: { id }, credential, request }) {
+        const actor = actorOf(needs, { credential, request })
         await database.transaction(async query => {
           await removeWebhook(query, actor, id)
           await forgetDestination(query, id)
@@ -206,7 +209,8 @@ function destinationRoutes({ database, refusesUrl, now }: WebhookNeeds): Route[]
   ]
 }
 
-function secretRoutes({ database, refusesUrl, box, now }: WebhookNeeds): Route[] {
+function secretRoutes(needs: WebhookNeeds): Route[] {
+  const { database, refusesUrl, box } = needs
   const issue = async (actor: WebhookActor, work: (query: Query, box: SealedBox) => Promise<IssuedSecret>) => {
     if (!box) throw new HttpError('SERVICE_UNAVAILABLE', 'This service has no key to keep signing secrets with.')
     return database.transaction(async query => {
@@ -225,8 +229,8 @@ function secretRoutes({ database, refusesUrl, box, now }: WebhookNeeds): Route[]
       body: webhookBody(refusesUrl),
       reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its secret, shown this once.', 201),
       errors: ['WEBHOOK_LIMIT_REACHED'],
-      handle({ body: wanted, credential }) {
-        const actor = actorOf(credential, now())
+      handle({ body: wanted, credential, request }) {
+        const actor = actorOf(needs, { credential, request })
         return issue(actor, (query, key) => createWebhook(query, actor, wanted, key))
       },
     }),
@@ -240,15 +244,18 @@ function secretRoutes({ database, refusesUrl, box, now }: WebhookNeeds): Route[]
       description: 'Whatever is sent from now on, retries included, is signed with the new one.',
       reply: json('WebhookSecretReply', webhookSecretReply, 'The destination and its new secret, shown this once.'),
       errors: ['WEBHOOK_NOT_FOUND'],
-      handle({ params: { id }, credential }) {
-        const actor = actorOf(credential, now())
+      handle({ params: { id }, credential, request }) {
+        const actor = actorOf(needs, { credential, request })
         return issue(actor, (query, key) => rotateWebhookSecret(query, actor, id, key))
       },
     }),
   ]
 }
 
-const actorOf = ({ accountId }: Credential, now: number): WebhookActor => ({ accountId, now })
+const actorOf = (needs: WebhookNeeds, asked: { credential: Credential; request: Request }): WebhookActor => ({
+  ...originOf(needs, asked),
+  now: needs.now(),
+})
 
 /** The destination as it is shown, which the transaction has just written. */
 async function shown(query: Query, { accountId }: WebhookActor, id: string): Promise<WebhookRecord> {

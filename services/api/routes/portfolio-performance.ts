@@ -1,0 +1,227 @@
+/**
+ * GET /portfolio/:id/performance: what a ledger has earned.
+ *
+ * Rules: DECISIONS.md, "Valuation". A ledger has up to 250,000 transactions: they are read, folded, valued and written in slices, so
+ * that no request keeps others waiting; folds of a process run two at a time, one of an account.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import PQueue from 'p-queue'
+import type { z } from 'zod'
+import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
+import type { ProviderRegistry } from '#infra/config/providers.ts'
+import { defineRoute, type Route } from '#infra/http/define-route.ts'
+import { HttpError, orUnavailable } from '#infra/http/http-error.ts'
+import { sendParts } from '#infra/http/reply.ts'
+import type { Database } from '#infra/postgres/pool.ts'
+import type { CatalogReader } from '#infra/runtime/role.ts'
+import type { AnswerCurrency } from '#schemas/api/entry-text.ts'
+import { json } from '#schemas/api/operation.ts'
+import { performanceReply, valueQuery } from '#schemas/api/portfolio-values.ts'
+import { formatDay, formatInstant, parseInstant } from '#schemas/values/instant.ts'
+import { openSerialQueues, type PortfolioStore } from '#services/portfolios/commands.ts'
+import {
+  type ItemPerformance,
+  type LedgerCurrencies,
+  type RateOn,
+  readPerformance,
+} from '#services/portfolios/ledger/reader.ts'
+import { findPortfolio } from '#services/portfolios/reader.ts'
+import { valueHoldings } from '#services/portfolios/values/reader.ts'
+import { type AccountBudget, EXPENSIVE } from '../account-budget.ts'
+import { kept, namedItem, OWN } from '../portfolio-access.ts'
+import { type FxRates, readRates } from '../queries/fx-rates.ts'
+import type { LiveView } from '../queries/live-view.ts'
+import { readQuotes } from '../queries/quotes.ts'
+import { DOWN } from './portfolio-days.ts'
+import { AMOUNTS, chosenProviders, PRICED } from './portfolio-values.ts'
+
+/** What the performance of a ledger needs. */
+export interface PerformanceNeeds {
+  store: PortfolioStore
+  registry: ProviderRegistry
+  clickhouse: ClickhouseReader
+  fx: FxRates
+  catalog: CatalogReader
+  live: LiveView
+  budget: AccountBudget
+  /** Of folds, each of which has a connection while it lasts. */
+  folds: Database
+  /** Milliseconds since the epoch. */
+  now: () => number
+}
+
+type Performance = z.infer<typeof performanceReply>
+type Row = Performance['data']['items'][number]
+
+/** Folds of a process. */
+export const FOLDS_AT_ONCE = 2
+const FOLDS_WAITING_MAX = 256
+const ACCOUNT_WAITING_MAX = 8
+/** Items that are valued at a time, each with up to 41 quotes of either side. */
+const VALUED_AT_ONCE = 100
+const ROWS_AT_ONCE = 500
+
+/** The route. */
+export function readPortfolioPerformance(needs: PerformanceNeeds): Route {
+  const { catalog, registry, fx, now, budget, store } = needs
+  const folding = openFoldQueue()
+  return defineRoute({
+    ...OWN,
+    id: 'readPerformance',
+    method: 'get',
+    path: '/portfolio/:id/performance',
+    summary: 'Cost basis, realised and unrealised profit of the ledger',
+    description: `First in, first out. Each transaction is converted at the exchange rates of its day; a basis holds the fees of its buys. ${AMOUNTS} ${EXPENSIVE}`,
+    query: valueQuery({ providers: registry.askKeys, isCurrency: code => fx.isCurrency(code) }),
+    reply: json('PerformanceReply', performanceReply, 'Sums, and one row per item of the ledger.'),
+    errors: PRICED,
+    admit: async ({ credential }) => {
+      await budget.charge(credential)
+      return undefined
+    },
+    async handle({ params: { id }, query, credential, response }) {
+      const { queried, chosen } = chosenProviders(registry, query.providers)
+      const currency = fx.currencyOf(query.currency)
+      await kept(findPortfolio(store, credential.accountId, id))
+      const items = await folding.add(credential.accountId, () => foldLedger(needs, id, currency.code))
+      const values = await valuesOf(needs, items, { chosen, currency })
+      const meta = {
+        portfolio_id: id,
+        currency: currency.code,
+        generated_at: formatInstant(now()),
+        providers_queried: [...queried],
+        cost_method: 'fifo' as const,
+        rate_basis: 'transaction_day' as const,
+      }
+      return sendParts(response, 'application/json; charset=utf-8', textOf(meta, items, values, catalog))
+    },
+  })
+}
+
+/** Folds run a few at a time, one of an account, and no more wait than a bound. */
+function openFoldQueue() {
+  const ofAccounts = openSerialQueues(
+    ACCOUNT_WAITING_MAX,
+    'Too many requests of this account for a performance wait already.',
+  )
+  const queue = new PQueue({ concurrency: FOLDS_AT_ONCE })
+  return {
+    add: <T>(accountId: string, work: () => Promise<T>): Promise<T> =>
+      ofAccounts.add(accountId, () => {
+        if (queue.size < FOLDS_WAITING_MAX) return queue.add(work)
+        throw new HttpError('SERVICE_UNAVAILABLE', 'Too many requests for a performance wait already; try again soon.')
+      }),
+  }
+}
+
+async function foldLedger(
+  { folds, clickhouse, now }: PerformanceNeeds,
+  portfolioId: string,
+  currency: string,
+): Promise<readonly ItemPerformance[]> {
+  const ratesOf = (currencies: LedgerCurrencies): Promise<RateOn> => {
+    const codes = new Set([...currencies.map(one => one.currency), currency])
+    const [firstDate] = [formatDay(now()), ...currencies.map(({ first }) => first)].sort() as [string]
+    return orUnavailable(ratesOn(clickhouse, codes, firstDate), 'SERVICE_UNAVAILABLE', DOWN)
+  }
+  return await kept(readPerformance(folds, { portfolioId, currency }, ratesOf))
+}
+
+async function ratesOn(clickhouse: ClickhouseReader, codes: ReadonlySet<string>, firstDate: string): Promise<RateOn> {
+  const first = parseInstant(firstDate) as number
+  const read = [...codes].map(async code => [code, await readRates(clickhouse, code, first)] as const)
+  const rates = new Map(await Promise.all(read))
+  return (code, date) => {
+    const rateAt = rates.get(code)
+    if (!rateAt) throw new Error(`the rates of ${code} were not read`)
+    return rateAt(parseInstant(date) as number)
+  }
+}
+
+/** What is still held is worth, by item; null without a price. */
+async function valuesOf(
+  { live }: PerformanceNeeds,
+  items: readonly ItemPerformance[],
+  { chosen, currency }: { chosen: ReadonlySet<string> | undefined; currency: AnswerCurrency },
+): Promise<ReadonlyMap<number, bigint | null>> {
+  const held = items.filter(({ quantity }) => quantity > 0)
+  const values = new Map<number, bigint | null>()
+  for (let at = 0; at < held.length; at += VALUED_AT_ONCE) {
+    const slice = held.slice(at, at + VALUED_AT_ONCE)
+    const ids = slice.map(({ itemId }) => itemId)
+    const quotes = await readQuotes(live, ids, chosen)
+    for (const { itemId, value } of valueHoldings(slice, quotes, currency).lines) values.set(itemId, value)
+    await nextTurn()
+  }
+  return values
+}
+
+/** What an item is worth: nothing where none is held, null where it has no price. */
+const marketOf = ({ itemId, quantity }: ItemPerformance, values: ReadonlyMap<number, bigint | null>): bigint | null =>
+  quantity === 0 ? 0n : (values.get(itemId) ?? null)
+
+/** Market value and unrealised profit are those of priced items; what is held without a price is counted. */
+function sumUp(
+  items: readonly ItemPerformance[],
+  values: ReadonlyMap<number, bigint | null>,
+): Omit<Performance['data'], 'items'> {
+  const sum = { bought: 0n, sold: 0n, fees: 0n, cost: 0n, realised: 0n, market: 0n, unrealised: 0n }
+  let [held, missing] = [0, 0]
+  for (const item of items) {
+    const market = marketOf(item, values)
+    sum.bought += item.bought
+    sum.sold += item.sold
+    sum.fees += item.fees
+    sum.cost += item.costBasis
+    sum.realised += item.realisedProfit
+    if (item.quantity > 0) held += 1
+    if (market === null) missing += 1
+    else {
+      sum.market += market
+      sum.unrealised += market - item.costBasis
+    }
+  }
+  return {
+    bought: Number(sum.bought),
+    sold: Number(sum.sold),
+    fees: Number(sum.fees),
+    cost_basis: Number(sum.cost),
+    market_value: Number(sum.market),
+    realised_profit: Number(sum.realised),
+    unrealised_profit: Number(sum.unrealised),
+    total_profit: Number(sum.realised + sum.unrealised),
+    items_valued: held - missing,
+    items_missing_price: missing,
+  }
+}
+
+function rowOf(catalog: CatalogReader, item: ItemPerformance, market: bigint | null): Row {
+  return {
+    ...namedItem(catalog, item.itemId),
+    quantity: item.quantity,
+    bought: Number(item.bought),
+    sold: Number(item.sold),
+    fees: Number(item.fees),
+    cost_basis: Number(item.costBasis),
+    market_value: market === null ? null : Number(market),
+    realised_profit: Number(item.realisedProfit),
+    unrealised_profit: market === null ? null : Number(market - item.costBasis),
+  }
+}
+
+/** The answer's text: the sums, then the rows. */
+async function* textOf(
+  meta: Performance['meta'],
+  items: readonly ItemPerformance[],
+  values: ReadonlyMap<number, bigint | null>,
+  catalog: CatalogReader,
+): AsyncGenerator<string> {
+  const sums = JSON.stringify(sumUp(items, values)).slice(0, -1)
+  yield `{"meta":${JSON.stringify(meta)},"data":${sums},"items":[`
+  for (let at = 0; at < items.length; at += ROWS_AT_ONCE) {
+    const rows = items.slice(at, at + ROWS_AT_ONCE).map(item => rowOf(catalog, item, marketOf(item, values)))
+    yield `${at === 0 ? '' : ','}${JSON.stringify(rows).slice(1, -1)}`
+    await nextTurn()
+  }
+  yield ']}}'
+}

@@ -1,0 +1,155 @@
+/**
+ * What a ledger has earned: first in, first out.
+ *
+ * Pure; trades come in slices, in the order of items, days, buys before sells and entry. All amounts are whole hundredths of one
+ * currency; each transaction is converted once, as a whole, at the rates of its own day. A unit's basis is its price and its share
+ * of the buy's fees; a sell takes the oldest units first, and the basis of a part of a lot is rounded so that the parts always add
+ * up to the lot. Invariant: realised + unrealised profit = sold + market value - bought - fees, to the last hundredth.
+ */
+import { crossMinor, parseRate, type Rate, shareOf } from '#schemas/values/money.ts'
+import type { Direction } from './rules.ts'
+
+/** A transaction, as far as it is about money. */
+export interface Trade {
+  itemId: number
+  type: Direction
+  quantity: number
+  /** Hundredths of `currency`, of one unit. */
+  price: number
+  currency: string
+  /** YYYY-MM-DD. */
+  date: string
+  feeAmount: number | null
+  /** Percent of price x quantity; comes on top of `feeAmount`. */
+  feePercentage: number | null
+}
+
+/** What the transactions of an item have come to. */
+export interface ItemPerformance {
+  itemId: number
+  /** Units that are still there. */
+  quantity: number
+  /** Price x quantity of all buys, without fees. */
+  bought: bigint
+  /** Price x quantity of all sells, without fees. */
+  sold: bigint
+  /** Fees of buys and sells. */
+  fees: bigint
+  /** What the units that are still there have cost, fees included. */
+  costBasis: bigint
+  /** Of the units that were sold: proceeds less fees and basis. */
+  realisedProfit: bigint
+}
+
+/** The rate of a currency on a day. */
+export type RateOn = (currency: string, date: string) => Rate
+
+/** Folds a ledger. */
+export interface PerformanceFold {
+  /** Adds the trades that come next; yields every so often, so that its caller can let others go on. */
+  add(trades: Iterable<Trade>): Generator<void, void, void>
+  /** What each item has earned so far, by ascending id. */
+  items: readonly ItemPerformance[]
+}
+
+/** Units bought together. */
+interface Lot {
+  quantity: bigint
+  taken: bigint
+  basis: bigint
+}
+
+/** The lots of the item that is folded, of which those before `oldest` are sold. */
+interface OpenItem {
+  sum: ItemPerformance
+  units: bigint
+  lots: Lot[]
+  oldest: number
+}
+
+/** Trades and lots between two pauses: about two milliseconds. */
+const STEPS = 500
+
+/** Begins with no trades. */
+export function openPerformanceFold(currency: string, rateOn: RateOn): PerformanceFold {
+  const items: ItemPerformance[] = []
+  let open: OpenItem | undefined
+  let steps = 0
+  const itemOf = (itemId: number): OpenItem => {
+    if (open?.sum.itemId === itemId) return open
+    const nothing = { bought: 0n, sold: 0n, fees: 0n, costBasis: 0n, realisedProfit: 0n }
+    const opened = { sum: { itemId, quantity: 0, ...nothing }, units: 0n, lots: [], oldest: 0 }
+    items.push(opened.sum)
+    return opened
+  }
+  return {
+    items,
+    *add(trades) {
+      for (const trade of trades) {
+        open = itemOf(trade.itemId)
+        for (const _ of addTrade(open, trade, { currency, rateOn })) {
+          steps += 1
+          if (steps % STEPS === 0) yield
+        }
+        open.sum.quantity = Number(open.units)
+      }
+    },
+  }
+}
+
+/** Adds a trade to its item; yields once, and once for every lot that a sell takes from. */
+function* addTrade(
+  item: OpenItem,
+  trade: Trade,
+  { currency, rateOn }: { currency: string; rateOn: RateOn },
+): Generator<void, void, void> {
+  const { sum, lots } = item
+  const into = (amount: bigint): bigint =>
+    trade.currency === currency
+      ? amount
+      : crossMinor(amount, rateOn(trade.currency, trade.date), rateOn(currency, trade.date))
+  const total = into(BigInt(trade.price) * BigInt(trade.quantity))
+  const fee = into(feeOf(trade))
+  const quantity = BigInt(trade.quantity)
+  sum.fees += fee
+  yield
+  if (trade.type === 'buy') {
+    sum.bought += total
+    sum.costBasis += total + fee
+    item.units += quantity
+    lots.push({ quantity, taken: 0n, basis: total + fee })
+    return
+  }
+  sum.sold += total
+  sum.realisedProfit += total - fee
+  item.units -= quantity
+  for (let wanted = quantity; wanted > 0n; ) {
+    const lot = lots[item.oldest]
+    if (!lot) throw new Error(`the ledger of item ${sum.itemId} sells more than it holds on ${trade.date}`)
+    const left = lot.quantity - lot.taken
+    const take = wanted < left ? wanted : left
+    const basis = takeFrom(lot, take)
+    sum.realisedProfit -= basis
+    sum.costBasis -= basis
+    wanted -= take
+    if (lot.taken === lot.quantity) item.oldest += 1
+    yield
+  }
+}
+
+/** The fee of a transaction in hundredths of its own currency: the amount, and the percentage of its total. */
+function feeOf({ price, quantity, feeAmount, feePercentage }: Omit<Trade, 'itemId' | 'type' | 'date'>): bigint {
+  const percent = feePercentage === null ? undefined : parseRate(String(feePercentage))
+  const total = BigInt(price) * BigInt(quantity)
+  const share = percent ? shareOf(total, percent.numerator, 100n * percent.denominator) : 0n
+  return BigInt(feeAmount ?? 0) + share
+}
+
+const basisOf = (lot: Lot, units: bigint): bigint => shareOf(lot.basis, units, lot.quantity)
+
+/** Takes units of a lot and returns their basis. */
+function takeFrom(lot: Lot, units: bigint): bigint {
+  const before = basisOf(lot, lot.taken)
+  lot.taken += units
+  return basisOf(lot, lot.taken) - before
+}
