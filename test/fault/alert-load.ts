@@ -38,7 +38,7 @@ const AT_ONCE = 8
 const ALERTS_PER_WAVE = [10, 50] as const
 const AGAIN_CHANCE = 0.15
 const STEP_LIMIT_MS = 60_000
-const PLENTY = { most: 1_000_000, now: 0 }
+const PLENTY = { most: 1_000_000, mostInAll: 1_000_000, now: 0 }
 const USD = 1_000_000
 
 /** Begins to create alerts and move prices. */

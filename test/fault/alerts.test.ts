@@ -149,16 +149,11 @@ describe('alerts under kill', function () {
       alertsPerSecond: isLong ? 80 : 40,
       least: leastAlerts,
     })
-    const runs = ROLES.map(role => kill(random, load, role))
-    let reports: KillReport[]
-    let events: EventRow[]
-    try {
-      reports = await Promise.all(runs.map(({ done }) => done))
-      await load.end()
-      events = await drained([...load.fires.values()].reduce((sum, times) => sum + times, 0))
-    } finally {
-      for (const one of runs) await one.stop()
-    }
+    const runs = ROLES.map(role => platform.keep(kill(random, load, role)))
+    const reports = await Promise.all(runs.map(({ done }) => done))
+    await load.end()
+    const events = await drained([...load.fires.values()].reduce((sum, times) => sum + times, 0))
+    for (const one of runs) await one.stop()
 
     for (const report of reports) console.log(`      ${storyOf(report)}`)
     expectBalanced({

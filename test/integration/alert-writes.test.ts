@@ -38,7 +38,7 @@ describe('writes of alerts', function () {
   })
 
   const newAccount = async () => (await createAccountWithKey(database, { tier: 'pro' })).account_id
-  const terms = (most = 500) => ({ most, now: Date.now() })
+  const terms = (most = 500, mostInAll = 5_000) => ({ most, mostInAll, now: Date.now() })
   const wanted = (more: Partial<NewAlert> = {}): NewAlert => ({
     itemId: 7,
     marketHashName: 'item 7',
@@ -86,6 +86,25 @@ describe('writes of alerts', function () {
       const ended = await Promise.allSettled(tries)
       const codes = ended.flatMap(each => (each.status === 'rejected' ? [each.reason.code] : []))
       expect(codes).to.deep.equal(Array.from({ length: 14 }, () => 'ALERT_LIMIT_REACHED'))
+    })
+
+    it('of all alerts holds for disabled ones too, however many are created at the same time', async () => {
+      // Two thousand a minute used to pass, each stored, searched and sent to the log.
+      const accountId = await newAccount()
+      const batch = (size: number) => Array.from({ length: size }, () => wanted({ isEnabled: false }))
+      const tries = Array.from({ length: 12 }, () => createAlerts(database, accountId, batch(3), terms(1, 20)))
+      const ended = await Promise.allSettled(tries)
+      const codes = ended.flatMap(each => (each.status === 'rejected' ? [each.reason.code] : []))
+      expect(codes).to.deep.equal(Array.from({ length: 6 }, () => 'ALERT_LIMIT_REACHED'))
+      const [one] = await createAlerts(database, accountId, batch(2), terms(1, 20))
+      const more = () => createAlerts(database, accountId, batch(1), terms(1, 20))
+      const refusal = (await more().catch(error => error)) as { code: string; detail: string }
+      expect([refusal.code, refusal.detail]).to.deep.equal([
+        'ALERT_LIMIT_REACHED',
+        'This tier has 20 alerts at most, disabled ones too; there are 20. Delete some first.',
+      ])
+      await deleteAlert(database, accountId, (one as StoredAlert).id)
+      expect(await more()).to.have.length(1)
     })
 
     it('holds however many are enabled at the same time', async () => {

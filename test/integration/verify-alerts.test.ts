@@ -57,7 +57,8 @@ describe('alerts, verified', function () {
     ...changes,
   })
   const create = async (alerts: readonly NewAlert[]): Promise<string[]> => {
-    const terms = { most: loadTiers().quant.enabled_alerts, now: Date.now() }
+    const { enabled_alerts: most, alerts: mostInAll } = loadTiers().quant
+    const terms = { most, mostInAll, now: Date.now() }
     return (await createAlerts(database, accountId, alerts, terms)).map(({ id }) => id)
   }
   const price = (itemId: number, usd: number, side: 'ask' | 'bid' = 'ask') =>

@@ -43,7 +43,7 @@ export const start: StartRole = async context => {
   const { hook, mail } = openObservers(context)
   const serving: ServingParts = {
     database,
-    outbound: openOutbound({ allow: config.webhookAllow, dns: config.webhookDns }),
+    outbound: openOutbound({ allow: config.webhookAllow, ports: config.webhookPorts, dns: config.webhookDns }),
     box,
     now: Date.now,
     chance: Math.random,

@@ -3,7 +3,7 @@
  *
  * Writes alerts and, in the same transaction, the outbox. States: enabled <-> disabled, any -> deleted; firing
  * (trigger-applier.ts) leads from enabled to disabled. Invariant: the account's row is locked first, so it never has
- * more enabled alerts than its tier allows; an alert is enabled only while the account has a channel; every
+ * more alerts than its tier allows, enabled ones or in all; an alert is enabled only while the account has a channel; every
  * change raises the version; another account's alert is not found.
  */
 import { HttpError } from '#infra/http/http-error.ts'
@@ -31,6 +31,8 @@ interface AlertChanges {
 export interface AlertTerms {
   /** Enabled alerts that the account may have. */
   most: number
+  /** Alerts that it may have, disabled ones too: each is stored, searched and sent to the log. */
+  mostInAll: number
   now: number
 }
 
@@ -52,10 +54,11 @@ export function createAlerts(
   database: Database,
   accountId: string,
   alerts: readonly NewAlert[],
-  { most, now }: AlertTerms,
+  { most, mostInAll, now }: AlertTerms,
 ): Promise<StoredAlert[]> {
   return database.transaction(async query => {
     const account = await lockAccount(query, accountId)
+    await requireRoomInAll(query, accountId, { more: alerts.length, mostInAll })
     const enabled = alerts.filter(({ isEnabled }) => isEnabled).length
     if (enabled > 0) {
       await requireChannel(query, accountId, account)
@@ -79,7 +82,7 @@ export function changeAlert(
   database: Database,
   accountId: string,
   alertId: string,
-  { changes, most, now }: AlertTerms & { changes: AlertChanges },
+  { changes, most, now }: Omit<AlertTerms, 'mostInAll'> & { changes: AlertChanges },
 ): Promise<StoredAlert> {
   return database.transaction(async query => {
     const account = await lockAccount(query, accountId)
@@ -138,6 +141,20 @@ async function requireRoom(
   const total = count?.total ?? 0
   if (total + enabled <= most) return
   const detail = `This tier has ${most} enabled alerts at most; ${total} are enabled. Disable or delete some first.`
+  throw new HttpError('ALERT_LIMIT_REACHED', detail)
+}
+
+async function requireRoomInAll(
+  query: Query,
+  accountId: string,
+  { more, mostInAll }: { more: number; mostInAll: number },
+): Promise<void> {
+  const [count] = await query<{ total: number }>('SELECT count(*)::int AS total FROM alerts WHERE account_id = $1', [
+    accountId,
+  ])
+  const total = count?.total ?? 0
+  if (total + more <= mostInAll) return
+  const detail = `This tier has ${mostInAll} alerts at most, disabled ones too; there are ${total}. Delete some first.`
   throw new HttpError('ALERT_LIMIT_REACHED', detail)
 }
 

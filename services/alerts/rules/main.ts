@@ -13,6 +13,7 @@ import { databaseName } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { StartRole } from '#infra/runtime/role.ts'
 import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { startAuditHousekeeping } from '#services/accounts/audit/commands.ts'
 import { runSink } from '#streams/runner/sink-runner.ts'
 import { startRelay } from './outbox-relay.ts'
 import { CONSUMER, openTriggerApplier, readPosition } from './trigger-applier.ts'
@@ -49,12 +50,14 @@ export const start: StartRole = async context => {
   })
   const relay = startRelay({ database, kafka, log, metrics })
   const housekeeping = startHousekeeping(database, log, Date.now)
+  const auditHousekeeping = startAuditHousekeeping(database, log, Date.now)
   return {
     ...running,
     async stop() {
       await running.stop()
       await relay.stop()
       await housekeeping.stop()
+      await auditHousekeeping.stop()
       await reader.close()
       await database.close()
     },

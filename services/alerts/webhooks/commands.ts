@@ -20,6 +20,7 @@ import {
   type WebhookPatch,
   type WebhookPlatform,
 } from '#schemas/api/webhooks.ts'
+import { type Origin, recordAction } from '#services/accounts/audit/commands.ts'
 import { lockAccount } from '#services/accounts/commands.ts'
 import { bodyFor } from '../delivery/event-body.ts'
 import { addDeliveries, type DeliveryTarget } from '../delivery/fan-out.ts'
@@ -38,8 +39,7 @@ interface ChangedWebhook {
 }
 
 /** Who changes what and when. */
-export interface WebhookActor {
-  accountId: string
+export interface WebhookActor extends Origin {
   /** Milliseconds since the epoch. */
   now: number
 }
@@ -56,10 +56,11 @@ export const webhookNotFound = (): HttpError =>
 /** Creates a destination; refuses the one after the last that is allowed. */
 export async function createWebhook(
   query: Query,
-  { accountId, now }: WebhookActor,
+  actor: WebhookActor,
   body: WebhookBody,
   box: SealedBox,
 ): Promise<IssuedSecret> {
+  const { accountId, now } = actor
   await lockAccount(query, accountId)
   const [count] = await query<{ n: number }>('SELECT count(*)::int AS n FROM webhooks WHERE account_id = $1', [
     accountId,
@@ -73,6 +74,7 @@ export async function createWebhook(
       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)`,
     [id, accountId, body.label, body.url, body.platform, ...sealed(box, id, secret), body.is_active, new Date(now)],
   )
+  await recordAction(query, actor, { kind: 'webhook.created', at: now, detail: { webhook_id: id } })
   return { id, secret }
 }
 
@@ -96,6 +98,8 @@ export async function changeWebhook(
       WHERE id = $1`,
     [id, after.label, after.url, after.platform, after.is_active, new Date(actor.now)],
   )
+  const detail = { webhook_id: id, has_new_url: after.url !== before.url, is_active: after.is_active }
+  await recordAction(query, actor, { kind: 'webhook.changed', at: actor.now, detail })
   return { isResumed: after.is_active && !before.is_active }
 }
 
@@ -112,6 +116,7 @@ export async function rotateWebhookSecret(
     'UPDATE webhooks SET sealed_secret = $2, secret_last4 = $3, updated_at = greatest(updated_at, $4) WHERE id = $1',
     [id, ...sealed(box, id, secret), new Date(actor.now)],
   )
+  await recordAction(query, actor, { kind: 'webhook.secret_rotated', at: actor.now, detail: { webhook_id: id } })
   return { id, secret }
 }
 
@@ -119,6 +124,7 @@ export async function rotateWebhookSecret(
 export async function removeWebhook(query: Query, actor: WebhookActor, id: string): Promise<void> {
   await lockWebhook(query, actor, id)
   await query('DELETE FROM webhooks WHERE id = $1', [id])
+  await recordAction(query, actor, { kind: 'webhook.removed', at: actor.now, detail: { webhook_id: id } })
 }
 
 interface WebhookRow {
