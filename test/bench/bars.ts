@@ -42,6 +42,8 @@ export const BARS: Readonly<Record<string, Bar>> = {
   'a page of daily values, p99': { atMost: 200, fixed: true },
   'import of a file of 5 MB': { atMost: 5000, fixed: true },
   'book: CPU of a record, against only decoding it': { atMost: 2.89 },
+  'abuse: p99 of good GET /prices, against alone': { atMost: 3, fixed: true },
+  'abuse: good requests refused': { atMost: 0, fixed: true },
   'book: records, beside Kafka Streams': { atLeast: 0.555 },
   'book: CPU of a record, beside Kafka Streams': { atMost: 1.67 },
   'book: memory with the whole market, beside Kafka Streams': { atMost: 1.59 },

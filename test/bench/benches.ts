@@ -5,6 +5,7 @@
  * measures the same and only loads more often.
  */
 import type { Bench } from './bench.ts'
+import { abuse } from './benches/abuse.ts'
 import { alerts } from './benches/alerts.ts'
 import { book } from './benches/book.ts'
 import { candleReads } from './benches/candle-reads.ts'
@@ -38,6 +39,7 @@ export const BENCHES: readonly Bench[] = [
   replay,
   restart,
   memory,
+  abuse,
   alerts,
   market,
   marketReads,

@@ -92,7 +92,10 @@ function gatewayServer(capBytes?: number): RequestListener {
   const gateway = openGateway({ itemOf, scopeOf, metrics, log, mayListen: () => true, ...(capBytes && { capBytes }) })
   const known = new Map<string, KeyAnswer>()
   const judgeHash = (hash: string): KeyAnswer => {
-    const answer = known.get(hash) ?? { accepted: true, credential: { keyId: hash, tier: 'quant' } as Credential }
+    const answer = known.get(hash) ?? {
+      accepted: true,
+      credential: { keyId: hash, lineageId: hash, tier: 'quant' } as Credential,
+    }
     known.set(hash, answer)
     return answer
   }
@@ -103,7 +106,7 @@ function gatewayServer(capBytes?: number): RequestListener {
     ...{ scopeOf, concurrency, live: { between: none }, history: { judge: none } },
     ...{ catchUps: { bring: none }, state: { pin: none } },
   }
-  const replays = { history: { since: none, read: none as never }, itemOf, concurrency }
+  const replays = { history: { since: none, read: none as never }, seats: { take: none }, itemOf, concurrency }
   deliver = count => gateway.deliver({ side: 'ask', provider: 'p', changes: changesNow(count) })
   return openFeedHandler({
     ...{ gateway, metrics, starts, replays, providerKeys: ['p'], providersOf: { ask: ['p'], bid: ['p'] } },
@@ -115,7 +118,7 @@ function gatewayServer(capBytes?: number): RequestListener {
       leases: { take: async () => ({ release: () => undefined }) },
     },
     limits: {
-      meter: { take: async () => UNLIMITED, read: async () => UNLIMITED },
+      meter: { take: async () => UNLIMITED, giveBack: async () => undefined, read: async () => UNLIMITED },
       addresses: { charge: async () => undefined },
       clientOf: () => undefined,
       tiers: loadTiers(),

@@ -8,14 +8,13 @@
  * for stalled clients within seconds, which a virtual machine may have to fetch from its host page by page. Good
  * clients get every event; a run in which one is missing, or a full one in which no client was ended, fails.
  */
-import { spawnSync } from 'node:child_process'
-import { constants, setPriority } from 'node:os'
 import { type Baseline, type Measured, startBaseline } from '../baseline.ts'
 import type { FeedCrowd, FeedSeen } from '../baselines/feed-clients.ts'
 import type { FeedMemory, FeedOpening, FeedPace } from '../baselines/feed-server.ts'
 import type { Bench, BenchContext, Better, Entry } from '../bench.ts'
 import { figureEntry } from '../entry.ts'
 import { networkOf, newNetwork, requireOwnNetwork } from '../own-network.ts'
+import { standBehind } from '../stand-behind.ts'
 import { median } from '../statistics.ts'
 
 const SERVER = new URL('../baselines/feed-server.ts', import.meta.url)
@@ -97,15 +96,6 @@ function entriesOf({ before, within, after, ended }: Record<'before' | 'within' 
     figureEntry(named('ended at their cap', 'streams', null), ended),
     figureEntry(named('memory they add', 'MiB'), within.peakMib - before.peakMib),
   ]
-}
-
-/**
- * Elsewhere bad clients would have machines of their own: here they take what processor time is left. With the lowest
- * priority alone, for machines without chrt, one of them that runs keeps a good one waiting for the rest of its slice, 3 ms.
- */
-function standBehind(pid: number): void {
-  setPriority(pid, constants.priority.PRIORITY_LOW)
-  spawnSync('chrt', ['--all-tasks', '--idle', '--pid', '0', String(pid)])
 }
 
 async function measure(

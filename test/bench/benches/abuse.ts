@@ -1,0 +1,241 @@
+/**
+ * What 200 hostile clients cost good ones and the processes: a query service and a gateway as they run, with the limits that are
+ * built in, but for good keys, which may send more than a key of any tier.
+ *
+ * Good ones ask for prices at a steady pace: alone, then beside hostile ones of every kind (hostile-clients.ts), for a minute or,
+ * with ABUSE=long, for five. Beside them others use what hostile ones attack: an import, a search, a performance, a bulk stream, a
+ * replay, a live feed; nobody of all these may be refused. A run fails in which a hostile kind sent nothing. Memory is the most that
+ * a process had. Hostile clients take what processor time others leave (stand-behind.ts).
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { loadTiers } from '#infra/config/tiers.ts'
+import { databaseUrl, openDatabase } from '#infra/postgres/pool.ts'
+import { databaseName } from '#infra/runtime/config.ts'
+import { openSse } from '#test/harness/sse-client.ts'
+import { makeKeys } from '../account-keys.ts'
+import { type Baseline, startBaseline } from '../baseline.ts'
+import type { GoodLoad, GoodSeen } from '../baselines/good-clients.ts'
+import type { HostileCrowd, HostileSeen } from '../baselines/hostile-clients.ts'
+import type { Bench, BenchContext, Better, Entry } from '../bench.ts'
+import { figureEntry } from '../entry.ts'
+import { residentMibOf } from '../process-figures.ts'
+import type { RoleProcess } from '../role-process.ts'
+import { serveApi } from '../serve-api.ts'
+import type { Stage } from '../stage.ts'
+import { standBehind } from '../stand-behind.ts'
+import { median, worst } from '../statistics.ts'
+
+const GOOD = new URL('../baselines/good-clients.ts', import.meta.url)
+const HOSTILE = new URL('../baselines/hostile-clients.ts', import.meta.url)
+const IS_LONG = process.env.ABUSE === 'long'
+const CLIENTS = 200
+const WINDOW_SECONDS = 5
+/** Of prices, of all good clients together. */
+const PER_SECOND = 500
+const ITEMS = 500
+const WINDOWS = { quick: { alone: 1, beside: 2 }, full: { alone: 4, beside: IS_LONG ? 60 : 12 } }
+/** A hundred thousand in five minutes. */
+const BAD_KEYS_PER_SECOND = 334
+/** Of each ledger whose performance hostile ones ask for. */
+const TRADES = 20_000
+const OTHERS_EVERY_MS = 1_000
+const LOOK_EVERY_MS = 500
+const READY_LIMIT_MS = 60_000
+const PLENTY = 1_000_000_000
+/** Longest that one of the others waits. */
+const OTHERS_LIMIT_MS = 60_000
+const CSV = 'date,type,item_id,quantity,price\r\n2026-01-02,buy,1,1,100\r\n'
+
+/** Latency of good clients, refusals, memory. */
+export const abuse: Bench = {
+  name: 'abuse',
+  about: 'what 200 hostile clients cost good ones, and the processes; ABUSE=long for five minutes instead of one',
+  ownStage: true,
+  async run(context) {
+    const stage = await context.stage()
+    const env = { MARKETLOG_TIERS: writeTiers(stage) }
+    const api = await serveApi(stage, text => context.say(text), env)
+    const feed = await stage.role('feed', env)
+    await feed.ready(READY_LIMIT_MS)
+    const [good, hostile] = [startBaseline(GOOD), startBaseline(HOSTILE)]
+    if (hostile.pid !== undefined) standBehind(hostile.pid)
+    try {
+      return await measure(context, { stage, api, feed, good, hostile })
+    } finally {
+      await good.stop()
+      await hostile.stop()
+    }
+  },
+}
+
+interface Scene {
+  stage: Stage
+  api: RoleProcess
+  feed: RoleProcess
+  good: Baseline
+  hostile: Baseline
+}
+
+/** The tiers as built in, but for the highest, whose good keys send more than a key may. */
+function writeTiers(stage: Stage): string {
+  const { quant, ...others } = loadTiers()
+  const file = join(stage.config.stateDir, 'abuse-tiers.json')
+  const open = { requests_per_minute: PLENTY, requests_per_month: PLENTY, expensive_requests_per_minute: PLENTY }
+  const streams = { prices_stream_starts_per_day: PLENTY, bids_stream_starts_per_day: PLENTY }
+  writeFileSync(file, JSON.stringify({ ...others, quant: { ...quant, ...open, ...streams } }))
+  return file
+}
+
+async function measure(context: BenchContext, scene: Scene): Promise<Entry[]> {
+  const { stage, api, feed, hostile } = scene
+  const windows = WINDOWS[context.isQuick ? 'quick' : 'full']
+  const [key, other] = (await makeKeys(stage, 2)) as [string, string]
+  const crowd = await hostileCrowd(context, scene)
+  const phase = (count: number, what: string) => goodWindows(context, scene, { key, count, what })
+  await phase(2, 'warming up')
+  const before = await phase(windows.alone, 'good ones alone')
+  const others = await openOthers(scene, other)
+  const stopLooking = lookAtMemory([api, feed])
+  await hostile.ask('begin', crowd)
+  const beside = await phase(windows.beside, 'beside hostile ones')
+  const [apiMib, feedMib] = stopLooking() as [number, number]
+  const refusedOthers = await others.stop()
+  const met = await hostile.ask<HostileSeen>('seen', null)
+  context.log.warn({ before, beside, met, refusedOthers, asked: others.asked() }, 'abuse')
+  const idle = Object.keys(met.clients).filter(kind => !(met.requests[kind] || met.connections[kind]))
+  if (idle.length > 0) throw new Error(`abuse: nothing was sent by ${idle.join(', ')}`)
+  const refused = [...before, ...beside].flatMap(one => one.refused)
+  const alone = before.map(({ p99Ms }) => p99Ms)
+  const within = beside.map(({ p99Ms }) => p99Ms)
+  const named = (name: string, unit: string, better: Better = 'lower') => ({ name: `abuse: ${name}`, unit, better })
+  return [
+    figureEntry(named('p99 of good GET /prices alone', 'ms', null), alone),
+    figureEntry(named('p99 of good GET /prices', 'ms', null), within),
+    figureEntry(
+      named('p99 of good GET /prices, against alone', 'times'),
+      within.map(p99 => p99 / median(alone)),
+    ),
+    figureEntry(named('good requests refused', 'requests'), refused.length + refusedOthers.length),
+    figureEntry(named('most memory of api', 'MiB'), apiMib),
+    figureEntry(named('most memory of feed', 'MiB'), feedMib),
+  ]
+}
+
+/** Windows of the steady load. */
+async function goodWindows(
+  { say, signal, log }: BenchContext,
+  { stage, api, good }: Scene,
+  { key, count, what }: { key: string; count: number; what: string },
+): Promise<GoodSeen[]> {
+  const load: GoodLoad = {
+    port: Number(new URL(api.baseUrl).port),
+    key,
+    itemIds: stage.market.itemIds.slice(0, ITEMS),
+    perSecond: PER_SECOND,
+    seconds: WINDOW_SECONDS,
+  }
+  const seen: GoodSeen[] = []
+  for (let window = 0; window < count; window++) {
+    signal.throwIfAborted()
+    say(`${what} (${window + 1} of ${count})`)
+    seen.push(await good.ask<GoodSeen>('run', load))
+    log.info({ what, window, seen: seen.at(-1) }, 'abuse')
+  }
+  return seen
+}
+
+/** Keys and portfolios of the hostile ones, some of them with ledgers that are long. */
+async function hostileCrowd(context: BenchContext, { stage, api, feed }: Scene): Promise<HostileCrowd> {
+  context.say('making hostile accounts')
+  const [free, quant] = [await makeKeys(stage, CLIENTS, 'free'), await makeKeys(stage, CLIENTS, 'quant')]
+  const portfolios: string[] = []
+  for (const key of free) portfolios.push(await newPortfolio(api, key))
+  const { config, log } = stage
+  const url = databaseUrl(config.servers.postgres, databaseName(config.namespace))
+  const database = openDatabase(url, { name: 'bench', log, connections: 1, statementLimitMs: 60_000 })
+  try {
+    await database.rows(
+      `INSERT INTO portfolio_transactions (portfolio_id, item_id, type, quantity, price, currency, date, created_at, updated_at)
+      SELECT id::uuid, 1 + n % 50, 'buy', 1, 100, 'USD', date '2026-01-01' + n % 100, now(), now()
+      FROM unnest($1::text[]) id, generate_series(1, $2) n`,
+      [portfolios.filter((_, at) => at % 10 === ALERTS_AT), TRADES],
+    )
+  } finally {
+    await database.close()
+  }
+  const [apiPort, feedPort] = [api, feed].map(role => Number(new URL(role.baseUrl).port)) as [number, number]
+  return { apiPort, feedPort, clients: CLIENTS, free, quant, portfolios, badKeysPerSecond: BAD_KEYS_PER_SECOND }
+}
+
+/** The place of the kind that asks for performances. */
+const ALERTS_AT = 4
+
+async function newPortfolio({ baseUrl }: RoleProcess, key: string): Promise<string> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const answer = await fetch(`${baseUrl}/portfolio`, { method: 'POST', headers, body: '{"name":"any"}' })
+  if (answer.status !== 201) throw new Error(`a portfolio was refused: ${await answer.text()}`)
+  return ((await answer.json()) as { id: string }).id
+}
+
+/** One of each kind of good client but prices, each again and again; `stop` gives what was refused. */
+async function openOthers({ api, feed }: Scene, key: string) {
+  const ending = new AbortController()
+  const headers = { authorization: `Bearer ${key}` }
+  const id = await newPortfolio(api, key)
+  const stream = await openSse(`${feed.baseUrl}/feed/prices?item_ids=1`, { key })
+  const refused: string[] = stream.status === 200 ? [] : [`live feed ${stream.status}`]
+  const file = () => {
+    const form = new FormData()
+    form.set('file', new Blob([CSV]), 'a.csv')
+    return form
+  }
+  const ask = (url: string, more: RequestInit = {}) =>
+    fetch(url, { headers, signal: AbortSignal.timeout(OTHERS_LIMIT_MS), ...more })
+  const asks: Record<string, () => Promise<Response>> = {
+    import: () => ask(`${api.baseUrl}/portfolio/${id}/import/csv`, { method: 'POST', body: file() }),
+    search: () => ask(`${api.baseUrl}/account/alerts?search=a`),
+    performance: () => ask(`${api.baseUrl}/portfolio/${id}/performance`),
+    'bulk stream': () => ask(`${api.baseUrl}/prices?providers=provider_01`, { method: 'POST' }),
+    replay: () => {
+      const from = new Date(Date.now() - 1_000).toISOString()
+      return ask(`${feed.baseUrl}/feed/replay/prices?from=${from}&speed=0`)
+    },
+  }
+  let asked = 0
+  const work = Object.entries(asks).map(async ([what, request]) => {
+    while (!ending.signal.aborted) {
+      const answer = await request().catch((error: Error) => error)
+      if (answer instanceof Error) refused.push(`${what}: ${answer.message}`)
+      else {
+        const text = await answer.text().catch((error: Error) => `cut: ${error.message}`)
+        if (!answer.ok || text.startsWith('cut: ')) refused.push(`${what}: ${answer.status} ${text.slice(0, 200)}`)
+      }
+      asked += 1
+      await pause(OTHERS_EVERY_MS)
+    }
+  })
+  return {
+    asked: () => asked,
+    async stop(): Promise<string[]> {
+      ending.abort()
+      await Promise.all(work)
+      if (stream.hasEnded()) refused.push('the live feed was ended')
+      stream.close()
+      return refused
+    },
+  }
+}
+
+/** The most memory of some processes, from now until it is asked for. */
+function lookAtMemory(roles: readonly RoleProcess[]): () => number[] {
+  const looks = roles.map(({ pid }) => [residentMibOf(pid)])
+  const timer = setInterval(() => {
+    roles.forEach(({ pid }, at) => void looks[at]?.push(residentMibOf(pid)))
+  }, LOOK_EVERY_MS)
+  return () => {
+    clearInterval(timer)
+    return looks.map(worst)
+  }
+}
