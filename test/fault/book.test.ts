@@ -17,7 +17,7 @@ import { expectBalanced } from '#test/harness/ledger.ts'
 import { randomOf, seededRandom } from '#test/harness/seeded-random.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { bookLedgers } from './book-ledgers.ts'
-import { killAndFreeze } from './kill-and-freeze.ts'
+import { type KillPlan, killAndFreeze } from './kill-and-freeze.ts'
 import { lagOf } from './lag.ts'
 import { startLoad } from './market-load.ts'
 import { faultScale } from './scale.ts'
@@ -54,7 +54,7 @@ describe('book under kill', function () {
       recordsPerSecond: scale.recordsPerSecond,
       random: randomOf(random.integer(0, 2 ** 31)),
     })
-    const run = killAndFreeze(randomOf(random.integer(0, 2 ** 31)), {
+    const plan: KillPlan = {
       role: 'book',
       processes: 2,
       kills: scale.kills,
@@ -64,7 +64,8 @@ describe('book under kill', function () {
       start: () => platform.spawnRole('book'),
       backlog,
       work: load.wave,
-    })
+    }
+    const run = platform.keep(killAndFreeze(randomOf(random.integer(0, 2 ** 31)), plan))
     const report = await run.done
     const refreshes = await load.end()
     const endedAt = performance.now()

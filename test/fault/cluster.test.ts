@@ -16,7 +16,7 @@ import type { TestPlatform } from '#test/harness/test-platform.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
 import { breakBrokers, type FaultReport } from './break-brokers.ts'
 import { FAULT_KINDS, type FaultKind, planFaults } from './broker-fault-plan.ts'
-import { type KillRoundsReport, killInRounds } from './kill-in-rounds.ts'
+import { FROZEN_MS, type KillRoundsReport, killInRounds } from './kill-in-rounds.ts'
 import { endsByThemselves, expectPlatformBalanced } from './platform-ledgers.ts'
 import {
   drainScenario,
@@ -91,7 +91,8 @@ describe(TEST, function () {
     const drained = await drainScenario(scenario, load)
 
     const java = await findJavaReader()
-    await expectPlatformBalanced({ test: TEST, scenario, load, ...drained, java, javaTopics: JAVA_TOPICS })
+    const frozenS = FROZEN_MS[1] / 1_000
+    await expectPlatformBalanced({ test: TEST, scenario, load, ...drained, java, javaTopics: JAVA_TOPICS, frozenS })
     for (const kind of KINDS) {
       const value = report.recoveredS.get(kind) ?? Number.NaN
       expectFigure({ test: TEST, what: `whole after ${kind}`, value, unit: 's', limit: { atMost: RECOVERED_S } })

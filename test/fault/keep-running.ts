@@ -29,6 +29,8 @@ export interface Kept {
   role(): SpawnedRole | undefined
   /** Whether the process of now has said that it is ready. */
   isReady(): boolean
+  /** The longest time from a start to the process being ready, in seconds; 0 before the first. */
+  longestStartS(): number
   /** Processes that ended by themselves, a lost dependency or a lost partition as the reason. */
   endedByThemselves(): number
   /** Stops it and starts it again once `meanwhile` is done; resolves when it is ready. */
@@ -49,16 +51,19 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
   const ending = new AbortController()
   let role: SpawnedRole | undefined
   let isReady = false
-  let endedByThemselves = 0
+  let [endedByThemselves, longestStartMs] = [0, 0]
   let restarting: { of: SpawnedRole; meanwhile: Promise<unknown> } | undefined
   const keep = async (): Promise<void> => {
     while (!ending.signal.aborted) {
+      const startedAt = performance.now()
       const started = await start()
       if (mayEnd) started.allowEnd(mayEnd)
       if (ending.signal.aborted) return started.stop()
       role = started
       void isSoonReady(started, readyLimitMs, () => role === started).then(ready => {
-        if (role === started) isReady = ready
+        if (role !== started) return
+        isReady = ready
+        if (ready) longestStartMs = Math.max(longestStartMs, performance.now() - startedAt)
       })
       const { signal } = await started.ended
       role = undefined
@@ -80,6 +85,7 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
     name,
     role: () => role,
     isReady: () => isReady,
+    longestStartS: () => longestStartMs / 1_000,
     endedByThemselves: () => endedByThemselves,
     async restart(meanwhile = Promise.resolve()) {
       const before = await eventually(() => role, readyLimitMs, `${name} to run`)

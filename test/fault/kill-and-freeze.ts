@@ -10,6 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { type Kept, keepRunning, READY_LIMIT_MS, SAYS_WHY } from './keep-running.ts'
+import { FROZEN_MS } from './kill-in-rounds.ts'
 
 /** How the processes of a role are killed and frozen. */
 export interface KillPlan {
@@ -43,7 +44,7 @@ export interface KillReport {
 
 /** Processes that are killed, frozen and started again until they are stopped. */
 export interface KillRun {
-  /** Resolves when every fault of the plan has happened and all members run again. */
+  /** Resolves when every fault of the plan has happened and all members run again; rejects when stopped before. */
   readonly done: Promise<KillReport>
   stop(): Promise<void>
 }
@@ -52,9 +53,6 @@ interface Member {
   kept: Kept
   isFrozen: boolean
 }
-
-/** Longer than the 10 s after which a group gives a silent member's partitions away. */
-const FROZEN_MS = [11_500, 15_000] as const
 
 /** Starts the processes, and begins to kill and freeze them. */
 export function killAndFreeze(random: SeededRandom, plan: KillPlan): KillRun {
@@ -98,8 +96,11 @@ export function killAndFreeze(random: SeededRandom, plan: KillPlan): KillRun {
     const endedByThemselves = members.reduce((sum, { kept }) => sum + kept.endedByThemselves(), 0)
     return { ...report, endedByThemselves, seconds }
   }
+  const done = run()
+  // A run that is stopped early rejects; the caller that stopped it no longer waits for its report.
+  done.catch(() => undefined)
   return {
-    done: run(),
+    done,
     async stop() {
       ending.abort()
       for (const { kept } of members) await kept.stop()

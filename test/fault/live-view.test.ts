@@ -104,7 +104,7 @@ describe('views under kill', function () {
     const size = { items: scale.items, askProviders: 9, bidProviders: 5 }
     const feeds = openSeededMarket(newRandom(random), size)
     const load = publish(random, feeds)
-    const runs = [kill(random, load, 'live-view', 1), kill(random, load, 'history candles', 0.5)]
+    const runs = [kill(random, load, 'live-view', 1), kill(random, load, 'history candles', 0.5)].map(platform.keep)
     const reports = await Promise.all(runs.map(({ done }) => done))
     const refreshes = await load.end()
     await drained()

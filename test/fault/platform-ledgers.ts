@@ -33,11 +33,13 @@ export interface FinishedScenario extends DrainedScenario {
   java: JavaReader | undefined
   /** Topics that it reads beside those of the book. */
   javaTopics?: readonly TopicKey[]
+  /** The longest freeze of a process, in seconds; 0 when left out. */
+  frozenS?: number
 }
 
 /** Holds all of it against the fold; nothing may be lost, doubled, invented or out of order. */
 export async function expectPlatformBalanced(finished: FinishedScenario): Promise<void> {
-  const { test, scenario, load, refreshes, expected, java } = finished
+  const { test, scenario, load, refreshes, expected, java, frozenS = 0 } = finished
   const { kafka, marketplaces, options } = scenario
   const clients: Record<string, Ledger> = {}
   for (const { client, isDelivered, least } of load.listeners) {
@@ -61,7 +63,8 @@ export async function expectPlatformBalanced(finished: FinishedScenario): Promis
     'prices that the API should not have answered',
   ).to.deep.equal([])
   expect([...load.reader.statuses.keys()].filter(status => ![0, 200, 503].includes(status))).to.deep.equal([])
-  expectAvailable(test, load.reader, options.items)
+  const startS = Math.max(...scenario.roles.of('api').map(one => one.longestStartS()))
+  expectAvailable(test, load.reader, { leastRows: options.items, startS, frozenS })
   for (const { client } of load.listeners) expect(new Set(client.notices())).to.deep.equal(new Set(['ready']))
   expect(refreshes.filter(({ ending }) => ending === 'lossy')).to.deep.equal([])
 }
@@ -89,8 +92,8 @@ async function viewLedgers({ scenario, refreshes, expected }: FinishedScenario) 
 
 /** All asks as the API answers them, item by item. */
 async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScenario['expected']): Promise<Ledger> {
-  const { platform, roles, marketplaces, options } = scenario
-  const key = await platform.newKey()
+  const { newKey, roles, marketplaces, options } = scenario
+  const key = await newKey()
   const answered: LedgerEntry[] = []
   const base = await eventually(() => roles.addresses('api')[0], options.limitMs, 'the API')
   for (const { itemId } of marketplaces.items) {

@@ -9,7 +9,6 @@ import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { NewAlert } from '#services/alerts/rules/commands.ts'
-import { createAlerts } from '#services/alerts/rules/commands.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -18,7 +17,14 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
-import { deliveriesLeft, type Owner, openOwner, rulesToRelay } from './alert-ledgers.ts'
+import {
+  ACCOUNT_COMMANDS,
+  type AccountCommands,
+  deliveriesLeft,
+  type Owner,
+  openOwner,
+  rulesToRelay,
+} from './alert-ledgers.ts'
 import { alertNear } from './alert-load.ts'
 import type { PlainRule } from './alert-truth.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
@@ -36,6 +42,10 @@ export interface ScenarioOptions {
   limitMs: number
   /** The command line that a process is started with next, by its name; this version's own when left out. */
   mainOf?: (name: string) => string | undefined
+  /** What makes keys, alerts and destinations; this version's own when left out. */
+  commands?: AccountCommands
+  /** Writes the limits of tiers; this version's own when left out. */
+  writeTiers?: (folder: string) => string
 }
 
 /** A scenario: who takes part; nothing is published yet. */
@@ -49,6 +59,9 @@ export interface PlatformScenario {
   readonly marketplaces: Marketplaces
   readonly roles: WholePlatform
   readonly owner: Owner
+  readonly commands: AccountCommands
+  /** A key of a new account of the highest tier. */
+  newKey(): Promise<string>
   /** Whether refreshes that have just been fetched are on their way through the log. */
   isUnderLoad(): boolean
   close(): Promise<void>
@@ -86,7 +99,7 @@ const SALES_PROVIDER = 'provider_12'
 const POLL_MS = 1_000
 const ARRIVES_MS = 60_000
 const ALERT_EVERY_MS = 400
-const PLENTY = { most: 1_000_000 }
+const PLENTY = { most: 1_000_000, mostInAll: 1_000_000 }
 
 const newRandom = (random: SeededRandom): SeededRandom => randomOf(random.integer(0, 2 ** 31))
 
@@ -104,14 +117,16 @@ export async function openPlatformScenario(
     askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07', 'provider_08'],
     bidProviders: ['provider_02', 'provider_03', 'provider_04'],
   }
+  const { commands = ACCOUNT_COMMANDS } = options
   const marketplaces = await openMarketplaces(newRandom(random), size, SALES_PROVIDER)
-  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`])
+  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`], commands)
   const roles = startWholePlatform(platform, newRandom(random), {
     market: marketplaces.marketFile(POLL_MS),
     environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
     twice: options.twice,
     readyLimitMs: options.limitMs,
     mainOf: options.mainOf,
+    writeTiers: options.writeTiers,
   })
   return {
     options,
@@ -123,6 +138,8 @@ export async function openPlatformScenario(
     marketplaces,
     roles,
     owner,
+    commands,
+    newKey: async () => (await commands.createAccountWithKey(database, { tier: 'quant' })).key,
     isUnderLoad: () => marketplaces.quietMs() < POLL_MS,
     async close() {
       await roles.stop()
@@ -132,8 +149,11 @@ export async function openPlatformScenario(
   }
 }
 
-async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
-  const made = await createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
+async function makeAlerts(
+  { database, owner, commands }: PlatformScenario,
+  alerts: readonly NewAlert[],
+): Promise<PlainRule[]> {
+  const made = await commands.createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
   return made.map(({ id, itemId, kind, thresholdValue }) => ({ id, itemId, kind, threshold: thresholdValue }))
 }
 
@@ -179,7 +199,7 @@ function makeAlertsMeanwhile(scenario: PlatformScenario): () => Promise<PlainRul
   }
 }
 
-async function listen({ marketplaces, platform, roles, random, options }: PlatformScenario): Promise<Listener[]> {
+async function listen({ marketplaces, newKey, roles, random, options }: PlatformScenario): Promise<Listener[]> {
   const some = new Set(marketplaces.items.slice(0, 40).map(({ itemId }) => itemId))
   const ids = [...some].map(id => `&item_ids=${id}`).join('')
   const { asks, bids } = marketplaces.least
@@ -190,7 +210,7 @@ async function listen({ marketplaces, platform, roles, random, options }: Platfo
     [`prices?resume=true${ids}`, ({ side, item_id }) => side === 'ask' && some.has(item_id), some.size],
   ]
   const opened = kinds.map(async ([path, isDelivered, least]) => {
-    const key = await platform.newKey()
+    const key = await newKey()
     const gateways = () => roles.addresses('feed')
     const client = await openResumingClient({ path: `/v1/feed/${path}`, key, random: newRandom(random), gateways })
     return { client, isDelivered, least }
@@ -201,8 +221,8 @@ async function listen({ marketplaces, platform, roles, random, options }: Platfo
 const isOf = (change: ExpectedChange, side: string, provider: string): boolean =>
   change.side === side && change.provider === provider
 
-async function readPrices({ platform, marketplaces, random, roles }: PlatformScenario): Promise<PriceReader> {
-  const key = await platform.newKey()
+async function readPrices({ newKey, marketplaces, random, roles }: PlatformScenario): Promise<PriceReader> {
+  const key = await newKey()
   const itemIds = marketplaces.items.map(({ itemId }) => itemId)
   const own = newRandom(random)
   const address = (): string | undefined => {

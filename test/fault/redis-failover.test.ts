@@ -161,8 +161,8 @@ for (const { title, harmOf } of [
       const book = await platform.spawnRole('book')
       const feeds = openSeededMarket(newRandom(random), { items: scale.items, askProviders: 9, bidProviders: 5 })
       const load = publish(random, feeds)
-      const killing = kill(random, load)
-      const reader = await read(random, feeds)
+      const killing = platform.keep(kill(random, load))
+      const reader = platform.keep(await read(random, feeds))
       for (let round = 1; round <= FAILOVERS; round++) {
         await load.wave()
         console.log(`      ${await harm(round)}`)

@@ -5,6 +5,7 @@
  * all is drained, and everything that was written or delivered is compared with a reference fold of the observations.
  */
 import { execFileSync } from 'node:child_process'
+import { dirname, join } from 'node:path'
 import { expect } from 'chai'
 import { setUp as setUpByThis } from '#services/cli/set-up.ts'
 import { noteAbsence } from '#test/harness/absences.ts'
@@ -21,6 +22,7 @@ import {
   openPlatformScenario,
   type PlatformScenario,
   type ScenarioLoad,
+  type ScenarioOptions,
   startScenario,
   stopClients,
 } from './platform-scenario.ts'
@@ -117,7 +119,8 @@ async function upgraded(
     const setUp: Upgrade['setUp'] = version =>
       version === 'this' ? setUpByThis(platform.config, platform.log) : setUpBy(checkout.main, platform)
     await setUp('base')
-    const options = { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS, mainOf } as const
+    const own = await ownOf(checkout.main)
+    const options = { items: ITEMS, twice: ['feed'], limitMs: READY_LIMIT_MS, mainOf, ...own } as const
     const opened = await openPlatformScenario(platform, seededRandom('upgrade'), options)
     scenario = opened
     load = await startScenario(opened)
@@ -143,6 +146,21 @@ function rolesOf(main: string): ReadonlySet<string> {
     timeout: COMPLETE_LIMIT_MS,
   })
   return new Set(said.split('\n').filter(Boolean))
+}
+
+/**
+ * What a version makes keys, alerts and destinations with, and how it writes tiers: until the newer one is set up, tables and files
+ * are as the older one knows them.
+ */
+async function ownOf(main: string): Promise<Required<Pick<ScenarioOptions, 'commands' | 'writeTiers'>>> {
+  const load = (path: string) => import(join(dirname(main), '../..', path))
+  const [{ createAccountWithKey }, { createAlerts }, { createWebhook }, { writeRoomyTiers }] = await Promise.all([
+    load('services/accounts/keys/commands.ts'),
+    load('services/alerts/rules/commands.ts'),
+    load('services/alerts/webhooks/commands.ts'),
+    load('test/harness/roomy-tiers.ts'),
+  ])
+  return { commands: { createAccountWithKey, createAlerts, createWebhook }, writeTiers: writeRoomyTiers }
 }
 
 /** Starts a role that keeps nothing, and so the set-up step of a version. */

@@ -40,6 +40,8 @@ export interface PlatformOptions {
   readyLimitMs: number
   /** The command line that a process is started with next, by its name; this version's own when left out. */
   mainOf?: ((name: string) => string | undefined) | undefined
+  /** Writes the limits of tiers; this version's own when left out. */
+  writeTiers?: ((folder: string) => string) | undefined
 }
 
 /** Starts all roles but ingest on the servers of a namespace. */
@@ -54,7 +56,7 @@ export function startWholePlatform(
   const environment = {
     ...options.environment,
     MARKET: market,
-    MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir),
+    MARKETLOG_TIERS: (options.writeTiers ?? writeRoomyTiers)(platform.config.stateDir),
   }
   const all: Kept[] = []
   const addressOf = new Map<Kept, { pid: number; base: string }>()

@@ -30,6 +30,8 @@ export interface ClusterControl {
 }
 
 const ASK_LIMIT_MS = 2_000
+/** A change is written by all controllers, on a machine that the platform's faults keep busy. */
+const CHANGE_LIMIT_MS = 30_000
 const ELECT_LEADERS = 43
 const PREFERRED = 0
 const ELECTION_LIMIT_MS = 10_000
@@ -69,17 +71,14 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
       const before = (await seenBy()).filter(({ topic }) => topics.includes(topic))
       const wanted = before.map(one => ({ ...one, to: next(one.leader) }))
       const byTopic = [...Map.groupBy(wanted, ({ topic }) => topic)]
-      await ask(all, admin =>
-        admin.alterPartitionReassignments({
-          topics: byTopic.map(([topic, own]) => ({
-            topic,
-            partitionAssignment: own.map(({ partition, replicas, to }) => ({
-              partition,
-              replicas: [to, ...replicas.filter(replica => replica !== to)],
-            })),
-          })),
-        }),
-      )
+      const changed = byTopic.map(([topic, own]) => ({
+        topic,
+        partitionAssignment: own.map(({ partition, replicas, to }) => ({
+          partition,
+          replicas: [to, ...replicas.filter(replica => replica !== to)],
+        })),
+      }))
+      await ask(all, admin => admin.alterPartitionReassignments({ topics: changed }), CHANGE_LIMIT_MS)
       await electPreferredLeaders(all, new Map(byTopic.map(([topic, own]) => [topic, own.map(one => one.partition)])))
       const isMoved = async (): Promise<boolean> => {
         const now = new Map((await seenBy()).map(({ topic, partition, leader }) => [`${topic}-${partition}`, leader]))
@@ -93,8 +92,12 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
   }
 }
 
-async function ask<T>(kafka: KafkaConnection, work: (admin: Admin) => Promise<T>): Promise<T> {
-  const admin = kafka.newClient('control', { requestTimeout: ASK_LIMIT_MS, retry: { retries: 1 } }).admin()
+async function ask<T>(
+  kafka: KafkaConnection,
+  work: (admin: Admin) => Promise<T>,
+  requestTimeout = ASK_LIMIT_MS,
+): Promise<T> {
+  const admin = kafka.newClient('control', { requestTimeout, retry: { retries: 1 } }).admin()
   await admin.connect()
   return work(admin).finally(() => admin.disconnect())
 }

@@ -6,8 +6,9 @@
  */
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { groupByTopic, type Outgoing } from '#infra/kafka/publisher.ts'
-import { setTopicSettings } from '#infra/kafka/topic-admin.ts'
+import { setTopicSettings, type TopicSettings } from '#infra/kafka/topic-admin.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
+import { eventually } from './eventually.ts'
 
 /** Publishes with a stamp for each send. */
 export interface StampedPublisher {
@@ -15,10 +16,18 @@ export interface StampedPublisher {
   close(): Promise<void>
 }
 
-const SETTINGS = {
-  'message.timestamp.type': 'CreateTime',
-  'message.timestamp.after.max.ms': String(2n ** 63n - 1n),
-}
+const ANY_TIME = String(2n ** 63n - 1n)
+/**
+ * One after the other, each when the broker shows the one before. A broker shows a change just before its logs follow it, and it
+ * begins with the next when that is done: the first holds for sure once the second is shown.
+ */
+const SETTINGS: readonly TopicSettings[] = [
+  { 'message.timestamp.type': 'CreateTime', 'message.timestamp.after.max.ms': ANY_TIME },
+  { 'message.timestamp.before.max.ms': ANY_TIME },
+]
+const LIMIT_MS = 30_000
+/** ConfigResource.Type of Kafka's protocol. */
+const TOPIC_RESOURCE = 2
 
 /** Opens a publisher of some topics. */
 export async function openStampedPublisher(
@@ -26,7 +35,7 @@ export async function openStampedPublisher(
   keys: readonly TopicKey[],
 ): Promise<StampedPublisher> {
   await kafka.codec.prepare(keys.flatMap(key => [...topics[key].events]))
-  await setTopicSettings(kafka, new Map(keys.map(key => [kafka.topicName(key), SETTINGS])))
+  for (const settings of SETTINGS) await applySettings(kafka, keys.map(kafka.topicName), settings)
   const producer = kafka.newClient('stamped').producer({ idempotent: true, maxInFlightRequests: 1 })
   await producer.connect()
   const writers = keys.map(key => topics[key].writer)
@@ -40,5 +49,26 @@ export async function openStampedPublisher(
       await producer.sendBatch({ acks: -1, topicMessages })
     },
     close: () => producer.disconnect(),
+  }
+}
+
+/** Sets settings of topics and waits until the broker shows them. */
+async function applySettings(kafka: KafkaConnection, names: readonly string[], settings: TopicSettings): Promise<void> {
+  await setTopicSettings(kafka, new Map(names.map(name => [name, settings])))
+  const admin = kafka.newClient('stamped-settings').admin()
+  await admin.connect()
+  const resources = names.map(name => ({ type: TOPIC_RESOURCE, name, configNames: Object.keys(settings) }))
+  const isShown = async () => {
+    const described = await admin.describeConfigs({ resources, includeSynonyms: false })
+    return described.resources.every(({ configEntries }) =>
+      Object.entries(settings).every(([name, value]) =>
+        configEntries.some(entry => entry.configName === name && entry.configValue === value),
+      ),
+    )
+  }
+  try {
+    await eventually(isShown, LIMIT_MS, 'the topics with times of their own')
+  } finally {
+    await admin.disconnect()
   }
 }

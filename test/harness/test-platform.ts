@@ -52,6 +52,8 @@ export interface TestPlatform {
   newKey(tier?: Tier): Promise<string>
   /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
   drained(limitMs: number, without?: readonly string[]): Promise<void>
+  /** Has something stopped after the file's last test, whether that passed or not, and before what was opened earlier. */
+  keep<T extends { stop(): Promise<void> }>(one: T): T
   /** Starts `marketlog run <role>`, of another version by its `main`, as a process of its own; killed after the file at the latest. */
   spawnRole(role: string, env?: Record<string, string>, main?: string): Promise<SpawnedRole>
   /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
@@ -112,6 +114,7 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
   }
   const members: Omit<TestPlatform, 'namespace' | 'config' | 'environment' | 'log' | 'database'> = {
     openDatabase: openPostgres,
+    keep,
     async openRedis() {
       const redis = await openRedis(opened().config, { name: 'test', log: opened().log })
       onEnd(() => closeRedis(redis))
@@ -182,6 +185,7 @@ export const newEnvironment = (
   ...(addressVariables(addresses) as Record<string, string>),
   MARKETLOG_NAMESPACE: `${options.initial}${randomBytes(4).toString('hex')}.`,
   MARKETLOG_STATE_DIR: options.stateDir,
+  CURSOR_KEY: randomBytes(16).toString('hex'),
   ...{ HOST: '127.0.0.1', PORT: '0', OPERATOR_PORT: '0', MARKET: 'empty' },
 })
 

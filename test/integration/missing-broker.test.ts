@@ -131,7 +131,7 @@ describe('a missing broker', function () {
   it('does not keep clients from listing topics and writing, though it led a topic of others alone', async () => {
     const { admin } = await provide('alertRules', 3)
     const others = `${kafka.namespace}of-others`
-    await admin.createTopics({ topics: [{ topic: others, replicaAssignment: [{ partition: 0, replicas: [3] }] }] })
+    await createTopics(admin, [{ topic: others, replicaAssignment: [{ partition: 0, replicas: [3] }] }])
     const broker = platform.cluster.brokers[2]
     await broker?.stop()
     undo.push(async () => broker?.start())

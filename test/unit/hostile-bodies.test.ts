@@ -45,7 +45,7 @@ describe('a refusal', function () {
     const metered = { refusedBy: undefined, remaining: 1, resetAt: 1, retryAfterSeconds: 0 }
     const guard = openGuard({
       authenticate: () => ({ accepted: true, credential }),
-      meter: { take: async () => metered, read: async () => metered },
+      meter: { take: async () => metered, giveBack: async () => undefined, read: async () => metered },
       addresses: { charge: async () => undefined },
       clientOf: () => '192.0.2.1',
       tiers: loadTiers(),
