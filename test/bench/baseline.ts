@@ -40,7 +40,7 @@ export function startBaseline(program: URL, prefix: CommandPrefix = []): Baselin
       void ended.then(() => reject(new Error(`${program.pathname} ended`)))
     })
     if (child.connected) child.send({ question, argument } satisfies Question)
-    const given = await within(answer, ANSWER_LIMIT_MS, `the answer to ${question}`)
+    const given = await within(answer, `the answer to ${question}`, ANSWER_LIMIT_MS)
     if ('failure' in given) throw new Error(given.failure)
     return given.result
   }

@@ -46,7 +46,7 @@ export async function watchJudged(kafka: KafkaConnection): Promise<JudgedWatch> 
     }
   }
   return {
-    applied: (refreshes, limitMs) => within(all(refreshes), limitMs, `${refreshes.length} refreshes to be judged`),
+    applied: (refreshes, limitMs) => within(all(refreshes), `${refreshes.length} refreshes to be judged`, limitMs),
     async close() {
       stop.abort()
       arrived.resolve()

@@ -28,7 +28,7 @@ export interface RoleProcess {
   /** The sum of a metric over all of its series. */
   metric(name: string): Promise<number>
   /** Resolves when every role says that it is ready. */
-  ready(limitMs: number): Promise<void>
+  ready(limitMs?: number): Promise<void>
   /** Ends the process with SIGKILL. */
   kill(): Promise<void>
   stop(): Promise<void>
@@ -46,7 +46,6 @@ export interface RoleStart {
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
 const LISTENING_LIMIT_MS = 120_000
 const REQUEST_LIMIT_MS = 10_000
-const STOP_LIMIT_MS = 30_000
 const LOG_LINES_SHOWN = 15
 const MIB = 2 ** 20
 
@@ -69,11 +68,11 @@ export async function startRoleProcess({ name, roles, environment, logs }: RoleS
   listening.catch(() => undefined)
   const end = async (signal: NodeJS.Signals): Promise<void> => {
     child.kill(signal)
-    await within(ended, STOP_LIMIT_MS, `${name} to end`).catch(() => child.kill('SIGKILL'))
+    await within(ended, `${name} to end`).catch(() => child.kill('SIGKILL'))
     await ended
   }
   try {
-    const { port, operatorPort } = await within(listening, LISTENING_LIMIT_MS, `${name} to listen`)
+    const { port, operatorPort } = await within(listening, `${name} to listen`, LISTENING_LIMIT_MS)
     const [baseUrl, operatorUrl] = [`http://127.0.0.1:${port}`, `http://127.0.0.1:${operatorPort}`]
     const pid = child.pid as number
     return {
@@ -112,7 +111,7 @@ function figuresOf(name: string, operatorUrl: string): Pick<RoleProcess, 'figure
         if (!answer.ok) throw new Error(text)
         return true
       }
-      await eventually(isReady, limitMs, `${name} to be ready`)
+      await eventually(isReady, `${name} to be ready`, limitMs)
     },
   }
 }

@@ -7,7 +7,6 @@ import type { RoleProcess } from './role-process.ts'
 import type { Stage } from './stage.ts'
 
 const CATCH_UP_LIMIT_MS = 240_000
-const READY_LIMIT_MS = 60_000
 
 /** Starts the query service, or hands over the one that runs; `env` is for one that starts. */
 export async function serveApi(
@@ -20,6 +19,6 @@ export async function serveApi(
   say('the live view is catching up')
   await stage.reached('live-view', 'bookChanges', await stage.ends('bookChanges'), CATCH_UP_LIMIT_MS)
   const api = await stage.role('api', env)
-  await api.ready(READY_LIMIT_MS)
+  await api.ready()
   return api
 }

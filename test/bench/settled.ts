@@ -21,7 +21,7 @@ export async function settled(context: BenchContext, clickhouse: ClickhouseReade
   context.say('waiting for the merges of what was stored at once')
   const merges = `SELECT count() AS n FROM system.merges WHERE database = '${clickhouse.database}'`
   const isSettled = async (): Promise<boolean> => (await clickhouse.rows<{ n: number }>(merges))[0]?.n === 0
-  await eventually(isSettled, LIMIT_MS, 'the merges')
+  await eventually(isSettled, 'the merges', LIMIT_MS)
 }
 
 /**
@@ -34,7 +34,7 @@ export async function standingPlatform(context: BenchContext, { config, log }: S
   const redis = await openRedis(config, { name: 'bench', log })
   const isBuilt = async (): Promise<boolean> => (await unbuilt(redis, config.namespace)).length === 0
   try {
-    await eventually(isBuilt, LIMIT_MS, 'the first snapshots')
+    await eventually(isBuilt, 'the first snapshots', LIMIT_MS)
   } finally {
     await closeRedis(redis)
   }

@@ -206,7 +206,7 @@ describe('the sweep of account routes', function () {
         ['a child of a revoked root', child.body.key, 'AUTH_API_KEY_REVOKED'],
       ]
       const isRefused = async () => (await scenario.ask('/v1/account/key', { as: child.body.key })).status === 401
-      await eventually(isRefused, 5_000, 'the revocation of the root')
+      await eventually(isRefused, 'the revocation of the root')
       await forAll(guarded, async operation => {
         for (const [what, as, code] of cases) {
           const { body } = await send(operation, { path: plainPath(operation), as, what, ...bodyOf(operation) })

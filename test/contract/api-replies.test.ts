@@ -103,8 +103,7 @@ describe('answers of the query service', () => {
   const clickhouse = useClickhouse(platform)
   let scenario: ApiScenario
 
-  before('everything that the service reads', async function () {
-    this.timeout(120_000)
+  before('everything that the service reads', async () => {
     scenario = await openApiScenario(platform)
     const { items, random } = scenario
     const scope = {

@@ -75,8 +75,7 @@ describe('scopes of child keys', () => {
   /** Keys by tier of their account and scope; `all` is confined to nothing. */
   const keys = {} as Record<Tier, Record<string, string>>
 
-  before('the API and the feeds, and keys of every tier and scope', async function () {
-    this.timeout(120_000)
+  before('the API and the feeds, and keys of every tier and scope', async () => {
     scenario = await openScenario(platform, { roles: ['api', 'feed'], config: { secretKey: newSecretKey() } })
     for (const tier of TIERS) {
       const { key: root, account_id } = await createAccountWithKey(scenario.database, { tier: 'quant' })

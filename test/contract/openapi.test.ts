@@ -175,8 +175,7 @@ describe('the description of the API', () => {
 describe('the description of the API, served', () => {
   const platform = useServers()
   let scenario: ApiScenario
-  before('a market behind the service', async function () {
-    this.timeout(120_000)
+  before('a market behind the service', async () => {
     scenario = await openApiScenario(platform, 5)
   })
   after('end of the market', () => scenario.close())

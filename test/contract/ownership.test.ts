@@ -92,8 +92,7 @@ const OWNED = KEYED.filter(({ path }) => paramsOf(path).some(name => !PUBLIC_PAR
 describe('ownership', () => {
   const platform = useServers()
   let scenario: ApiScenario
-  before('a market behind the service', async function () {
-    this.timeout(120_000)
+  before('a market behind the service', async () => {
     scenario = await openApiScenario(platform, 5, { secretKey: newSecretKey() })
   })
   after('end of the market', () => scenario.close())

@@ -27,7 +27,6 @@ import { checkJson, type Findings, neededPathsOf } from './typed-json.ts'
 
 const LIMIT_MS = 300_000
 const MARKET_MS = 90_000
-const EVENT_MS = 60_000
 const DEMO_ITEMS = 200
 const THIN_ABOVE = 2 ** 21
 
@@ -92,12 +91,12 @@ describe('the types of replies', function () {
       ROLE_NAMES.filter(role => role !== 'inventory-stand-in' && !later.includes(role)),
       settings,
     )
-    for (const path of ['/prices', '/bids', '/sales']) await eventually(() => isLive(path), MARKET_MS, path)
+    for (const path of ['/prices', '/bids', '/sales']) await eventually(() => isLive(path), path, MARKET_MS)
     // A summary of a market that has just begun is followed by the next one after two minutes.
     summary = await platform.startRoles(later, settings)
     for (const path of ['/market/items', '/market/arbitrage', '/market/movers'])
-      await eventually(() => isLive(path), MARKET_MS, path)
-    item = await eventually(findItem, MARKET_MS, 'an item that is sold')
+      await eventually(() => isLive(path), path, MARKET_MS)
+    item = await eventually(findItem, 'an item that is sold', MARKET_MS)
   })
   after(async () => {
     expect([...(roles?.failures ?? []), ...(summary?.failures ?? [])]).to.deep.equal([])
@@ -267,7 +266,7 @@ describe('the types of replies', function () {
       const { deliveries } = await ask('GET /account/webhooks/deliveries')
       return deliveries.find(({ status }: { status: string }) => status === 'succeeded')
     }
-    const delivered = await eventually(hasSucceeded, EVENT_MS, 'a delivery')
+    const delivered = await eventually(hasSucceeded, 'a delivery')
     await ask('GET /account/webhooks/deliveries/:id', { params: { id: delivered.id } })
     await ask('GET /account/alerts/events')
     const { alerts } = await ask('GET /account/alerts')

@@ -11,7 +11,6 @@ import { eventually } from '#test/harness/eventually.ts'
 import { type Answer, type OwnPlatform, prepareOwnPlatform } from './own-platform.ts'
 
 const START_LIMIT_MS = 240_000
-const END_LIMIT_MS = 60_000
 /** Of the platform's log, where a server is not started again. */
 const LINES_SHOWN = 8
 
@@ -88,10 +87,9 @@ describe('a platform on one machine', function () {
     const { pid, url } = own.platform().services.book ?? { pid: 0, url: '' }
     process.kill(pid, 'SIGKILL')
     const log = join(own.runDir, 'logs', 'platform.log')
-    await eventually(() => readFileSync(log, 'utf8').includes('book ended (SIGKILL)'), END_LIMIT_MS, 'the restart')
+    await eventually(() => readFileSync(log, 'utf8').includes('book ended (SIGKILL)'), 'the restart')
     const again = await eventually(
       () => [own.platform().services.book].find(book => book !== undefined && book.pid !== pid && book.url !== url),
-      END_LIMIT_MS,
       'the announcement of the new process',
     )
     expect((await fetch(`${again.url}/healthz`)).status).to.equal(200)
@@ -110,12 +108,12 @@ describe('a platform on one machine', function () {
         if (!said.includes(`${name} answers again`)) throw new Error(said.split('\n').slice(-LINES_SHOWN).join('\n'))
         return true
       }
-      await eventually(isBack, END_LIMIT_MS, `${name} to be started again`)
+      await eventually(isBack, `${name} to be started again`)
     }
     expect((await own.command(['lag', '--wait', '--timeout', '60'])).code).to.equal(0)
     const answers = () => own.get('/prices', { providers: 'provider_05', limit: 1 })
-    const updatedAt = (await eventually(async () => updatedIn(await answers()), END_LIMIT_MS, 'prices')) as string
-    await eventually(async () => updatedIn(await answers()) !== updatedAt, END_LIMIT_MS, 'a later refresh')
+    const updatedAt = (await eventually(async () => updatedIn(await answers()), 'prices')) as string
+    await eventually(async () => updatedIn(await answers()) !== updatedAt, 'a later refresh')
   })
 
   /** When the first price was last updated. */
@@ -128,7 +126,7 @@ describe('a platform on one machine', function () {
     const item_id = await anItem()
     const before = await own.get('/prices/history', { item_id, limit: 1000 })
     process.kill(owner.pid, 'SIGKILL')
-    await eventually(() => own.remaining().length === 0, END_LIMIT_MS, 'the end of all processes')
+    await eventually(() => own.remaining().length === 0, 'the end of all processes')
     const { code, stderr } = await up()
     expect(code, stderr).to.equal(0)
     expect(own.platform().keys).to.deep.equal(keys)

@@ -42,7 +42,7 @@ describe('recorded refreshes', function () {
     expect(code, stderr).to.equal(0)
     const { base_url, keys } = own.platform()
     feed = await openSse(`${base_url}/v1/feed/prices?providers=provider_02`, { key: keys.quant })
-    await feed.event(({ event }) => event === 'ready', 10_000)
+    await feed.event(({ event }) => event === 'ready')
     const now = Math.floor(Date.now() / 1000) * 1000
     await publish('provider_02', 'ask', { from: now - 6 * HOUR_MS, factor: 1, currency: 'USD' })
     await publish('provider_05', 'ask', { from: now - 6 * HOUR_MS + 600_000, factor: 7.07, currency: 'CNY' })

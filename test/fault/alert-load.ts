@@ -37,7 +37,6 @@ export interface AlertLoad {
 const AT_ONCE = 8
 const ALERTS_PER_WAVE = [10, 50] as const
 const AGAIN_CHANCE = 0.15
-const STEP_LIMIT_MS = 60_000
 const PLENTY = { most: 1_000_000, mostInAll: 1_000_000, now: 0 }
 const USD = 1_000_000
 
@@ -110,7 +109,7 @@ async function runWave(
   await moment()
   if (!isAgain) return
   const fired = async (): Promise<boolean> => (await eventsOf(database, itemId)) >= created.length
-  await eventually(fired, STEP_LIMIT_MS, `the alerts on item ${itemId} to have fired`)
+  await eventually(fired, `the alerts on item ${itemId} to have fired`)
   for (const { id } of created) {
     await changeAlert(database, accountId, id, { ...PLENTY, now: Date.now(), changes: { isEnabled: true } })
     fires.set(id, 2)
@@ -149,7 +148,7 @@ async function relayed(database: Database, itemId: number): Promise<void> {
     )
     return row?.left === 0
   }
-  await eventually(isRelayed, STEP_LIMIT_MS, `the rules on item ${itemId} to be relayed`)
+  await eventually(isRelayed, `the rules on item ${itemId} to be relayed`)
 }
 
 async function eventsOf(database: Database, itemId: number): Promise<number> {

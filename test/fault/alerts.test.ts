@@ -94,15 +94,15 @@ describe('alerts under kill', function () {
         if (found.length < wanted) throw new Error(`${found.length} of ${wanted}`)
         return found
       },
-      DRAIN_LIMIT_MS,
       'every event',
+      DRAIN_LIMIT_MS,
     )
     for (const role of ROLES) {
       const isIdle = async () => {
         if ((await waitingFor(role)) === 0) return true
         throw new Error(JSON.stringify(await database.rows(LEFT)))
       }
-      await eventually(isIdle, DRAIN_LIMIT_MS, `nothing to wait for ${role}`)
+      await eventually(isIdle, `nothing to wait for ${role}`, DRAIN_LIMIT_MS)
     }
     return events
   }
@@ -123,7 +123,7 @@ describe('alerts under kill', function () {
       // What fires reaches accounts and delivery a moment after the prices move.
       work: async () => {
         await load.wave()
-        await eventually(async () => (await waitingFor(role)) > 0, WORK_LIMIT_MS).catch(() => undefined)
+        await eventually(async () => (await waitingFor(role)) > 0, 'work', WORK_LIMIT_MS).catch(() => undefined)
       },
       backlog: () => waitingFor(role),
     })

@@ -69,7 +69,7 @@ describe('book under kill', function () {
     const report = await run.done
     const refreshes = await load.end()
     const endedAt = performance.now()
-    await eventually(async () => (await backlog()) === 0, DRAIN_LIMIT_MS, 'the book to reach the end of its input')
+    await eventually(async () => (await backlog()) === 0, 'the book to reach the end of its input')
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     const value = (performance.now() - endedAt) / 1_000
     expectFigure({ test: 'book under kill', what: 'until the end of the input', value, unit: 's', limit })

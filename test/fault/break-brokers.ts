@@ -154,7 +154,7 @@ async function leftOut(platform: TestCluster, control: ClusterControl, id: numbe
   const other = platform.cluster.brokers.find(broker => broker.id !== id)?.id
   const isOut = async (): Promise<boolean> =>
     (await control.partitions(other)).every(({ leader, inSync }) => leader !== id && !inSync.includes(id))
-  await eventually(isOut, DONE_LIMIT_MS, `broker ${id} to be left out`)
+  await eventually(isOut, `broker ${id} to be left out`)
 }
 
 async function harmNetwork({ fault, broker }: Actor, harm: (broker: OwnBroker) => void): Promise<void> {
@@ -163,14 +163,10 @@ async function harmNetwork({ fault, broker }: Actor, harm: (broker: OwnBroker) =
   harm(broker)
   try {
     await pause(fault.lastsMs)
-    await eventually(
-      () => network.harmed() > before,
-      DONE_LIMIT_MS,
-      `clients of broker ${broker.id} to meet its network`,
-    )
+    await eventually(() => network.harmed() > before, `clients of broker ${broker.id} to meet its network`)
   } finally {
     network.heal()
   }
   const isUsed = () => network.connections() > 0
-  await eventually(isUsed, DONE_LIMIT_MS, `clients to reach broker ${broker.id} again`)
+  await eventually(isUsed, `clients to reach broker ${broker.id} again`)
 }

@@ -103,7 +103,7 @@ describe('delivery under kill', function () {
     let kills = 0
     const run = async (): Promise<{ kills: number }> => {
       for (let slot = 0; slot < 2; slot++) running[slot] = await platform.spawnRole('delivery', environment)
-      await running[0]?.baseUrl(60_000)
+      await running[0]?.baseUrl()
       while (kills < scale.kills && !signal.aborted) {
         await pause(random.integer(100, 3_000))
         const slot = random.integer(0, 1)
@@ -126,7 +126,7 @@ describe('delivery under kill', function () {
   async function drained(): Promise<void> {
     const startedAt = performance.now()
     const isSettled = async () => (await deliveriesLeft(scenario.database)) === 0
-    await eventually(isSettled, DRAIN_LIMIT_MS, 'all deliveries to be settled')
+    await eventually(isSettled, 'all deliveries to be settled', DRAIN_LIMIT_MS)
     const value = (performance.now() - startedAt) / 1_000
     const limit = { atMost: DRAIN_LIMIT_MS / 1_000 }
     expectFigure({ test: 'delivery under kill', what: 'drained after the last kill', value, unit: 's', limit })

@@ -16,7 +16,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const CLIENTS = process.env.FAULT === 'long' ? 1_000 : 100
 const KILLS = process.env.FAULT === 'long' ? 10 : 2
-const LIMIT_MS = 60_000
 /** What the bound lets in at once, and how many come. */
 const [SEATS, CROWD] = [3, 40]
 /** One to each broker and one that asks for leaders; the reader of what is live holds as many, and opens none for a client. */
@@ -72,11 +71,11 @@ describe('a crowd of clients that resume', function () {
       else client.pieces.push(answer)
       return answer.status === 200
     }
-    await eventually(isOpen, LIMIT_MS, 'a stream')
+    await eventually(isOpen, 'a stream')
     return refused
   }
   /** The first event of a client's stream: an id to come back with. */
-  const hasBegun = ({ pieces }: Client) => pieces.at(-1)?.event(({ event }) => event === 'ready', LIMIT_MS)
+  const hasBegun = ({ pieces }: Client) => pieces.at(-1)?.event(({ event }) => event === 'ready')
 
   const eventsOf = ({ pieces }: Client): SseEvent[] =>
     pieces.flatMap(piece => market.upToLastId(piece, piece === pieces.at(-1)))
@@ -84,7 +83,7 @@ describe('a crowd of clients that resume', function () {
   async function expectAllDelivered(): Promise<void> {
     for (const client of clients) {
       const isUpToDate = () => market.isUpToDate({ events: eventsOf(client) }, client.path)
-      await eventually(isUpToDate, LIMIT_MS, `the state of the market at ${client.path}`)
+      await eventually(isUpToDate, `the state of the market at ${client.path}`)
       const events = eventsOf(client)
       market.expectChain(events, { from: 'nothing' })
       expect(events.map(({ event }) => event)).not.to.include('resync')
@@ -93,20 +92,20 @@ describe('a crowd of clients that resume', function () {
 
   it('resumes at another gateway after SIGKILL, nothing lost and nothing twice, by one connection to the log', async () => {
     let gateway = await platform.spawnRole('feed')
-    let base = await gateway.baseUrl(LIMIT_MS)
+    let base = await gateway.baseUrl()
     for (let at = 0; at < CLIENTS; at++) await newClient()
     await Promise.all(clients.map(client => connect(client, base)))
     await Promise.all(clients.map(hasBegun))
     for (let kill = 0; kill < KILLS; kill++) {
       await market.refreshes(5)
       const next = await platform.spawnRole('feed')
-      base = await next.baseUrl(LIMIT_MS)
+      base = await next.baseUrl()
       const moving = market.refreshes(20)
-      await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), LIMIT_MS, 'events')
+      await eventually(() => clients.some(({ pieces }) => (pieces.at(-1)?.events.length ?? 0) > 3), 'events')
       gateway.kill('SIGKILL')
       await gateway.ended
       const lost = () => clients.every(({ pieces }) => pieces.at(-1)?.hasEnded())
-      await eventually(lost, LIMIT_MS, 'the end of all streams')
+      await eventually(lost, 'the end of all streams')
       const watch = watchConnections(next.pid, platform.config.servers.kafka)
       const before = watch.seen()
       await Promise.all(clients.map(client => connect(client, base)))
@@ -144,7 +143,7 @@ describe('a crowd of clients that resume', function () {
     expect(new Set(waits).size, 'times to come back').to.be.above(2)
     await expectAllDelivered()
     const gauge = () => roles.metrics.registry.getSingleMetricAsString('feed_catching_up')
-    await eventually(async () => (await gauge()).includes('feed_catching_up 0'), LIMIT_MS, 'all to be live')
+    await eventually(async () => (await gauge()).includes('feed_catching_up 0'), 'all to be live')
     console.log(`      ${refused.length} refused`)
   })
 
@@ -168,27 +167,27 @@ describe('a crowd of clients that resume', function () {
       // Used to keep the only seat of both while they waited for their time: 503 for all that follows.
       const slow = [await replay(one as string, '0.1'), await replay(other as string, '0.1x')]
       expect(slow.map(({ status }) => status)).to.deep.equal([200, 200])
-      for (const client of slow) await client.event(({ event }) => event === 'prices.changed', LIMIT_MS)
+      for (const client of slow) await client.event(({ event }) => event === 'prices.changed')
       const again = await replay(one as string, '0')
       expect(await refusalOf(again)).to.deep.equal([429, 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED'])
       expect(Number(again.headers['retry-after'])).to.be.within(1, 10)
       const whole = await replay(third as string, '0')
-      await whole.event(isEnd, LIMIT_MS)
+      await whole.event(isEnd)
       // Free as soon as the client has its last event.
       const second = await replay(third as string, '0')
       expect(second.status).to.equal(200)
-      await second.event(isEnd, LIMIT_MS)
+      await second.event(isEnd)
       const live = await open(third as string, '/feed/prices?resume=true')
-      const { id } = await live.event(({ event }) => event === 'ready', LIMIT_MS)
+      const { id } = await live.event(({ event }) => event === 'ready')
       live.close()
       await market.refreshes(5)
       const resumed = await open(third as string, '/feed/prices?resume=true', { 'last-event-id': id as string })
       expect(resumed.status, 'a stream that resumes').to.equal(200)
-      await resumed.event(({ event }) => event === 'prices.changed', LIMIT_MS)
+      await resumed.event(({ event }) => event === 'prices.changed')
       resumed.close()
       expect(slow.map(client => client.hasEnded())).to.deep.equal([false, false])
       const last = await replay(third as string, '0.1')
-      await last.event(({ event }) => event === 'prices.changed', LIMIT_MS)
+      await last.event(({ event }) => event === 'prices.changed')
       const refused = await replay(fourth as string, '0')
       expect(await refusalOf(refused)).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
       expect(Number(refused.headers['retry-after'])).to.be.within(1, 10)
@@ -197,7 +196,7 @@ describe('a crowd of clients that resume', function () {
         const answer = await replay(fourth as string, '0')
         return answer.status === 200 ? answer : undefined
       }
-      await (await eventually(next, LIMIT_MS, 'a replay')).event(isEnd, LIMIT_MS)
+      await (await eventually(next, 'a replay')).event(isEnd)
     } finally {
       for (const client of opened) client.close()
     }

@@ -88,11 +88,11 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
     longestStartS: () => longestStartMs / 1_000,
     endedByThemselves: () => endedByThemselves,
     async restart(meanwhile = Promise.resolve()) {
-      const before = await eventually(() => role, readyLimitMs, `${name} to run`)
+      const before = await eventually(() => role, `${name} to run`, readyLimitMs)
       restarting = { of: before, meanwhile }
       await before.stop()
       await meanwhile
-      await eventually(() => role !== before && isReady, readyLimitMs, `${name} to be ready again`)
+      await eventually(() => role !== before && isReady, `${name} to be ready again`, readyLimitMs)
     },
     async stop() {
       ending.abort()
@@ -106,9 +106,9 @@ export function keepRunning({ name, random, start, mayEnd, readyLimitMs = READY_
 async function isSoonReady(role: SpawnedRole, limitMs: number, isCurrent: () => boolean): Promise<boolean> {
   const answers = async (): Promise<boolean> => {
     if (!isCurrent()) return true
-    const answer = await fetch(`${await role.operatorUrl(limitMs)}/readyz`, { signal: AbortSignal.timeout(5_000) })
+    const answer = await fetch(`${await role.operatorUrl()}/readyz`, { signal: AbortSignal.timeout(5_000) })
     await answer.body?.cancel()
     return answer.ok
   }
-  return eventually(answers, limitMs, `${role.role} to be ready`).then(isCurrent, () => false)
+  return eventually(answers, `${role.role} to be ready`, limitMs).then(isCurrent, () => false)
 }

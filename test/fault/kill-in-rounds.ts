@@ -77,15 +77,15 @@ export async function killInRounds(
     const victim = round.pop() as Kept
     await pause(random.integer(...plan.pauseMs), undefined, { signal }).catch(() => undefined)
     await frozen.get(victim)
-    await eventually(victim.isReady, readyLimitMs, `${victim.name} to be at work`)
+    await eventually(victim.isReady, `${victim.name} to be at work`, readyLimitMs)
     // After a kill of what brings the load nothing is under way until it has started again.
-    await eventually(plan.isUnderLoad, readyLimitMs, 'something to lose')
+    await eventually(plan.isUnderLoad, 'something to lose', readyLimitMs)
     if (signal?.aborted) break
     const former = victim.role()
     injectFault(victim)
     if (faults < kept.length || faults >= plan.kills || frozen.has(victim) || !random.chance(AGAIN_CHANCE)) continue
     const isBack = () => victim.role() !== undefined && victim.role() !== former
-    await eventually(isBack, readyLimitMs, `${victim.name} to start again`)
+    await eventually(isBack, `${victim.name} to start again`, readyLimitMs)
     await pause(random.integer(...INTO_START_MS))
     if (!victim.isReady()) early += 1
     injectFault(victim)

@@ -12,5 +12,5 @@ export async function lagOf(look: LagReader, group: string): Promise<number> {
 /** Resolves when groups have reached the ends of their topics, one after the other: what one derives, the next has yet to read. */
 export async function groupsDrained(look: LagReader, groups: readonly string[], limitMs: number): Promise<void> {
   for (const group of groups)
-    await eventually(async () => (await lagOf(look, group)) === 0, limitMs, `${group} to reach its end`)
+    await eventually(async () => (await lagOf(look, group)) === 0, `${group} to reach its end`, limitMs)
 }

@@ -70,7 +70,7 @@ describe('views under kill', function () {
       // A wave reaches the views when the book has judged what came with it; some waves change nothing.
       work: async () => {
         await load.wave()
-        await eventually(async () => (await backlog()) > 0, WORK_LIMIT_MS).catch(() => undefined)
+        await eventually(async () => (await backlog()) > 0, 'work', WORK_LIMIT_MS).catch(() => undefined)
       },
     })
   }

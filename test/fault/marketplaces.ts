@@ -146,10 +146,10 @@ export async function openMarketplaces(
     quietMs: () => performance.now() - answeredAt,
     marketFile: intervalMs => marketFile(base, [...byFeed.keys()], salesProvider, intervalMs),
     async settle(limitMs) {
-      await eventually(() => sales.length >= SALES_LEAST, limitMs, 'sales to be asked for')
+      await eventually(() => sales.length >= SALES_LEAST, 'sales to be asked for', limitMs)
       isSettling = true
       const isServed = () => [...byFeed.values()].every(({ last }) => (last?.times ?? 0) > 1)
-      await eventually(isServed, limitMs, 'every marketplace to be asked for its last refresh')
+      await eventually(isServed, 'every marketplace to be asked for its last refresh', limitMs)
     },
     async close() {
       server.close()

@@ -73,10 +73,10 @@ describe('outages of the log', function () {
     publisher = await platform.openPublisher(kafka, 'ingest')
     look = await platform.openLagReader()
     const keep = (name: string) => kept.push(keepRunning({ name, random: newRandom(), start: () => start(name) }))
-    const areReady = () => eventually(() => kept.every(one => one.isReady()), GOES_ON_MS, 'all roles to be ready')
+    const areReady = () => eventually(() => kept.every(one => one.isReady()), 'all roles to be ready')
     for (const name of ROLES.slice(0, -1)) keep(name)
     await areReady()
-    baseUrl = (await kept[2]?.role()?.baseUrl(GOES_ON_MS)) ?? ''
+    baseUrl = (await kept[2]?.role()?.baseUrl()) ?? ''
     key = await platform.newKey()
     client = await openResumingClient({
       path: '/feed/prices?resume=true',
@@ -122,13 +122,13 @@ describe('outages of the log', function () {
     const startedAt = performance.now()
     const [received, published] = [client.rows().length, load.published()]
     const isMoving = () => load.published() > published + 1_000 && client.rows().length > received
-    await eventually(isMoving, GOES_ON_MS, `all to go on after ${after}`)
+    await eventually(isMoving, `all to go on after ${after}`)
     const isIngesting = () =>
       client
         .rows()
         .slice(received)
         .some(({ key }) => INGESTED.some(each => key.includes(each)))
-    await eventually(isIngesting, GOES_ON_MS, `ingest to go on after ${after}`)
+    await eventually(isIngesting, `ingest to go on after ${after}`)
     const value = (performance.now() - startedAt) / 1_000
     const what = `until all goes on after ${after}`
     expectFigure({ test: 'outages of the log', what, value, unit: 's', limit: { atMost: GOES_ON_MS / 1_000 } })
@@ -148,7 +148,7 @@ describe('outages of the log', function () {
       ['ingest', 'the writer ingest'],
     ] as const) {
       const role = kept.find(one => one.name === name)?.role()
-      const answer = await fetch(`${await role?.operatorUrl(GOES_ON_MS)}/readyz`)
+      const answer = await fetch(`${await role?.operatorUrl()}/readyz`)
       const text = await answer.text()
       expect(answer.status, text).to.equal(503)
       const { kafka: brokers = [] } = platform.own('kafka').addresses
@@ -191,7 +191,7 @@ describe('outages of the log', function () {
       writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - left)))
       await server.end(GOES_ON_MS)
       expect(server.log()).to.include('No space left on device')
-      await eventually(() => saysWhy(), GOES_ON_MS, 'book and ingest to say what is wrong')
+      await eventually(() => saysWhy(), 'book and ingest to say what is wrong')
       expect(await pricesStatus(), 'prices without a broker').to.equal(200)
       rmSync(filler)
       await server.start()
@@ -207,7 +207,7 @@ describe('outages of the log', function () {
     const expected = foldRefreshes(refreshes.map(givenOf))
     const asks = expected.changes.filter(({ side }) => side === 'ask').map(entryOfDelivered)
     const hasAll = () => client.rows().length >= asks.length
-    await eventually(hasAll, 20_000, 'the feed to deliver all').catch(() => undefined)
+    await eventually(hasAll, 'the feed to deliver all').catch(() => undefined)
     const { ledgers } = await bookLedgers(kafka, refreshes, undefined, least)
     const redis = await platform.openRedis()
     const database = databaseName(platform.namespace)

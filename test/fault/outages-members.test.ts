@@ -28,7 +28,6 @@ const IS_LONG = process.env.FAULT === 'long'
 const STORM_MS = IS_LONG ? 180_000 : 18_000
 const EVERY_MS = 3_000
 const MEMBERS_MORE = 3
-const READY_MS = 60_000
 const DRAIN_LIMIT_MS = 60_000
 const GROUPS = ['book', 'live-view'] as const
 
@@ -75,7 +74,7 @@ describe('a rebalance storm', function () {
     for (const name of GROUPS) {
       kept.push(keepRunning({ name, random: newRandom(), start: () => platform.spawnRole(name) }))
     }
-    await eventually(() => kept.every(one => one.isReady()), READY_MS, 'both roles to be ready')
+    await eventually(() => kept.every(one => one.isReady()), 'both roles to be ready')
     const feeds = openSeededMarket(newRandom(), { items: 600, askProviders: 7, bidProviders: 4 })
     const load = startLoad({
       feeds,

@@ -73,13 +73,13 @@ describe('Redis wiped under read load', function () {
     feeds = openSeededMarket(newRandom(), SIZE)
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)
-    baseUrl = (await roles[2]?.baseUrl(60_000)) ?? ''
+    baseUrl = (await roles[2]?.baseUrl()) ?? ''
     await groupsDrained(look, ['book', 'live-view', 'fx', 'provider-health'], LOAD_LIMIT_MS)
     readers = openExactReaders({ baseUrl, key, random: newRandom(), books: expected.books })
-    await eventually(isWhole, LOAD_LIMIT_MS, 'every read to be answered rightly')
+    await eventually(isWhole, 'every read to be answered rightly', LOAD_LIMIT_MS)
     // One provider's snapshot says nothing of the others', and the last one's comes last.
     const areWhole = async (): Promise<boolean> => (await readers.wholeBulks()).length === 0
-    await eventually(areWhole, LOAD_LIMIT_MS, 'all snapshots to follow the table')
+    await eventually(areWhole, 'all snapshots to follow the table', LOAD_LIMIT_MS)
     readers.begin()
   })
   after(async () => {
@@ -111,7 +111,7 @@ describe('Redis wiped under read load', function () {
   /** How long it takes until something holds for the first time. */
   const timeUntil = async (what: string, holds: () => Promise<boolean>): Promise<string> => {
     const startedAt = performance.now()
-    await eventually(holds, 2 * REBUILT_WITHIN_MS, what)
+    await eventually(holds, what, 2 * REBUILT_WITHIN_MS)
     const tookMs = performance.now() - startedAt
     const limit = { atMost: REBUILT_WITHIN_MS / 1_000 }
     expectFigure({ test: 'Redis wiped', what: `until ${what} were back`, value: tookMs / 1_000, unit: 's', limit })
@@ -146,7 +146,7 @@ describe('Redis wiped under read load', function () {
     await platform.own('redis').kill()
     await pause(AWAY_MS)
     await platform.own('redis').start()
-    await eventually(isWhole, REBUILT_WITHIN_MS, 'every read to be answered rightly')
+    await eventually(isWhole, 'every read to be answered rightly', REBUILT_WITHIN_MS)
     await readers.stop()
     given.push(...(await publishOnce()))
     expected = foldRefreshes(given)

@@ -39,7 +39,6 @@ const CATCH_UP_TIMES = IS_LONG ? 10 : 1.2
 /** Inserts come one by one and hold what waits, so parts are few; the server itself objects at 3,000. */
 const PARTS_MOST = 60
 const FRESH_MS = 5_000
-const SOON_MS = 60_000
 const DRAIN_LIMIT_MS = 60_000
 const POLL_MS = 100
 const TABLE_WRITERS = 'history candles'
@@ -75,8 +74,8 @@ describe(TEST, function () {
       kept.push(keepRunning({ name, random: newRandom(), start: () => start(name), ...mayEnd }))
     }
     key = await platform.newKey()
-    await eventually(() => kept.every(one => one.isReady()), SOON_MS, 'all roles to be ready')
-    baseUrl = (await kept[3]?.role()?.baseUrl(SOON_MS)) ?? ''
+    await eventually(() => kept.every(one => one.isReady()), 'all roles to be ready')
+    baseUrl = (await kept[3]?.role()?.baseUrl()) ?? ''
     const feeds = openSeededMarket(newRandom(), { items: 400, askProviders: 6, bidProviders: 3 })
     least = leastOf(feeds)
     load = startLoad({
@@ -110,7 +109,7 @@ describe(TEST, function () {
     return answer.status
   }
   const becomes = (path: string, status: number) =>
-    eventually(async () => (await statusOf(path)) === status, SOON_MS, `${path} to answer ${status}`)
+    eventually(async () => (await statusOf(path)) === status, `${path} to answer ${status}`)
   /** Asks for as many values as the time brings when each is as old as is allowed. */
   const expectFresh = (during: string, ms: number, paths: readonly FreshPath[]): void => {
     const freshness = canary.taken(Math.max(1, Math.floor(ms / (FRESH_MS + EVERY_MS))))

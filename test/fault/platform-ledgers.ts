@@ -95,7 +95,7 @@ async function answeredLedger(scenario: PlatformScenario, { books }: DrainedScen
   const { newKey, roles, marketplaces, options } = scenario
   const key = await newKey()
   const answered: LedgerEntry[] = []
-  const base = await eventually(() => roles.addresses('api')[0], options.limitMs, 'the API')
+  const base = await eventually(() => roles.addresses('api')[0], 'the API', options.limitMs)
   for (const { itemId } of marketplaces.items) {
     const rows = await askPrices(base, key, itemId)
     answered.push(...(rows.rows ?? []).map(row => ({ key: `ask|${row.provider}|${itemId}`, what: shownText(row) })))

@@ -97,7 +97,6 @@ export interface DrainedScenario {
 export const RULES = 120
 const SALES_PROVIDER = 'provider_12'
 const POLL_MS = 1_000
-const ARRIVES_MS = 60_000
 const ALERT_EVERY_MS = 400
 const PLENTY = { most: 1_000_000, mostInAll: 1_000_000 }
 
@@ -168,12 +167,12 @@ export async function startScenario(scenario: PlatformScenario): Promise<Scenari
   await roles.ready()
   const wanted = Array.from({ length: RULES }, () => alertNear(random, random.pick(marketplaces.items)))
   const rules = await makeAlerts(scenario, wanted)
-  await eventually(isRelayed(scenario), ARRIVES_MS, 'the rules to be relayed')
+  await eventually(isRelayed(scenario), 'the rules to be relayed')
   const listeners = await listen(scenario)
   roles.open()
   await roles.ready()
   const isUnderWay = () => listeners.every(({ client }) => client.rows().length > 0)
-  await eventually(isUnderWay, options.limitMs, 'every client to receive changes')
+  await eventually(isUnderWay, 'every client to receive changes', options.limitMs)
   return { rules, listeners, reader: await readPrices(scenario), endAlerts: makeAlertsMeanwhile(scenario) }
 }
 
@@ -236,14 +235,14 @@ async function readPrices({ newKey, marketplaces, random, roles }: PlatformScena
 export async function drainScenario(scenario: PlatformScenario, load: ScenarioLoad): Promise<DrainedScenario> {
   const { marketplaces, roles, platform, database, kafka, options } = scenario
   const { limitMs } = options
-  const views = () => platform.drained(limitMs)
+  const views = () => platform.drained([], limitMs)
   const made = await load.endAlerts()
   await marketplaces.settle(limitMs)
   for (const ingest of roles.of('ingest')) await ingest.stop()
   await views()
-  await eventually(isRelayed(scenario), limitMs, 'the rules to be relayed')
+  await eventually(isRelayed(scenario), 'the rules to be relayed', limitMs)
   await views()
-  await eventually(async () => (await deliveriesLeft(database)) === 0, limitMs, 'the deliveries to be settled')
+  await eventually(async () => (await deliveriesLeft(database)) === 0, 'the deliveries to be settled', limitMs)
   await summarised(scenario, Date.now())
 
   const catalog = await openCatalogReader(kafka)
@@ -253,7 +252,7 @@ export async function drainScenario(scenario: PlatformScenario, load: ScenarioLo
   const late = (): string | undefined =>
     load.listeners.find(({ client, isDelivered }) => client.rows().length < expected.changes.filter(isDelivered).length)
       ?.client.path
-  await eventually(() => late() === undefined, limitMs, 'every client to receive the last changes').finally(
+  await eventually(() => late() === undefined, 'every client to receive the last changes', limitMs).finally(
     () => late() && console.log(`      did not receive all: ${late()}`),
   )
   await stopClients(load)
@@ -273,6 +272,6 @@ async function summarised({ roles, platform, kafka, options }: PlatformScenario,
     (await readTopic(kafka, 'summaries')).some(
       ({ event, value }) => event === 'MarketSummarised' && value.as_of > since,
     )
-  await eventually(isSummarised, options.limitMs, 'a summary of the last prices')
+  await eventually(isSummarised, 'a summary of the last prices', options.limitMs)
   await last.stop()
 }

@@ -93,7 +93,7 @@ for (const kind of KINDS)
     const more = async (count: number, what: string): Promise<void> => {
       const before = writers.map(({ written }) => written.length)
       const isMore = () => writers.every(({ written }, at) => written.length >= (before[at] ?? 0) + count)
-      await Promise.race([writing, eventually(isMore, LIMIT_MS, what)])
+      await Promise.race([writing, eventually(isMore, what)])
     }
 
     async function end(): Promise<void> {
@@ -103,7 +103,7 @@ for (const kind of KINDS)
       await server.rows('SELECT pg_reload_conf()')
       await server.close()
       const areRefused = () => writers.every(({ refused }) => refused > 0)
-      await Promise.race([writing, eventually(areRefused, LIMIT_MS, 'writes to be refused')])
+      await Promise.race([writing, eventually(areRefused, 'writes to be refused')])
     }
 
     it('has its writes taken again soon', async () => {
@@ -128,7 +128,7 @@ for (const kind of KINDS)
         `      ${fromEnd.toFixed(2)} s, ${fromPromotion.toFixed(2)} s from the promotion, ${refused} requests refused meanwhile`,
       )
       await more(WRITES_AFTER, 'writes to go on')
-      await scenario.roles.ready(LIMIT_MS)
+      await scenario.roles.ready()
     })
 
     it('has written each once', async () => {

@@ -35,11 +35,7 @@ const REBUILDS_MOST = 4 * KILLS
 const ROLE_KILL_EVERY = 4
 /** The machine has to carry the roles, the rebuilds and the market. */
 const ROUND_EVERY_MS = 150
-const START_LIMIT_MS = 60_000
-const SETTLE_LIMIT_MS = 60_000
 const REBUILD_LIMIT_MS = 60_000
-/** That of a rebuild, and room. */
-const LEASE_LIMIT_MS = 20_000
 /** How far into its work a rebuild is killed, which it has done in about half a second. */
 const INTO_WORK_MS = [0, 300] as const
 const COMPARED_LEAST = 100
@@ -67,7 +63,7 @@ describe('killed rebuilds', function () {
 
   async function startAll(): Promise<SpawnedRole> {
     const started = await platform.spawnRole(ROLES.join(' '))
-    await started.baseUrl(START_LIMIT_MS)
+    await started.baseUrl()
     return started
   }
 
@@ -89,7 +85,7 @@ describe('killed rebuilds', function () {
       const lease = await redis.get(leaseKey(view))
       return (lease !== null && lease !== leasedBefore) || command.exitCode !== null
     }
-    await eventually(isAtWork, REBUILD_LIMIT_MS, `the rebuild of ${view} to begin`)
+    await eventually(isAtWork, `the rebuild of ${view} to begin`)
     await Promise.race([pause(intoWorkMs), closed])
     command.kill('SIGKILL')
     const [code, signal] = (await closed) as [number | null, NodeJS.Signals | null]
@@ -98,7 +94,7 @@ describe('killed rebuilds', function () {
   }
 
   async function settled(): Promise<void> {
-    await platform.drained(SETTLE_LIMIT_MS, ['alert-triggers', 'provider-health', 'fx', 'accounts'])
+    await platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts'])
   }
 
   /** Every stored view beside the reference fold of what was published. */
@@ -148,13 +144,13 @@ describe('killed rebuilds', function () {
   async function openAgain(): Promise<void> {
     const leases = Array.from({ length: ITEM_PARTITIONS }, (_, partition) => rebuildKey(partition, platform.namespace))
     const hasEnded = async () => (await redis.mget(leases)).every(lease => lease === null)
-    await eventually(hasEnded, LEASE_LIMIT_MS, 'the leases of killed rebuilds to end')
+    await eventually(hasEnded, 'the leases of killed rebuilds to end')
     roles.kill('SIGKILL')
     await roles.ended
     roles = await startAll()
-    const operatorUrl = await roles.operatorUrl(START_LIMIT_MS)
+    const operatorUrl = await roles.operatorUrl()
     const isReady = async () => (await fetch(`${operatorUrl}/readyz`)).ok
-    await eventually(isReady, START_LIMIT_MS, 'the views to be open')
+    await eventually(isReady, 'the views to be open')
   }
 
   it('leave every view what the reference makes of the log, and what the product compares', async () => {

@@ -100,7 +100,7 @@ const secondsSince = (at: number): string => ((performance.now() - at) / 1_000).
 async function replaced(master: RedisProcess, masterNow: () => Promise<RedisProcess>): Promise<string> {
   const killedAt = performance.now()
   await master.kill()
-  await eventually(async () => (await masterNow()) !== master, FAILOVER_LIMIT_MS, 'a replica to take over')
+  await eventually(async () => (await masterNow()) !== master, 'a replica to take over')
   const took = secondsSince(killedAt)
   await master.start()
   return `a master replaced after ${took} s`
@@ -141,18 +141,18 @@ for (const { title, harmOf } of [
         start: () => platform.spawnRole('live-view'),
         work: async () => {
           await load.wave()
-          await eventually(async () => (await backlog()) > 0, WORK_LIMIT_MS).catch(() => undefined)
+          await eventually(async () => (await backlog()) > 0, 'work', WORK_LIMIT_MS).catch(() => undefined)
         },
       })
     }
 
     async function read(random: SeededRandom, feeds: readonly Feed[]): Promise<PriceReader> {
       const api = await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir) })
-      const address = await api.baseUrl(FAILOVER_LIMIT_MS)
+      const address = await api.baseUrl()
       const itemIds = feeds[0]?.items.map(({ itemId }) => itemId) ?? []
       const key = await platform.newKey()
       const isThere = async (): Promise<boolean> => (await askPrices(address, key, itemIds[0] as number)).status === 200
-      await eventually(isThere, DRAIN_LIMIT_MS, 'the view to be there')
+      await eventually(isThere, 'the view to be there')
       return startPriceReader({ key, random: newRandom(random), itemIds, address: () => address })
     }
 

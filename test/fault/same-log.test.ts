@@ -51,7 +51,6 @@ const LEAST_OF: Readonly<Record<string, number>> = {
   'live refresh times': FEEDS,
   'provider health': FEEDS - 2,
 }
-const DRAIN_LIMIT_MS = 120_000
 const SINKS = 'history candles sales provider-health fx live-view'
 
 /** How the log is run: where the process believes to be, and how many share the work. */
@@ -86,7 +85,7 @@ describe('the same log', function () {
     const running = await Promise.all(roles.map(role => platform.spawnRole(role, environment)))
     const groups = roles.flatMap(role => role.split(' '))
     const without = ['book', ...SINKS.split(' '), 'alert-triggers', 'accounts'].filter(group => !groups.includes(group))
-    await platform.drained(DRAIN_LIMIT_MS, without)
+    await platform.drained(without)
     for (const role of running) await role.stop()
   }
 

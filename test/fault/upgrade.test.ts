@@ -31,8 +31,6 @@ const IS_LONG = process.env.FAULT === 'long'
 const ITEMS = Number(process.env.ITEMS ?? (IS_LONG ? 400 : 80))
 /** Processes that are replaced together; the long run replaces one by one. */
 const AT_ONCE = IS_LONG ? 1 : 5
-const LOAD_LIMIT_MS = 30_000
-const SET_UP_LIMIT_MS = 60_000
 const COMPLETE_LIMIT_MS = 20_000
 const TIMEOUT_MS = IS_LONG ? 1_800_000 : 600_000
 
@@ -127,7 +125,7 @@ async function upgraded(
     const choose: Upgrade['choose'] = (processes, version) => {
       for (const { name } of processes) chosen.set(name, version)
     }
-    const underLoad = () => eventually(opened.isUnderLoad, LOAD_LIMIT_MS, 'refreshes under way').then(() => undefined)
+    const underLoad = () => eventually(opened.isUnderLoad, 'refreshes under way').then(() => undefined)
     await upgrade({ scenario, choose, setUp, underLoad })
     const drained = await drainScenario(scenario, load)
     await expectPlatformBalanced({ test: 'an upgrade', scenario, load, ...drained, java: undefined })
@@ -167,7 +165,7 @@ async function ownOf(main: string): Promise<Required<Pick<ScenarioOptions, 'comm
 async function setUpBy(main: string, { environment }: TestPlatform): Promise<void> {
   const role = await spawnRole('inventory-stand-in', { ...environment, LOG_LEVEL: 'info' }, { main, setsUp: true })
   try {
-    await role.baseUrl(SET_UP_LIMIT_MS)
+    await role.baseUrl()
   } finally {
     await role.stop()
   }

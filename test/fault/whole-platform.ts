@@ -68,7 +68,7 @@ export function startWholePlatform(
       readyLimitMs,
       async start() {
         const started = await platform.spawnRole(role, environment, options.mainOf?.(name))
-        started.baseUrl(readyLimitMs).then(
+        started.baseUrl().then(
           base => addressOf.set(one, { pid: started.pid, base }),
           () => undefined,
         )
@@ -93,7 +93,7 @@ export function startWholePlatform(
       }),
     open: () => keepAll('ingest'),
     async ready() {
-      for (const one of all) await eventually(one.isReady, readyLimitMs, `${one.name} to be ready`)
+      for (const one of all) await eventually(one.isReady, `${one.name} to be ready`, readyLimitMs)
     },
     async stop() {
       await Promise.all(all.map(one => one.stop()))

@@ -86,9 +86,9 @@ describe(`${PROVIDERS} providers at full size`, function () {
     api = await platform.spawnRole('api', { MARKETLOG_TIERS: writeRoomyTiers(dir) })
     const gateway = await platform.spawnRole('feed')
     key = await platform.newKey()
-    baseUrl = await api.baseUrl(60_000)
-    feed = await openSse(`${await gateway.baseUrl(60_000)}/v1/feed/prices`, { key })
-    await feed.event(({ event }) => event === 'ready', 20_000)
+    baseUrl = await api.baseUrl()
+    feed = await openSse(`${await gateway.baseUrl()}/v1/feed/prices`, { key })
+    await feed.event(({ event }) => event === 'ready')
     expected = foldRefreshes(await publishMarket())
     changesOf = Map.groupBy(expected.changes, ({ item_id }) => item_id)
     itemIds = [...changesOf.keys()].sort((a, b) => a - b)
@@ -145,15 +145,15 @@ describe(`${PROVIDERS} providers at full size`, function () {
       const keys = new Set(expected.changes.map(({ item_id, provider }) => `${item_id} ${provider}`)).size
       return count?.n === wanted && candles?.n === keys
     }
-    await eventually(hasAll, 15 * 60_000, 'all changes in ClickHouse')
+    await eventually(hasAll, 'all changes in ClickHouse', 15 * 60_000)
     const last = [...expected.refreshedAt].at(-1)
     await eventually(
       async () => {
         const { status, body } = await get('/prices', { providers: last?.[0].split('|')[1] ?? '', limit: 1 })
         return status === 200 && body.items[0]?.last_updated === instant(last?.[1] ?? 0)
       },
-      5 * 60_000,
       'the last refresh in the live view',
+      5 * 60_000,
     )
     await reader.close()
   }
@@ -287,7 +287,7 @@ describe(`${PROVIDERS} providers at full size`, function () {
 
   it('a feed that was open meanwhile delivered each change once', async () => {
     const isComplete = (): boolean => receivedCount() >= expected.changes.length
-    await eventually(isComplete, 120_000, 'the last event')
+    await eventually(isComplete, 'the last event', 120_000)
     expect(feed.hasEnded()).to.equal(false)
     const wanted = expected.changes.map(({ provider, seen_at, item_id, change, price_micro_usd: micro, quantity }) =>
       [provider, instant(seen_at), item_id, change, micro === null ? '' : cents(micro), quantity].join(' '),

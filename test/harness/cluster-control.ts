@@ -65,7 +65,7 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
         // One that is starting may know of none yet.
         return counts.size === 1 && !counts.has(0)
       }
-      await eventually(isWhole, limitMs, 'all replicas to be in sync')
+      await eventually(isWhole, 'all replicas to be in sync', limitMs)
     },
     async moveLeaders(topics, next, limitMs) {
       const before = (await seenBy()).filter(({ topic }) => topics.includes(topic))
@@ -86,7 +86,7 @@ export function openClusterControl(platform: TestCluster): ClusterControl {
         if (late) throw new Error(`${late.topic}-${late.partition} is not led by ${late.to}`)
         return true
       }
-      await eventually(isMoved, limitMs, 'the leaders to move')
+      await eventually(isMoved, 'the leaders to move', limitMs)
       return wanted.filter(({ leader, to }) => leader !== to).length
     },
   }

@@ -7,6 +7,8 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 
+/** A safety net: ten times what an idle machine needs for anything that a test waits for, and below mocha's limit of a test. */
+const LIMIT_MS = 60_000
 const FIRST_POLL_MS = 5
 const LONGEST_POLL_MS = 200
 
@@ -18,8 +20,8 @@ const LONGEST_POLL_MS = 200
  */
 export async function eventually<T>(
   condition: () => T | Promise<T>,
-  limitMs: number,
   what = 'a condition',
+  limitMs = LIMIT_MS,
 ): Promise<Exclude<T, undefined | false>> {
   const startedAt = performance.now()
   let pollMs = FIRST_POLL_MS
@@ -43,7 +45,7 @@ export async function eventually<T>(
 }
 
 /** Rejects when a promise is not settled within the limit; the promise itself goes on. */
-export async function within<T>(promise: Promise<T>, limitMs: number, what = 'a result'): Promise<T> {
+export async function within<T>(promise: Promise<T>, what = 'a result', limitMs = LIMIT_MS): Promise<T> {
   const timer = new AbortController()
   const limit = pause(limitMs, undefined, { signal: timer.signal }).then(() => {
     throw new Error(`waited ${limitMs / 1000} s for ${what}`)

@@ -3,8 +3,6 @@ import type { Server } from 'node:http'
 import { Duplex } from 'node:stream'
 import { eventually } from './eventually.ts'
 
-const LIMIT_MS = 10_000
-
 /** Sends the bytes of a request that closes its connection; gives the text of the answer. */
 export async function exchange(server: Server, request: Buffer): Promise<string> {
   const [near, far] = streamPair()
@@ -14,7 +12,7 @@ export async function exchange(server: Server, request: Buffer): Promise<string>
   })
   server.emit('connection', far)
   near.write(request)
-  await eventually(() => near.readableEnded, LIMIT_MS, 'the end of the answer')
+  await eventually(() => near.readableEnded, 'the end of the answer')
   return text
 }
 

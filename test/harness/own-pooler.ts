@@ -27,7 +27,6 @@ export interface OwnPooler {
 }
 
 const PROGRAMS = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer']
-const START_LIMIT_MS = 10_000
 /** Sessions of a database. */
 const SESSIONS = 3
 
@@ -60,7 +59,7 @@ export async function openOwnPooler(server: string): Promise<OwnPooler> {
     rmSync(folder, { recursive: true, force: true })
   }
   const answers = (): Promise<boolean> => postgresAnswers(port, url.username, 'postgres')
-  await eventually(answers, START_LIMIT_MS, 'the pooler to answer').catch(async error => {
+  await eventually(answers, 'the pooler to answer').catch(async error => {
     await close()
     throw new Error(`${error.message}\n${output.text()}`)
   })

@@ -42,7 +42,7 @@ export async function openPostgresPair(): Promise<PostgresPair> {
     await on(url, async database => {
       const isFollowed = async () =>
         (await database.rows("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'")).length > 0
-      await eventually(isFollowed, FOLLOWS_MS, 'the standby to follow')
+      await eventually(isFollowed, 'the standby to follow')
       await database.rows("ALTER SYSTEM SET synchronous_standby_names = '*'")
       await database.rows('SELECT pg_reload_conf()')
     })

@@ -104,7 +104,7 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
     const replica = await processes.open('replica', [...secured, '--replicaof', `127.0.0.1 ${portOf(master)}`])
     const servers = [master, replica]
     const isFollowed = async () => (await withServer(master, readLink, LOGIN)) === 'followed'
-    await eventually(isFollowed, LINK_LIMIT_MS, 'the replica to follow')
+    await eventually(isFollowed, 'the replica to follow')
     const lines = [
       `tls-replication ${tls ? 'yes' : 'no'}`,
       `sentinel monitor ${MASTER_NAME} 127.0.0.1 ${portOf(master)} 2`,
@@ -122,7 +122,7 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
     const ask = (...words: string[]): Promise<unknown> =>
       withServer(asked, redis => redis.call('SENTINEL', words), `:${encodeURIComponent(SENTINEL_PASSWORD)}@`)
     const agree = async (): Promise<boolean> => String(await ask('CKQUORUM', MASTER_NAME)).includes('3 usable')
-    await eventually(agree, LINK_LIMIT_MS, 'the Sentinels to know each other')
+    await eventually(agree, 'the Sentinels to know each other')
     const variables = {
       REDIS_URL: `${tls ? 'rediss' : 'redis'}-sentinel://${hosts.join(',')}?master=${MASTER_NAME}`,
       ...(tls && TLS_FILES(processes)),
@@ -139,7 +139,7 @@ export async function openOwnSentinels({ tls = false } = {}): Promise<OwnSentine
           const roles = await Promise.all(servers.map(each => withServer(each, readLink, LOGIN).catch(() => 'none')))
           return roles.sort().join() === 'followed,following'
         }
-        await eventually(links, limitMs, 'the replica to follow')
+        await eventually(links, 'the replica to follow', limitMs)
       },
     }
   } catch (error) {
@@ -189,7 +189,7 @@ export async function openOwnRedisCluster({ tls = false } = {}): Promise<OwnRedi
         }
       },
       async whole(limitMs) {
-        await eventually(() => isWhole(servers), limitMs, 'every slot to be served')
+        await eventually(() => isWhole(servers), 'every slot to be served', limitMs)
       },
     }
     await cluster.whole(LINK_LIMIT_MS)
@@ -235,7 +235,7 @@ async function assign(servers: readonly RedisProcess[]): Promise<void> {
     // It must have heard of its master first.
     const replicate = (): Promise<boolean> =>
       withServer(server, redis => redis.call('CLUSTER', ['REPLICATE', master]).then(() => true))
-    await eventually(replicate, LINK_LIMIT_MS, `${server.name} to know its master`)
+    await eventually(replicate, `${server.name} to know its master`)
   }
 }
 

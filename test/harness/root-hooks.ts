@@ -6,16 +6,20 @@
  * A worker takes one file at a time and runs these hooks for each; without workers they run once for all files. `exit` in
  * .mocharc.json ends a run that leaks after the leak is named: without it, the run would hang instead.
  */
+import fc from 'fast-check'
 import { FIRST_COMPILER_ONLY } from '#infra/stack/java.ts'
 import { keepFigures } from './figures.ts'
 import { openHandles, trackHandles } from './open-handles.ts'
 import { openRunNotes } from './run-notes.ts'
+import { runSeed } from './seeded-random.ts'
 import { shareTestServers, stopTestServers } from './test-servers.ts'
 
 // Two fifths of the broker's CPU in a test that starts many roles: 24.8 s with the second compiler, 14.2 s without.
 process.env.KAFKA_JVM_PERFORMANCE_OPTS ??= FIRST_COMPILER_ONLY
 
 openRunNotes()
+// Properties draw what they try; the same every time, too.
+fc.configureGlobal({ seed: runSeed() | 0 })
 
 /** What is closing when the last hook returns has this long to be closed. */
 const CLOSE_LIMIT_MS = 5_000

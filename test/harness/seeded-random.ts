@@ -1,10 +1,10 @@
 /**
- * Randomness that can be repeated: every random test prints its seed and takes it back from SEED.
+ * Randomness that can be repeated: the seed is SEED, else always the same, so that `make test` gives the same answer every time.
+ * `make fault` draws one a run.
  *
  * Reads SEED from the environment, writes one line to standard output. Invariant: the same seed gives
  * the same sequence on every machine (mulberry32, 32-bit integers only).
  */
-import { randomInt } from 'node:crypto'
 
 /** A repeatable source of random values. */
 export interface SeededRandom {
@@ -21,13 +21,19 @@ export interface SeededRandom {
   shuffle<T>(values: readonly T[]): T[]
 }
 
-/** Opens a source for a test; prints the seed, which SEED in the environment overrides. */
+const FIXED_SEED = 1
+
+/** The seed of this run; throws when SEED is no integer from 0 to 2^32 - 1. */
+export function runSeed(env: NodeJS.ProcessEnv = process.env): number {
+  const seed = env.SEED === undefined ? FIXED_SEED : Number(env.SEED)
+  if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32)
+    throw new Error(`SEED must be an integer from 0 to 2^32 - 1, not ${env.SEED}`)
+  return seed
+}
+
+/** Opens a source for a test; prints the seed. */
 export function seededRandom(purpose: string, env: NodeJS.ProcessEnv = process.env): SeededRandom {
-  const given = env.SEED
-  const seed = given === undefined ? randomInt(2 ** 32) : Number(given)
-  if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32) {
-    throw new Error(`SEED must be an integer from 0 to 2^32 - 1, not ${given}`)
-  }
+  const seed = runSeed(env)
   console.log(`      ${purpose}: seed ${seed} (SEED=${seed} repeats it)`)
   return randomOf(seed)
 }

@@ -12,8 +12,6 @@ import { fileURLToPath } from 'node:url'
 import { eventually, within } from './eventually.ts'
 
 const MAIN = fileURLToPath(new URL('../../services/cli/main.ts', import.meta.url))
-/** Longer than the 20 s after which a process that does not stop says so itself. */
-const STOP_LIMIT_MS = 25_000
 const LINES_KEPT = 20_000
 
 /** How a process ended. */
@@ -29,11 +27,11 @@ export interface SpawnedRole {
   /** The lines of both outputs so far, at most the last 20,000. */
   lines(): readonly string[]
   /** Resolves with the first line, already printed or to come, that the pattern matches. */
-  line(pattern: RegExp, limitMs: number): Promise<string>
+  line(pattern: RegExp): Promise<string>
   /** Resolves with `http://127.0.0.1:<port>` when all has started and the process listens. */
-  baseUrl(limitMs: number): Promise<string>
+  baseUrl(): Promise<string>
   /** Resolves with where readiness and metrics are answered, likewise. */
-  operatorUrl(limitMs: number): Promise<string>
+  operatorUrl(): Promise<string>
   /** Sends a signal; SIGKILL, SIGSTOP and SIGCONT included. */
   kill(signal: NodeJS.Signals): void
   /** Resolves when the process has ended, however. */
@@ -86,14 +84,13 @@ export async function spawnRole(
   const kill = (signal: NodeJS.Signals): void => {
     if (child.kill(signal)) sent.add(signal)
   }
-  const line: SpawnedRole['line'] = async (pattern, limitMs) => {
+  const line: SpawnedRole['line'] = async pattern => {
     const seen = () => lines.find(one => pattern.test(one)) ?? (isSilent ? null : undefined)
-    const found = await eventually(seen, limitMs, `a line of ${role} like ${pattern}`)
+    const found = await eventually(seen, `a line of ${role} like ${pattern}`)
     if (found === null) throw new Error(`${role} ended; its last lines:\n${lines.slice(-20).join('\n')}`)
     return found
   }
-  const ports = async (limitMs: number) =>
-    JSON.parse(await line(/"port":\d+/, limitMs)) as { port: number; operator_port?: number }
+  const ports = async () => JSON.parse(await line(/"port":\d+/)) as { port: number; operator_port?: number }
   return {
     role,
     pid: child.pid,
@@ -101,10 +98,10 @@ export async function spawnRole(
     kill,
     ended,
     lines: () => lines,
-    baseUrl: async limitMs => urlOf((await ports(limitMs)).port),
-    operatorUrl: async limitMs => {
+    baseUrl: async () => urlOf((await ports()).port),
+    operatorUrl: async () => {
       // A version of before the operator's listener answers everything on its only port.
-      const { port, operator_port = port } = await ports(limitMs)
+      const { port, operator_port = port } = await ports()
       return urlOf(operator_port)
     },
     expectEnd: reason => void announced.push({ reason, isCertain: true }),
@@ -114,7 +111,7 @@ export async function spawnRole(
         kill('SIGCONT')
         kill('SIGTERM')
         // A signal that this does not count as sent: the process did not end as it was asked to.
-        await within(ended, STOP_LIMIT_MS, `${role} to stop`).catch(() => child.kill('SIGKILL'))
+        await within(ended, `${role} to stop`).catch(() => child.kill('SIGKILL'))
       }
       const ending = await ended
       await closed

@@ -30,7 +30,7 @@ export interface SseClient {
   /** The body of an answer that is no stream, parsed as JSON. */
   body(): Promise<unknown>
   /** Resolves with the first event, already received or to come, that fits. */
-  event(fits: (event: SseEvent) => boolean, limitMs: number): Promise<SseEvent>
+  event(fits: (event: SseEvent) => boolean): Promise<SseEvent>
   /** True when the other side has ended the stream or the connection broke. */
   hasEnded(): boolean
   pause(): void
@@ -78,10 +78,10 @@ function readerOf(request: ClientRequest, response: IncomingMessage): SseClient 
     retryMs: parser.retryMs,
     bytes: () => bytes,
     body: async () => {
-      await eventually(() => ended, 10_000, 'the end of the answer')
+      await eventually(() => ended, 'the end of the answer')
       return JSON.parse(text)
     },
-    event: (fits, limitMs) => eventually(() => parser.events.find(fits), limitMs, 'an event'),
+    event: fits => eventually(() => parser.events.find(fits), 'an event'),
     hasEnded: () => ended,
     pause: () => void response.pause(),
     resume: () => void response.resume(),

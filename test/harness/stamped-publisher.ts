@@ -25,7 +25,6 @@ const SETTINGS: readonly TopicSettings[] = [
   { 'message.timestamp.type': 'CreateTime', 'message.timestamp.after.max.ms': ANY_TIME },
   { 'message.timestamp.before.max.ms': ANY_TIME },
 ]
-const LIMIT_MS = 30_000
 /** ConfigResource.Type of Kafka's protocol. */
 const TOPIC_RESOURCE = 2
 
@@ -67,7 +66,7 @@ async function applySettings(kafka: KafkaConnection, names: readonly string[], s
     )
   }
   try {
-    await eventually(isShown, LIMIT_MS, 'the topics with times of their own')
+    await eventually(isShown, 'the topics with times of their own')
   } finally {
     await admin.disconnect()
   }

@@ -15,8 +15,6 @@ import type { CatalogReader, RoleContext, RunningRole, StartRole } from '#infra/
 import { loadRole, type RoleName } from '#services/cli/roles.ts'
 import { eventually } from './eventually.ts'
 
-const READY_LIMIT_MS = 30_000
-
 /** Roles that run in the test's process. */
 export interface StartedRoles {
   /** `http://127.0.0.1:<port>` of their HTTP host. */
@@ -90,9 +88,9 @@ export async function startRoles(
     operatorUrl: `http://127.0.0.1:${operatorPort}`,
     metrics,
     failures,
-    ready: async (limitMs = READY_LIMIT_MS) => {
+    ready: async (limitMs?: number) => {
       for (const role of running) {
-        await eventually(async () => (await role.ready()) === undefined, limitMs, `${role.name} to be ready`)
+        await eventually(async () => (await role.ready()) === undefined, `${role.name} to be ready`, limitMs)
         if (failures[0]) throw failures[0]
       }
     },

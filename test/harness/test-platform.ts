@@ -29,6 +29,8 @@ import type { StartedRoles } from './start-roles.ts'
 import { startRoles } from './start-roles.ts'
 
 const START_LIMIT_MS = 300_000
+/** A safety net. */
+const DRAIN_LIMIT_MS = 120_000
 
 /** A platform; its members may be read from the first `before` hook on. */
 export interface TestPlatform {
@@ -51,7 +53,7 @@ export interface TestPlatform {
   /** The key of a new account. */
   newKey(tier?: Tier): Promise<string>
   /** Resolves when every view, but those of the groups named, reflects what the log holds now. */
-  drained(limitMs: number, without?: readonly string[]): Promise<void>
+  drained(without?: readonly string[], limitMs?: number): Promise<void>
   /** Has something stopped after the file's last test, whether that passed or not, and before what was opened earlier. */
   keep<T extends { stop(): Promise<void> }>(one: T): T
   /** Starts `marketlog run <role>`, of another version by its `main`, as a process of its own; killed after the file at the latest. */
@@ -133,7 +135,7 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
       const { createAccountWithKey } = await import('#services/accounts/keys/commands.ts')
       return (await createAccountWithKey(platform.database, { tier })).key
     },
-    async drained(limitMs, without = []) {
+    async drained(without = [], limitMs = DRAIN_LIMIT_MS) {
       const { waitForViews } = await import('#services/cli/wait-for-views.ts')
       const signal = AbortSignal.timeout(limitMs)
       let behind = 'nothing is known of the groups'

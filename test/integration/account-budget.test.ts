@@ -7,8 +7,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 
 const MOST = 5
 
-describe('expensive requests', function () {
-  this.timeout(120_000)
+describe('expensive requests', () => {
   const platform = useServers()
   let scenario: Scenario
   before('an API', async () => {

@@ -18,8 +18,7 @@ const SENSITIVE = [
 describe('taking an account over', () => {
   const platform = useServers()
   let scenario: SignInScenario
-  before('a provider, a mail server and the API', async function () {
-    this.timeout(120_000)
+  before('a provider, a mail server and the API', async () => {
     scenario = await openSignInScenario(platform)
   })
   after('end of the scenario', () => scenario.close())

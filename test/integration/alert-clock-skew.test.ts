@@ -15,13 +15,11 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { openStampedPublisher, type StampedPublisher } from '#test/harness/stamped-publisher.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LIMIT_MS = 30_000
 /** How far the clock of the rules' broker is from that of the changes', in milliseconds. */
 const D = 1_500
 const USD = 1_000_000
 
-describe('alert triggers by clocks that differ', function () {
-  this.timeout(120_000)
+describe('alert triggers by clocks that differ', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let market: AlertMarket
@@ -58,7 +56,7 @@ describe('alert triggers by clocks that differ', function () {
   }
   const longer = () => {
     const from = Date.now()
-    return eventually(() => Date.now() > from + D, 2 * D, 'more time than clocks differ by')
+    return eventually(() => Date.now() > from + D, 'more time than clocks differ by', 2 * D)
   }
   const triggers = async (): Promise<string[]> =>
     (await readTopic(kafka, 'alertsTriggered'))
@@ -74,7 +72,7 @@ describe('alert triggers by clocks that differ', function () {
       const last = `last ${round} ${partition}`
       await price(itemId, 1)
       await rule(last, itemId, 0)
-      await eventually(async () => (await triggers()).includes(`${last}@1`), LIMIT_MS, last)
+      await eventually(async () => (await triggers()).includes(`${last}@1`), last)
       partition += 1
     }
     await roles.stop()

@@ -25,8 +25,7 @@ describe('mails of alert events', () => {
   let mailbox: Mailbox
   let account: TestAccount
   const address = 'trader@example.com'
-  before('roles and a mail server', async function () {
-    this.timeout(120_000)
+  before('roles and a mail server', async () => {
     mailbox = await openMailbox()
     scenario = await openWebhookScenario(platform, { config: { smtpUrl: mailbox.url, mailFrom: FROM } })
     account = await scenario.account({ tier: 'free', email: address })
@@ -42,7 +41,7 @@ describe('mails of alert events', () => {
       [eventId],
     )
   const settled = (eventId: string) =>
-    eventually(async () => (await rowsOf(eventId)).find(({ status }) => status !== 'pending'), 15_000, 'the mail')
+    eventually(async () => (await rowsOf(eventId)).find(({ status }) => status !== 'pending'), 'the mail')
 
   it('arrive as HTML and text, with the item as text, and are recorded as delivered', async () => {
     const eventId = await scenario.event(account, { market_hash_name: HOSTILE_NAME, phase: 'Ruby' })
@@ -76,7 +75,6 @@ describe('mails of alert events', () => {
     )
     await eventually(
       async () => (await scenario.database.rows('SELECT 1 FROM graphile_worker.jobs')).length === 0,
-      10_000,
       'the second run',
     )
     expect(await rowsOf(eventId)).to.have.length(1)
@@ -108,7 +106,7 @@ describe('mails of alert events', () => {
     }
     await scenario.webhook(mine, scenario.receivers[0] as (typeof scenario.receivers)[number])
     const eventId = await scenario.event(mine)
-    await eventually(() => scenario.receivers[0]?.received.length === 1, 10_000, 'the webhook of the same event')
+    await eventually(() => scenario.receivers[0]?.received.length === 1, 'the webhook of the same event')
     expect(await rowsOf(eventId)).to.deep.equal([])
     await (await fetch(`${link}&set=on`, { method: 'POST' })).arrayBuffer()
     expect(await mailsOff(mine)).to.equal(false)
@@ -144,8 +142,7 @@ describe('mails of alert events', () => {
 describe('mails without a server that takes them', () => {
   const platform = useServers()
   let scenario: WebhookScenario
-  before('roles without a mail server', async function () {
-    this.timeout(120_000)
+  before('roles without a mail server', async () => {
     scenario = await openWebhookScenario(platform)
   })
   after('end of them', () => scenario.close())
@@ -154,18 +151,14 @@ describe('mails without a server that takes them', () => {
     const account = await scenario.account({ email: 'nobody@example.com' })
     await scenario.webhook(account, scenario.receivers[0] as (typeof scenario.receivers)[number])
     const eventId = await scenario.event(account)
-    const row = await eventually(
-      async () => {
-        const rows = await scenario.database.rows<MailRow>('SELECT * FROM email_deliveries WHERE event_id = $1', [
-          eventId,
-        ])
-        return rows.find(({ status }) => status === 'failed')
-      },
-      10_000,
-      'the recorded failure',
-    )
+    const row = await eventually(async () => {
+      const rows = await scenario.database.rows<MailRow>('SELECT * FROM email_deliveries WHERE event_id = $1', [
+        eventId,
+      ])
+      return rows.find(({ status }) => status === 'failed')
+    }, 'the recorded failure')
     expect(row.error).to.include('MARKETLOG_SMTP_URL')
-    await eventually(() => scenario.receivers[0]?.received.length === 1, 10_000, 'the webhook')
+    await eventually(() => scenario.receivers[0]?.received.length === 1, 'the webhook')
   })
 
   it('are tried again when the server is away, within a bounded time, and never when it refuses the address', async () => {

@@ -29,8 +29,7 @@ const SIDES = [
 describe('batch lookups', () => {
   const platform = useServers()
   let scenario: ApiScenario
-  before('a market behind the service', async function () {
-    this.timeout(120_000)
+  before('a market behind the service', async () => {
     scenario = await openApiScenario(platform)
   })
   after('end of the market', () => scenario.close())

@@ -24,8 +24,7 @@ const query = (parameters: Record<string, string | number | string[]>): string =
 describe('GET /prices and /bids', () => {
   const platform = useServers()
   let scenario: ApiScenario
-  before('a market behind the service', async function () {
-    this.timeout(120_000)
+  before('a market behind the service', async () => {
     scenario = await openApiScenario(platform)
   })
   after('end of the market', () => scenario.close())

@@ -13,8 +13,7 @@ describe('a near miss of market_hash_name', () => {
   let scenario: ApiScenario
   let portfolio: string
 
-  before('a market behind the service', async function () {
-    this.timeout(120_000)
+  before('a market behind the service', async () => {
     scenario = await openApiScenario(platform, 5)
     portfolio = (await post('/portfolio', { name: 'near' })).body.id
   })

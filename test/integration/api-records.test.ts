@@ -31,8 +31,7 @@ describe('stored records', () => {
   let changes: StoredChange[]
   const rateDays = makeRateDays(now)
 
-  before('records behind the service', async function () {
-    this.timeout(120_000)
+  before('records behind the service', async () => {
     scenario = await openApiScenario(platform, 0)
     const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)

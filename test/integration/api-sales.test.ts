@@ -26,8 +26,7 @@ describe('GET /sales', () => {
   let scenario: ApiScenario
   let sales: StoredSale[]
 
-  before('sales behind the service', async function () {
-    this.timeout(120_000)
+  before('sales behind the service', async () => {
     scenario = await openApiScenario(platform, 0)
     const { items, random } = scenario
     const itemIds = [items.full, items.finish, ...items.phases].map(item => item.item_id)

@@ -50,8 +50,7 @@ const prices = (count: number, price: (index: number) => unknown = () => 1_000):
 
 const textOf = ({ verdict, reason }: RefreshJudged): string => (reason === null ? verdict : `${verdict} ${reason}`)
 
-describe('bad input', function () {
-  this.timeout(3 * LIMIT_MS)
+describe('bad input', () => {
   const platform = useServers()
   const providers = loadProviders()
   const unused = providers.all.map(({ key }) => key)
@@ -101,14 +100,10 @@ describe('bad input', function () {
 
   /** The verdicts on a provider's refreshes, once there are so many. */
   const verdicts = (provider: string, count: number): Promise<RefreshJudged[]> =>
-    eventually(
-      async () => {
-        const judged = (await of('refreshes', provider)).map(({ value }): RefreshJudged => value)
-        return judged.length >= count && judged
-      },
-      LIMIT_MS,
-      `${count} verdicts on ${provider}`,
-    )
+    eventually(async () => {
+      const judged = (await of('refreshes', provider)).map(({ value }): RefreshJudged => value)
+      return judged.length >= count && judged
+    }, `${count} verdicts on ${provider}`)
 
   const changes = async (provider: string): Promise<BookChanged[]> =>
     (await of('bookChanges', provider)).filter(({ event }) => event === 'BookChanged').map(({ value }) => value)
@@ -117,7 +112,7 @@ describe('bad input', function () {
     (await readTopic(kafka, 'deadLetters')).map(({ value }) => value).filter(({ key }) => String(key) === provider)
 
   async function counted(metric: string, labels: Record<string, string>): Promise<number> {
-    const answer = await fetch(`${await book.operatorUrl(LIMIT_MS)}/metrics`)
+    const answer = await fetch(`${await book.operatorUrl()}/metrics`)
     const lines = (await answer.text()).split('\n').filter(line => line.startsWith(`${metric}{`))
     const fitting = lines.filter(line =>
       Object.entries(labels).every(([name, value]) => line.includes(`${name}="${value}"`)),
@@ -128,14 +123,14 @@ describe('bad input', function () {
   /** Counter and log line of records that were not applied. */
   async function expectRejected(outcome: string, reason: string, atLeast: number): Promise<void> {
     expect(await counted('marketlog_records_total', { group: 'book', outcome, reason })).to.be.at.least(atLeast)
-    await book.line(new RegExp(`"reason":"${reason}".*a record was not taken`), LIMIT_MS)
+    await book.line(new RegExp(`"reason":"${reason}".*a record was not taken`))
   }
 
   /** Counter and log line of a verdict. */
   async function expectVerdict(provider: string, verdict: string, reason: string): Promise<void> {
     expect(await counted('marketlog_refreshes_judged_total', { provider, verdict })).to.equal(1)
     const words = `"provider":"${provider}","verdict":"${verdict}","reason":"${reason}"`
-    await book.line(new RegExp(`${words}.*a refresh was not applied`), LIMIT_MS)
+    await book.line(new RegExp(`${words}.*a refresh was not applied`))
   }
 
   /** Three observations, and what completes their refresh. */
@@ -185,7 +180,7 @@ describe('bad input', function () {
     expect((await letters(provider)).map(({ reason, detail }) => `${reason}: ${detail}`)).to.deep.equal([
       'undecodable: schema id 2000000000 is unknown',
     ])
-    await book.line(/schema id 2000000000 is unknown.*a record was not taken/, LIMIT_MS)
+    await book.line(/schema id 2000000000 is unknown.*a record was not taken/)
   })
 
   it('an unknown name goes to market.unresolved with its raw record', async () => {

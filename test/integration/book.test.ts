@@ -87,8 +87,7 @@ function expectedChanges(refreshes: RecordedRefresh[]): Map<number, string[]> {
   return changes
 }
 
-describe('book on a real log', function () {
-  this.timeout(120_000)
+describe('book on a real log', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
@@ -103,10 +102,14 @@ describe('book on a real log', function () {
     const refreshes = readRefreshes().slice(0, 6)
     for (const refresh of refreshes) await publish(kafka, publisher, 'provider_01', refresh)
     const roles = await platform.startRoles([startBook])
-    const judged = await eventually(async () => {
-      const verdicts = await readTopic(kafka, 'refreshes')
-      return verdicts.length >= refreshes.length && verdicts
-    }, 90_000)
+    const judged = await eventually(
+      async () => {
+        const verdicts = await readTopic(kafka, 'refreshes')
+        return verdicts.length >= refreshes.length && verdicts
+      },
+      undefined,
+      90_000,
+    )
     expect(judged.map(({ value }) => value.verdict)).to.deep.equal(refreshes.map(() => 'applied'))
 
     const published = new Map<number, string[]>()

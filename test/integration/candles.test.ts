@@ -17,8 +17,7 @@ import { modelCandles } from '#test/oracles/candle-model.ts'
 const DAY_MS = CANDLE_INTERVALS['1d'].ms
 const ITEMS = 6
 
-describe('candles in ClickHouse', function () {
-  this.timeout(60_000)
+describe('candles in ClickHouse', () => {
   const platform = useServers({ setUp: false })
   const clickhouse = useClickhouse(platform)
   // Within the shortest retention, or ClickHouse may already have dropped what is compared.

@@ -75,7 +75,7 @@ describe('the catalog of a process', () => {
       expect(seen()).to.deep.equal([first?.item_id, undefined, [first?.item_id]])
       const next = `${catalogRevision() - 1}-fedcba9876543210`
       await send('version', kafka.codec.encode(catalogVersionPublished, { version: next, items: 1 }))
-      await eventually(() => reader.version() === next, 10_000, 'the next version')
+      await eventually(() => reader.version() === next, 'the next version')
       expect(seen()).to.deep.equal([undefined, first?.item_id, []])
       expect([lookup.version, lookup.idOf(old, phase)], 'of a lookup that was taken before').to.deep.equal([
         version,

@@ -12,8 +12,7 @@ import { useClickhouse } from '#test/fixtures/use-clickhouse.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-describe('clickhouse batcher', function () {
-  this.timeout(60_000)
+describe('clickhouse batcher', () => {
   const platform = useServers({ setUp: false })
   const clickhouse = useClickhouse(platform)
   let day = 1
@@ -126,7 +125,7 @@ describe('clickhouse batcher', function () {
   it('settles rows that come while an insert is under way', async () => {
     const own = open(noting(), 10)
     const first = own.add([rowsOf(60_000)])
-    await eventually(() => inserts.length === 1, 5_000, 'the first insert')
+    await eventually(() => inserts.length === 1, 'the first insert')
     await Promise.all([first, own.add([rowsOf(3, 60_000)])])
     expect(await stored()).to.equal(60_003)
   })

@@ -22,8 +22,7 @@ function pick(columns: Readonly<Record<string, string>>, names: readonly string[
   return Object.fromEntries(Object.entries(columns).filter(([name]) => names.includes(name)))
 }
 
-describe('tables of an earlier version', function () {
-  this.timeout(60_000)
+describe('tables of an earlier version', () => {
   const platform = useServers({ setUp: false })
   let writer: ClickhouseWriter
 

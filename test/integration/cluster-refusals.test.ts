@@ -29,8 +29,7 @@ const READY_LIMIT_MS = 60_000
 const UNAVAILABLE = 69
 const ROLES: readonly RoleName[] = ['feed', 'alert-triggers']
 
-describe('a reader that is refused while it runs', function () {
-  this.timeout(240_000)
+describe('a reader that is refused while it runs', () => {
   const platform = useCluster({ users: { [READER]: PASSWORD }, setUp: true })
   const asReader = { KAFKA_USER: READER, KAFKA_PASSWORD: PASSWORD, KAFKA_PASSWORD_FILE: '' }
   let admin: ReturnType<ReturnType<KafkaConnection['newClient']>['admin']>
@@ -58,9 +57,9 @@ describe('a reader that is refused while it runs', function () {
     admin.deleteAcls({ filters: [{ ...denied(key), resourcePatternType: ResourcePatternTypes.LITERAL }] })
   async function start(role: RoleName) {
     const spawned = await platform.spawnRole(role, { ...platform.environment, ...asReader, LOG_LEVEL: 'info' })
-    const operatorUrl = await spawned.operatorUrl(READY_LIMIT_MS)
+    const operatorUrl = await spawned.operatorUrl()
     const isReady = async () => (await fetch(`${operatorUrl}/readyz`)).status === 200
-    await eventually(isReady, READY_LIMIT_MS, `${role} to be ready`)
+    await eventually(isReady, `${role} to be ready`)
     return { spawned, isReady }
   }
 
@@ -76,7 +75,7 @@ describe('a reader that is refused while it runs', function () {
       spawned.expectEnd(/cannot go on: Kafka refuses access: .*marketlog acls/)
       await withdraw(topic)
       try {
-        const { code } = await within(spawned.ended, END_LIMIT_MS, `${role} to end`)
+        const { code } = await within(spawned.ended, `${role} to end`)
         expect(code).to.equal(UNAVAILABLE)
         const fatal = spawned.lines().filter(line => /"level":"(error|fatal)"/.test(line))
         expect(fatal).to.have.length(1)
@@ -89,9 +88,9 @@ describe('a reader that is refused while it runs', function () {
   it('goes on when the right is back within seconds', async () => {
     const { spawned, isReady } = await start('feed')
     await withdraw('bookChanges')
-    await eventually(async () => !(await isReady()), END_LIMIT_MS, 'the feed to be refused')
+    await eventually(async () => !(await isReady()), 'the feed to be refused')
     await giveBack('bookChanges')
-    await eventually(isReady, END_LIMIT_MS, 'the feed to be ready again')
+    await eventually(isReady, 'the feed to be ready again')
     await spawned.stop()
   })
 
@@ -110,13 +109,13 @@ describe('a reader that is refused while it runs', function () {
       onGivenUp: error => givenUp.push(error),
     })
     try {
-      await eventually(() => kept.ports() !== undefined, READY_LIMIT_MS, 'the feed to listen')
+      await eventually(() => kept.ports() !== undefined, 'the feed to listen')
       await withdraw('bookChanges')
-      await eventually(() => kept.ports() === undefined && lines.length > 0, END_LIMIT_MS, 'the feed to end')
+      await eventually(() => kept.ports() === undefined && lines.length > 0, 'the feed to end')
       // At its second start it has not read anything yet.
-      await eventually(() => kept.restarts() > 1, READY_LIMIT_MS + END_LIMIT_MS, 'a second try')
+      await eventually(() => kept.restarts() > 1, 'a second try', READY_LIMIT_MS + END_LIMIT_MS)
       await giveBack('bookChanges')
-      await eventually(() => kept.ports() !== undefined, READY_LIMIT_MS, 'the feed to listen again')
+      await eventually(() => kept.ports() !== undefined, 'the feed to listen again')
     } finally {
       await giveBack('bookChanges')
       await kept.stop()
@@ -139,7 +138,7 @@ describe('a reader that is refused while it runs', function () {
       report: line => givenUp.reject(new Error(line)),
       onGivenUp: givenUp.resolve,
     })
-    const waiting = within(givenUp.promise, END_LIMIT_MS, 'the supervisor to give up')
+    const waiting = within(givenUp.promise, 'the supervisor to give up')
     const error = await waiting.finally(() => kept.stop())
     expect(error).to.include({ exitCode: UNAVAILABLE })
     expect(error.message).to.contain('Kafka refuses the credentials')

@@ -10,8 +10,7 @@ import { setTopicSettings, setUpTopics } from '#infra/kafka/topic-admin.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useCluster } from '#test/harness/use-cluster.ts'
 
-describe('topics of a cluster', function () {
-  this.timeout(180_000)
+describe('topics of a cluster', () => {
   const platform = useCluster()
   const topic = () => `${platform.config.namespace}market.quotes`
 
@@ -33,14 +32,10 @@ describe('topics of a cluster', function () {
     })
   /** Brokers learn of a change one after the other, and any of them may be asked: reads in a row agree when all know it. */
   const everywhere = (wanted: Record<string, string>) =>
-    eventually(
-      async () => {
-        for (let read = 0; read < 6; read++) expect(await settings(...Object.keys(wanted))).to.deep.equal(wanted)
-        return true
-      },
-      30_000,
-      'every broker to know the settings',
-    )
+    eventually(async () => {
+      for (let read = 0; read < 6; read++) expect(await settings(...Object.keys(wanted))).to.deep.equal(wanted)
+      return true
+    }, 'every broker to know the settings')
   const setUp = (changes: Record<string, string> = {}) =>
     setUpTopics(platform.connect('setup', changes)).then(
       () => '',

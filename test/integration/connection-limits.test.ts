@@ -13,7 +13,6 @@ import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
 import { openTrustedProxies } from '#infra/runtime/trusted-proxies.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
-const LIMIT_MS = 10_000
 /** More than the buffers of both kernels take. */
 const BODY = Buffer.alloc(32 * 2 ** 20, 'a')
 const QUICK: HttpLimits = { idleMs: 5_000, headersMs: 300, requestMs: 2_000, checkEveryMs: 20 }
@@ -69,7 +68,7 @@ describe('the connections of a process', () => {
     socket.on('data', (chunk: Buffer) => {
       count += chunk.length
     })
-    await eventually(() => count >= bytes || socket.closed, LIMIT_MS, `${bytes} bytes`)
+    await eventually(() => count >= bytes || socket.closed, `${bytes} bytes`)
     socket.removeAllListeners('data')
     return count
   }
@@ -82,7 +81,7 @@ describe('the connections of a process', () => {
     await open({ stallMs: 200 }, (_request, response) => response.end(BODY))
     const socket = await dial()
     ask(socket, '/stalled')
-    await eventually(async () => (await cutBy('stalled')) === 1, LIMIT_MS, 'the cut')
+    await eventually(async () => (await cutBy('stalled')) === 1, 'the cut')
     expect(await read(socket, BODY.length)).to.be.below(BODY.length)
   })
 
@@ -101,10 +100,10 @@ describe('the connections of a process', () => {
     const socket = await dial()
     ask(socket, '/slow')
     const other = await dial()
-    await eventually(() => begun.length === 1, LIMIT_MS, 'the request')
+    await eventually(() => begun.length === 1, 'the request')
     clock += 500
     const before = looks
-    await eventually(() => looks > before + 1, LIMIT_MS, 'two looks at what is unsent')
+    await eventually(() => looks > before + 1, 'two looks at what is unsent')
     answer()
     let count = 0
     socket.pause().on('data', (chunk: Buffer) => {
@@ -114,7 +113,7 @@ describe('the connections of a process', () => {
       socket.pause()
     })
     const pace = setInterval(() => socket.resume(), 5)
-    await eventually(() => count > BODY.length || socket.closed, LIMIT_MS, 'the whole answer')
+    await eventually(() => count > BODY.length || socket.closed, 'the whole answer')
     clearInterval(pace)
     expect(count).to.be.above(BODY.length)
     expect(await cutBy('stalled')).to.equal(0)
@@ -127,7 +126,7 @@ describe('the connections of a process', () => {
     })
     const stalled = [await dial(), await dial(), await dial(), await dial()]
     for (const socket of stalled) ask(socket, '/stalled')
-    await eventually(async () => (await cutBy('unsent')) >= 1, LIMIT_MS, 'a cut')
+    await eventually(async () => (await cutBy('unsent')) >= 1, 'a cut')
     const good = await dial()
     ask(good, '/small')
     expect(await read(good, 5)).to.be.above(5)
@@ -140,10 +139,10 @@ describe('the connections of a process', () => {
     await open({}, (_request, response) => response.end(BODY))
     const socket = await dial()
     socket.write(Array.from({ length: 20 }, (_, i) => `GET /${i} HTTP/1.1\r\nHost: t\r\n\r\n`).join(''))
-    await eventually(() => begun.length > 0, LIMIT_MS, 'the first request')
+    await eventually(() => begun.length > 0, 'the first request')
     const other = await dial()
     ask(other, '/other')
-    await eventually(() => begun.includes('/other'), LIMIT_MS, 'the request of another')
+    await eventually(() => begun.includes('/other'), 'the request of another')
     expect(begun).to.deep.equal(['/0', '/other'])
     await read(socket, 2 * BODY.length)
     expect(begun).to.include('/1')
@@ -154,7 +153,7 @@ describe('the connections of a process', () => {
     const socket = await dial()
     const ended = once(socket, 'close')
     socket.resume().write('GET /x HTTP/1.1\r\nHost: t\r\n\r\n'.repeat(200))
-    await within(ended, LIMIT_MS, 'the end')
+    await within(ended, 'the end')
     expect(begun).to.deep.equal(['/x'])
     expect(await cutBy('pipelined')).to.equal(1)
   })
@@ -163,24 +162,20 @@ describe('the connections of a process', () => {
     await open({ perAddress: 2, connections: 3 }, (_request, response) => response.end('ok'))
     const [first] = [await dial(), await dial()]
     const third = await dial()
-    await within(once(third.resume(), 'close'), LIMIT_MS, 'the refusal')
+    await within(once(third.resume(), 'close'), 'the refusal')
     expect(await cutBy('address')).to.equal(1)
     first?.destroy()
-    await eventually(
-      async () => {
-        const socket = await dial()
-        ask(socket, '/again')
-        return (await read(socket, 1)) > 0
-      },
-      LIMIT_MS,
-      'room again',
-    )
+    await eventually(async () => {
+      const socket = await dial()
+      ask(socket, '/again')
+      return (await read(socket, 1)) > 0
+    }, 'room again')
     for (const socket of sockets) socket.destroy()
     await host.close()
     await open({ connections: 2, isExempt: () => true }, (_request, response) => response.end('ok'))
     await Promise.all([dial(), dial()])
     const late = await dial()
-    await within(once(late.resume(), 'close'), LIMIT_MS, 'the refusal')
+    await within(once(late.resume(), 'close'), 'the refusal')
     expect(await cutBy('process')).to.equal(1)
   })
 
@@ -200,7 +195,7 @@ describe('the connections of a process', () => {
       socket.setEncoding('utf8').on('data', chunk => {
         text += chunk
       })
-      await eventually(() => wanted.test(text) || socket.closed, LIMIT_MS, String(wanted))
+      await eventually(() => wanted.test(text) || socket.closed, String(wanted))
       expect(text).to.match(wanted)
     }
 
@@ -234,10 +229,10 @@ describe('the connections of a process', () => {
       await behind()
       const plain = await dial()
       ask(plain, '/plain')
-      await within(once(plain.resume(), 'close'), LIMIT_MS, 'the end')
+      await within(once(plain.resume(), 'close'), 'the end')
       const silent = await dial()
       silent.write('PROXY TCP4 1.2')
-      await within(once(silent.resume(), 'close'), LIMIT_MS, 'the end of patience')
+      await within(once(silent.resume(), 'close'), 'the end of patience')
       expect(begun).to.deep.equal([])
     })
 
@@ -251,7 +246,7 @@ describe('the connections of a process', () => {
       await said(await from('198.51.100.7', '/a'), /\/a/)
       await said(await from('198.51.100.8', '/b'), /\/b/)
       const second = await from('198.51.100.7', '/c')
-      await within(once(second.resume(), 'close'), LIMIT_MS, 'the refusal')
+      await within(once(second.resume(), 'close'), 'the refusal')
       expect(begun).to.deep.equal(['/a', '/b'])
     })
   })

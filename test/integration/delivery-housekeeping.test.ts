@@ -21,8 +21,7 @@ describe('housekeeping of deliveries', () => {
   const platform = useServers()
   let scenario: WebhookScenario
   let account: TestAccount
-  before('roles', async function () {
-    this.timeout(120_000)
+  before('roles', async () => {
     scenario = await openWebhookScenario(platform)
     account = await scenario.account({ email: 'kept@example.com' })
     await scenario.webhook(account, scenario.receivers[0] as (typeof scenario.receivers)[number])
@@ -40,7 +39,6 @@ describe('housekeeping of deliveries', () => {
             SELECT 1 FROM email_deliveries WHERE status = 'pending' UNION ALL SELECT 1 FROM graphile_worker.jobs`,
           )
         ).length === 0,
-      15_000,
       'all to be settled',
     )
 
@@ -113,9 +111,9 @@ describe('housekeeping of deliveries', () => {
     })
     const found = async (): Promise<boolean> =>
       (await scenario.database.rows('SELECT FROM webhook_deliveries WHERE event_id = $1', [eventId])).length === 1
-    await eventually(found, 10_000, 'the delivery of the other')
+    await eventually(found, 'the delivery of the other')
     const left = () => scenario.database.rows(`SELECT attempts FROM graphile_worker.jobs WHERE key = 'no event'`)
-    await eventually(async () => (await left()).length === 1, 10_000, 'the job of the one')
+    await eventually(async () => (await left()).length === 1, 'the job of the one')
     await scenario.database.rows(`SELECT graphile_worker.remove_job('no event')`)
     await settled()
   })

@@ -24,8 +24,7 @@ describe('connections of a key', () => {
   let redis: Redis
   const clients: SseClient[] = []
 
-  before(async function () {
-    this.timeout(60_000)
+  before(async () => {
     redis = await platform.openRedis()
     gateways = [await platform.startRoles(['feed']), await platform.startRoles(['feed'])]
     for (const gateway of gateways) await gateway.ready()
@@ -57,7 +56,7 @@ describe('connections of a key', () => {
       expect(await third.body()).to.have.property('code', 'RATE_LIMIT_FEED_CONNECTIONS_EXCEEDED')
     }
     first.close()
-    await eventually(async () => (await open(at(1), '/feed/prices', key)).status === 200, 2_000, 'a free lease')
+    await eventually(async () => (await open(at(1), '/feed/prices', key)).status === 200, 'a free lease')
   })
 
   it('are never more than the cap, however many ask at once', async () => {
@@ -67,17 +66,16 @@ describe('connections of a key', () => {
     expect(asked.filter(({ status }) => status === 429)).to.have.length(22)
   })
 
-  it('that a killed gateway held are free again when they expire, and no sooner', async function () {
-    this.timeout(90_000)
+  it('that a killed gateway held are free again when they expire, and no sooner', async () => {
     const key = await platform.newKey()
     const gateway = await platform.spawnRole('feed', { PORT: '0' })
-    const base = await gateway.baseUrl(30_000)
+    const base = await gateway.baseUrl()
     for (const path of ['/feed/prices', '/feed/bids']) expect((await open(base, path, key)).status).to.equal(200)
     gateway.kill('SIGKILL')
     await gateway.ended
     expect((await open(at(0), '/feed/prices', key)).status).to.equal(429)
     const isFree = async () => (await open(at(0), '/feed/prices', key)).status === 200
-    await eventually(isFree, 20_000, 'the leases of the killed gateway')
+    await eventually(isFree, 'the leases of the killed gateway')
   })
 
   it('stay counted for as long as they are open, beyond the life of a lease, and through the loss of the store', async () => {
@@ -86,10 +84,10 @@ describe('connections of a key', () => {
     const since = performance.now()
     while (performance.now() - since < 2_000) expect(await leases.take('a', 1)).to.equal(undefined)
     await redis.del(...(await redis.keys(`${platform.namespace}{test:*`)))
-    await eventually(async () => (await redis.exists(`${platform.namespace}{test:a}:places`)) === 1, 5_000, 'a renewal')
+    await eventually(async () => (await redis.exists(`${platform.namespace}{test:a}:places`)) === 1, 'a renewal')
     lease?.release()
     lease?.release()
-    await eventually(async () => (await leases.take('a', 1)) !== undefined, 1_000, 'the released lease')
+    await eventually(async () => (await leases.take('a', 1)) !== undefined, 'the released lease')
     await leases.close()
   })
 
@@ -113,7 +111,7 @@ describe('connections of a key', () => {
     await platform.database.rows("UPDATE api_keys SET revoked_at = now() WHERE hash = sha256(convert_to($1, 'UTF8'))", [
       key,
     ])
-    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+    await eventually(() => client.hasEnded(), 'the end of the stream')
   })
 
   it('are not opened with what is no token, and tokens are given to keys with feeds alone', async () => {
@@ -136,20 +134,19 @@ describe('connections of a key', () => {
     const stored = async () => (await redis.keys(`${platform.namespace}feed-token:*`)).length
     const others = await stored()
     const { token } = await openOneTimeTokens(redis, options).issue('0'.repeat(64))
-    await eventually(async () => (await stored()) === others, 5_000, 'the expiry')
+    await eventually(async () => (await stored()) === others, 'the expiry')
     expect((await open(at(0), `/feed/prices?token=${token}`)).status).to.equal(401)
   })
 
-  it('leave no token in the store or the log, and are sent away with times to come back', async function () {
-    this.timeout(60_000)
+  it('leave no token in the store or the log, and are sent away with times to come back', async () => {
     const gateway = await platform.spawnRole('feed', { PORT: '0' })
-    const base = await gateway.baseUrl(30_000)
+    const base = await gateway.baseUrl()
     const { body } = await askToken(await platform.newKey(), base)
     expect((await redis.keys('*')).join()).not.to.include(body.token)
     const opened = [await open(base, `/feed/prices?token=${body.token}`)]
     for (let count = 0; count < 7; count++) opened.push(await open(base, '/feed/prices', await platform.newKey()))
     await gateway.stop()
-    await eventually(() => opened.every(client => client.hasEnded()), 5_000, 'the end of all streams')
+    await eventually(() => opened.every(client => client.hasEnded()), 'the end of all streams')
     for (const client of opened) expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
     const times = opened.map(client => client.retryMs() ?? 0)
     for (const time of times) expect(time).to.be.within(500, 5_000)

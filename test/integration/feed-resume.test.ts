@@ -16,8 +16,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 const ARRIVES_MS = 15_000
 const DROPS = 30
 
-describe('a feed that resumes', function () {
-  this.timeout(60_000)
+describe('a feed that resumes', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
@@ -43,7 +42,7 @@ describe('a feed that resumes', function () {
   const listen = (path: string, lastId?: string) => listeners.listen(base, path, lastId)
   const namesOf = ({ events }: SseClient) => events.map(({ event }) => event)
   const changedId = async (client: SseClient): Promise<string> =>
-    (await client.event(({ event, id }) => event === 'prices.changed' && id !== undefined, ARRIVES_MS)).id ?? ''
+    (await client.event(({ event, id }) => event === 'prices.changed' && id !== undefined)).id ?? ''
 
   /** What was delivered of rows; a replay may deliver the rows of a refresh in another order. */
   const rowsOf = ({ events }: Pick<SseClient, 'events'>) =>
@@ -55,7 +54,7 @@ describe('a feed that resumes', function () {
     const path = '/feed/prices?snapshot=true'
     const isReached = async () => {
       const { events, event: come, close } = await listen(path)
-      await come(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+      await come(({ event }) => event === 'snapshot.end')
       close()
       const state = events.slice(
         0,
@@ -63,7 +62,7 @@ describe('a feed that resumes', function () {
       )
       return market.isUpToDate({ events: state }, path)
     }
-    await eventually(isReached, ARRIVES_MS, 'the state of what will be dropped')
+    await eventually(isReached, 'the state of what will be dropped')
     const topic = kafka.topicName('bookChanges')
     const admin = kafka.newClient('admin').admin()
     await admin.connect()
@@ -86,7 +85,7 @@ describe('a feed that resumes', function () {
     let unheard = 0
     for (let drop = 0; drop < DROPS; drop++) {
       const client = await listen('/feed/prices?resume=true', id)
-      const ready = await client.event(({ event }) => event === 'ready', ARRIVES_MS)
+      const ready = await client.event(({ event }) => event === 'ready')
       expect(ready.id, 'an id of ready').to.match(/^[\w-]{10,}$/)
       // By turns before, during and after the refresh. Before: the client has read `ready` and nothing that came after it.
       if (drop % 3 === 1) await Promise.all([market.refresh('ask'), client.close()])
@@ -103,8 +102,8 @@ describe('a feed that resumes', function () {
     }
     const last = await listen('/feed/prices?resume=true', id)
     const all = () => ({ events: [...received, ...last.events] })
-    await eventually(() => rowsOf(all()).length >= rowsOf(witness).length, ARRIVES_MS, 'all that was missed')
-    await eventually(() => market.isUpToDate(witness, '/feed/prices'), ARRIVES_MS, 'the witness')
+    await eventually(() => rowsOf(all()).length >= rowsOf(witness).length, 'all that was missed')
+    await eventually(() => market.isUpToDate(witness, '/feed/prices'), 'the witness')
     expect(rowsOf(all())).to.deep.equal(rowsOf(witness))
     market.expectChain(all().events, { from: 'nothing' })
     expect(unheard, 'connections that ended before their first event').to.be.at.least(DROPS / 3)
@@ -115,27 +114,27 @@ describe('a feed that resumes', function () {
     await market.refreshes(5)
     const path = '/feed/prices?resume=true&snapshot=true'
     const plain = await listen('/feed/prices?snapshot=true')
-    await plain.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    await plain.event(({ event }) => event === 'snapshot.end')
     expect(
       plain.events.every(({ id }) => id === undefined),
       'ids without resume',
     ).to.equal(true)
     const first = await listen(path)
-    const { id: readyId } = await first.event(({ event }) => event === 'ready', ARRIVES_MS)
+    const { id: readyId } = await first.event(({ event }) => event === 'ready')
     first.close()
     await market.refreshes(5)
     const client = await listen(path, readyId)
-    const { id: endId } = await client.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    const { id: endId } = await client.event(({ event }) => event === 'snapshot.end')
     expect(namesOf(client)).not.to.include('resync')
     await market.refreshes(5)
-    await eventually(() => market.isUpToDate(client, path), ARRIVES_MS, 'the state of the market')
+    await eventually(() => market.isUpToDate(client, path), 'the state of the market')
     market.expectChain(client.events, { from: 'state' })
     const behind = await listen(path, endId)
-    await eventually(() => behind.events.length > 1, ARRIVES_MS, 'what followed the state')
+    await eventually(() => behind.events.length > 1, 'what followed the state')
     expect(namesOf(behind)).not.to.include('snapshot.end')
     // A client that asks for no state would miss what it was not sent.
     const changes = await listen('/feed/prices?resume=true', readyId)
-    const { data } = await changes.event(({ event }) => event === 'resync', ARRIVES_MS)
+    const { data } = await changes.event(({ event }) => event === 'resync')
     expect(data).to.deep.equal({ reason: 'unknown' })
   })
 
@@ -153,14 +152,14 @@ describe('a feed that resumes', function () {
 
     await dropTheLog()
     const client = await listen('/feed/prices?resume=true', id)
-    const { data, id: live } = await client.event(({ event }) => event === 'resync', ARRIVES_MS)
+    const { data, id: live } = await client.event(({ event }) => event === 'resync')
     expect(data).to.deep.equal({ reason: 'expired' })
     await market.refresh('ask')
     await changedId(client)
     expect(namesOf(client).slice(0, 3)).to.deep.equal(['ready', 'resync', 'prices.changed'])
 
     const again = await listen('/feed/prices?resume=true', live)
-    await eventually(() => again.events.length >= client.events.length - 1, ARRIVES_MS, 'what followed the resync')
+    await eventually(() => again.events.length >= client.events.length - 1, 'what followed the resync')
     expect(namesOf(again)).not.to.include('resync')
     expect(rowsOf(again)).to.deep.equal(rowsOf(client))
   })
@@ -174,9 +173,9 @@ describe('a feed that resumes', function () {
     await market.refresh('ask')
     const path = '/feed/prices?resume=true&snapshot=true'
     const client = await listen(path, id)
-    await client.event(({ event }) => event === 'snapshot.end', ARRIVES_MS)
+    await client.event(({ event }) => event === 'snapshot.end')
     await market.refreshes(3)
-    await eventually(() => market.isUpToDate(client, path), ARRIVES_MS, 'the state of the market')
+    await eventually(() => market.isUpToDate(client, path), 'the state of the market')
     expect(client.events[1]).to.deep.include({ event: 'resync', data: { reason: 'expired' } })
     expect(namesOf(client).filter(event => event === 'resync')).to.have.length(1)
     market.expectChain(client.events, { from: 'state' })

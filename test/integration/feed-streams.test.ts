@@ -106,7 +106,7 @@ describe('feed streams', () => {
       // The socket's own buffers take some megabytes before the cap is reached.
       return (await metric('feed_ended_total')).includes('too_slow')
     }
-    await eventually(isOver, 20_000, 'the end of the slow stream')
+    await eventually(isOver, 'the end of the slow stream')
     return batches
   }
 
@@ -179,7 +179,7 @@ describe('feed streams', () => {
       'access-control-allow-origin': '*',
     })
     expect(client.headers['x-request-id']).to.match(/^[\w-]{8,}$/)
-    await eventually(() => client.comments.length >= 2, 2_000, 'two pings')
+    await eventually(() => client.comments.length >= 2, 'two pings')
     expect(new Set(client.comments)).to.deep.equal(new Set(['ping']))
     expect(client.events).to.deep.equal([
       {
@@ -208,16 +208,16 @@ describe('feed streams', () => {
       const idle = await open('/feed/bids')
       passes(19)
       await deliver(1)
-      await busy.event(({ event }) => event === 'prices.changed', 2_000)
+      await busy.event(({ event }) => event === 'prices.changed')
       expect([busy.comments, idle.comments]).to.deep.equal([[], []])
       passes(2)
-      await eventually(() => idle.comments.length === 1, 2_000, 'the ping of the idle stream')
+      await eventually(() => idle.comments.length === 1, 'the ping of the idle stream')
       passes(17)
       await deliver(2)
-      await eventually(() => busy.events.length === 3, 2_000, 'the second change')
+      await eventually(() => busy.events.length === 3, 'the second change')
       expect(busy.comments).to.deep.equal([])
       passes(21)
-      await eventually(() => busy.comments.length === 1 && idle.comments.length === 2, 2_000, 'a ping each')
+      await eventually(() => busy.comments.length === 1 && idle.comments.length === 2, 'a ping each')
     } finally {
       mock.timers.reset()
     }
@@ -232,17 +232,17 @@ describe('feed streams', () => {
     })
     const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer ${textOf('k')}\r\n\r\n`
     socket.write(ask('/feed/nothing') + ask('/feed/prices'))
-    await eventually(() => text.includes('event: ready'), 2_000, 'the stream')
+    await eventually(() => text.includes('event: ready'), 'the stream')
     expect(text.match(/HTTP\/1\.1 \d+/g)).to.deep.equal(['HTTP/1.1 404', 'HTTP/1.1 200'])
     socket.destroy()
-    await eventually(async () => (await metric('feed_ended_total')).includes('client'), 2_000, 'its end')
+    await eventually(async () => (await metric('feed_ended_total')).includes('client'), 'its end')
   })
 
   it('repeats in `ready` what was asked for, and the buy-order providers on the other feed', async () => {
     const query = '?providers=q&item_ids=1&item_ids=1&market_hash_names=x'
-    const asked = await (await open(`/v1/feed/prices${query}`)).event(({ event }) => event === 'ready', 2_000)
+    const asked = await (await open(`/v1/feed/prices${query}`)).event(({ event }) => event === 'ready')
     expect(asked.data).to.deep.equal({ providers: ['q'], item_ids_filter_count: 2, market_hash_names_filter_count: 1 })
-    const bids = await (await open('/feed/bids')).event(({ event }) => event === 'ready', 2_000)
+    const bids = await (await open('/feed/bids')).event(({ event }) => event === 'ready')
     expect(bids.data).to.include({ item_ids_filter_count: 0 }).and.to.have.property('providers').that.deep.equals(['q'])
   })
 
@@ -305,7 +305,7 @@ describe('feed streams', () => {
     admit('other')
     expect((await open('/feed/prices', 'other')).status).to.equal(200)
     first.close()
-    await eventually(async () => (await open('/feed/prices')).status === 200, 2_000, 'a free lease')
+    await eventually(async () => (await open('/feed/prices')).status === 200, 'a free lease')
   })
 
   it('gives the lease of a request with wrong parameters back', async () => {
@@ -318,7 +318,7 @@ describe('feed streams', () => {
     const revoked = [await open('/feed/prices'), await open('/feed/bids')]
     const other = await open('/feed/prices', 'other')
     say('k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
-    await eventually(() => revoked.every(client => client.hasEnded()), 1_000, 'the end of both streams')
+    await eventually(() => revoked.every(client => client.hasEnded()), 'the end of both streams')
     expect(revoked[0]?.comments.at(-1)).to.match(/^closed: .*key/)
     expect(other.hasEnded()).to.equal(false)
   })
@@ -326,14 +326,14 @@ describe('feed streams', () => {
   it('ends the streams of a key whose tier lost the feeds', async () => {
     const client = await open('/feed/prices')
     admit('k', 'pro')
-    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+    await eventually(() => client.hasEnded(), 'the end of the stream')
   })
 
   it('lets streams live on while keys cannot be checked', async () => {
     const client = await open('/feed/prices')
     say('k', new Error('Postgres does not answer'))
     const pings = client.comments.length
-    await eventually(() => client.comments.length > pings + 12, 5_000, 'a dozen pings')
+    await eventually(() => client.comments.length > pings + 12, 'a dozen pings')
     expect(client.hasEnded()).to.equal(false)
   })
 
@@ -345,12 +345,12 @@ describe('feed streams', () => {
     const memory = process.memoryUsage().arrayBuffers
     const batches = await deliverUntilTooSlow()
     expect(process.memoryUsage().arrayBuffers - memory).to.be.below(64 * 2 ** 20)
-    await eventually(() => good.events.length === batches + 1, 10_000, 'everything at the other')
+    await eventually(() => good.events.length === batches + 1, 'everything at the other')
     expect(good.events.slice(1).map(({ data }) => Date.parse((data as { seen_at: string }).seen_at))).to.deep.equal(
       Array.from({ length: batches }, (_, at) => at + 1),
     )
     slow.resume()
-    await eventually(() => slow.hasEnded(), 8_000, 'the end of the slow stream at its client')
+    await eventually(() => slow.hasEnded(), 'the end of the slow stream at its client')
     expect(slow.comments.at(-1)).to.match(/^closed: more than \d+ bytes/)
     expect(slow.events.length).to.be.below(good.events.length)
   })
@@ -359,12 +359,12 @@ describe('feed streams', () => {
     const stalled = await open('/feed/prices')
     stalled.pause()
     await deliverUntilTooSlow()
-    await eventually(async () => (await connections(server)) === 0, 8_000, 'the end of the connection')
+    await eventually(async () => (await connections(server)) === 0, 'the end of the connection')
   })
 
   it('delivers the latest of each row to a slow client with policy=conflate, and never ends it', async () => {
     const slow = await open('/feed/prices?policy=conflate')
-    await slow.event(({ event }) => event === 'ready', 2_000)
+    await slow.event(({ event }) => event === 'ready')
     slow.pause()
     const rounds = 300
     for (let round = 1; round <= rounds; round++) {
@@ -386,14 +386,14 @@ describe('feed streams', () => {
       }
       return state.size === 1_000 && [...state.values()].every(qty => qty === rounds)
     }
-    await eventually(isCurrent, 10_000, 'the latest of every row')
+    await eventually(isCurrent, 'the latest of every row')
     expect(slow.events.length).to.be.below(rounds)
   })
 
   it('announces to all clients that it stops', async () => {
     const client = await open('/feed/prices')
     await gateway.stop()
-    await eventually(() => client.hasEnded(), 1_000, 'the end of the stream')
+    await eventually(() => client.hasEnded(), 'the end of the stream')
     expect(client.comments.at(-1)).to.equal('closed: the server is stopping')
     expect(client.retryMs()).to.be.within(500, 5_000)
   })

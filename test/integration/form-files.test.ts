@@ -10,7 +10,6 @@ import { openFormFiles } from '#infra/http/form-file.ts'
 import { HttpError } from '#infra/http/http-error.ts'
 import { eventually } from '#test/harness/eventually.ts'
 
-const LIMIT_MS = 10_000
 const LIMITS = { field: 'file', maxBytes: 100_000, atOnce: 2, receivingBytes: 300_000, leastBytes: 1, paceMs: 60_000 }
 const BEGIN = '--b\r\ncontent-disposition: form-data; name="file"; filename="f"\r\ncontent-type: text/csv\r\n\r\n'
 const END = '\r\n--b--\r\n'
@@ -58,13 +57,12 @@ describe('a file of a form', () => {
     const head = ['Host: t', 'Content-Type: multipart/form-data; boundary=b', `Content-Length: ${length}`]
     socket.write(`POST /${account} HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n${BEGIN}${part}`)
     const said = (what: string): Promise<unknown> =>
-      eventually(() => text.includes(what), LIMIT_MS, `${what} for ${account}, not ${text.slice(-100)}`)
+      eventually(() => text.includes(what), `${what} for ${account}, not ${text.slice(-100)}`)
     return { said, end: () => socket.write(END) }
   }
   const arrived = (requests: number, bytes = 0): Promise<unknown> =>
     eventually(
       () => asking.length >= requests && asking.reduce((sum, { bytesRead }) => sum + bytesRead, 0) >= bytes,
-      LIMIT_MS,
       `${requests} requests of ${bytes} bytes`,
     )
   const upload = async (account: string, file = 'abc') => {
@@ -107,7 +105,7 @@ describe('a file of a form', () => {
       return done.promise
     }
     const busy = [await upload('a'), await upload('b')]
-    await eventually(() => begun === 2, LIMIT_MS, 'both to be worked on')
+    await eventually(() => begun === 2, 'both to be worked on')
     await (await upload('c')).said('SERVICE_UNAVAILABLE')
     done.resolve(7)
     for (const each of busy) await each.said('read 7')

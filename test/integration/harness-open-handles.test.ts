@@ -30,8 +30,7 @@ const LEAKS = {
 }
 const CLEAN = 'server.close(); setInterval(() => undefined, 60_000).unref(); setTimeout(() => undefined, 200)'
 
-describe('handles that a test file leaves open', function () {
-  this.timeout(60_000)
+describe('handles that a test file leaves open', () => {
   let dir: string
   before(() => {
     dir = mkdtempSync(join(tmpdir(), 'marketlog-leaks-'))

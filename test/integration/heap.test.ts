@@ -46,9 +46,7 @@ async function measured(isCounted: boolean, reads: number, kept = 0): Promise<{ 
   return JSON.parse(stdout)
 }
 
-describe('buffers that are counted with the heap', function () {
-  this.timeout(60_000)
-
+describe('buffers that are counted with the heap', () => {
   it('have it marked less than a third as often', async () => {
     const [counted, alone] = [await measured(true, 200), await measured(false, 200)]
     console.log(`      markings of the heap in 200 reads: ${counted.marked}, by themselves ${alone.marked}`)

@@ -41,8 +41,7 @@ function daysOf(log: readonly BookChanged[]): DayRow[] {
 const keyOf = (row: DayRow) => [row.item_id, row.side, row.provider, row.day].join(' ')
 const byKey = (a: DayRow, b: DayRow) => (keyOf(a) < keyOf(b) ? -1 : 1)
 
-describe('history in ClickHouse', function () {
-  this.timeout(60_000)
+describe('history in ClickHouse', () => {
   const clickhouse = useClickhouse(useServers({ setUp: false }))
   const startMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - 20 * DAY_MS
 

@@ -11,7 +11,6 @@ import { errorReply } from '#schemas/api/error.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
 const QUICK: HttpLimits = { idleMs: 300, headersMs: 150, requestMs: 200, checkEveryMs: 20 }
-const LIMIT_MS = 5_000
 
 describe('the HTTP host', () => {
   let host: HttpHost
@@ -60,7 +59,7 @@ describe('the HTTP host', () => {
   async function say(bytes: string): Promise<string> {
     const { socket, text, ended } = await dial()
     socket.write(bytes, 'latin1')
-    await within(ended, LIMIT_MS, 'the server to end the connection')
+    await within(ended, 'the server to end the connection')
     return text()
   }
 
@@ -164,7 +163,7 @@ describe('the HTTP host', () => {
     socket.write(
       `POST /b HTTP/1.1\r\n${HOST}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /c HTTP/1.1\r\n${HOST}\r\n`,
     )
-    await eventually(() => text().match(/HTTP\/1\.1 200/g)?.length === 3, LIMIT_MS, 'three answers')
+    await eventually(() => text().match(/HTTP\/1\.1 200/g)?.length === 3, 'three answers')
     expect(served).to.deep.equal(['POST /a abc', 'POST /b abc', 'GET /c'])
     socket.destroy()
   })
@@ -176,7 +175,7 @@ describe('the HTTP host', () => {
     expectRefusal(await say(`POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\nabc`), 408, 'REQUEST_TIMEOUT')
     const { socket, text, ended } = await dial()
     socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
-    await within(ended, LIMIT_MS, 'the idle connection to end')
+    await within(ended, 'the idle connection to end')
     expect(text()).to.match(/^HTTP\/1.1 200 /)
   })
 
@@ -184,15 +183,15 @@ describe('the HTTP host', () => {
     const [busy, idle] = [await dial(), await dial()]
     idle.socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
     busy.socket.write(`GET /slow HTTP/1.1\r\n${HOST}\r\n`)
-    await eventually(() => waiting.length === 1 && idle.text() !== '', LIMIT_MS, 'both requests')
+    await eventually(() => waiting.length === 1 && idle.text() !== '', 'both requests')
     const closed = host.close()
-    await within(idle.ended, LIMIT_MS, 'the idle connection to end')
+    await within(idle.ended, 'the idle connection to end')
     const late = connect(port, '127.0.0.1')
     const [error] = await once(late, 'error')
     expect(error.code).to.equal('ECONNREFUSED')
     waiting[0]?.end('late')
-    await within(closed, LIMIT_MS, 'the host to close')
-    await within(busy.ended, LIMIT_MS, 'the busy connection to end')
+    await within(closed, 'the host to close')
+    await within(busy.ended, 'the busy connection to end')
     expect(busy.text()).to.match(/late/)
   })
 })

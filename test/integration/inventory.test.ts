@@ -158,8 +158,7 @@ describe('inventories through the API', () => {
   let platform: LoopbackPlatform
   let scenario: ApiScenario
   let linked: string
-  before('a platform and a linked account', async function () {
-    this.timeout(120_000)
+  before('a platform and a linked account', async () => {
     platform = await openLoopbackPlatform()
     scenario = await openApiScenario(servers, 5, { inventoryUrl: platform.url })
     linked = await newAccount(STAND_IN.full)

@@ -64,7 +64,7 @@ describe('jobs', () => {
     await database.transaction(query => addJob(query, 'note', { n: 2 }))
     const { seen, task } = noting()
     await start([{ tasks: { note: task }, concurrency: 2 }])
-    await eventually(async () => (await waiting()) === 0, 10_000, 'no job to wait')
+    await eventually(async () => (await waiting()) === 0, 'no job to wait')
     expect(seen).to.deep.equal([{ n: 2 }])
   })
 
@@ -73,10 +73,10 @@ describe('jobs', () => {
     const { seen, task } = noting()
     await start([{ tasks: { note: task }, concurrency: 2 }])
     await addJob(database.rows, 'note', { n: 2 })
-    await eventually(() => seen.length > 0, 10_000, 'the job without a time')
+    await eventually(() => seen.length > 0, 'the job without a time')
     expect(seen).to.deep.equal([{ n: 2 }])
     await addJob(database.rows, 'note', { n: 3 }, { key: 'same' })
-    await eventually(async () => (await waiting()) === 0, 10_000, 'no job to wait')
+    await eventually(async () => (await waiting()) === 0, 'no job to wait')
     expect(seen).to.deep.equal([{ n: 2 }, { n: 3 }])
   })
 
@@ -85,7 +85,7 @@ describe('jobs', () => {
     await start([{ tasks: { note: task }, concurrency: 1 }])
     const one = async (n: number): Promise<void> => {
       await addJob(database.rows, 'note', { n })
-      await eventually(() => seen.length === n + 1, 10_000, 'the job to be done')
+      await eventually(() => seen.length === n + 1, 'the job to be done')
     }
     // It may come before the lane listens, and is then found by its next poll.
     await one(0)
@@ -105,9 +105,9 @@ describe('jobs', () => {
     await addJob(database.rows, 'hang', {})
     await addJob(database.rows, 'hang', {})
     await addJob(database.rows, 'note', {})
-    await eventually(() => seen.length === 1, 5_000, 'the job of the other lane')
+    await eventually(() => seen.length === 1, 'the job of the other lane')
     release.resolve()
-    await eventually(async () => (await waiting()) === 0, 10_000, 'no job to wait')
+    await eventually(async () => (await waiting()) === 0, 'no job to wait')
   })
 
   it('are tried again when they fail', async () => {
@@ -124,7 +124,7 @@ describe('jobs', () => {
       },
     ])
     await addJob(database.rows, 'fail', {})
-    await eventually(async () => runs === 2 && (await waiting()) === 0, 20_000, 'the second run')
+    await eventually(async () => runs === 2 && (await waiting()) === 0, 'the second run')
   })
 
   it('of a process that was killed are free as soon as another polls, and those of a live one are not', async () => {
@@ -139,30 +139,30 @@ describe('jobs', () => {
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       taken += text
     })
-    await eventually(() => taken.split('taken').length === 3, 20_000, 'both jobs to be taken')
+    await eventually(() => taken.split('taken').length === 3, 'both jobs to be taken')
     child.kill('SIGKILL')
     await once(child, 'exit')
     await start([{ tasks: { hang: task }, concurrency: 1 }])
-    await eventually(() => seen.length === 2, 10_000, 'the jobs of the dead process')
+    await eventually(() => seen.length === 2, 'the jobs of the dead process')
     const held = await database.rows<{ locked: boolean }>(
       `SELECT locked_at IS NOT NULL AS locked FROM graphile_worker.jobs WHERE task_identifier = 'hold'`,
     )
     expect(held).to.deep.equal([{ locked: true }])
     expect(alive.unavailable()).to.equal(undefined)
     release.resolve()
-    await eventually(async () => (await waiting()) === 0, 10_000, 'no job to wait')
+    await eventually(async () => (await waiting()) === 0, 'no job to wait')
   })
 
   it('go on after Postgres was lost', async () => {
     const { seen, task } = noting()
     const jobs = await start([{ tasks: { note: task }, concurrency: 2 }], wire.url)
     await addJob(database.rows, 'note', { n: 1 })
-    await eventually(() => seen.length === 1, 5_000, 'the job before the cut')
+    await eventually(() => seen.length === 1, 'the job before the cut')
     await wire.cut()
     await addJob(database.rows, 'note', { n: 2 })
-    await eventually(() => jobs.unavailable() !== undefined, 10_000, 'the lanes to report the cut')
+    await eventually(() => jobs.unavailable() !== undefined, 'the lanes to report the cut')
     await wire.mend()
-    await eventually(() => seen.length === 2, 30_000, 'the job after the cut')
-    await eventually(() => jobs.unavailable() === undefined, 10_000, 'the lanes to be well')
+    await eventually(() => seen.length === 2, 'the job after the cut')
+    await eventually(() => jobs.unavailable() === undefined, 'the lanes to be well')
   })
 })

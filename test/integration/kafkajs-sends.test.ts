@@ -76,9 +76,7 @@ const cut: React = () => {
   }
 }
 
-describe('sends over several leaders', function () {
-  this.timeout(60_000)
-
+describe('sends over several leaders', () => {
   for (const [name, react] of [
     ['that lose a partition to each other', moved],
     ['of which one is slow', slow],

@@ -21,8 +21,7 @@ describe('lineages of keys', () => {
   let scenario: Scenario
   let meter: RequestMeter
 
-  before('the API with its usual limits', async function () {
-    this.timeout(120_000)
+  before('the API with its usual limits', async () => {
     scenario = await openScenario(platform, { config: { tiersFile: undefined } })
     meter = openRequestMeter(await platform.openRedis(), { prefix: platform.namespace, now: Date.now })
   })

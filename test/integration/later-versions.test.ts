@@ -18,10 +18,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LIMIT_MS = 30_000
-
-describe('an event of a version to come', function () {
-  this.timeout(3 * LIMIT_MS)
+describe('an event of a version to come', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
@@ -68,14 +65,10 @@ describe('an event of a version to come', function () {
     ]
     await publisher.send(values.map(value => ({ topic: 'fx', key: 'USD', value })))
     const roles = await start()
-    const text = await eventually(
-      async () => {
-        const answer = await readiness(roles)
-        return answer.includes('RatesSplit') && answer
-      },
-      LIMIT_MS,
-      'readiness to name the event',
-    )
+    const text = await eventually(async () => {
+      const answer = await readiness(roles)
+      return answer.includes('RatesSplit') && answer
+    }, 'readiness to name the event')
     expect(text).to.include('market.fx-0 at offset 3').and.to.include('MARKETLOG_GIVEN_UP_EVENTS=RatesSplit')
     expect(await waiting(roles)).to.match(/group="fx",topic="market.fx",event="RatesSplit"\} 1$/m)
     expect(seen).to.deep.equal([1])
@@ -87,23 +80,14 @@ describe('an event of a version to come', function () {
 
   it('goes to dead-letters where the operator has given it up, and what follows is taken', async () => {
     const roles = await start({ givenUpEvents: ['RatesSplit'] })
-    await eventually(() => seen.includes(2), LIMIT_MS, 'what follows')
-    await platform.drained(LIMIT_MS, [
-      'live-view',
-      'candles',
-      'history',
-      'sales',
-      'provider-health',
-      'alert-triggers',
-      'book',
-    ])
+    await eventually(() => seen.includes(2), 'what follows')
+    await platform.drained(['live-view', 'candles', 'history', 'sales', 'provider-health', 'alert-triggers', 'book'])
     expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2', 'unknown_event 3'])
     await roles.stop()
   })
 })
 
-describe('a changelog of a version to come', function () {
-  this.timeout(3 * LIMIT_MS)
+describe('a changelog of a version to come', () => {
   const platform = useServers()
 
   it('used to end the book: what it may pass over it passes over, and else it waits and says what it needs', async () => {
@@ -128,24 +112,17 @@ describe('a changelog of a version to come', function () {
 
     await write(9)
     const refused = await platform.spawnRole('book')
-    await refused.line(
-      /whose readers must know version 9; this process knows \d+\. Start the newer version again/,
-      LIMIT_MS,
-    )
+    await refused.line(/whose readers must know version 9; this process knows \d+\. Start the newer version again/)
     expect(await readTopic(kafka, 'bookChanges')).to.deep.equal([])
     await refused.stop()
 
     await write(1)
     const passing = await platform.spawnRole('book')
-    await passing.line(/"LevelStored":2.*passed over what a newer version keeps/, LIMIT_MS)
-    const changes = await eventually(
-      async () => {
-        const all = await readTopic(kafka, 'bookChanges')
-        return all.length > 0 && all
-      },
-      LIMIT_MS,
-      'the change',
-    )
+    await passing.line(/"LevelStored":2.*passed over what a newer version keeps/)
+    const changes = await eventually(async () => {
+      const all = await readTopic(kafka, 'bookChanges')
+      return all.length > 0 && all
+    }, 'the change')
     expect(changes.filter(({ event }) => event === 'BookChanged')).to.have.length(1)
     await passing.stop()
   })

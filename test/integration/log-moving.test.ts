@@ -25,8 +25,7 @@ const REFRESHES = 12
 const ITEMS = 120
 const TOPIC = 'market.quotes'
 
-describe('replay and export', function () {
-  this.timeout(120_000)
+describe('replay and export', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let folder: string

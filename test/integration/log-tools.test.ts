@@ -26,8 +26,7 @@ const SALES = 40
 const UNKNOWN_NAME = 'Sticker | A name to come'
 const LIMIT_S = 60
 
-describe('log tools', function () {
-  this.timeout(120_000)
+describe('log tools', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
@@ -237,18 +236,14 @@ describe('log tools', function () {
     expect(Buffer.from(shown.value_base64, 'base64').toString()).to.equal('no event of ours')
     await run(out => retry(config, log, 'dead-letters', { numbers: [letter.number] }, out))
     const { number: _, retried_at: __, at: ___, ...same } = letter
-    await eventually(
-      async () => {
-        const [again, ...others] = await list()
-        expect(others).to.deep.equal([])
-        expect(again).to.deep.include(same)
-        expect(again.number).to.be.greaterThan(letter.number)
-        expect(again.retried_at).to.be.a('string')
-        return true
-      },
-      30_000,
-      'the letter to come back',
-    )
+    await eventually(async () => {
+      const [again, ...others] = await list()
+      expect(others).to.deep.equal([])
+      expect(again).to.deep.include(same)
+      expect(again.number).to.be.greaterThan(letter.number)
+      expect(again.retried_at).to.be.a('string')
+      return true
+    }, 'the letter to come back')
   })
 })
 

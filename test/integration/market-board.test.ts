@@ -27,8 +27,7 @@ const LATEST = ITEM_PARTITIONS - 1
 
 const removed: Partial<BookChanged> = { change: 'removed', price: null, price_micro_usd: null, quantity: 0 }
 
-describe('the market in memory', function () {
-  this.timeout(60_000)
+describe('the market in memory', () => {
   const platform = useServers()
   let redis: Redis
   let kafka: KafkaConnection

@@ -28,13 +28,11 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const DAY = 86_400_000
-const LIMIT_MS = 60_000
 const FILED = 'provider_02'
 
 type Chart = z.infer<typeof historyChartReply>
 
-describe('daily history', function () {
-  this.timeout(LIMIT_MS)
+describe('daily history', () => {
   const platform = useServers()
   const clickhouse = useClickhouse(platform)
   const today = Math.floor(Date.now() / DAY) * DAY
@@ -46,8 +44,7 @@ describe('daily history', function () {
   let spaced: CatalogItem
   let ruby: CatalogItem
 
-  before('a service and the owners of daily tables', async function () {
-    this.timeout(120_000)
+  before('a service and the owners of daily tables', async () => {
     scenario = await openApiScenario(platform, 0)
     kafka = platform.connect()
     await storeRates(clickhouse, rateDays)
@@ -107,7 +104,7 @@ describe('daily history', function () {
         ['price_invalid', 1],
       ])
       const last = async () => (await chart(`item_id=${ruby.item_id}`)).meta.providers.length === 1
-      await eventually(last, LIMIT_MS, 'the closes in the chart')
+      await eventually(last, 'the closes in the chart')
     })
 
     const expectChart = async (): Promise<void> => {
@@ -139,10 +136,7 @@ describe('daily history', function () {
         ])
       }
       const unresolved = async () => (await readTopic(kafka, 'unresolved')).map(({ value }) => value)
-      const found = await eventually(
-        async () => (await unresolved()).find(({ group }) => group.endsWith('history')),
-        LIMIT_MS,
-      )
+      const found = await eventually(async () => (await unresolved()).find(({ group }) => group.endsWith('history')))
       expect(found).to.include({ market_hash_name: `${scenario.items.finish.market_hash_name} Tier9`, provider: FILED })
       expect((await unresolved()).filter(({ group }) => group.endsWith('candles'))).to.deep.equal([])
     })
@@ -155,7 +149,7 @@ describe('daily history', function () {
         const { data } = candlesReply.parse(body)
         return data.length === 2 ? data : undefined
       }
-      const [first, next] = await eventually(read, LIMIT_MS, 'two candles')
+      const [first, next] = await eventually(read, 'two candles')
       const usd = (minor: number) => Math.round(minor / Number(rate))
       const rate = (await packagedRates(loadCurrencies())(new AbortController().signal)).rateOf('CNY')?.text
       expect(first).to.deep.include({
@@ -175,7 +169,7 @@ describe('daily history', function () {
       await ingest(lines(), true)
       const seen = async () =>
         (await readTopic(kafka, 'unresolved')).filter(({ value }) => value.group.endsWith('history')).length
-      await eventually(async () => (await seen()) === 2, LIMIT_MS, 'the file a second time')
+      await eventually(async () => (await seen()) === 2, 'the file a second time')
       await expectChart()
       expect((await chart(`item_id=${scenario.items.full.item_id}&start=${day(1300)}`)).series).to.deep.equal(before)
     })
@@ -186,7 +180,7 @@ describe('daily history', function () {
         `${quoted(unlisted.market_hash_name)},${day(4)},700,CNY,3`,
         `${quoted(unlisted.market_hash_name)},${day(2)},800,CNY,4`,
       ])
-      await eventually(async () => (await chart(`item_id=${unlisted.item_id}`)).series[0]?.data.length === 3, LIMIT_MS)
+      await eventually(async () => (await chart(`item_id=${unlisted.item_id}`)).series[0]?.data.length === 3)
       const change = {
         ...changeOf({
           provider: FILED,

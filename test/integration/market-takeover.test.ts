@@ -18,10 +18,7 @@ import {
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LIMIT_MS = 20_000
-
-describe("the writer of the market's views", function () {
-  this.timeout(60_000)
+describe("the writer of the market's views", () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
   before(async () => {
@@ -39,7 +36,7 @@ describe("the writer of the market's views", function () {
     const [first, second] = [openLease(redis, key, 300), openLease(redis, key, 300)]
     expect([await first.hold(), await second.hold(), await first.hold()]).to.deep.equal(['taken', undefined, 'renewed'])
     expect([await first.renew(), await second.renew()]).to.deep.equal([true, false])
-    await eventually(() => second.hold(), LIMIT_MS, 'the lease of a holder that fell silent')
+    await eventually(() => second.hold(), 'the lease of a holder that fell silent')
     expect([await first.hold(), await first.renew()]).to.deep.equal([undefined, false])
     await first.release()
     expect(await second.hold(), 'released by another').to.equal('renewed')
@@ -92,10 +89,10 @@ describe("the writer of the market's views", function () {
       if (isReplaced) expect(ttl).to.be.within(1, REPLACED_TTL_MS)
       else expect(ttl, 'stays').to.equal(-1)
     }
-    await eventually(async () => (await market.arbitrage())?.head.as_of === 2, LIMIT_MS, 'the new version')
+    await eventually(async () => (await market.arbitrage())?.head.as_of === 2, 'the new version')
     expect([...((await market.arbitrage())?.columns.itemId ?? [])]).to.deep.equal([2, 2, 2, 2, 2])
     await redis.del(arbitrageHeadKey(prefix))
-    await eventually(async () => (await market.arbitrage()) === undefined, LIMIT_MS, 'no snapshot without a head')
+    await eventually(async () => (await market.arbitrage()) === undefined, 'no snapshot without a head')
     market.stop()
   })
 
@@ -112,11 +109,7 @@ describe("the writer of the market's views", function () {
       const both = await Promise.all([asked.arbitrage(), asked.arbitrage(), forgetful.arbitrage()])
       expect(both.map(view => view?.head.as_of)).to.deep.equal([1, 1, 1])
       await redis.del(await redis.keys(`${prefix}{market}:arbitrage:*:*`))
-      await eventually(
-        async () => (await forgetful.arbitrage()) === undefined,
-        LIMIT_MS,
-        'the snapshot to be let go of',
-      )
+      await eventually(async () => (await forgetful.arbitrage()) === undefined, 'the snapshot to be let go of')
       expect((await asked.arbitrage())?.head.as_of, 'asked before').to.equal(1)
       expect(await quiet.arbitrage(), 'not asked before').to.equal(undefined)
     } finally {

@@ -22,12 +22,10 @@ const WORKER = fileURLToPath(new URL('../fixtures/group-worker.ts', import.meta.
 /** Process 1 of a namespace, killed with what started it; without root it needs a namespace of users too. */
 const UNSHARE = [...(process.getuid?.() === 0 ? [] : ['--user', '--map-root-user']), '--pid', '--fork', '--kill-child']
 const HAS_NAMESPACES = spawnSync('unshare', [...UNSHARE, 'true']).status === 0
-const LIMIT_MS = 30_000
 /** Half of a session. */
 const SOON_MS = 5_000
 
-describe('members of a group that are process 1', function () {
-  this.timeout(120_000)
+describe('members of a group that are process 1', () => {
   const platform = useServers()
   const workers: ChildProcess[] = []
   let kafka: KafkaConnection
@@ -64,7 +62,6 @@ describe('members of a group that are process 1', function () {
     const has = async (partitions: number) => {
       const [, ms = Number.NaN] = await eventually(
         () => (joined()?.[2] === partitions ? joined() : undefined),
-        LIMIT_MS,
         `a member with ${partitions} partitions`,
       )
       return ms

@@ -120,8 +120,7 @@ describe('migrations', () => {
   })
 
   for (let version = 1; version < NAMES.length; version++)
-    it(`keep everything that a filled database of version ${version} holds`, async function () {
-      this.timeout(30_000)
+    it(`keep everything that a filled database of version ${version} holds`, async () => {
       const { url, database } = newDatabase(`filled_${version}`)
       await migrate(url, version)
       for (let step = 1; step <= version; step++) await database.rows(FILLS[step] ?? 'SELECT 1')

@@ -30,9 +30,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { MarketModel } from '#test/oracles/market-model.ts'
 
 const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000]
-const LIMIT_MS = 240_000
-/** The lease of a killed holder, and a computation. */
-const TAKEOVER_LIMIT_MS = 60_000
 const EVERY_NAME = 12
 
 type Row = z.infer<typeof moversReply>['data'][number]
@@ -50,8 +47,7 @@ interface Filters {
 
 const NO_FILTERS = { limit: 200, min_price_usd: 0, min_providers: 0 } as const
 
-describe('movers on real refreshes', function () {
-  this.timeout(LIMIT_MS)
+describe('movers on real refreshes', () => {
   const platform = useServers()
   const clickhouse = useClickhouse(platform)
   const items = new Map(loadCatalog().map(item => [item.item_id, item]))
@@ -62,8 +58,7 @@ describe('movers on real refreshes', function () {
   let publishedAt: number
   let environment: Record<string, string>
 
-  before('the market behind the service', async function () {
-    this.timeout(LIMIT_MS)
+  before('the market behind the service', async () => {
     const { config } = platform
     const kafka = platform.connect()
     const providersFile = writeProviders(config.stateDir)
@@ -71,7 +66,7 @@ describe('movers on real refreshes', function () {
     redis = await platform.openRedis()
     await platform.startRoles(['fx', 'provider-health', 'history', 'candles', 'live-view', 'book'], { providersFile })
     role = await platform.spawnRole('movers', environment)
-    await role.baseUrl(TAKEOVER_LIMIT_MS)
+    await role.baseUrl()
     const keys = await keysOfTiers(platform)
     scenario = await openScenario(platform, { roles: ['api'], config: { providersFile }, keys })
     const { status, body } = await scenario.ask('/v1/market/movers')
@@ -80,10 +75,10 @@ describe('movers on real refreshes', function () {
     await role.stop()
     publishedAt = Date.now()
     await publishRealMarket(kafka, publishedAt, EVERY_NAME)
-    await platform.drained(LIMIT_MS, ['sales', 'alert-triggers'])
+    await platform.drained(['sales', 'alert-triggers'])
     model = new MarketModel((await readTopic(kafka, 'bookChanges')).map(({ value }) => value))
     role = await platform.spawnRole('movers', environment)
-    await eventually(async () => (await asOf()) > publishedAt, TAKEOVER_LIMIT_MS, 'movers of the whole market')
+    await eventually(async () => (await asOf()) > publishedAt, 'movers of the whole market')
   })
   after(() => scenario?.close())
 
@@ -294,13 +289,13 @@ describe('movers on real refreshes', function () {
   it('go on after a kill of their role, under a rebuild too, and leave nothing behind', async () => {
     role = await platform.spawnRole('movers', environment)
     const startedAt = Date.now()
-    await eventually(async () => (await asOf()) > startedAt, TAKEOVER_LIMIT_MS, 'the first of a role')
+    await eventually(async () => (await asOf()) > startedAt, 'the first of a role')
     await rebuilt()
     role.kill('SIGKILL')
     await role.ended
     const killedAt = Date.now()
     role = await platform.spawnRole('movers', environment)
-    await eventually(async () => (await asOf()) > killedAt, TAKEOVER_LIMIT_MS, 'the next holder of the lease')
+    await eventually(async () => (await asOf()) > killedAt, 'the next holder of the lease')
     const reply = await read()
     expect(reply.data).to.deep.equal(expected(Date.parse(reply.meta.generated_at), {}).rows)
     await role.stop()
@@ -322,12 +317,12 @@ describe('movers on real refreshes', function () {
       const { status, body } = await scenario.ask('/v1/market/movers')
       return status === 503 && body.code === 'SERVICE_UNAVAILABLE'
     }
-    await eventually(refused, TAKEOVER_LIMIT_MS, 'the refusal of an old snapshot')
+    await eventually(refused, 'the refusal of an old snapshot')
     const { database } = clickhouse.writer
     await clickhouse.writer.command(`TRUNCATE TABLE ${database}.candle_standing`)
     const failure = await rebuilt().catch(error => error)
     expect(String(failure)).to.include('no ask is listed')
     await redis.del(moversHeadKey(platform.namespace))
-    await eventually(refused, TAKEOVER_LIMIT_MS, 'the refusal without a snapshot')
+    await eventually(refused, 'the refusal without a snapshot')
   })
 })

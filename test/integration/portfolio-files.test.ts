@@ -14,8 +14,7 @@ const MAX_BYTES = 5 * 1024 * 1024
  */
 const IMPORT_LIMIT_MS = 3_000
 
-describe('portfolio files through the API', function () {
-  this.timeout(60_000)
+describe('portfolio files through the API', () => {
   const platform = useServers()
   let scenario: ApiScenario
   before('a market', async () => {

@@ -43,8 +43,7 @@ interface Trade {
   quantity: number
 }
 
-describe('daily values', function () {
-  this.timeout(240_000)
+describe('daily values', () => {
   const platform = useServers()
   const clickhouse = useClickhouse(platform)
   let scenario: ApiScenario

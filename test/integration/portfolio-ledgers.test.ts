@@ -35,8 +35,7 @@ const OPERATIONS = 1_000
 const ITEMS = [11, 22, 33]
 const NOW = Date.UTC(2026, 5, 1)
 
-describe('ledgers', function () {
-  this.timeout(240_000)
+describe('ledgers', () => {
   const platform = useServers()
   const databases: Database[] = []
   let stores: PortfolioStore[]

@@ -12,8 +12,7 @@ const TRADES = 250_000
 /** Longest that a request may keep all others of its process waiting. */
 const LOOP_LIMIT_MS = 50
 
-describe('the performance of a ledger', function () {
-  this.timeout(120_000)
+describe('the performance of a ledger', () => {
   const platform = useServers()
   let scenario: ApiScenario
   before('a market', async () => {

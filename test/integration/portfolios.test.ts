@@ -18,8 +18,7 @@ describe('portfolios', () => {
   const platform = useServers()
   let scenario: ApiScenario
   let id: string
-  before('a market and a portfolio', async function () {
-    this.timeout(120_000)
+  before('a market and a portfolio', async () => {
     scenario = await openApiScenario(platform)
     id = (await post('/v1/portfolio', { name: 'first' })).body.id
   })
@@ -348,6 +347,6 @@ describe('portfolios', () => {
       expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
     })
     const isBack = async () => (await scenario.ask(`/v1/portfolio/${id}/items`)).status === 200
-    await eventually(isBack, 5_000, 'entries again')
+    await eventually(isBack, 'entries again')
   })
 })

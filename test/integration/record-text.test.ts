@@ -45,8 +45,7 @@ const position = fc.record({
   timestamp: fc.oneof(fc.constant(-1), fc.nat(2_000_000_000_000)),
 })
 
-describe('lines of records', function () {
-  this.timeout(60_000)
+describe('lines of records', () => {
   const platform = useServers({ setUp: false })
   /** One that wrote the events and one that meets their writers for the first time. */
   let writer: Codec

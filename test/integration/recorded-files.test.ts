@@ -65,7 +65,7 @@ describe('files of recorded refreshes', function () {
     dir = mkdtempSync(join(tmpdir(), 'marketlog-files-'))
     const roles = await platform.spawnRole(ROLES, { MARKETLOG_TIERS: writeRoomyTiers(dir) })
     key = JSON.parse((await command('keys', 'create', '--tier', 'quant')).stdout).key
-    baseUrl = await roles.baseUrl(60_000)
+    baseUrl = await roles.baseUrl()
     const refreshes = readRefreshes()
     const given: GivenRefresh[] = []
     for (const [rank, feed] of FEEDS.entries()) given.push(...(await publish(feed, rank, refreshes.slice(-feed.files))))

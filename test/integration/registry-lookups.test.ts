@@ -8,8 +8,6 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy, type WireProxy } from '#test/harness/wire-proxy.ts'
 
-const LIMIT_MS = 10_000
-
 describe('lookups of schemas', () => {
   const platform = useServers({ setUp: false })
   let line: WireProxy
@@ -29,7 +27,7 @@ describe('lookups of schemas', () => {
     url.port = String(line.port)
     const codec = openCodec({ registry: { url: url.href, settings }, namespace })
     const prepared = codec.prepare([refreshMarked])
-    await eventually(() => line.harmed() > 1, LIMIT_MS, 'lookups to be cut')
+    await eventually(() => line.harmed() > 1, 'lookups to be cut')
     line.heal()
     await prepared
     const about = {

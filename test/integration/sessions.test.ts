@@ -25,8 +25,7 @@ describe('sessions', () => {
   const platform = useServers()
   let scenario: SignInScenario
   let tokens: Tokens
-  before('a provider and the API', async function () {
-    this.timeout(120_000)
+  before('a provider and the API', async () => {
     scenario = await openSignInScenario(platform)
   })
   after('end of the scenario', () => scenario.close())

@@ -12,8 +12,7 @@ const LINK = /https?:\S+\/v1\/account\/email\/verify\?token=\S+/
 describe('sign-in', () => {
   const platform = useServers()
   let scenario: SignInScenario
-  before('a provider, a mail server and the API', async function () {
-    this.timeout(120_000)
+  before('a provider, a mail server and the API', async () => {
     scenario = await openSignInScenario(platform)
   })
   after('end of the scenario', () => scenario.close())
@@ -64,7 +63,7 @@ describe('sign-in', () => {
         )
         return (found?.count ?? 0) >= 14
       }
-      await eventually(waiting, 5_000, 'the others to wait')
+      await eventually(waiting, 'the others to wait')
       const browser = scenario.personOf('kim', { email: 'kim@example.com', email_verified: true })
       expect((await scenario.signIn(browser)).access_token).to.be.a('string')
     } finally {
@@ -253,8 +252,7 @@ describe('sign-in', () => {
 describe('sign-in by a provider that puts the address into its token', () => {
   const platform = useServers()
   let scenario: SignInScenario
-  before('a provider and the API', async function () {
-    this.timeout(120_000)
+  before('a provider and the API', async () => {
     scenario = await openSignInScenario(platform, { emailInToken: true })
   })
   after('end of the scenario', () => scenario.close())
@@ -274,8 +272,7 @@ describe('sign-in by a provider that puts the address into its token', () => {
 describe('without a sign-in configured', () => {
   const platform = useServers()
   let scenario: SignInScenario
-  before('the API alone', async function () {
-    this.timeout(120_000)
+  before('the API alone', async () => {
     const overrides = { signIn: undefined, platformSignInUrl: undefined, smtpUrl: undefined, secretKey: undefined }
     scenario = await openSignInScenario(platform, { overrides })
   })

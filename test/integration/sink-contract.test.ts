@@ -21,8 +21,7 @@ const LATE_BATCH = {
   merges: 'is left as it is by the batch that an owner writes after it lost its partition',
 } as const
 
-describe('every sink', function () {
-  this.timeout(120_000)
+describe('every sink', () => {
   const platform = useServers()
   const clickhouse = useClickhouse(platform)
   let redis: Redis

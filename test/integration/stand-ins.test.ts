@@ -15,8 +15,7 @@ describe('stand-ins for the outside world', () => {
   const base = 'http://127.0.0.1:8080'
   after(() => rmSync(root, { recursive: true, force: true }))
 
-  it('sign people in and take mails, until they are stopped', async function () {
-    this.timeout(30_000)
+  it('sign people in and take mails, until they are stopped', async () => {
     const standIns = await startStandIns({}, directory, base)
     const { MARKETLOG_OIDC_URL: issuer, MARKETLOG_SMTP_URL: smtpUrl } = standIns?.environment ?? {}
     const discovery = `${issuer}/.well-known/openid-configuration`
@@ -29,8 +28,7 @@ describe('stand-ins for the outside world', () => {
     expect(await fetch(discovery).catch(() => 'gone')).to.equal('gone')
   })
 
-  it('leave what the environment names as it is', async function () {
-    this.timeout(30_000)
+  it('leave what the environment names as it is', async () => {
     const own = { MARKETLOG_OIDC_URL: 'https://id.example', MARKETLOG_SMTP_URL: 'smtp://mail.example' }
     const standIns = await startStandIns(own, directory, base)
     expect(standIns?.environment).to.include(own)

@@ -21,11 +21,9 @@ import { type OwnServer, openOwnServer } from '#test/harness/own-server.ts'
 import { openTlsProxy, type TlsProxy } from '#test/harness/tls-proxy.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const END_LIMIT_MS = 30_000
 const UNAVAILABLE = 69
 
-describe('stores by TLS', function () {
-  this.timeout(180_000)
+describe('stores by TLS', () => {
   const platform = useServers()
   const context = {
     cacheDir: cacheDirectory(process.env),
@@ -176,7 +174,7 @@ describe('stores by TLS', function () {
   async function refused(changes: Record<string, string>, line: RegExp): Promise<void> {
     const role = await platform.spawnRole('book', { ...platform.environment, LOG_LEVEL: 'warn', ...changes })
     role.expectEnd(line)
-    const { code } = await within(role.ended, END_LIMIT_MS, 'the role to end')
+    const { code } = await within(role.ended, 'the role to end')
     expect(role.lines().slice(1)).to.deep.equal([])
     expect(role.lines()[0]).to.match(line)
     expect(code).to.equal(UNAVAILABLE)

@@ -7,8 +7,6 @@ import { openStreamSlots, type StreamSlot, type StreamSlots } from '#infra/redis
 import { eventually, within } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LIMIT_MS = 10_000
-
 describe('slots of streams', () => {
   const platform = useServers({ setUp: false })
   const connections: Redis[] = []
@@ -74,15 +72,11 @@ describe('slots of streams', () => {
     const at: number[] = []
     // Six starts by a limit of two: each but the first two waits for the one two before it to leave.
     while (at.length < 6) {
-      const start = await eventually(
-        async () => {
-          const askedAt = performance.now()
-          const tried = await slots.start(name, 2)
-          return tried.kind === 'started' ? { ...tried, askedAt } : undefined
-        },
-        LIMIT_MS,
-        'a start to leave the window',
-      )
+      const start = await eventually(async () => {
+        const askedAt = performance.now()
+        const tried = await slots.start(name, 2)
+        return tried.kind === 'started' ? { ...tried, askedAt } : undefined
+      }, 'a start to leave the window')
       asked.push(start.askedAt)
       at.push(performance.now())
       await start.slot.release()
@@ -118,18 +112,14 @@ describe('slots of streams', () => {
     const slot = await started(openStreamSlots(dying, { prefix: platform.namespace, leaseMs: 2_000 }), name)
     await closeRedis(dying)
     expect((await openOn(0).start(name, 50)).kind).to.equal('busy')
-    const next = await eventually(
-      async () => {
-        const start = await openOn(0).start(name, 50)
-        return start.kind === 'started' ? start : undefined
-      },
-      LIMIT_MS,
-      'the lease to end',
-    )
+    const next = await eventually(async () => {
+      const start = await openOn(0).start(name, 50)
+      return start.kind === 'started' ? start : undefined
+    }, 'the lease to end')
     await next.slot.release()
     // And the one that could not renew knows.
     const lost = new Promise(resolve => slot.lost.addEventListener('abort', resolve))
-    if (!slot.lost.aborted) await within(lost, LIMIT_MS, 'the loss to be noticed')
+    if (!slot.lost.aborted) await within(lost, 'the loss to be noticed')
     await slot.release()
   })
 
@@ -138,7 +128,7 @@ describe('slots of streams', () => {
     const slot = await started(openOn(0, { leaseMs: 200 }), name)
     const lease = `${platform.namespace}{stream:${name}}:lease`
     await connections[1]?.set(lease, 'another', 'PX', 60_000)
-    await eventually(() => slot.lost.aborted, LIMIT_MS, 'the loss to be noticed')
+    await eventually(() => slot.lost.aborted, 'the loss to be noticed')
     await slot.release()
     expect(await connections[1]?.get(lease)).to.equal('another')
   })

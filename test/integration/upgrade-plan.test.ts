@@ -13,8 +13,7 @@ import { TABLES } from '#streams/views.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-describe('the upgrade plan', function () {
-  this.timeout(120_000)
+describe('the upgrade plan', () => {
   const platform = useServers({ setUp: false })
   const plan = () => planUpgrade(platform.config, platform.log)
   const call = () => runCommand(['upgrade', 'plan'], { PATH: process.env.PATH, ...platform.environment })

@@ -18,8 +18,7 @@ describe("the README's receiver of webhooks", () => {
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-receiver-'))
   let scenario: WebhookScenario
   let port: number
-  before('a free port that is allowed, and roles', async function () {
-    this.timeout(120_000)
+  before('a free port that is allowed, and roles', async () => {
     const receiver = await openReceiver()
     port = receiver.port
     scenario = await openWebhookScenario(platform, { beside: [receiver] })
@@ -49,7 +48,7 @@ describe("the README's receiver of webhooks", () => {
     try {
       const forge = (headers: Record<string, string>) =>
         fetch(url, { method: 'POST', headers, body: '{}' }).then(answer => answer.status)
-      await eventually(async () => (await forge({})) === 401, 10_000, 'the receiver to listen')
+      await eventually(async () => (await forge({})) === 401, 'the receiver to listen')
       const timestamp = String(Math.floor(Date.now() / 1000))
       for (const signature of ['', 'ab', 'x'.repeat(64), 'é', '0'.repeat(64)]) {
         const status = await forge({ 'x-svc-timestamp': timestamp, 'x-svc-signature': encodeURIComponent(signature) })
@@ -57,16 +56,12 @@ describe("the README's receiver of webhooks", () => {
       }
       expect(printed).to.equal('')
       const eventId = await scenario.event(account)
-      const [delivery] = await eventually(
-        async () => {
-          const { body } = await scenario.ask(account, 'GET', '/v1/account/webhooks/deliveries')
-          return body.deliveries[0]?.status === 'succeeded' ? body.deliveries : undefined
-        },
-        10_000,
-        'the delivery to be taken',
-      )
+      const [delivery] = await eventually(async () => {
+        const { body } = await scenario.ask(account, 'GET', '/v1/account/webhooks/deliveries')
+        return body.deliveries[0]?.status === 'succeeded' ? body.deliveries : undefined
+      }, 'the delivery to be taken')
       expect(delivery).to.include({ event_id: eventId, last_http_status: 204 })
-      await eventually(() => printed.includes(delivery.id), 5_000, 'what the receiver prints')
+      await eventually(() => printed.includes(delivery.id), 'what the receiver prints')
     } finally {
       child.kill('SIGKILL')
     }

@@ -15,8 +15,7 @@ describe('routes of webhooks', () => {
   let scenario: WebhookScenario
   let account: TestAccount
   let stranger: TestAccount
-  before('roles and receivers', async function () {
-    this.timeout(120_000)
+  before('roles and receivers', async () => {
     scenario = await openWebhookScenario(platform, { receivers: 2 })
     account = await scenario.account()
     stranger = await scenario.account()
@@ -155,17 +154,13 @@ describe('routes of webhooks', () => {
   it("do not find another account's destinations and deliveries, nor change them", async () => {
     const webhook = await scenario.webhook(account, scenario.receivers[1] as (typeof scenario.receivers)[number])
     const eventId = await scenario.event(account)
-    const delivery = await eventually(
-      async () => {
-        const { body } = await scenario.ask(account, 'GET', `${ROOT}/deliveries?limit=100`)
-        return body.deliveries.find(
-          (one: { endpoint_id: string; event_id: string; status: string }) =>
-            one.endpoint_id === webhook.id && one.event_id === eventId && one.status === 'succeeded',
-        )
-      },
-      10_000,
-      'the delivery',
-    )
+    const delivery = await eventually(async () => {
+      const { body } = await scenario.ask(account, 'GET', `${ROOT}/deliveries?limit=100`)
+      return body.deliveries.find(
+        (one: { endpoint_id: string; event_id: string; status: string }) =>
+          one.endpoint_id === webhook.id && one.event_id === eventId && one.status === 'succeeded',
+      )
+    }, 'the delivery')
     const count = scenario.receivers[1]?.received.length
     for (const [method, path] of operations(webhook.id, delivery.id)) {
       if (!path.includes(webhook.id) && !path.includes(delivery.id)) continue
@@ -206,7 +201,7 @@ describe('routes of webhooks', () => {
     const { body } = await scenario.ask(mine, 'POST', `${ROOT}/${webhook.id}/test`)
     const shown = await scenario.ask(mine, 'GET', `${ROOT}/deliveries/${body.delivery_id}`)
     expect(shown.body, 'it is there at once').to.include({ endpoint_id: webhook.id, event_type: 'alert.triggered' })
-    const request = await eventually(() => at.received.find(({ path }) => path === '/tested'), 10_000, 'the test event')
+    const request = await eventually(() => at.received.find(({ path }) => path === '/tested'), 'the test event')
     expect(request.headers).to.include({ 'x-svc-delivery-id': body.delivery_id, 'x-svc-test': 'true' })
     expect(JSON.parse(request.body).data.alert_id).to.match(/^0{8}-/)
     await scenario.ask(mine, 'PATCH', `${ROOT}/${webhook.id}`, { is_active: false })

@@ -18,8 +18,6 @@ import {
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LIMIT_MS = 20_000
-
 // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape are looked into
 type Body = any
 
@@ -27,8 +25,7 @@ describe('webhooks by state', () => {
   const platform = useServers()
   let scenario: WebhookScenario
   let next = 0
-  before('roles and receivers', async function () {
-    this.timeout(120_000)
+  before('roles and receivers', async () => {
     scenario = await openWebhookScenario(platform, { receivers: 23 })
   })
   after('end of the roles', () => scenario.close())
@@ -44,7 +41,7 @@ describe('webhooks by state', () => {
   const detailOf = async (account: TestAccount, id: string): Promise<Body> =>
     (await scenario.ask(account, 'GET', `/v1/account/webhooks/deliveries/${id}`)).body
   const until = (account: TestAccount, holds: (delivery: Body) => boolean): Promise<Body> =>
-    eventually(async () => (await deliveriesOf(account)).find(holds), LIMIT_MS, 'the delivery')
+    eventually(async () => (await deliveriesOf(account)).find(holds), 'the delivery')
   const change = (account: TestAccount, { id }: TestWebhook, body: object) =>
     scenario.ask(account, 'PATCH', `/v1/account/webhooks/${id}`, body)
 
@@ -54,7 +51,7 @@ describe('webhooks by state', () => {
       const { body } = await scenario.ask(account, 'POST', '/v1/account/webhooks', { label: 'a', url: receiver.url })
       expect(body.webhook).to.include({ is_active: true, platform: 'custom', secret_last4: body.secret.slice(-4) })
       await scenario.event(account)
-      await eventually(() => receiver.received.length === 1, LIMIT_MS, 'the delivery')
+      await eventually(() => receiver.received.length === 1, 'the delivery')
     })
 
     it('created -> paused: created with is_active false; events make no delivery', async () => {
@@ -111,7 +108,7 @@ describe('webhooks by state', () => {
         expect(delivery.error).to.match(/^Cancelled/)
         expect(delivery.completed_at).to.be.a('string')
         await scenario.hurry(webhook.id)
-        await eventually(() => noJobOf(webhook.id), LIMIT_MS, 'its last job to end')
+        await eventually(() => noJobOf(webhook.id), 'its last job to end')
         expect(receiver.received).to.have.length(1)
         expect((await scenario.ask(account, 'GET', '/v1/account/webhooks')).body).to.deep.equal({ webhooks: [] })
         expect((await change(account, webhook, { label: 'x' })).body.code).to.equal('WEBHOOK_NOT_FOUND')
@@ -176,14 +173,10 @@ describe('webhooks by state', () => {
       for (const [i, seconds] of [5, 30, 120, 600, 3_600, 21_600].entries()) {
         const attempt = i + 1
         const { id } = await until(account, one => one.attempt_count === attempt)
-        const delivery = await eventually(
-          async () => {
-            const shown = await detailOf(account, id)
-            return shown.attempts.at(-1).status === 'failed' ? shown : undefined
-          },
-          LIMIT_MS,
-          'the attempt to end',
-        )
+        const delivery = await eventually(async () => {
+          const shown = await detailOf(account, id)
+          return shown.attempts.at(-1).status === 'failed' ? shown : undefined
+        }, 'the attempt to end')
         const cameAt = performance.timeOrigin + (receiver.received[i]?.at ?? 0)
         expect(Date.parse(delivery.next_attempt_at), `wait ${attempt}`).to.be.within(
           cameAt + seconds * 800 - 1,
@@ -225,7 +218,7 @@ describe('webhooks by state', () => {
       })
       await scenario.webhook(account, receiver)
       await scenario.event(account)
-      await eventually(() => receiver.received.length === 1, LIMIT_MS, 'the attempt')
+      await eventually(() => receiver.received.length === 1, 'the attempt')
       const { id } = await until(account, one => one.attempt_count === 1)
       // The attempt ends between any two statements of the reader.
       const rows: Database['rows'] = async (statement, values) => {

@@ -15,8 +15,7 @@ describe('webhooks', () => {
   const platform = useServers()
   let scenario: WebhookScenario
   let account: TestAccount
-  before('roles and receivers', async function () {
-    this.timeout(120_000)
+  before('roles and receivers', async () => {
     scenario = await openWebhookScenario(platform, { receivers: 4 })
     account = await scenario.account()
   })
@@ -28,15 +27,11 @@ describe('webhooks', () => {
     return one
   }
   const settled = (accountId: TestAccount, eventId: string) =>
-    eventually(
-      async () => {
-        const { body } = await scenario.ask(accountId, 'GET', '/v1/account/webhooks/deliveries?limit=100')
-        const own = body.deliveries.filter((one: { event_id: string }) => one.event_id === eventId)
-        return own.length > 0 && own.every((one: { status: string }) => one.status !== 'pending') ? own : undefined
-      },
-      10_000,
-      'the deliveries to be settled',
-    )
+    eventually(async () => {
+      const { body } = await scenario.ask(accountId, 'GET', '/v1/account/webhooks/deliveries?limit=100')
+      const own = body.deliveries.filter((one: { event_id: string }) => one.event_id === eventId)
+      return own.length > 0 && own.every((one: { status: string }) => one.status !== 'pending') ? own : undefined
+    }, 'the deliveries to be settled')
 
   it('carry the signed event to every active destination, and the API shows all of it', async () => {
     const [one, other] = [await scenario.webhook(account, receiver(0)), await scenario.webhook(account, receiver(1))]
@@ -105,14 +100,10 @@ describe('webhooks', () => {
     receiver(3).answerWith((response, _request, n) => status(n === 1 ? 503 : 400)(response, _request, n))
     const { id } = await scenario.webhook(mine, receiver(3))
     const eventId = await scenario.event(mine)
-    const pending = await eventually(
-      async () => {
-        const { body } = await scenario.ask(mine, 'GET', '/v1/account/webhooks/deliveries')
-        return body.deliveries.find((one: { last_http_status: number | null }) => one.last_http_status === 503)
-      },
-      10_000,
-      'the first attempt',
-    )
+    const pending = await eventually(async () => {
+      const { body } = await scenario.ask(mine, 'GET', '/v1/account/webhooks/deliveries')
+      return body.deliveries.find((one: { last_http_status: number | null }) => one.last_http_status === 503)
+    }, 'the first attempt')
     expect(pending).to.include({ status: 'pending', attempt_count: 1, error: 'The destination answered 503.' })
     const cameAt = performance.timeOrigin + (receiver(3).received[0]?.at ?? 0)
     expect(Date.parse(pending.next_attempt_at)).to.be.within(cameAt + 4_000 - 1, Date.now() + 6_000)

@@ -62,7 +62,7 @@ async function evaluations(
     position += 1
   }
   addUpTo(Number.POSITIVE_INFINITY)
-  await eventually(() => queue.size() === 0, 2_000, 'the queue to settle')
+  await eventually(() => queue.size() === 0, 'the queue to settle')
   queue.close()
   return seen
 }
@@ -99,13 +99,13 @@ describe('the queue of alert rules', () => {
     const queue = open()
     queue.begin()
     queue.add(ruleOf(7), 0)
-    await eventually(() => queue.size() === 0, 2_000, 'the queue to settle')
+    await eventually(() => queue.size() === 0, 'the queue to settle')
     expect([seen, failures]).to.deep.equal([['7'], []])
     answers.push(new Error('the reader is closed'))
     const failing = open()
     failing.begin()
     failing.add(ruleOf(8), 0)
-    await eventually(() => failures.length > 0, 2_000, 'the queue to fail')
+    await eventually(() => failures.length > 0, 'the queue to fail')
     failing.close()
     expect(failures.map(({ message }) => message)).to.deep.equal(['the reader is closed'])
   })

@@ -55,8 +55,8 @@ describe('the watch over servers', () => {
     for (let round = 1; round <= 2; round++) {
       const before = servers.pids.redis ?? 0
       kill(before)
-      await eventually(() => starts() === round && servers.pids.redis !== before, LIMIT_MS, 'a new process')
-      await eventually(() => said.filter(line => line.includes('answers again')).length === round, LIMIT_MS, 'a word')
+      await eventually(() => starts() === round && servers.pids.redis !== before, 'a new process')
+      await eventually(() => said.filter(line => line.includes('answers again')).length === round, 'a word')
     }
     await stop()
     expect(givenUp).to.deep.equal([])
@@ -66,7 +66,7 @@ describe('the watch over servers', () => {
   it('tries again after a start that failed, and says why it did', async () => {
     const { servers, said, starts, stop } = await watch(2)
     kill(servers.pids.redis ?? 0)
-    await eventually(() => starts() === 3, LIMIT_MS, 'the third start')
+    await eventually(() => starts() === 3, 'the third start')
     await stop()
     expect(said.filter(line => line.startsWith('no room on its disk'))).to.have.length(2)
   })
@@ -74,7 +74,7 @@ describe('the watch over servers', () => {
   it('gives a server up that does not come back, once', async () => {
     const { servers, givenUp, stop } = await watch(Number.POSITIVE_INFINITY, 100)
     kill(servers.pids.redis ?? 0)
-    await eventually(() => givenUp.length > 0, LIMIT_MS, 'the end of patience')
+    await eventually(() => givenUp.length > 0, 'the end of patience')
     await stop()
     expect(givenUp).to.deep.equal(['redis: no room on its disk'])
   })

@@ -122,7 +122,7 @@ describe('the catch-up of clients that resume', () => {
     const log = openLog(40)
     const catchUps = openCatchUps(log.options)
     const clients = range(0, 30).map(from => openClient(from, catchUps))
-    await eventually(() => clients.every(({ state }) => state() === 'live'), LIMIT_MS, 'all to be live')
+    await eventually(() => clients.every(({ state }) => state() === 'live'), 'all to be live')
     for (const [from, { received }] of clients.entries()) expect(received).to.deep.equal(range(from, 40))
     expect(log.readings).to.deep.equal([{ from: 0, to: 40 }])
     catchUps.close()
@@ -133,20 +133,16 @@ describe('the catch-up of clients that resume', () => {
     const catchUps = openCatchUps(log.options)
     const goOn = log.hold()
     const first = openClient(0, catchUps)
-    await eventually(() => log.readings.length === 1, LIMIT_MS, 'a reading')
+    await eventually(() => log.readings.length === 1, 'a reading')
     // Four readings are under way, so that others wait for one that ends, or takes them along.
     const others: ReturnType<typeof openClient>[] = []
     for (let count = 2; count <= 4; count++) {
       others.push(openClient(0, catchUps))
-      await eventually(() => log.readings.length === count, LIMIT_MS, 'one more reading')
+      await eventually(() => log.readings.length === count, 'one more reading')
     }
     const late = openClient(150, catchUps)
     goOn()
-    await eventually(
-      () => [first, late, ...others].every(({ state }) => state() === 'live'),
-      LIMIT_MS,
-      'all to be live',
-    )
+    await eventually(() => [first, late, ...others].every(({ state }) => state() === 'live'), 'all to be live')
     expect(late.received).to.deep.equal(range(150, 200))
     expect(log.readings, 'none of its own').to.have.length(4)
     catchUps.close()
@@ -158,10 +154,10 @@ describe('the catch-up of clients that resume', () => {
     const clients = range(0, 5).map(() => openClient(10, catchUps))
     const [slow, ...others] = clients as [(typeof clients)[0], ...typeof clients]
     slow.stall()
-    await eventually(() => others.every(({ state }) => state() === 'live'), LIMIT_MS / 2, 'the others to be live')
+    await eventually(() => others.every(({ state }) => state() === 'live'), 'the others to be live', LIMIT_MS / 2)
     expect(slow.state()).to.equal('waits')
     slow.readOn()
-    await eventually(() => slow.state() === 'live', LIMIT_MS, 'the slow one to be live')
+    await eventually(() => slow.state() === 'live', 'the slow one to be live')
     for (const { received } of clients) expect(received).to.deep.equal(range(10, 50))
     catchUps.close()
   })
@@ -171,7 +167,7 @@ describe('the catch-up of clients that resume', () => {
     const catchUps = openCatchUps(log.options)
     log.moveOn(10)
     const [gone, kept] = [openClient(5, catchUps), openClient(20, catchUps)]
-    await eventually(() => gone.state() !== 'waits' && kept.state() !== 'waits', LIMIT_MS, 'both')
+    await eventually(() => gone.state() !== 'waits' && kept.state() !== 'waits', 'both')
     expect([gone.state(), kept.state()]).to.deep.equal(['expired', 'live'])
     expect(kept.received).to.deep.equal(range(20, 50))
     catchUps.close()
@@ -182,11 +178,11 @@ describe('the catch-up of clients that resume', () => {
     const catchUps = openCatchUps(log.options)
     const goOn = log.hold()
     const [left, stays] = [openClient(0, catchUps), openClient(0, catchUps)]
-    await eventually(() => log.readings.length === 1, LIMIT_MS, 'a reading')
+    await eventually(() => log.readings.length === 1, 'a reading')
     left.ending.abort()
-    await eventually(() => left.state() === 'refused', LIMIT_MS, 'the end of a wait')
+    await eventually(() => left.state() === 'refused', 'the end of a wait')
     goOn()
-    await eventually(() => stays.state() === 'live', LIMIT_MS, 'the other one to be live')
+    await eventually(() => stays.state() === 'live', 'the other one to be live')
     expect([left.received, stays.received]).to.deep.equal([[], range(0, 50)])
     catchUps.close()
   })

@@ -29,8 +29,7 @@ interface Sent {
   coding?: string
 }
 
-describe('a refusal', function () {
-  this.timeout(120_000)
+describe('a refusal', () => {
   const operations = sweptOperations(openApiDocument(operationsDescribed(), { baseUrl: '' }), () => true)
   const withBody = operations.filter(({ body }) => body)
   let server: Server

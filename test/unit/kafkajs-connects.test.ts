@@ -106,7 +106,7 @@ describe('a connection of the Kafka client', () => {
             (error: Error) => error.message,
           ),
         )
-        for (const outcome of await within(Promise.all(attempts), LIMIT_MS, 'the end of the attempts')) {
+        for (const outcome of await within(Promise.all(attempts), 'the end of the attempts')) {
           expect(outcome).to.match(/closed early/)
         }
       },
@@ -131,10 +131,10 @@ describe('a connection of the Kafka client', () => {
         for (const cut of cuts) {
           await connection.connect()
           const outcome = connection.send(exchange).then(String, (error: Error) => error.message)
-          expect(await within(outcome, LIMIT_MS, `the end of the request ${cut}`)).to.match(/ECONNRESET|[Cc]losed/)
+          expect(await within(outcome, `the end of the request ${cut}`)).to.match(/ECONNRESET|[Cc]losed/)
         }
         await connection.connect()
-        expect(String(await within(connection.send(exchange), LIMIT_MS, 'the answer'))).to.equal('whole')
+        expect(String(await within(connection.send(exchange), 'the answer'))).to.equal('whole')
         await connection.disconnect()
       },
     )
@@ -151,7 +151,7 @@ describe('a connection of the Kafka client', () => {
           return opened.at(-1) as Socket
         })
         const outcome = connection.connect().then(String, (error: Error) => error.message)
-        expect(await within(outcome, LIMIT_MS, 'the end of the attempt')).to.equal('Connection timeout')
+        expect(await within(outcome, 'the end of the attempt')).to.equal('Connection timeout')
         expect(opened.map(({ destroyed }) => destroyed)).to.deep.equal([true])
         for (const socket of sockets) socket.destroy()
       },

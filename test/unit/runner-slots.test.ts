@@ -41,7 +41,7 @@ describe('runner slots', () => {
     slots.replace(assigned, standNowhere)
     expect(opened).to.deep.equal(['quotes/0#0', 'bids/3#1'])
     expect(slots.state()).to.equal('opening 2 of 2 partitions')
-    await eventually(() => slots.state() === undefined, 1_000)
+    await eventually(() => slots.state() === undefined)
   })
 
   it('are dropped with their generation, and those that were still opening are closed once open', async () => {
@@ -51,7 +51,7 @@ describe('runner slots', () => {
     slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     expect((await slots.get('quotes', 0, noTick)).name).to.equal('quotes/0#1')
     held.resolve()
-    await eventually(() => closed.length === 1, 1_000)
+    await eventually(() => closed.length === 1)
     expect(closed).to.deep.equal(['quotes/0#0'])
     expect(slots.peek('quotes', 0)?.name).to.equal('quotes/0#1')
   })
@@ -63,7 +63,7 @@ describe('runner slots', () => {
     slots.replace([{ topic: 'quotes', partition: 0 }], standNowhere)
     await slots.get('quotes', 0, noTick)
     const closing = slots.close()
-    await eventually(() => closed.length === 1, 1_000)
+    await eventually(() => closed.length === 1)
     held.resolve()
     await closing
     expect(closed).to.deep.equal(['quotes/0#1', 'quotes/0#0'])

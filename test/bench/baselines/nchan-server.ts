@@ -18,7 +18,6 @@ import type { NchanPrograms } from '../nchan.ts'
 import { cpuSecondsOf } from '../process-figures.ts'
 import type { FeedPace } from './feed-server.ts'
 
-const START_LIMIT_MS = 5_000
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 
 let port = 0
@@ -84,7 +83,7 @@ answerAsBaseline({
       nginx?.kill('SIGTERM')
       rmSync(folder, { recursive: true, force: true })
     })
-    await eventually(() => publish(dataNow()).then(() => true), START_LIMIT_MS, 'nginx to answer')
+    await eventually(() => publish(dataNow()).then(() => true), 'nginx to answer')
     return port
   },
   async run({ events, perSecond }: FeedPace): Promise<Measured> {

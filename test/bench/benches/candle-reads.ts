@@ -19,7 +19,6 @@ import { settled } from '../settled.ts'
 import { median, percentile } from '../statistics.ts'
 
 const ITEMS = 30_000
-const READY_LIMIT_MS = 60_000
 const READS = 400
 const READS_IN_A_TURN = 40
 const WARM_UPS = 20
@@ -51,7 +50,7 @@ async function measure(context: BenchContext, platform: BenchPlatform): Promise<
     .slice(0, context.isQuick ? ITEMS / 30 : ITEMS)
     .map(({ item_id }) => item_id)
   const process = await platform.role('api')
-  await process.ready(READY_LIMIT_MS)
+  await process.ready()
   const parts = await fill(context, platform, itemIds)
   const headers = { authorization: `Bearer ${await newKey(platform)}` }
   const ids = spread(itemIds, context.isQuick ? READS / 10 : READS)

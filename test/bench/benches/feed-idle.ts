@@ -14,7 +14,6 @@ import { figureEntry } from '../entry.ts'
 const CLIENTS = new URL('../baselines/feed-clients.ts', import.meta.url)
 const CLIENTS_MAX = { full: 10_000, quick: 1_000 }
 const PER_KEY = 2
-const READY_LIMIT_MS = 60_000
 const LOOKS = { full: 15, quick: 4 }
 const LOOK_EVERY_MS = 2_000
 
@@ -29,7 +28,7 @@ export const feedIdle: Bench = {
     const clients = startBaseline(CLIENTS)
     try {
       const role = await platform.role('feed')
-      await role.ready(READY_LIMIT_MS)
+      await role.ready()
       context.say(`making ${count / PER_KEY} keys`)
       const keys = await makeKeys(platform, count / PER_KEY)
       const before = await role.figures()

@@ -21,7 +21,6 @@ import type { RoleProcess } from '../role-process.ts'
 
 const CLIENTS = new URL('../baselines/resuming-clients.ts', import.meta.url)
 const COUNT = { full: 2_000, quick: 200 }
-const READY_LIMIT_MS = 60_000
 const LIVE_LIMIT_MS = 120_000
 const ITEMS = 600
 /** Refreshes before the kill, and those that all have missed; sixty rows each on average. */
@@ -80,7 +79,7 @@ const crowdOf = ({ baseUrl }: RoleProcess, keys: readonly string[]): ResumingCro
 
 async function startGateway(platform: BenchPlatform, name: string): Promise<RoleProcess> {
   const gateway = await platform.start(`feed-${name}`, ['feed'])
-  await gateway.ready(READY_LIMIT_MS)
+  await gateway.ready()
   return gateway
 }
 

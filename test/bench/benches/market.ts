@@ -96,7 +96,7 @@ async function serve(context: BenchContext, stage: Stage): Promise<string> {
       await answer.arrayBuffer()
       return answer.ok
     }
-    await eventually(isThere, LIMIT_MS, path)
+    await eventually(isThere, path, LIMIT_MS)
   }
   return api.baseUrl
 }

@@ -45,8 +45,8 @@ export const memory: Bench = {
     const feeds = loadMarket('full').feeds.length
     await eventually(
       async () => (await ingest.metric('marketlog_ingest_refreshes_total')) >= feeds,
-      INGEST_LIMIT_MS,
       `${feeds} feeds to be published`,
+      INGEST_LIMIT_MS,
     )
     await pause(SETTLE_MS)
     return [...entries, await entryOf(stage, 'ingest')]

@@ -21,7 +21,6 @@ const ITEMS = 500
 const DAYS = 1_826
 const FILE_BYTES = 5 * 1024 * 1024
 const PAGES = 200
-const READY_LIMIT_MS = 60_000
 const DAY_MS = 86_400_000
 
 /** Portfolios. */
@@ -51,7 +50,7 @@ async function measure(context: BenchContext, platform: BenchPlatform): Promise<
     today,
   )
   const api = await platform.role('api')
-  await api.ready(READY_LIMIT_MS)
+  await api.ready()
   const client = clientOf(`${api.baseUrl}/v1/portfolio`, await newKey(platform))
 
   context.say('importing the ledger')

@@ -43,7 +43,7 @@ export const snapshots: Bench = {
     const process = await serveApi(stage, text => context.say(text))
     context.say('waiting for the first snapshot')
     const ask = questionOf(process, await newKey(stage), 'gzip')
-    await eventually(async () => (await readStream(ask)).bytes > 0, BUILD_LIMIT_MS, 'a snapshot')
+    await eventually(async () => (await readStream(ask)).bytes > 0, 'a snapshot', BUILD_LIMIT_MS)
     const entries = await throughput(context, stage, process)
     entries.push(await firstByte(context, stage, process), await memory(context, stage, process))
     return entries

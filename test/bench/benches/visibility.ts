@@ -126,8 +126,8 @@ async function run(
   const observationsPerSecond = (count * ITEMS * 1000) / (performance.now() - startedAt)
   stage.log.info({ behind: await stage.lags() }, 'the last refresh was acknowledged')
   const restMs = await Promise.all(probes)
-  await eventually(() => feed.latenciesMs.length >= count * ITEMS, SHOW_LIMIT_MS, 'every change on the feed').catch(
-    (error: Error) => stage.log.warn({ error }, 'changes are missing on the feed'),
+  await eventually(() => feed.latenciesMs.length >= count * ITEMS, 'every change on the feed').catch((error: Error) =>
+    stage.log.warn({ error }, 'changes are missing on the feed'),
   )
   feed.close()
   const missing = Array.from({ length: count * ITEMS - feed.latenciesMs.length }, () => SHOW_LIMIT_MS)

@@ -39,8 +39,6 @@ const READ_AND_WRITTEN: readonly TopicKey[] = ['quotes', 'bookChanges', 'refresh
 const THREADS = 2
 const MEMORY = ['-Xms512m', '-Xmx512m', '-XX:+UseSerialGC']
 const MAX_MESSAGE_BYTES = '16777216'
-const START_LIMIT_MS = 60_000
-const COMMAND_LIMIT_MS = 10_000
 const REGISTRY_LIMIT_MS = 5_000
 const COMPLAINT_CHARACTERS = 4_000
 
@@ -80,19 +78,19 @@ export async function startStreamsBook({ launcher, classPath }: BuiltProgram, st
   const command = async (word: string): Promise<void> => {
     const answered = lineOf(word)
     child.stdin.write(`${word}\n`)
-    await within(Promise.race([answered, ended.promise]), COMMAND_LIMIT_MS, `Kafka Streams to ${word}`)
+    await within(Promise.race([answered, ended.promise]), `Kafka Streams to ${word}`)
   }
   const running = lineOf('running')
   const watch = await watchJudged(kafka)
   const stop = async (): Promise<void> => {
     await watch.close()
     child.stdin.end()
-    await within(exit, START_LIMIT_MS, 'Kafka Streams to end').catch(() => child.kill('SIGKILL'))
+    await within(exit, 'Kafka Streams to end').catch(() => child.kill('SIGKILL'))
     await exit
     rmSync(folder, { recursive: true, force: true })
   }
   try {
-    await within(Promise.race([running, ended.promise]), START_LIMIT_MS, 'Kafka Streams to run')
+    await within(Promise.race([running, ended.promise]), 'Kafka Streams to run')
   } catch (error) {
     await stop()
     throw error

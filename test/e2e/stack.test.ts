@@ -30,7 +30,6 @@ const MAIN = fileURLToPath(new URL('../../infra/stack/main.ts', import.meta.url)
 const COLD_START_LIMIT_MS = 300_000
 // Three seconds on an idle machine, and after kill -9 Kafka waits five for its old session.
 const SECOND_START_LIMIT_MS = 30_000
-const END_LIMIT_MS = 40_000
 
 /** The environment of a native start: no addresses, no Docker. */
 function nativeEnvironment(): Record<string, string | undefined> {
@@ -62,7 +61,7 @@ function processesOf(dataDir: string): number[] {
 }
 
 function nobodyLeft(dataDir: string): Promise<boolean> {
-  return eventually(() => processesOf(dataDir).length === 0, END_LIMIT_MS, `the processes of ${dataDir} to end`)
+  return eventually(() => processesOf(dataDir).length === 0, `the processes of ${dataDir} to end`)
 }
 
 describe('native servers', () => {
@@ -93,8 +92,7 @@ describe('native servers', () => {
     return child
   }
 
-  afterEach(async function () {
-    this.timeout(120_000)
+  afterEach(async () => {
     for (const servers of running.splice(0)) await servers.stop()
     for (const child of children.splice(0)) child.kill('SIGKILL')
     for (const dataDir of made.splice(0)) {
@@ -127,8 +125,7 @@ describe('native servers', () => {
     })
   })
 
-  it('name the server that cannot start, quote its log and leave nothing running', async function () {
-    this.timeout(60_000)
+  it('name the server that cannot start, quote its log and leave nothing running', async () => {
     const dataDir = newDataDir()
     const healthy = await start(dataDir, lightEnvironment())
     await healthy.stop()
@@ -145,27 +142,25 @@ describe('native servers', () => {
     expect(processesOf(dataDir)).to.deep.equal([])
   })
 
-  it('end when their supervisor is killed with SIGKILL', async function () {
-    this.timeout(120_000)
+  it('end when their supervisor is killed with SIGKILL', async () => {
     const dataDir = newDataDir()
     const supervisor = startSupervisor(dataDir, nativeEnvironment())
-    await eventually(() => existsSync(join(dataDir, 'servers.json')), 90_000, 'the servers to answer')
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 'the servers to answer', 90_000)
     expect(processesOf(dataDir).length).to.be.at.least(6)
     supervisor.kill('SIGKILL')
     await nobodyLeft(dataDir)
   })
 
-  it('are ended by the next stopLeftovers when the keeper was killed along with the supervisor', async function () {
-    this.timeout(60_000)
+  it('are ended by the next stopLeftovers when the keeper was killed along with the supervisor', async () => {
     const dataDir = newDataDir()
     const supervisor = startSupervisor(dataDir, lightEnvironment())
-    await eventually(() => existsSync(join(dataDir, 'servers.json')), 30_000, 'the servers to answer')
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 'the servers to answer')
     const keeper = readJson<ProcessIdentity>(join(dataDir, 'pids/keeper.json')) as ProcessIdentity
     process.kill(keeper.pid, 'SIGKILL')
     supervisor.kill('SIGKILL')
     // A signal is sent in no time; on a busy machine whom it kills is there for a while.
     const both = [keeper.pid, supervisor.pid as number]
-    await eventually(() => both.every(pid => identify(pid) === undefined), END_LIMIT_MS, 'the two to end')
+    await eventually(() => both.every(pid => identify(pid) === undefined), 'the two to end')
     expect(processesOf(dataDir)).not.to.deep.equal([])
 
     expect(await stopLeftovers(dataDir)).to.have.members(['redis', 'clickhouse', 'postgres'])
@@ -173,12 +168,11 @@ describe('native servers', () => {
     expect(await stopLeftovers(dataDir)).to.deep.equal([])
   })
 
-  it('stop and are gone when the start is aborted', async function () {
-    this.timeout(60_000)
+  it('stop and are gone when the start is aborted', async () => {
     const dataDir = newDataDir()
     const abort = new AbortController()
     const start = provideServers({ dataDir, environment: nativeEnvironment(), say: () => {}, signal: abort.signal })
-    await eventually(() => existsSync(join(dataDir, 'pids/redis.json')), 30_000, 'the first server to be launched')
+    await eventually(() => existsSync(join(dataDir, 'pids/redis.json')), 'the first server to be launched')
     abort.abort(new Error('changed my mind'))
     const failure = await start.then(
       () => undefined,
@@ -188,25 +182,23 @@ describe('native servers', () => {
     expect(processesOf(dataDir)).to.deep.equal([])
   })
 
-  it('are not reached by Ctrl-C, which their supervisor answers by stopping them', async function () {
-    this.timeout(60_000)
+  it('are not reached by Ctrl-C, which their supervisor answers by stopping them', async () => {
     const dataDir = newDataDir()
     const supervisor = startSupervisor(dataDir, lightEnvironment(), { detached: true })
-    await eventually(() => existsSync(join(dataDir, 'servers.json')), 30_000, 'the servers to answer')
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 'the servers to answer')
     // A terminal sends it to the whole foreground group.
     process.kill(-(supervisor.pid as number), 'SIGINT')
     await nobodyLeft(dataDir)
-    await eventually(() => supervisor.exitCode === 0, END_LIMIT_MS, 'the supervisor to end without a fault')
+    await eventually(() => supervisor.exitCode === 0, 'the supervisor to end without a fault')
     const redisLog = readFileSync(join(dataDir, 'logs/redis.log'), 'utf8')
     expect(redisLog).to.include('Received SIGTERM').and.not.include('Received SIGINT')
     expect(existsSync(join(dataDir, 'servers.json'))).to.equal(false)
   })
 
-  it('belong to one supervisor at a time', async function () {
-    this.timeout(60_000)
+  it('belong to one supervisor at a time', async () => {
     const dataDir = newDataDir()
     const supervisor = startSupervisor(dataDir, lightEnvironment())
-    await eventually(() => existsSync(join(dataDir, 'servers.json')), 30_000, 'the servers to answer')
+    await eventually(() => existsSync(join(dataDir, 'servers.json')), 'the servers to answer')
     const before = processesOf(dataDir)
     const second = await start(dataDir, lightEnvironment()).then(
       () => undefined,
@@ -221,8 +213,7 @@ describe('native servers', () => {
 })
 
 describe('stopLeftovers', () => {
-  it('ends the process that was noted and never one that merely got its pid', async function () {
-    this.timeout(30_000)
+  it('ends the process that was noted and never one that merely got its pid', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'marketlog-stack-'))
     const stranger = spawn('sleep', ['60'], { detached: true, stdio: 'ignore' })
     try {

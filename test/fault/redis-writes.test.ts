@@ -26,7 +26,6 @@ import { useServers } from '#test/harness/use-servers.ts'
 import { openWireProxy } from '#test/harness/wire-proxy.ts'
 
 const LIMIT_MS = 20_000
-const FAILOVER_LIMIT_MS = 30_000
 
 const textOf = async (config: PlatformConfig, redis: Redis, key: string): Promise<string> => {
   let read = Buffer.alloc(0)
@@ -36,8 +35,7 @@ const textOf = async (config: PlatformConfig, redis: Redis, key: string): Promis
   return read.toString('base64')
 }
 
-describe('a Redis with TLS', function () {
-  this.timeout(60_000)
+describe('a Redis with TLS', () => {
   let own: OwnRedis
   const platform = useServers({
     setUp: false,
@@ -78,8 +76,7 @@ describe('a Redis with TLS', function () {
   })
 })
 
-describe('a Redis that drops keys when its memory is full', function () {
-  this.timeout(60_000)
+describe('a Redis that drops keys when its memory is full', () => {
   const platform = useServers({ setUp: false, own: { redis: {} } })
 
   it('ends set-up with a line that says what to set, also where CONFIG is forbidden', async () => {
@@ -97,9 +94,7 @@ describe('a Redis that drops keys when its memory is full', function () {
   })
 })
 
-describe('a master that became a replica', function () {
-  this.timeout(60_000)
-
+describe('a master that became a replica', () => {
   it('refuses a write without effect, which then goes to the new master, once', async () => {
     // What used to happen: every write was refused until the process was started again.
     const processes = await openRedisProcesses()
@@ -114,13 +109,13 @@ describe('a master that became a replica', function () {
       await withServer(next, server => server.set('guard', '1'))
       await withServer(old, server => server.replicaof('127.0.0.1', next.port))
       // Until then the script finds another guard, which is no write that could be refused.
-      await eventually(async () => (await redis?.get('guard')) === '1', LIMIT_MS, 'the former master to follow')
+      await eventually(async () => (await redis?.get('guard')) === '1', 'the former master to follow')
       const guarded = writeGuarded(redis, { guard: 'guard', expected: '1', value: '2', writes: [] })
       const counted = Promise.all(Array.from({ length: 20 }, () => (redis as Redis).incr('count')))
       const settled = Promise.all([guarded, counted])
-      await eventually(() => proxy.connections() === 0 || undefined, LIMIT_MS, 'the connection to be made again')
+      await eventually(() => proxy.connections() === 0 || undefined, 'the connection to be made again')
       proxy.forwardTo(next.port)
-      await within(settled, LIMIT_MS, 'the writes')
+      await within(settled, 'the writes')
       expect(await redis.mget('guard', 'count')).to.deep.equal(['2', '20'])
       const again = writeGuarded(redis, { guard: 'guard', expected: '1', value: '2', writes: [] })
       expect(await again.catch(error => error)).to.be.instanceOf(Fenced)
@@ -132,8 +127,7 @@ describe('a master that became a replica', function () {
   })
 })
 
-describe('a master under Sentinels', function () {
-  this.timeout(120_000)
+describe('a master under Sentinels', () => {
   let own: OwnSentinels
   const platform = useServers({
     setUp: false,
@@ -168,7 +162,7 @@ describe('a master under Sentinels', function () {
       if (how === 'killed') await master.kill()
       else master.freeze()
       const startedAt = performance.now()
-      await eventually(() => redis.set(`${key}-after`, '1').then(() => true), FAILOVER_LIMIT_MS, 'a write')
+      await eventually(() => redis.set(`${key}-after`, '1').then(() => true), 'a write')
       console.log(`      ${how}: written again after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`)
       expect(await own.master()).not.to.equal(master)
       expect(await textOf(platform.config, redis, key)).to.equal(value.toString('base64'))
@@ -177,7 +171,7 @@ describe('a master under Sentinels', function () {
       const login = `:${encodeURIComponent(platform.environment.REDIS_PASSWORD as string)}@`
       const follows = async (): Promise<boolean> =>
         (await withServer(master, server => server.info('replication'), login)).includes('master_link_status:up')
-      await eventually(follows, FAILOVER_LIMIT_MS, 'the former master to follow')
+      await eventually(follows, 'the former master to follow')
       expect(await redis.get(`${key}-after`)).to.equal('1')
     })
 })

@@ -11,11 +11,9 @@ import { eventually, within } from '#test/harness/eventually.ts'
 import { type OwnRedisCluster, openOwnRedisCluster, withServer } from '#test/harness/own-redis.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-const LIMIT_MS = 20_000
 const VALUES = 60
 
-describe('a Redis Cluster with TLS', function () {
-  this.timeout(90_000)
+describe('a Redis Cluster with TLS', () => {
   let cluster: OwnRedisCluster
   const platform = useServers({
     setUp: false,
@@ -53,7 +51,7 @@ describe('a Redis Cluster with TLS', function () {
   }
 
   async function expectWhole(values: ReadonlyMap<string, Buffer>, at?: (index: number) => Promise<void>) {
-    const read = await within(readAll([...values.keys()], at), LIMIT_MS, 'all values')
+    const read = await within(readAll([...values.keys()], at), 'all values')
     expect(read.map(bytes => bytes.toString('base64'))).to.deep.equal(
       [...values.values()].map(bytes => bytes.toString('base64')),
     )
@@ -101,9 +99,9 @@ describe('a Redis Cluster with TLS', function () {
       // One key exists, and the other one nowhere: TRYAGAIN until all are at one server.
       writing = write('1', '2')
       writing.catch(() => undefined)
-      await eventually(async () => (await readSlots(redis)) === undefined, LIMIT_MS, 'the slot to be half moved')
+      await eventually(async () => (await readSlots(redis)) === undefined, 'the slot to be half moved')
     })
-    await within(writing as Promise<void>, LIMIT_MS, 'the write')
+    await within(writing as Promise<void>, 'the write')
     expect([await redis.get(guard), await redis.hgetall(fresh)]).to.deep.equal(['2', { 2: '2' }])
     expect(await write('1', '3').catch(error => error)).to.be.instanceOf(Fenced)
     expect(await readSlots(redis))
