@@ -6,7 +6,7 @@
 .POSIX:
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: help demo up down clean test check bench fault upgrade full audit sbom
+.PHONY: help demo up down clean test check bench e2e fault soak full audit sbom
 
 PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 export PATH
@@ -15,7 +15,7 @@ MARKETLOG := node services/cli/main.ts
 INSTALLED := node_modules/.marketlog-installed
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## everything in this terminal on the demo market; Ctrl-C stops all of it
 	@exec $(MARKETLOG) demo
@@ -29,8 +29,9 @@ down: $(INSTALLED) ## stop what `make up` started; data stays
 clean: $(INSTALLED) ## stop and wipe all data
 	@exec $(MARKETLOG) clean
 
-test: $(INSTALLED) ## all tests: unit, contract, integration, e2e, fault
-	@exec npm test --silent
+test: $(INSTALLED) ## the gate: types, lint, boundaries; unit, contract and integration tests; ONLY='file…' some of them
+	@[ -n "$(ONLY)" ] || npm run --silent check
+	@exec node test/run.ts gate $(ONLY)
 
 check: $(INSTALLED) ## types, lint, boundaries, tidiness, event schemas, packages
 	@exec npm run --silent check
@@ -38,11 +39,14 @@ check: $(INSTALLED) ## types, lint, boundaries, tidiness, event schemas, package
 bench: $(INSTALLED) ## measure against limits in the same run; ONLY=book,prices some of it, COMPARE=commit what moved since
 	@exec npm run --silent bench -- $(ONLY:%=--only=%) $(COMPARE:%=--compare=%)
 
-fault: $(INSTALLED) ## the long fault tests: kills, freezes, brokers that break; FAULTS=20 MINUTES=5 shortens the last
-	@FAULT=long exec mocha 'test/fault/**/*.test.ts'
+e2e: $(INSTALLED) ## `make up` and its commands as a user runs them
+	@exec node test/run.ts e2e $(ONLY)
 
-upgrade: $(INSTALLED) ## the long upgrade test: role by role to this version and back; FROM=commit it comes from
-	@UPGRADE_FROM=$(FROM) FAULT=long exec mocha test/fault/upgrade.test.ts
+fault: $(INSTALLED) ## kills, freezes, brokers and stores that break, with ledgers; half an hour
+	@exec node test/run.ts fault $(ONLY)
+
+soak: $(INSTALLED) ## the same for hours; FAULTS=20 MINUTES=5 shortens the test of three brokers
+	@exec node test/run.ts soak $(ONLY)
 
 audit: $(INSTALLED) ## advisories and signatures of all packages; ends with 69 where the registry gives no such answers
 	@exec npm run --silent audit
@@ -51,7 +55,7 @@ sbom: $(INSTALLED) ## what the platform is made of, as CycloneDX on standard out
 	@exec npm run --silent sbom
 
 full: $(INSTALLED) ## every row of 41 providers at full size against an independent fold; takes gigabytes
-	@exec mocha --node-option max-old-space-size=12288 'test/full/**/*.test.ts'
+	@exec node test/run.ts full
 
 $(INSTALLED): package-lock.json
 	@sh services/cli/install.sh

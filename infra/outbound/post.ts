@@ -44,14 +44,18 @@ const EXCERPT_BYTES = 4_096
 const BODY_LIMIT_MS = 1_000
 const HEADER_BYTES = 16_384
 
-/** Opens posts: `allow` lists what may be reached though it is not public, `ports` those of public hosts, `dns` the name servers to ask. */
+/**
+ * Opens posts: `allow` lists what may be reached though it is not public, `ports` those of public hosts, `dns` the name servers to
+ * ask, each for `dnsLimitMs`.
+ */
 export function openOutbound(options: {
   allow: readonly string[]
   ports?: readonly number[]
   dns: readonly string[]
+  dnsLimitMs?: number
 }): Outbound {
   const policy = openAddressPolicy(options.allow, options.ports)
-  const resolver = openHostResolver(options.dns)
+  const resolver = openHostResolver(options.dns, options.dnsLimitMs)
   return {
     refuses: url => {
       const literal = literalAddress(url)
@@ -202,8 +206,8 @@ const LOCALHOST = /(^|\.)localhost\.?$/
  *
  * Opens a resolver; `servers` are `address` or `address:port`, none means those of the system.
  */
-function openHostResolver(servers: readonly string[]): HostResolver {
-  const resolver = new Resolver({ timeout: ASK_LIMIT_MS, tries: TRIES, maxTimeout: ASK_LIMIT_MS * TRIES })
+function openHostResolver(servers: readonly string[], limitMs = ASK_LIMIT_MS): HostResolver {
+  const resolver = new Resolver({ timeout: limitMs, tries: TRIES, maxTimeout: limitMs * TRIES })
   if (servers.length > 0) resolver.setServers([...servers])
   return {
     async resolve(host) {

@@ -139,13 +139,15 @@ export async function runJobs(options: {
   clocks?: readonly JobClock[]
   log: Log
   connections?: number
+  /** How often a lane looks for jobs of which no notice came: those whose time has come. */
+  pollMs?: number
 }): Promise<RunningJobs> {
-  const { url, name, lanes, clocks = [], log, connections = 10 } = options
+  const { url, name, lanes, clocks = [], log, connections = 10, pollMs = POLL_MS } = options
   const ending = new AbortController()
   const pool = openPool(url, name, connections, log)
   const owners = await openJobOwners(url, { name, log })
   const running = lanes.map((lane, order) =>
-    keepLane({ lane, clocks: order === 0 ? clocks : [], pool, owners, log, signal: ending.signal }),
+    keepLane({ lane, clocks: order === 0 ? clocks : [], pool, pollMs, owners, log, signal: ending.signal }),
   )
   return {
     unavailable: () => running.map(lane => lane.unavailable()).find(Boolean) ?? owners.unavailable(),
@@ -162,6 +164,7 @@ interface LaneOptions {
   lane: JobLane
   clocks: readonly JobClock[]
   pool: Pool
+  pollMs: number
   owners: JobOwners
   log: Log
   signal: AbortSignal
@@ -216,7 +219,7 @@ async function endOf({ runner, lost }: StartedLane, signal: AbortSignal): Promis
   }
 }
 
-async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOptions): Promise<StartedLane> {
+async function startLane({ lane, clocks, pool, pollMs, owners, log, signal }: LaneOptions): Promise<StartedLane> {
   const events: WorkerEvents = new EventEmitter()
   const lost = Promise.withResolvers<void>()
   let poolId = ''
@@ -237,7 +240,7 @@ async function startLane({ lane, clocks, pool, owners, log, signal }: LaneOption
     parsedCronItems: parseCronItems(clocks.map(one => ({ ...one, options: { priority: CLOCK_PRIORITY } }))),
     concurrency: lane.concurrency,
     noHandleSignals: true,
-    pollInterval: POLL_MS,
+    pollInterval: pollMs,
     events,
     logger: openLogger(log),
     // Called before each job: none is taken before its pool holds its lock.

@@ -47,12 +47,13 @@ export interface StreamSlots {
 interface StreamSlotOptions {
   /** Of all keys. */
   prefix: string
-  /** How far back starts count. */
-  windowMs?: number
   /** How long a slot outlives a process that died. */
   leaseMs?: number
+  /** How often it is renewed. */
+  renewEveryMs?: number
 }
 
+/** How far back starts count. */
 const DAY_MS = 86_400_000
 const LEASE_MS = 15_000
 /** Two renewals may fail before a slot is lost. */
@@ -93,14 +94,14 @@ type TakeAnswer = [outcome: 'spent' | 'left' | 'busy' | 'started', remaining: nu
 
 /** Opens the slots of a namespace. */
 export function openStreamSlots(redis: Redis, options: StreamSlotOptions): StreamSlots {
-  const { prefix, windowMs = DAY_MS, leaseMs = LEASE_MS } = options
+  const { prefix, leaseMs = LEASE_MS, renewEveryMs = leaseMs / RENEWALS_PER_LEASE } = options
   const run = async (script: string, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> => {
     // A connection that is being made again would let requests wait.
     if (redis.status !== 'ready') throw new Error('Redis does not answer')
     return redis.eval(script, keys.length, ...keys, ...args)
   }
   const take = async (subject: string, limit: number, token?: string) => {
-    const args = [windowMs, limit, ...(token === undefined ? [] : [token, leaseMs])]
+    const args = [DAY_MS, limit, ...(token === undefined ? [] : [token, leaseMs])]
     const [outcome, remaining, resetAtMs, waitMs] = (await run(TAKE, keysOf(subject, prefix), args)) as TakeAnswer
     const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000))
     return { outcome, quota: { limit, remaining, resetAt: Math.ceil(resetAtMs / 1000), retryAfterSeconds } }
@@ -114,7 +115,7 @@ export function openStreamSlots(redis: Redis, options: StreamSlotOptions): Strea
       const keys = keysOf(subject, prefix)
       const free = (how: 'release' | 'undo') => run(FREE, keys, [token, how])
       const renew = async () => (await run(RENEW, keys.slice(0, 1), [token, leaseMs])) === 1
-      return { kind: 'started', quota, slot: holdSlot({ renew, free, leaseMs }) }
+      return { kind: 'started', quota, slot: holdSlot({ renew, free, leaseMs, renewEveryMs }) }
     },
   }
 }
@@ -129,9 +130,10 @@ interface HeldSlot {
   renew(): Promise<boolean>
   free(how: 'release' | 'undo'): Promise<unknown>
   leaseMs: number
+  renewEveryMs: number
 }
 
-function holdSlot({ renew, free, leaseMs }: HeldSlot): StreamSlot {
+function holdSlot({ renew, free, leaseMs, renewEveryMs }: HeldSlot): StreamSlot {
   const lost = new AbortController()
   let renewedAt = performance.now()
   const timer = setInterval(() => {
@@ -145,7 +147,7 @@ function holdSlot({ renew, free, leaseMs }: HeldSlot): StreamSlot {
         if (performance.now() - renewedAt > leaseMs) lose()
       },
     )
-  }, leaseMs / RENEWALS_PER_LEASE)
+  }, renewEveryMs)
   const lose = (): void => {
     clearInterval(timer)
     lost.abort(new Error('the slot of a stream could not be renewed'))

@@ -106,9 +106,14 @@ export interface PlatformConfig {
   webhookPorts: readonly number[]
   /** Name servers asked for the hosts of webhooks; empty: those of the system. */
   webhookDns: readonly string[]
+  /** What one request to a webhook may take. */
+  webhookLimitMs: number
   /** All variables, for the addresses and secrets that a market file names. */
   variables: Readonly<Environment>
 }
+
+/** DECISIONS.md, "Webhooks". */
+const WEBHOOK_LIMIT_MS = 10_000
 
 /** Reads the settings; throws an Error that names every variable at fault. */
 export function readConfig(env: Environment): PlatformConfig {
@@ -168,6 +173,7 @@ export function readConfig(env: Environment): PlatformConfig {
     webhookAllow: listed(env.MARKETLOG_WEBHOOK_ALLOW),
     webhookPorts: readPorts(env, 'MARKETLOG_WEBHOOK_PORTS', [80, 443], faults),
     webhookDns: listed(env.MARKETLOG_WEBHOOK_DNS),
+    webhookLimitMs: WEBHOOK_LIMIT_MS,
     variables: env,
   }
   if (faults.length > 0) {

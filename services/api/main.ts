@@ -20,7 +20,7 @@ import { openRequestMeter } from '#infra/redis/request-meter.ts'
 import { openStreamSlots } from '#infra/redis/stream-slots.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import { type Log, openLineLog } from '#infra/runtime/log.ts'
-import type { StartRole } from '#infra/runtime/role.ts'
+import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { openKeyUse } from '#services/accounts/access/commands.ts'
 import { openAuthenticate, openKeyDirectory } from '#services/accounts/access/reader.ts'
@@ -46,8 +46,8 @@ const KEY_CHECK_LIMIT_MS = 1_500
 const READ_CONNECTIONS = 6
 const SIGN_IN_CONNECTIONS = 4
 
-/** Starts the query service. */
-export const start: StartRole = async context => {
+/** Starts the query service; `now` is in milliseconds since the epoch. */
+export async function start(context: RoleContext, now: () => number = Date.now): Promise<RunningRole> {
   const { config, http, metrics } = context
   const log = context.log.child({ role: NAME })
   const database = databaseName(config.namespace)
@@ -63,17 +63,17 @@ export const start: StartRole = async context => {
   const snapshotStreams = openSnapshotStreams({ settings: config, redis, log, metrics })
   const tiers = loadTiers(config.tiersFile)
   const keys = openKeyDirectory(postgres)
-  const meter = openRequestMeter(redis, { prefix: config.namespace, now: Date.now })
+  const meter = openRequestMeter(redis, { prefix: config.namespace, now })
   const live = openLiveView(openLiveReader(redis, config.namespace, { ask: registry.askKeys, bid: registry.bidKeys }))
-  const { signIn, ...mailAndLinks } = openSignIn(config, signIns, Date.now)
-  const settings = settingsOf(config, context.signal)
+  const { signIn, ...mailAndLinks } = openSignIn(config, signIns, now)
+  const settings = { ...settingsOf(config, context.signal), now }
   const guard = openGuard({
     authenticate: openAuthenticate(keys, signIn?.sessions),
     meter,
     addresses: openAddressLimit(redis, { prefix: config.namespace, perMinute: loadAddressLimit(config.tiersFile) }),
     clientOf: settings.clientOf,
     tiers,
-    ...{ noteUse: id => keyUse.note(id, Date.now()), noteRefused: openRefusalWatch(writes, log, Date.now).note },
+    ...{ noteUse: id => keyUse.note(id, now()), noteRefused: openRefusalWatch(writes, log, now).note },
   })
   const endpoints = apiEndpoints({
     ...mailAndLinks,
@@ -144,6 +144,5 @@ function settingsOf(config: PlatformConfig, signal: AbortSignal) {
     cursors: openCursors(signingKey(config.cursorKey)),
     clientOf: openClientOf(config.clients.trustedProxies),
     baseUrl,
-    now: Date.now,
   }
 }

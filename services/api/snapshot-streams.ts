@@ -48,6 +48,8 @@ export interface SnapshotStreamOptions {
   metrics: Metrics
   /** How long a client may take no byte. */
   stallLimitMs?: number
+  /** How long a stream may go on when the process stops. */
+  finishLimitMs?: number
 }
 
 const STALL_LIMIT_MS = 60_000
@@ -74,7 +76,7 @@ interface RunningStream {
 
 /** Opens the streams of a process. */
 export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStreams {
-  const { settings, redis, log, metrics, stallLimitMs = STALL_LIMIT_MS } = options
+  const { settings, redis, log, metrics, stallLimitMs = STALL_LIMIT_MS, finishLimitMs = FINISH_LIMIT_MS } = options
   const active = metrics.gauge('api_snapshot_streams', 'Bulk streams that run.')
   const running = new Map<AbortController, RunningStream>()
   const rechecking = setInterval(() => recheck(running), RECHECK_MS).unref()
@@ -129,7 +131,7 @@ export function openSnapshotStreams(options: SnapshotStreamOptions): SnapshotStr
       const all = Promise.allSettled([...running.values()].map(({ flowing }) => flowing))
       const limit = setTimeout(() => {
         for (const cut of running.keys()) cut.abort(new Cut('stopped'))
-      }, FINISH_LIMIT_MS)
+      }, finishLimitMs)
       await all
       clearTimeout(limit)
       clearInterval(rechecking)

@@ -41,6 +41,8 @@ export interface RoleProcessOptions {
   onListening: () => void
   /** Called when the group has failed too often to be started again. */
   onGivenUp: (error: Error) => void
+  /** Between tries of a group that is refused. */
+  refusedPauseMs?: number
 }
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
@@ -56,7 +58,7 @@ const LINE_LENGTH = 400
 
 /** Starts a group and keeps it running until it is stopped or has failed too often. */
 export function keepRunning(options: RoleProcessOptions): RoleProcess {
-  const { group } = options
+  const { group, refusedPauseMs = REFUSED_PAUSE_MS } = options
   const logFile = join(options.directory.logs, `${group.name}.log`)
   const identityFile = join(options.directory.supervisor, 'pids', `${group.name}.json`)
   const stopping = new AbortController()
@@ -84,9 +86,9 @@ export function keepRunning(options: RoleProcessOptions): RoleProcess {
         const refused = `${group.name} is refused (${how}).${endOfLog(logFile, logStart)}`
         if (!hasListened) return options.onGivenUp(new CommandFailure(refused, code))
         if (!isRefused || wasSteady)
-          options.report(`${refused}\n${group.name} is tried again every ${REFUSED_PAUSE_MS / 1000} s`)
+          options.report(`${refused}\n${group.name} is tried again every ${refusedPauseMs / 1000} s`)
         isRefused = true
-        await pause(REFUSED_PAUSE_MS, undefined, { signal: stopping.signal }).catch(() => {})
+        await pause(refusedPauseMs, undefined, { signal: stopping.signal }).catch(() => {})
         continue
       }
       isRefused = false

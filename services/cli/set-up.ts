@@ -23,6 +23,7 @@ import { requireNoEviction } from '#infra/redis/servers.ts'
 import { databaseName, type PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { TABLES } from '#streams/views.ts'
 import { CommandFailure, exitCodes } from './command-failure.ts'
 
@@ -33,11 +34,11 @@ const LOCK_POLL_MS = 100
 /** Below the time after which Postgres ends an idle transaction. */
 const LOCK_KEEP_MS = 3_000
 
-/** Sets the servers up; `onPart` receives the name of each part. */
+/** Sets the servers up; `onPart` receives the name of each part, `items` are published where the log holds an older catalog. */
 export async function setUp(
   config: PlatformConfig,
   log: Log,
-  onPart: (part: string) => void = () => {},
+  { onPart = () => {}, items = loadCatalog }: { onPart?: (part: string) => void; items?: () => CatalogItem[] } = {},
 ): Promise<void> {
   const run = async (part: string, work: () => Promise<unknown>): Promise<void> => {
     const startedAt = performance.now()
@@ -62,7 +63,7 @@ export async function setUp(
         run('tables', () => setUpTables(config)),
         run('redis', () => checkRedis(config, log)),
       ])
-      await run('catalog', () => publishCatalog(kafka))
+      await run('catalog', () => publishCatalog(kafka, items))
     })
   } finally {
     await database.close()
@@ -127,14 +128,14 @@ const ITEMS_PER_SEND = 2_000
  * The version record is written last, so the log's last record names the version exactly when all of its items precede it; a
  * publication that was cut off is repeated from its beginning. Throws, with nothing written, when an id would change its name.
  */
-export async function publishCatalog(kafka: KafkaConnection): Promise<number> {
+export async function publishCatalog(kafka: KafkaConnection, load = loadCatalog): Promise<number> {
   const own = catalogVersion()
   const published = await publishedCatalog(kafka)
   const decision = decideCatalog(own, published)
   if (decision === 'left')
     kafka.log.warn({ own, published: published.newest }, 'the log holds a newer catalog, which is left in place')
   if (decision !== 'published') return 0
-  const items = loadCatalog()
+  const items = load()
   const fault = identityFault(await publishedItems(kafka), items)
   if (fault !== undefined) {
     throw new Error(

@@ -121,7 +121,7 @@ async function start(options: SuperviseOptions, undo: Undo[], lose: (error: Erro
   const environment = await withStandIns(options, platformEnvironment(options, addresses), undo)
   const config = readConfig(environment)
   const log = openLog({ level: config.logLevel, name: 'marketlog' })
-  await setUp(config, log, part => report({ kind: 'step', text: `setting up: ${part}` }))
+  await setUp(config, log, { onPart: part => report({ kind: 'step', text: `setting up: ${part}` }) })
   if (config.market === EMPTY_MARKET) await publishCurrentRates(config, log, signal)
   signal.throwIfAborted()
   const keys = await provideKeys(config, log, directory)

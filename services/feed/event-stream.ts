@@ -36,12 +36,11 @@ export interface EventStream {
 interface EventStreamOptions {
   /** Most unread bytes. */
   capBytes: number
+  /** How long a client may take to read what is queued when its stream ends. */
+  endLimitMs: number
   /** Monotonic clock in milliseconds. */
   now: () => number
 }
-
-/** How long a client may take to read what is queued when its stream ends. */
-const END_LIMIT_MS = 5_000
 
 /** Unread bytes from which on a producer waits, if it can. */
 const HIGH_WATER_BYTES = 256 * 1024
@@ -137,7 +136,7 @@ class SocketStream implements EventStream {
     const socket = this.#socket
     socket.write(partingFrame(reason, retryMs))
     socket.destroySoon()
-    const cut = setTimeout(() => socket.destroy(), END_LIMIT_MS)
+    const cut = setTimeout(() => socket.destroy(), this.#options.endLimitMs)
     // A process that stops need not wait for it.
     cut.unref()
     socket.once('close', () => clearTimeout(cut))

@@ -54,6 +54,8 @@ export interface GatewayOptions {
   scopeOf(subscription: Subscription): string
   /** Most unread bytes of one subscriber. */
   capBytes?: number
+  /** How long a client may take to read what is queued when its stream ends. */
+  endLimitMs?: number
   /** Idle time after which a ping is sent. */
   pingAfterMs?: number
   /** Monotonic clock in milliseconds. */
@@ -85,6 +87,7 @@ interface Subscriber extends Subscription {
 }
 
 const CAP_BYTES = 16 * 2 ** 20
+const END_LIMIT_MS = 5_000
 const SLICE_BYTES = 2 ** 20
 const RECHECK_MS = 100
 const PING_AFTER_MS = 20_000
@@ -95,11 +98,11 @@ const RETRY_MS = { shortest: 500, longest: 5_000 }
 
 /** Opens a gateway without subscribers. */
 export function openGateway(options: GatewayOptions): Gateway {
-  const { metrics, log, capBytes = CAP_BYTES, pingAfterMs = PING_AFTER_MS, now = () => performance.now() } = options
-  const { itemOf, itemText = openItemText() } = options
+  const { metrics, log, itemOf, itemText = openItemText(), capBytes = CAP_BYTES } = options
+  const { pingAfterMs = PING_AFTER_MS, endLimitMs = END_LIMIT_MS, now = () => performance.now() } = options
   const hub = openHub<Subscriber>(itemOf, itemText)
   const subscribers = openSubscriberRegistry()
-  const streams = { capBytes, now }
+  const streams = { capBytes, endLimitMs, now }
 
   const leave = (subscriber: Subscriber, reason: EndReason): void => {
     if (!subscribers.remove(subscriber)) return

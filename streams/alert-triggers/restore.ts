@@ -1,12 +1,13 @@
 /**
- * Restores the rows of a partition's items as they were at the group's committed offset.
+ * Restores the rows of a partition's items as they were at the group's committed offset, or at the end of the changes where no
+ * rule waits.
  *
  * Reads market.book (the book's compacted changelog) and the stretch of market.book-changes from that offset to the
  * end; writes nothing. One pass over the changelog serves all partitions that ask before it begins.
  * Invariant: the rows are those after the change before `next`, neither older nor newer.
  *
- * Why so: the changelog holds the rows of now. Its reading begins after the committed offsets are known and the end of the
- * changes is taken after it, open transactions included, so a row of the changelog is either untouched since `next` or
+ * Why so: the changelog holds the rows of now. Its reading begins after `next` is known, which no open transaction lies before, and
+ * the end of the changes is taken after it, open transactions included, so a row of the changelog is either untouched since `next` or
  * its changes are in the stretch, and the first of them there holds what the row was before (`previous_micro_usd`).
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -78,7 +79,9 @@ export function openRestorer(options: RestorerOptions): Restorer {
 
 async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]): Promise<Restored[]> {
   const { kafka, reader, group } = options
+  const name = kafka.topicName('bookChanges')
   const positions = await committedOffsets(kafka, group, 'bookChanges')
+  const ends = await Promise.all(wanted.map(({ partition }) => reader.stableEnd(name, partition)))
   const books = new Map(wanted.map(({ partition, book }) => [partition, book]))
   await foldBook(options, {
     targetOf: itemId => books.get(partitionOfItem(itemId)),
@@ -87,13 +90,12 @@ async function restoreAll(options: RestorerOptions, wanted: readonly Restoring[]
     // It is left to the runner's dead letters.
     unreadable: () => undefined,
   })
-  const name = kafka.topicName('bookChanges')
   const restored: Restored[] = []
-  for (const one of wanted) {
+  for (const [at, one] of wanted.entries()) {
     const start = await reader.start(name, one.partition)
     const end = await reader.end(name, one.partition)
     const isWatched = await one.isWatched()
-    const next = isWatched ? Math.min(end, Math.max(start, positions.get(one.partition) ?? start)) : end
+    const next = isWatched ? Math.min(end, Math.max(start, positions.get(one.partition) ?? start)) : (ends[at] ?? end)
     await undo(options, one, { next, end })
     restored.push({ next, end })
   }

@@ -33,9 +33,15 @@ const UNKNOWN_EVENT = 'unknown_event'
 /** At most this many log lines a second per reason; the counter has them all. */
 const LINES_PER_SECOND = 5
 
-/** Opens the dead letters of a group. */
-export function openDeadLetters(options: { group: string; codec: Codec; metrics: Metrics; log: Log }): DeadLetters {
-  const { group, codec, log } = options
+/** Opens the dead letters of a group; `now` is in milliseconds since the epoch. */
+export function openDeadLetters(options: {
+  group: string
+  codec: Codec
+  metrics: Metrics
+  log: Log
+  now?: () => number
+}): DeadLetters {
+  const { group, codec, log, now = Date.now } = options
   const counter = options.metrics.counter('marketlog_records_total', 'Records of the log by group and outcome.', [
     'group',
     'outcome',
@@ -43,7 +49,7 @@ export function openDeadLetters(options: { group: string; codec: Codec; metrics:
   ])
   const lines = new Map<string, { second: number; count: number }>()
   const warn = (reason: string, record: RawRecord, detail: string): void => {
-    const second = Math.floor(Date.now() / 1000)
+    const second = Math.floor(now() / 1000)
     const line = lines.get(reason)
     if (line?.second === second && line.count >= LINES_PER_SECOND) return
     lines.set(reason, { second, count: line?.second === second ? line.count + 1 : 1 })

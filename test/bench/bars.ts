@@ -41,6 +41,8 @@ export const BARS: Readonly<Record<string, Bar>> = {
   'daily values of 10000 entries over 1826 days, cold': { atMost: 2000, fixed: true },
   'a page of daily values, p99': { atMost: 200, fixed: true },
   'import of a file of 5 MB': { atMost: 5000, fixed: true },
+  'revocation to refusal in another process': { atMost: 1, fixed: true },
+  'revocation to the end of its streams': { atMost: 0.7, fixed: true },
   'book: CPU of a record, against only decoding it': { atMost: 2.89 },
   'abuse: p99 of good GET /prices, against alone': { atMost: 3, fixed: true },
   'abuse: good requests refused': { atMost: 0, fixed: true },

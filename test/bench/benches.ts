@@ -23,6 +23,7 @@ import { reads } from './benches/reads.ts'
 import { rebuild } from './benches/rebuild.ts'
 import { replay } from './benches/replay.ts'
 import { restart } from './benches/restart.ts'
+import { revocation } from './benches/revocation.ts'
 import { snapshots } from './benches/snapshots.ts'
 import { visibility } from './benches/visibility.ts'
 
@@ -49,4 +50,5 @@ export const BENCHES: readonly Bench[] = [
   feedResume,
   feedSlow,
   portfolio,
+  revocation,
 ]

@@ -43,8 +43,7 @@ interface Caller {
 
 const isUnder = (path: string): boolean => /^\/v1\/account(\/|$)/.test(path)
 
-describe('the sweep of account routes', function () {
-  this.timeout(300_000)
+describe('the sweep of account routes', () => {
   const platform = useServers()
   let scenario: SignInScenario
   let operations: SweptOperation[]

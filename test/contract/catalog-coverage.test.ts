@@ -116,18 +116,8 @@ describe('catalog: items', () => {
     }
   })
 
-  it('load within 300 ms, are at most 1.5 MB, and have one version text', () => {
-    // The quickest of five: the machine may be busy with other things during any one of them.
-    const elapsed = Math.min(
-      ...Array.from({ length: 5 }, () => {
-        const started = performance.now()
-        loadCatalog()
-        return performance.now() - started
-      }),
-    )
+  it('are at most 1.5 MB, and have one version text', () => {
     const bytes = statSync(CATALOG_FILES.items).size + statSync(CATALOG_FILES.observed).size
-    console.log(`      ${items.length} items, ${bytes} bytes, loaded in ${elapsed.toFixed(0)} ms`)
-    expect(elapsed).to.be.below(300)
     expect(bytes).to.be.below(1.5 * 2 ** 20)
     expect(catalogVersion())
       .to.match(/^[1-9]\d*-[0-9a-f]{16}$/)

@@ -126,7 +126,7 @@ describe('scopes of child keys', () => {
           else expect(code, where).to.equal('FORBIDDEN_SCOPE')
         }
       }
-    }).timeout(20_000)
+    })
 
   it('are none of operations without a key', () => {
     for (const { tiers, described } of OPERATIONS) if (tiers.length === 0) expect(described).to.equal('any')

@@ -1,7 +1,7 @@
 /**
  * The API's description against the specification's table, against the routes, and against what each tier gets.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { TIERS } from '#infra/config/tiers.ts'
 import type { Guard } from '#infra/http/guard.ts'
@@ -12,13 +12,11 @@ import { fxReply } from '#schemas/api/providers.ts'
 import { feedRoutesAlone, operationsDescribed, routesAlone } from '#test/fixtures/api-routes.ts'
 import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
 import { openApiScenario } from '#test/fixtures/api-scenario.ts'
-import { noteAbsence } from '#test/harness/absences.ts'
 import type { Description } from '#test/harness/described-answers.ts'
 import { openDescribedAnswers, resolved } from '#test/harness/described-answers.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const TABLE = new URL('../fixtures/operations.csv', import.meta.url)
-const SPECIFICATION = new URL('../../../shared/spec/operations.csv', import.meta.url)
 
 /** Groups of the specification's table that are served; each is described whole. */
 const GROUPS = new Set([
@@ -94,11 +92,6 @@ const described = (): string[] =>
   )
 
 describe('the description of the API', () => {
-  it('is generated from the same table as the specification', () => {
-    if (!existsSync(SPECIFICATION)) return noteAbsence('the specification', 'its operations are compared with nothing')
-    expect(readFileSync(TABLE, 'utf8')).to.equal(readFileSync(SPECIFICATION, 'utf8'))
-  })
-
   for (const { method, path, tiers, countsInMonth } of ROWS)
     it(`documents all of ${method} ${path}`, () => {
       const operation = operationAt(method, path)

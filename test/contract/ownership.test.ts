@@ -215,7 +215,7 @@ describe('ownership', () => {
           'an account sees its own',
         ).to.equal(true)
       }
-    }).timeout(30_000)
+    })
 
   /** What the owner sees of the records of a path: all lists below and beside them. */
   async function lookAt(call: Call, path: string, ids: Ids): Promise<unknown[]> {

@@ -38,6 +38,9 @@ interface Call {
   inner: string[][]
 }
 
+/** Longer than any of the tests. */
+const LEASE_MS = 600_000
+
 /** Rooms with scripts of their own. */
 const SCRIPT_ROOMS = [
   'infra/redis',
@@ -121,7 +124,7 @@ describe('Redis on a Cluster', () => {
     await redis.set(`${prefix}{live:1}:generations`, '5')
     await redis.hset(`${prefix}{live:1}:5:ask:item:1`, 'a', 'left')
     expect(await deleteLeftovers(redis, { partition: 1, prefix })).to.equal(1)
-    const lease = openLease(redis, rebuildKey(1, prefix), 10_000)
+    const lease = openLease(redis, rebuildKey(1, prefix), LEASE_MS)
     expect(await lease.hold()).to.equal('taken')
     const head = (await redis.get(headKey(1, prefix))) as string
     const guards = [
@@ -141,7 +144,7 @@ describe('Redis on a Cluster', () => {
     const reader = openHealthReader(redis, prefix)
     expect((await reader.readAll()).size).to.be.above(0)
     expect((await reader.read([...(await reader.readAll()).keys()])).size).to.be.above(0)
-    const lease = openLease(redis, marketLeaseKey(prefix), 10_000)
+    const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const columns = arbitrageColumns(2_000)
     const snapshot = { asOf: 1, providers: ['a'], columns, excluded: { ask: {}, bid: {} } }
@@ -155,7 +158,8 @@ describe('Redis on a Cluster', () => {
 
   it('counts requests, addresses, streams and tokens', async () => {
     const { namespace: prefix } = platform
-    const meter = openRequestMeter(redis, { prefix, now: Date.now })
+    const now = Date.now()
+    const meter = openRequestMeter(redis, { prefix, now: () => now })
     const ids = ['one', 'two', 'three', 'four']
     for (const id of ids) {
       const taken = await Promise.all(Array.from({ length: 9 }, () => meter.take(id, limits, { countsInMonth: true })))
@@ -166,20 +170,23 @@ describe('Redis on a Cluster', () => {
     const addresses = openAddressLimit(redis, { prefix, perMinute: 1 })
     const charged = await Promise.all([1, 2].map(() => addresses.charge('192.0.2.1', 'requests')))
     expect(charged.filter(seconds => seconds === undefined)).to.have.length(1)
-    const slots = openStreamSlots(redis, { prefix, leaseMs: 300 })
+    const slots = openStreamSlots(redis, { prefix, leaseMs: LEASE_MS, renewEveryMs: 20 })
     const start = await slots.start('ask:key', 2)
     if (start.kind !== 'started') throw new Error(start.kind)
     expect((await slots.start('ask:key', 2)).kind).to.equal('busy')
-    const leases = openStreamLeases(redis, { prefix, name: 'feed', leaseMs: 300 })
+    const leases = openStreamLeases(redis, { prefix, name: 'feed', leaseMs: LEASE_MS })
     const lease = await leases.take('key', 1)
     expect(await leases.take('key', 1)).to.equal(undefined)
+    // Renewed often, which the other is not while the test lasts.
+    const renewing = openStreamLeases(redis, { prefix, name: 'other-feed', leaseMs: 300 })
+    const renewed = await renewing.take('key', 1)
     const renewals = ['for i = 2, #ARGV do', "== ARGV[1] then return redis.call('PEXPIRE'"]
     const areRenewed = (): boolean => renewals.every(text => scriptsSeen().some(script => script.includes(text)))
     await eventually(areRenewed, 'renewals')
     await start.slot.release()
-    lease?.release()
-    await leases.close()
-    const tokens = openOneTimeTokens(redis, { prefix, name: 'feed', ttlMs: 10_000, now: Date.now })
+    for (const one of [lease, renewed]) one?.release()
+    for (const one of [leases, renewing]) await one.close()
+    const tokens = openOneTimeTokens(redis, { prefix, name: 'feed', ttlMs: LEASE_MS, now: Date.now })
     const { token } = await tokens.issue('text')
     expect([await tokens.redeem(token), await tokens.redeem(token)]).to.deep.equal(['text', undefined])
   })
@@ -191,7 +198,7 @@ describe('Redis on a Cluster', () => {
   const declaredKeys = (words: string[]): string[] =>
     /^eval/i.test(words[0] ?? '') ? words.slice(3, 3 + Number(words[2])) : words
 
-  it('runs every script that there is', () => {
+  const scriptsMissing = (): string[] => {
     const seen = [...new Set(scriptsSeen())]
     const missing: string[] = []
     for (const room of SCRIPT_ROOMS) {
@@ -205,11 +212,14 @@ describe('Redis on a Cluster', () => {
         }
       }
     }
-    expect(missing).to.deep.equal([])
-  })
+    return missing
+  }
+
+  it('runs every script that there is', () =>
+    eventually(() => expect(scriptsMissing()).to.deep.equal([]) !== undefined, 'every script'))
 
   it('asks for keys of one slot alone in each call, inside of scripts too', () => {
-    expect(calls.length).to.be.above(500)
+    expect(calls.length).to.be.above(200)
     const crossing = calls.flatMap(({ words, inner }) => {
       const keys = [declaredKeys(words), ...inner].flat().filter(word => word.startsWith(platform.namespace))
       return new Set(keys.map(slotOf)).size > 1 ? [`${words[0]}: ${[...new Set(keys)].join(' ')}`] : []

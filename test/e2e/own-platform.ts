@@ -6,9 +6,9 @@
  * names the run directory.
  */
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { openPortBook } from '#infra/stack/ports.ts'
 import type { PlatformFile } from '#services/cli/run-directory.ts'
 import { type Finished, runCommand } from '#test/harness/run-command.ts'
 
@@ -38,7 +38,7 @@ const KEPT_VARIABLES = ['PATH', 'HOME', 'JAVA_HOME', 'XDG_CACHE_HOME', 'MARKETLO
 /** Prepares a directory and a port; nothing runs yet. */
 export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
   const runDir = mkdtempSync(join(tmpdir(), 'marketlog-e2e-'))
-  const port = await freePort()
+  const port = await openPortBook(runDir)('platform')
   const kept = Object.fromEntries(
     KEPT_VARIABLES.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])),
   )
@@ -61,16 +61,6 @@ export async function prepareOwnPlatform(market: string): Promise<OwnPlatform> {
     },
     remaining: () => processesNaming(runDir),
   }
-}
-
-/** A port that was free a moment ago, below those that the kernel gives to outgoing connections. */
-async function freePort(): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>()
-  const probe = createServer().listen({ port: 0, host: '127.0.0.1' }, () => {
-    const address = probe.address()
-    probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
-  })
-  return promise
 }
 
 function processesNaming(text: string): string[] {

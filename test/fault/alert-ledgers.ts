@@ -9,7 +9,6 @@ import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import { openSealedBox } from '#infra/runtime/sealed-box.ts'
 import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
-import { createAlerts } from '#services/alerts/rules/commands.ts'
 import { createWebhook } from '#services/alerts/webhooks/commands.ts'
 import type { Receiver } from '#test/fixtures/webhook-receiver.ts'
 import type { LedgerEntry } from '#test/harness/ledger.ts'
@@ -22,31 +21,20 @@ export interface Owner {
   getsMail: boolean
 }
 
-/** What writes accounts, alerts and destinations; an older version has its own, for tables as it knows them. */
-export interface AccountCommands {
-  createAccountWithKey: typeof createAccountWithKey
-  createAlerts: typeof createAlerts
-  createWebhook: typeof createWebhook
-}
-
-/** Those of this version. */
-export const ACCOUNT_COMMANDS: AccountCommands = { createAccountWithKey, createAlerts, createWebhook }
-
 /** Creates an account whose alerts reach some destinations and no mailbox, or its mailbox alone where there is none. */
 export async function openOwner(
   database: Database,
   { secretKey = '' }: PlatformConfig,
   urls: readonly string[],
-  commands = ACCOUNT_COMMANDS,
 ): Promise<Owner> {
-  const { account_id: id, key_id: keyId } = await commands.createAccountWithKey(database, { tier: 'quant' })
+  const { account_id: id, key_id: keyId } = await createAccountWithKey(database, { tier: 'quant' })
   if (urls.length > 0) await database.rows('UPDATE accounts SET alert_emails_off_at = now() WHERE id = $1', [id])
   const box = openSealedBox(secretKey)
   const hooks: string[] = []
   for (const url of urls) {
     const body = { label: 'test', url, platform: 'custom', is_active: true } as const
     const made = await database.transaction(query =>
-      commands.createWebhook(query, { accountId: id, keyId, now: Date.now() }, body, box),
+      createWebhook(query, { accountId: id, keyId, now: Date.now() }, body, box),
     )
     hooks.push(made.id)
   }

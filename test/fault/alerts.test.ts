@@ -47,7 +47,7 @@ describe('alerts under kill', function () {
   /** Each owner has every third wave, of ten to fifty alerts. */
   const leastOfOwner = leastAlerts / 15 - 10
   this.timeout(scale.limitMs)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let database: Database
   let look: LagReader

@@ -27,7 +27,7 @@ const DRAIN_LIMIT_MS = 60_000
 describe('book under kill', function () {
   const scale = faultScale()
   this.timeout(scale.limitMs)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader

@@ -29,7 +29,7 @@ describe('delivery under kill', function () {
   const scale = faultScale()
   const events = Math.min(10_000, Math.round((scale.items * scale.kills) / 10))
   this.timeout(scale.limitMs)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let scenario: WebhookScenario
   let mailbox: Mailbox
   before('receivers, a mail server and the API', async () => {

@@ -29,7 +29,7 @@ const PAUSE_MS: readonly [number, number] = IS_LONG ? [300, 3_000] : [100, 900]
 
 describe('every role under kill', function () {
   this.timeout(300_000 + (KILLS || ROLE_NAMES.length) * 15_000)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let scenario: PlatformScenario | undefined
   let load: ScenarioLoad | undefined
 

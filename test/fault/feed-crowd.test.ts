@@ -29,7 +29,7 @@ interface Client {
 
 describe('a crowd of clients that resume', function () {
   this.timeout(process.env.FAULT === 'long' ? 1_800_000 : 180_000)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let publisher: Publisher
   let openMarket: () => MovingMarket
   let market: MovingMarket

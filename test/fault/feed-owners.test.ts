@@ -28,7 +28,7 @@ const POLL_MS = 2_000
 
 describe('feeds of two ingest processes', function () {
   this.timeout(120_000 + ROUNDS * 150_000)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let look: LagReader
   let folder: string

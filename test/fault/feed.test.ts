@@ -27,7 +27,7 @@ const LONGEST_ID = Math.ceil(((6 + 4 * ITEM_PARTITIONS + 4 * (16 + 4 * ITEM_PART
 
 describe('feeds that resume', function () {
   this.timeout(IS_LONG ? 3_600_000 : 240_000)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let publisher: Publisher
   let market: MovingMarket

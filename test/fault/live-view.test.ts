@@ -31,7 +31,7 @@ const WORK_LIMIT_MS = 4_000
 describe('views under kill', function () {
   const scale = faultScale()
   this.timeout(scale.limitMs)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader

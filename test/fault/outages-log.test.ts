@@ -53,7 +53,7 @@ const ROLES = ['book', 'live-view history candles', 'api feed', 'ingest']
 describe('outages of the log', function () {
   this.timeout(IS_LONG ? 3_600_000 : 420_000)
   const mayFill = mayMountDisks()
-  const platform = useServers({ own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
+  const platform = useServers({ catalog: 'whole', own: { kafka: mayFill ? { diskMegabytes: DISK_MEGABYTES } : {} } })
   const random = seededRandom('outages of the log')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection

@@ -33,7 +33,7 @@ const GROUPS = ['book', 'live-view'] as const
 
 describe('a rebalance storm', function () {
   this.timeout(IS_LONG ? 1_200_000 : 240_000)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let kafka: KafkaConnection
   let publisher: Publisher
   let look: LagReader

@@ -43,7 +43,7 @@ const RECORDS_PER_SEND = 10_000
 
 describe('Redis wiped under read load', function () {
   this.timeout(IS_LONG ? 1_800_000 : 240_000)
-  const platform = useServers({ own: { redis: {} } })
+  const platform = useServers({ catalog: 'whole', own: { redis: {} } })
   const random = seededRandom('Redis wiped')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection

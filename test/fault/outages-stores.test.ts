@@ -47,7 +47,7 @@ const ROLES = [TABLE_WRITERS, 'book', 'live-view', 'api feed', 'accounts deliver
 
 describe(TEST, function () {
   this.timeout(IS_LONG ? 1_800_000 : 300_000)
-  const platform = useServers({ own: { clickhouse: {}, postgres: {}, schemaRegistry: {} } })
+  const platform = useServers({ catalog: 'whole', own: { clickhouse: {}, postgres: {}, schemaRegistry: {} } })
   const random = seededRandom('outages of the stores')
   const newRandom = () => randomOf(random.integer(0, 2 ** 31))
   let kafka: KafkaConnection

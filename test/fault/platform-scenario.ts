@@ -8,7 +8,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Database } from '#infra/postgres/pool.ts'
-import type { NewAlert } from '#services/alerts/rules/commands.ts'
+import { createAccountWithKey } from '#services/accounts/keys/commands.ts'
+import { createAlerts, type NewAlert } from '#services/alerts/rules/commands.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { openReceiver, type Receiver } from '#test/fixtures/webhook-receiver.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -17,14 +18,7 @@ import { readTopic } from '#test/harness/read-topic.ts'
 import { type Expected, type ExpectedChange, foldRefreshes } from '#test/harness/reference-fold.ts'
 import { randomOf, type SeededRandom } from '#test/harness/seeded-random.ts'
 import type { TestPlatform } from '#test/harness/test-platform.ts'
-import {
-  ACCOUNT_COMMANDS,
-  type AccountCommands,
-  deliveriesLeft,
-  type Owner,
-  openOwner,
-  rulesToRelay,
-} from './alert-ledgers.ts'
+import { deliveriesLeft, type Owner, openOwner, rulesToRelay } from './alert-ledgers.ts'
 import { alertNear } from './alert-load.ts'
 import type { PlainRule } from './alert-truth.ts'
 import { type Marketplaces, openMarketplaces } from './marketplaces.ts'
@@ -40,12 +34,6 @@ export interface ScenarioOptions {
   twice: readonly RoleName[]
   /** The longest time that a process may take to be ready, or a view to be drained. */
   limitMs: number
-  /** The command line that a process is started with next, by its name; this version's own when left out. */
-  mainOf?: (name: string) => string | undefined
-  /** What makes keys, alerts and destinations; this version's own when left out. */
-  commands?: AccountCommands
-  /** Writes the limits of tiers; this version's own when left out. */
-  writeTiers?: (folder: string) => string
 }
 
 /** A scenario: who takes part; nothing is published yet. */
@@ -59,7 +47,6 @@ export interface PlatformScenario {
   readonly marketplaces: Marketplaces
   readonly roles: WholePlatform
   readonly owner: Owner
-  readonly commands: AccountCommands
   /** A key of a new account of the highest tier. */
   newKey(): Promise<string>
   /** Whether refreshes that have just been fetched are on their way through the log. */
@@ -116,16 +103,13 @@ export async function openPlatformScenario(
     askProviders: ['provider_01', 'provider_02', 'provider_03', 'provider_05', 'provider_07', 'provider_08'],
     bidProviders: ['provider_02', 'provider_03', 'provider_04'],
   }
-  const { commands = ACCOUNT_COMMANDS } = options
   const marketplaces = await openMarketplaces(newRandom(random), size, SALES_PROVIDER)
-  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`], commands)
+  const owner = await openOwner(database, platform.config, [`${receiver.url}/0`])
   const roles = startWholePlatform(platform, newRandom(random), {
     market: marketplaces.marketFile(POLL_MS),
     environment: { MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}` },
     twice: options.twice,
     readyLimitMs: options.limitMs,
-    mainOf: options.mainOf,
-    writeTiers: options.writeTiers,
   })
   return {
     options,
@@ -137,8 +121,7 @@ export async function openPlatformScenario(
     marketplaces,
     roles,
     owner,
-    commands,
-    newKey: async () => (await commands.createAccountWithKey(database, { tier: 'quant' })).key,
+    newKey: async () => (await createAccountWithKey(database, { tier: 'quant' })).key,
     isUnderLoad: () => marketplaces.quietMs() < POLL_MS,
     async close() {
       await roles.stop()
@@ -148,11 +131,8 @@ export async function openPlatformScenario(
   }
 }
 
-async function makeAlerts(
-  { database, owner, commands }: PlatformScenario,
-  alerts: readonly NewAlert[],
-): Promise<PlainRule[]> {
-  const made = await commands.createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
+async function makeAlerts({ database, owner }: PlatformScenario, alerts: readonly NewAlert[]): Promise<PlainRule[]> {
+  const made = await createAlerts(database, owner.id, alerts, { ...PLENTY, now: Date.now() })
   return made.map(({ id, itemId, kind, thresholdValue }) => ({ id, itemId, kind, threshold: thresholdValue }))
 }
 

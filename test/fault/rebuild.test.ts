@@ -47,7 +47,7 @@ type StoredView = (typeof STORED_VIEWS)[number]
 
 describe('killed rebuilds', function () {
   this.timeout(600_000)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let market: SmallMarket
   let redis: Redis
   let roles: SpawnedRole

@@ -115,7 +115,7 @@ for (const { title, harmOf } of [
   describe(title, function () {
     this.timeout(scale.limitMs)
     const { redis, harm } = harmOf()
-    const platform = useServers({ redis })
+    const platform = useServers({ redis, catalog: 'whole' })
     let kafka: KafkaConnection
     let publisher: Publisher
     let look: LagReader

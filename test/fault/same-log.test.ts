@@ -65,7 +65,7 @@ const RUNS = IS_LONG ? [FIRST, { zone: 'Europe/Berlin', language: 'de_DE.UTF-8',
 
 describe('the same log', function () {
   this.timeout(IS_LONG ? 900_000 : 240_000)
-  const platforms = RUNS.map(() => useServers())
+  const platforms = RUNS.map(() => useServers({ catalog: 'whole' }))
   let kafkas: KafkaConnection[]
   /** A moment at which no provider was down. */
   let asOf: number

@@ -38,10 +38,6 @@ export interface PlatformOptions {
   twice: readonly RoleName[]
   /** The longest time that a process may take to be ready. */
   readyLimitMs: number
-  /** The command line that a process is started with next, by its name; this version's own when left out. */
-  mainOf?: ((name: string) => string | undefined) | undefined
-  /** Writes the limits of tiers; this version's own when left out. */
-  writeTiers?: ((folder: string) => string) | undefined
 }
 
 /** Starts all roles but ingest on the servers of a namespace. */
@@ -56,7 +52,7 @@ export function startWholePlatform(
   const environment = {
     ...options.environment,
     MARKET: market,
-    MARKETLOG_TIERS: (options.writeTiers ?? writeRoomyTiers)(platform.config.stateDir),
+    MARKETLOG_TIERS: writeRoomyTiers(platform.config.stateDir),
   }
   const all: Kept[] = []
   const addressOf = new Map<Kept, { pid: number; base: string }>()
@@ -67,7 +63,7 @@ export function startWholePlatform(
       mayEnd: SAYS_WHY,
       readyLimitMs,
       async start() {
-        const started = await platform.spawnRole(role, environment, options.mainOf?.(name))
+        const started = await platform.spawnRole(role, environment)
         started.baseUrl().then(
           base => addressOf.set(one, { pid: started.pid, base }),
           () => undefined,

@@ -67,7 +67,7 @@ async function forAll<T>(values: readonly T[], work: (value: T) => Promise<void>
 
 describe(`${PROVIDERS} providers at full size`, function () {
   this.timeout(LIMIT_MS)
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   let dir: string
   let expected: Expected
   let feed: SseClient

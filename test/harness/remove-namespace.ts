@@ -16,15 +16,16 @@ import { databaseOf } from '#infra/runtime/postgres-address.ts'
 const REQUEST_LIMIT_MS = 10_000
 const DROP_LIMIT_MS = 30_000
 
-/** Removes a namespace from all servers; its subjects, a call of the registry each, may stay where no run comes after. */
+/** Removes a namespace from all servers; what is not on the broker, which thousands of partitions slow down, may stay where no run comes after. */
 export async function removeNamespace(
   config: PlatformConfig,
   log: Log,
-  { keepSubjects = false }: { keepSubjects?: boolean } = {},
+  { keepStores = false }: { keepStores?: boolean } = {},
 ): Promise<void> {
   if (config.namespace === '') throw new Error('the production namespace is not removed')
   await deleteTopics(connectKafka({ config, role: 'test', log }))
-  if (!keepSubjects) await deleteSubjects(config.servers.schemaRegistry, config.namespace)
+  if (keepStores) return
+  await deleteSubjects(config.servers.schemaRegistry, config.namespace)
   await deleteKeys(config, log)
   const database = databaseName(config.namespace)
   const { postgres, postgresDirect = postgres } = config.servers

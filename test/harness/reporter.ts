@@ -33,9 +33,11 @@ class Reporter extends Mocha.reporters.Spec {
     super.epilogue()
     const print = Mocha.reporters.Base.consoleLog
     const longest = [...this.#durations].toSorted(([, a], [, b]) => b - a)
-    for (const [file, ms] of longest.slice(0, Number(process.env.LONGEST ?? LONGEST_FILES)))
+    for (const [file, ms] of longest.slice(0, LONGEST_FILES))
       print('  %s min  %s', (ms / 60_000).toFixed(2), relative('', file))
     for (const line of [...notedFigures().map(describeFigure), ...notedAbsences()]) print('  %s', line)
+    const { MARKETLOG_TEST_LOGS: logs } = process.env
+    if (this.failures.length > 0 && logs !== undefined) print('  logs: %s', logs)
     for (const failed of this.failures) print('  failed: %s', describeFailure(failed))
     print('%d passed, %d failed', this.stats.passes, this.stats.failures)
   }

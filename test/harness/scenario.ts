@@ -7,6 +7,7 @@
 import { TIERS, type Tier } from '#infra/config/tiers.ts'
 import type { Database } from '#infra/postgres/pool.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
+import type { StartRole } from '#infra/runtime/role.ts'
 import type { RoleName } from '#services/cli/roles.ts'
 import { type DescriptionCheck, fetchDescriptionCheck } from './described-answers.ts'
 import { writeRoomyTiers } from './roomy-tiers.ts'
@@ -48,7 +49,7 @@ export interface Scenario {
 
 /** What a scenario is opened with. */
 export interface ScenarioOptions {
-  roles?: readonly RoleName[]
+  roles?: readonly (RoleName | StartRole)[]
   config?: Partial<PlatformConfig>
   /** Keys that requests may name by their tier. */
   keys?: Record<Tier, string>

@@ -1,7 +1,7 @@
 /**
  * A role as a process of its own, for tests that kill, freeze or restart it.
  *
- * Starts `marketlog run <role>` on servers that are set up, unless it is to do so, with exactly the given environment, and keeps
+ * Starts `marketlog run <role>` on servers that are set up, with exactly the given environment, and keeps
  * what it logs.
  * States: running -> ended by a signal of the test, by `stop`, or by itself. Invariant: the child never outlives the test
  * process's own cleaning up, a kill is a real signal, and `stop` rejects after an end by itself that was not announced.
@@ -50,21 +50,9 @@ process.once('exit', () => {
   for (const child of living) child.kill('SIGKILL')
 })
 
-/** How a process differs from one of this version on servers that are set up. */
-interface SpawnOptions {
-  /** Path of the command line of another version. */
-  main?: string | undefined
-  /** It sets the servers up first. */
-  setsUp?: boolean
-}
-
 /** Starts a role, or several named with blanks between, as a process; resolves when it exists, not when it is ready. */
-export async function spawnRole(
-  role: string,
-  environment: Record<string, string>,
-  { main = MAIN, setsUp = false }: SpawnOptions = {},
-): Promise<SpawnedRole> {
-  const child = spawn(process.execPath, [main, 'run', ...role.split(' '), ...(setsUp ? [] : ['--set-up-done'])], {
+export async function spawnRole(role: string, environment: Record<string, string>): Promise<SpawnedRole> {
+  const child = spawn(process.execPath, [MAIN, 'run', ...role.split(' '), '--set-up-done'], {
     env: { PATH: process.env.PATH ?? '', ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -56,8 +56,8 @@ export interface TestPlatform {
   drained(without?: readonly string[], limitMs?: number): Promise<void>
   /** Has something stopped after the file's last test, whether that passed or not, and before what was opened earlier. */
   keep<T extends { stop(): Promise<void> }>(one: T): T
-  /** Starts `marketlog run <role>`, of another version by its `main`, as a process of its own; killed after the file at the latest. */
-  spawnRole(role: string, env?: Record<string, string>, main?: string): Promise<SpawnedRole>
+  /** Starts `marketlog run <role>` as a process of its own; killed after the file at the latest. */
+  spawnRole(role: string, env?: Record<string, string>): Promise<SpawnedRole>
   /** Starts roles in this process behind one HTTP host on a free port; stopped after the file at the latest. */
   startRoles(roles: readonly (RoleName | StartRole)[], overrides?: Partial<PlatformConfig>): Promise<StartedRoles>
 }
@@ -148,10 +148,10 @@ function platformOf(opened: () => OpenedPlatform, onEnd: OnEnd): TestPlatform {
         throw signal.aborted ? new Error(`not drained within ${limitMs} ms: ${behind}`, { cause }) : cause
       }
     },
-    spawnRole: async (role, env = {}, main) => {
+    spawnRole: async (role, env = {}) => {
       const { environment, roleEnvironment } = opened()
       const whole = { ...environment, LOG_LEVEL: 'info', ...roleEnvironment?.(role), ...env }
-      return keep(await spawnRole(role, whole, { main }))
+      return keep(await spawnRole(role, whole))
     },
     startRoles: async (roles, overrides = {}) =>
       keep(await startRoles(roles, { config: { ...opened().config, ...overrides }, log: opened().log })),

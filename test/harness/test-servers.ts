@@ -7,7 +7,7 @@
  * its own under the system's temporary folder, wiped at the end. Invariant: one set per run, and none is left
  * running; every namespace on them belongs to one test file.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { ServerAddresses } from '#infra/runtime/config.ts'
@@ -95,6 +95,8 @@ const startProvided: Start = async (env, say) => {
     addresses: servers.addresses,
     stop: async () => {
       await servers.stop()
+      const { MARKETLOG_TEST_LOGS: logs } = env
+      if (logs !== undefined) cpSync(join(dataDir, 'logs'), logs, { recursive: true })
       await removeServerData(dataDir)
     },
   }

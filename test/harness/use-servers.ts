@@ -12,6 +12,7 @@ import type { ServerName } from '#infra/stack/running-servers.ts'
 import type { Reached } from './own-redis.ts'
 import { type OwnServer, type OwnServerOptions, openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
+import { smallCatalog } from './small-catalog.ts'
 import { newEnvironment, providePlatform, readTestEnvironment, type TestPlatform } from './test-platform.ts'
 import { serversEndWithRun, testServers } from './test-servers.ts'
 
@@ -28,9 +29,15 @@ type Own = OwnServerOptions | (() => Promise<OwnServer>)
  * Gives the surrounding `describe` servers and a namespace. With `setUp: false` the namespace stays
  * empty: no topics, schemas, tables or catalog. Servers named in `own` are started for it alone, so that it may
  * harm them; a function starts one that is more than a plain server. `redis` starts one of another kind in place of the run's.
+ * The catalog has a few hundred items (small-catalog.ts), with `catalog: 'whole'` all.
  */
 export function useServers(
-  options: { setUp?: boolean; own?: Partial<Record<ServerName, Own>>; redis?: () => Promise<Reached> } = {},
+  options: {
+    setUp?: boolean
+    own?: Partial<Record<ServerName, Own>>
+    redis?: () => Promise<Reached>
+    catalog?: 'whole'
+  } = {},
 ): ServersPlatform {
   const own = new Map<ServerName, OwnServer>()
   const { platform } = providePlatform(async onEnd => {
@@ -50,11 +57,11 @@ export function useServers(
       ...{ MARKETLOG_RUN_DIR: join(stateDir, 'run'), MARKETLOG_SECRET_KEY: newSecretKey() },
     })
     onEnd(() => rmSync(stateDir, { recursive: true, force: true }))
-    onEnd(async () => removeNamespace(opened.config, opened.log, { keepSubjects: await serversEndWithRun() }))
+    onEnd(async () => removeNamespace(opened.config, opened.log, { keepStores: await serversEndWithRun() }))
     if (options.setUp === false) return opened
     // It loads every room's set-up, which a file that takes an empty namespace need not wait for.
     const { setUp } = await import('#services/cli/set-up.ts')
-    await setUp(opened.config, opened.log)
+    await setUp(opened.config, opened.log, options.catalog === 'whole' ? {} : { items: smallCatalog })
     return opened
   })
   return Object.assign(platform, {

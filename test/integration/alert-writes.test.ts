@@ -211,6 +211,8 @@ describe('writes of alerts', () => {
         await write(sink, recordsOf(await Promise.all(versions), from))
       }
       const sinks = [newApplier(), newApplier()]
+      // Before the races, so that some fire however those end.
+      await fire(newApplier(), 0)
       for (let round = 0; round < 15; round++) {
         await Promise.all([
           ...alerts.map(({ id }) => toggle(id)),
@@ -237,13 +239,11 @@ describe('writes of alerts', () => {
       return started
     }
     const isEmpty = async () => (await database.rows('SELECT id FROM outbox LIMIT 1')).length === 0
-    const lastStates = async () => {
-      const last = new Map<string, string | undefined>()
-      for (const { key, value } of await readTopic(kafka, 'alertRules')) {
-        last.set(key, value && `${value.version} ${value.is_enabled} ${value.threshold_value}`)
-      }
-      return last
-    }
+    const states = async (): Promise<[key: string, state: string | undefined][]> =>
+      (await readTopic(kafka, 'alertRules')).map(({ key, value }) => [
+        key,
+        value && `${value.version} ${value.is_enabled} ${value.threshold_value}`,
+      ])
     afterEach(async () => {
       for (const one of relays.splice(0)) await one.stop()
     })
@@ -272,12 +272,17 @@ describe('writes of alerts', () => {
       for (const { id } of gone) await deleteAlert(database, accountId, id)
       await eventually(isEmpty, 'the outbox to be relayed')
       await second.stop()
-      const last = await lastStates()
-      for (const { id } of gone) expect(last.has(id) && last.get(id)).to.equal(undefined)
+      const expected = new Map<string, string | undefined>(gone.map(({ id }) => [id, undefined]))
       for (const { id } of alerts.slice(5)) {
         const row = (await stored(id)) as unknown as { version: string; is_enabled: boolean; threshold_value: string }
-        expect(last.get(id)).to.equal(`${row.version} ${row.is_enabled} ${row.threshold_value}`)
+        expected.set(id, `${row.version} ${row.is_enabled} ${row.threshold_value}`)
       }
+      // The broker shows a transaction some time after it has answered for it.
+      await eventually(async () => {
+        const last = new Map(await states())
+        expect(new Map(alerts.map(({ id }) => [id, last.has(id) ? last.get(id) : 'never']))).to.deep.equal(expected)
+        return true
+      }, 'the last states in the log')
     })
 
     it('sends again what a crash left undeleted, from the oldest on', async () => {
@@ -294,7 +299,11 @@ describe('writes of alerts', () => {
         ])
       }
       await eventually(isEmpty, 'the outbox to be relayed again')
-      expect((await lastStates()).get(alert.id)).to.equal('2 false 10')
+      await eventually(async () => {
+        const sent = (await states()).flatMap(([key, state]) => (key === alert.id ? [state] : []))
+        expect(sent).to.deep.equal(['1 true 10', '2 false 10', '1 true 10', '2 false 10'])
+        return true
+      }, 'both rows in the log once more')
     })
 
     it('refuses what a former owner still has in hand', async () => {

@@ -120,7 +120,7 @@ describe('every route of the API', () => {
       )
       expect((await scenario.ask('/sales', { as: child })).status).to.equal(200)
       await scenario.database.rows('UPDATE api_keys SET revoked_at = now() WHERE id = $1', [root.key_id])
-      await eventually(async () => (await scenario.ask('/sales', { as: child })).status === 401)
+      await eventually(async () => (await scenario.ask('/sales', { as: child })).status === 401, 'the refusal')
       expectError(await scenario.ask('/sales', { as: child }), 401, 'AUTH_API_KEY_REVOKED')
     })
   })

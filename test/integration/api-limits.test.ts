@@ -12,9 +12,12 @@ import { hashOfKey } from '#services/accounts/access/reader.ts'
 import { createAccountWithKey, newKeyText } from '#services/accounts/keys/commands.ts'
 import type { ApiScenario } from '#test/fixtures/api-scenario.ts'
 import { openApiScenario } from '#test/fixtures/api-scenario.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const CLIENTS = 64
+/** More than any test here takes. */
+const LONGER_MS = 120_000
 
 interface Reply {
   status: number
@@ -40,6 +43,13 @@ describe('rate limits and quotas', () => {
     roots = await Promise.all(processes.map(one => one.baseUrl()))
   })
   after('end of the market', () => scenario.close())
+  beforeEach('a month that does not end meanwhile', () =>
+    eventually(
+      () => new Date(Date.now() + LONGER_MS).getUTCMonth() === new Date().getUTCMonth(),
+      'the next month',
+      1.2 * LONGER_MS,
+    ),
+  )
 
   async function rootKey(tier: Tier): Promise<Key> {
     const made = await createAccountWithKey(scenario.database, { tier })
@@ -118,9 +128,9 @@ describe('rate limits and quotas', () => {
 
   it('64 clients get the last requests of a month, and not one more or fewer', async () => {
     const key = await childKey({ quota: 77 })
+    const now = new Date()
     const replies = await storm(key, 150)
     expect(admitted(replies)).to.have.length(77)
-    const now = new Date()
     const end = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) / 1000
     for (const { code, headers } of refused(replies)) {
       expect(code).to.equal('RATE_LIMIT_MONTHLY_QUOTA_EXCEEDED')
@@ -128,8 +138,8 @@ describe('rate limits and quotas', () => {
       expect(headers.get('x-ratelimit-limit')).to.equal('77')
       expect(Number(headers.get('x-ratelimit-reset'))).to.equal(end)
       expect(Number(headers.get('retry-after'))).to.be.within(
-        Math.max(end - Date.now() / 1000 - 5, 1),
-        end - now.getTime() / 1000 + 5,
+        end - Date.now() / 1000,
+        Math.ceil(end - now.getTime() / 1000),
       )
     }
     expect(refused(replies)).to.have.length(150 - 77)
@@ -215,9 +225,8 @@ describe('rate limits and quotas', () => {
     ]
     for (const [name, as, paths] of kinds) {
       const asked = await Promise.all(Array.from({ length: 90 }, (_, i) => ask(as, paths[i % paths.length], i % 2)))
-      const late = refused(asked).filter(({ status }) => status === 429)
-      expect(late.length, name).to.be.within(30, 32)
-      for (const { code, headers } of late) {
+      expect(refused(asked), name).to.have.length(30)
+      for (const { code, headers } of refused(asked)) {
         expect(code).to.equal('RATE_LIMIT_EXCEEDED')
         expect(Number(headers.get('retry-after'))).to.be.within(1, 60)
       }
@@ -268,7 +277,7 @@ describe('request meter', () => {
     await meter.take('c', limits, { countsInMonth: true })
     const life = await redis.pttl(monthKey('c', new Date(clock).toISOString().slice(0, 7), platform.namespace))
     const date = new Date(clock)
-    const left = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) - clock
-    expect(life).to.be.within(left + 86_400_000 - 60_000, left + 86_400_000 + 60_000)
+    const end = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) + 86_400_000
+    expect(life).to.be.within(end - Date.now(), end - clock)
   })
 })

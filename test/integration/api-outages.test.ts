@@ -7,7 +7,7 @@ import { fxCurrentKey } from '#streams/fx/table.ts'
 import { healthNextKey } from '#streams/provider-health/table.ts'
 import { type ApiScenario, openApiScenario } from '#test/fixtures/api-scenario.ts'
 import { layWire, type Wire } from '#test/fixtures/cut-wire.ts'
-import { eventually, within } from '#test/harness/eventually.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { writeRoomyTiers } from '#test/harness/roomy-tiers.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -64,7 +64,7 @@ describe('outages', () => {
       await becomes(`/prices?${item()}`, 503, 'PRICES_INDEX_UNAVAILABLE')
       expect(await ask('/prices?limit=5')).to.deep.equal([503, 'PRICES_INDEX_UNAVAILABLE'])
       expect(await ask(`/bids?${item()}`)).to.deep.equal([503, 'BIDS_INDEX_UNAVAILABLE'])
-      expect(await within(ask('/providers'), 'a refusal')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
+      expect(await ask('/providers')).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
       for (const path of ['/items?limit=1', `/prices/history?${item()}`, '/fx', '/nothing']) {
         expect(await ask(path), `${path} cannot be counted`).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])
       }
@@ -85,10 +85,9 @@ describe('outages', () => {
     for (const path of [`/prices/candles?${item()}`, '/sales']) await becomes(path, 200)
   })
 
-  it('of Postgres: a known key passes for a moment, then no key does', async () => {
+  it('of Postgres: no key passes once what is known of it has aged', async () => {
     await becomes('/fx', 200)
     await wires.postgres.cut()
-    expect(await ask('/fx')).to.deep.equal([200, undefined])
     await becomes('/fx', 503, 'SERVICE_UNAVAILABLE')
     const redirect = await fetch(`${roles.baseUrl}/r/provider_01/${scenario.items.full.item_id}`, {
       redirect: 'manual',

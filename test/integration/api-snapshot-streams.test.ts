@@ -9,14 +9,20 @@ import { expect } from 'chai'
 import type { Redis } from '#infra/redis/redis.ts'
 import { openStreamSlots, type StreamSlots } from '#infra/redis/stream-slots.ts'
 import { type Metrics, openMetrics } from '#infra/runtime/metrics.ts'
-import { openSnapshotStreams, type SnapshotStreams } from '#services/api/snapshot-streams.ts'
+import {
+  openSnapshotStreams,
+  type SnapshotStreamOptions,
+  type SnapshotStreams,
+} from '#services/api/snapshot-streams.ts'
 import type { PinnedSnapshot } from '#streams/live-view/reader.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
-/** The system reports freed room in steps of megabytes, so that a slow reader looks idle for up to a quarter of a second. */
-const STALL_LIMIT_MS = 800
-const SLOW_READ_MS = 5
+/** The system reports freed room in steps of megabytes, so that a slow reader looks idle for up to half a second. */
+const STALL_LIMIT_MS = 5_000
+const SLOW_READ_MS = 10
+/** Beyond the limit of a test. */
+const NEVER_MS = 600_000
 const BLOCK_BYTES = 400_000
 /** More than all buffers between the service and a client that reads nothing. */
 const BLOCKS = 200
@@ -51,11 +57,14 @@ describe('a bulk stream', () => {
     snapshot = { segments, lines: BLOCKS, updatedAt: 0, name: 'x' }
   })
 
+  const open = (limits: Pick<SnapshotStreamOptions, 'stallLimitMs' | 'finishLimitMs'> = {}): void => {
+    const { log, config } = platform
+    const never = { stallLimitMs: NEVER_MS, finishLimitMs: NEVER_MS }
+    streams = openSnapshotStreams({ settings: config, redis, log, metrics, ...never, ...limits })
+  }
   beforeEach(async () => {
     metrics = openMetrics()
     judge = () => Promise.resolve(true)
-    const { log, config } = platform
-    streams = openSnapshotStreams({ settings: config, redis, log, metrics, stallLimitMs: STALL_LIMIT_MS })
     server = createServer((_request, plain) => {
       const response = plain as Parameters<SnapshotStreams['send']>[0]
       response.locals = { requestId: 'r', startedAt: 0, observe: () => undefined }
@@ -75,12 +84,18 @@ describe('a bulk stream', () => {
     await new Promise(resolve => server.close(resolve))
   })
 
-  /** A client that has asked and reads on request. */
-  async function ask(): Promise<Socket> {
+  /** A client that asks and reads on request. */
+  function request(): Socket {
     const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
     clients.push(client)
     client.pause()
     client.write('POST / HTTP/1.1\r\nHost: x\r\n\r\n')
+    return client
+  }
+
+  /** The same, once its stream runs. */
+  async function ask(): Promise<Socket> {
+    const client = request()
     await eventually(async () => outcomes('api_snapshot_streams').then(text => text.includes(' 1')), 'a stream')
     return client
   }
@@ -106,26 +121,31 @@ describe('a bulk stream', () => {
     return true
   }
 
-  it('is cut when its client takes no byte for too long, and not while it takes a few', async () => {
+  it('is cut when its client takes no byte for too long', async () => {
+    open({ stallLimitMs: 100 })
+    const client = request()
+    const isCut = async () => (await outcomes('api_snapshot_streams_total')).includes('outcome="stalled"} 1')
+    await eventually(isCut, 'the cut')
+    expect(await isFree()).to.equal(true)
+    expect(await drain(client)).to.be.lessThan(BLOCKS * BLOCK_BYTES)
+  })
+
+  it('is not cut while its client reads slowly, for longer than a stall may last', async () => {
+    open({ stallLimitMs: STALL_LIMIT_MS })
     const client = await ask()
-    // A slow client reads what has come, now and then, for several times as long as the limit of a stall.
     let bytes = 0
     let reads = 0
     for await (const _ of setInterval(SLOW_READ_MS)) {
       const chunk: Buffer | null = client.read()
       bytes += chunk?.length ?? 0
-      if (++reads * SLOW_READ_MS > 4 * STALL_LIMIT_MS) break
+      if (++reads * SLOW_READ_MS > 1.2 * STALL_LIMIT_MS) break
     }
-    expect(bytes).to.be.lessThan(BLOCKS * BLOCK_BYTES)
+    expect(bytes).to.be.within(1, BLOCKS * BLOCK_BYTES - 1)
     expect(await isFree()).to.equal(false)
-    client.pause()
-    await answered
-    expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="stalled"} 1')
-    expect(await isFree()).to.equal(true)
-    expect(bytes + (await drain(client))).to.be.lessThan(BLOCKS * BLOCK_BYTES)
   })
 
   it('is cut when its key is revoked, and not while that cannot be known', async () => {
+    open()
     const client = await ask()
     let asked = 0
     judge = () => {
@@ -142,6 +162,7 @@ describe('a bulk stream', () => {
   })
 
   it('is cut when its slot is lost', async () => {
+    open()
     const short = openStreamSlots(redis, { prefix: platform.namespace, leaseMs: 150 })
     const before = slots
     slots = short
@@ -154,7 +175,8 @@ describe('a bulk stream', () => {
     await redis.del(`${platform.namespace}{stream:subject}:lease`)
   })
 
-  it('may finish when the process stops, and is cut when it does not', async () => {
+  it('may finish when the process stops', async () => {
+    open()
     const reading = await ask()
     const bytes = drain(reading)
     reading.resume()
@@ -163,5 +185,14 @@ describe('a bulk stream', () => {
     reading.end()
     expect(await bytes).to.be.greaterThan(BLOCKS * BLOCK_BYTES)
     expect(await isFree()).to.equal(true)
+  })
+
+  it('is cut when the process stops and it does not finish', async () => {
+    open({ finishLimitMs: 50 })
+    const client = await ask()
+    await streams.close()
+    expect(await outcomes('api_snapshot_streams_total')).to.include('outcome="stopped"} 1')
+    expect(await isFree()).to.equal(true)
+    expect(await drain(client)).to.be.lessThan(BLOCKS * BLOCK_BYTES)
   })
 })

@@ -231,7 +231,7 @@ describe('the audit log', () => {
       expect(all[0]).to.have.all.keys('id', 'at', 'kind', 'account_id', 'key_id', 'address', 'detail')
       expect(all[0]).to.include({ account_id, key_id, address: '127.0.0.1' })
       expect(await linesOf('--kind', 'child_key.created', '--limit', '2')).to.deep.equal(all.slice(1, 3))
-    }).timeout(30_000)
+    })
 
     it('refuses what is no account and no kind', async () => {
       for (const args of [
@@ -241,6 +241,6 @@ describe('the audit log', () => {
       ]) {
         expect((await shown(...args)).code, args.join(' ')).to.equal(64)
       }
-    }).timeout(30_000)
+    })
   })
 })

@@ -13,7 +13,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 describe('the catalog of a process', () => {
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
 
   it('equals the published one, with one list for all items of the same crates', async () => {
     const reader = await openCatalogReader(platform.connect())

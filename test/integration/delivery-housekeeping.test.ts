@@ -1,5 +1,7 @@
 /**
  * What delivery forgets after 90 days, and what it finds that was left behind.
+ *
+ * The role's own clock does both, too: rows are made and taken within one transaction, which it does not see.
  */
 import { expect } from 'chai'
 import { addJob } from '#infra/postgres/jobs.ts'
@@ -16,6 +18,8 @@ import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const never = new AbortController().signal
+const OVERDUE = `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL,
+  next_attempt_at = now() - interval '2 minutes'`
 
 describe('housekeeping of deliveries', () => {
   const platform = useServers()
@@ -45,17 +49,17 @@ describe('housekeeping of deliveries', () => {
   it('keeps 90 days, attempts and mails included, and forgets what is older', async () => {
     const ids = [await scenario.event(account), await scenario.event(account), await scenario.event(account)]
     await settled()
-    for (const [table, column] of [
-      ['webhook_deliveries', 'created_at'],
-      ['email_deliveries', 'created_at'],
-    ] as const) {
-      await scenario.database.rows(
-        `UPDATE ${table} SET ${column} = now() - CASE event_id WHEN $1::uuid THEN interval '90 days 1 minute'
-          ELSE interval '89 days 23 hours' END`,
-        [ids[0]],
-      )
-    }
-    expect(await forgetOld(scenario.database, never)).to.equal(2)
+    const forgotten = await scenario.database.transaction(async rows => {
+      for (const table of ['webhook_deliveries', 'email_deliveries']) {
+        await rows(
+          `UPDATE ${table} SET created_at = now() - CASE event_id WHEN $1::uuid THEN interval '90 days 1 minute'
+            ELSE interval '89 days 23 hours' END`,
+          [ids[0]],
+        )
+      }
+      return forgetOld({ rows }, never)
+    })
+    expect(forgotten).to.equal(2)
     expect([
       await count('webhook_deliveries'),
       await count('email_deliveries'),
@@ -67,39 +71,41 @@ describe('housekeeping of deliveries', () => {
   })
 
   it('forgets any number, and stops when it is aborted', async () => {
-    await scenario.database.rows(
-      `INSERT INTO email_deliveries (id, account_id, event_id, status, created_at, completed_at)
-        SELECT gen_random_uuid(), $1, gen_random_uuid(), 'failed', now() - interval '100 days', now()
-        FROM generate_series(1, 2500)`,
-      [account.id],
-    )
-    expect(await forgetOld(scenario.database, AbortSignal.abort())).to.equal(0)
-    expect(await forgetOld(scenario.database, never)).to.equal(2_500)
+    const forgotten = await scenario.database.transaction(async rows => {
+      await rows(
+        `INSERT INTO email_deliveries (id, account_id, event_id, status, created_at, completed_at)
+          SELECT gen_random_uuid(), $1, gen_random_uuid(), 'failed', now() - interval '100 days', now()
+          FROM generate_series(1, 2500)`,
+        [account.id],
+      )
+      return [await forgetOld({ rows }, AbortSignal.abort()), await forgetOld({ rows }, never)]
+    })
+    expect(forgotten).to.deep.equal([0, 2_500])
   })
 
   it('gives what is due and has no job a job', async () => {
     const [, receiver] = [0, scenario.receivers[0] as (typeof scenario.receivers)[number]]
     const before = receiver.received.length
-    await scenario.database.rows(
-      `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() - interval '2 minutes'`,
-    )
-    expect(await pickUpLeft(scenario.database)).to.equal(1)
+    const pickedUp = await scenario.database.transaction(async rows => {
+      await rows(OVERDUE)
+      return pickUpLeft({ rows })
+    })
+    expect(pickedUp).to.equal(1)
     await settled()
     expect(receiver.received.length).to.equal(before + 2)
     expect(await pickUpLeft(scenario.database)).to.equal(0)
   })
 
   it('brings forward the job of what is due, as after a job that failed often', async () => {
-    await scenario.database.rows(
-      `UPDATE webhook_deliveries SET status = 'pending', completed_at = NULL, next_attempt_at = now() - interval '2 minutes'`,
-    )
-    const [row] = await scenario.database.rows<{ endpoint_id: string }>(
-      'SELECT endpoint_id FROM webhook_deliveries LIMIT 1',
-    )
-    const { endpoint_id = '' } = row ?? {}
-    const job = { runAt: Date.now() + 3_600_000, key: `webhook:${endpoint_id}` }
-    await addJob(scenario.database.rows, 'deliver-webhook', { endpoint_id }, job)
-    expect(await pickUpLeft(scenario.database)).to.equal(1)
+    const pickedUp = await scenario.database.transaction(async rows => {
+      await rows(OVERDUE)
+      const [row] = await rows<{ endpoint_id: string }>('SELECT endpoint_id FROM webhook_deliveries LIMIT 1')
+      const { endpoint_id = '' } = row ?? {}
+      const job = { runAt: Date.now() + 3_600_000, key: `webhook:${endpoint_id}` }
+      await addJob(rows, 'deliver-webhook', { endpoint_id }, job)
+      return pickUpLeft({ rows })
+    })
+    expect(pickedUp).to.equal(1)
     await settled()
   })
 
@@ -114,7 +120,8 @@ describe('housekeeping of deliveries', () => {
     await eventually(found, 'the delivery of the other')
     const left = () => scenario.database.rows(`SELECT attempts FROM graphile_worker.jobs WHERE key = 'no event'`)
     await eventually(async () => (await left()).length === 1, 'the job of the one')
-    await scenario.database.rows(`SELECT graphile_worker.remove_job('no event')`)
+    // The library's own remove_job leaves a job that runs at the moment.
+    await scenario.database.rows(`DELETE FROM graphile_worker._private_jobs WHERE key = 'no event'`)
     await settled()
   })
 

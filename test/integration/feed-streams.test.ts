@@ -77,12 +77,15 @@ describe('feed streams', () => {
   /** Seconds to wait when the limits are reached. */
   let overBy: number | undefined
   let answers: Map<string, KeyAnswer | Error>
+  /** How often a key was judged. */
+  let judgements: number
   let clients: SseClient[]
   let registry: Metrics
 
   const metric = (name: string) => registry.registry.getSingleMetricAsString(name)
   const judge = (authorization: string | undefined): KeyAnswer => judgeHash(hashOfKey(authorization?.slice(7) ?? ''))
   const judgeHash = (hash: string): KeyAnswer => {
+    judgements += 1
     const answer = answers.get(hash)
     if (answer instanceof Error) throw answer
     return answer ?? { accepted: false, code: 'AUTH_INVALID_API_KEY', detail: 'unknown' }
@@ -96,13 +99,14 @@ describe('feed streams', () => {
     return client
   }
 
-  /** Delivers until a stream ends because its client does not read; returns the number of batches. */
-  const deliverUntilTooSlow = async (): Promise<number> => {
+  /** Delivers until a stream ends because its client does not read, while another keeps up; returns the number of batches. */
+  const deliverUntilTooSlow = async (good?: SseClient): Promise<number> => {
     let batches = 0
     const isOver = async () => {
       for (let count = 0; count < 20; count++) {
         await gateway.deliver({ side: 'ask', provider: 'p', changes: bulk(++batches) })
       }
+      if (good) await eventually(() => good.events.length === batches + 1, 'everything at the other')
       // The socket's own buffers take some megabytes before the cap is reached.
       return (await metric('feed_ended_total')).includes('too_slow')
     }
@@ -111,9 +115,10 @@ describe('feed streams', () => {
   }
 
   beforeEach(() => start({ pingAfterMs: 50 }))
-  async function start(pinging: Pick<GatewayOptions, 'pingAfterMs' | 'now'>): Promise<void> {
+  async function start(times: Pick<GatewayOptions, 'pingAfterMs' | 'endLimitMs' | 'now'>): Promise<void> {
     clients = []
     answers = new Map()
+    judgements = 0
     reason = undefined
     overBy = undefined
     admit('k')
@@ -123,7 +128,7 @@ describe('feed streams', () => {
     const itemOf = (item_id: number) => ({ item_id, market_hash_name: `Item ${item_id}`, phase: null }) as CatalogItem
     const connectionsOf = ({ tier }: Pick<Credential, 'tier'>) => (tier === 'quant' ? 2 : 0)
     gateway = openGateway({
-      ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, ...pinging },
+      ...{ itemOf, metrics, log, scopeOf, capBytes: CAP_BYTES, endLimitMs: 600_000, ...times },
       mayListen: credential => connectionsOf(credential) > 0,
     })
     const providersOf = { ask: KEYS, bid: ['q'] }
@@ -181,13 +186,8 @@ describe('feed streams', () => {
     expect(client.headers['x-request-id']).to.match(/^[\w-]{8,}$/)
     await eventually(() => client.comments.length >= 2, 'two pings')
     expect(new Set(client.comments)).to.deep.equal(new Set(['ping']))
-    expect(client.events).to.deep.equal([
-      {
-        event: 'ready',
-        data: { providers: KEYS, item_ids_filter_count: 0, market_hash_names_filter_count: 0 },
-        id: undefined,
-      },
-    ])
+    const data = { providers: KEYS, item_ids_filter_count: 0, market_hash_names_filter_count: 0 }
+    expect(client.events).to.deep.equal([{ event: 'ready', data, id: undefined }])
   })
 
   it('pings after twenty seconds of silence, on each stream by itself, and no sooner', async () => {
@@ -202,19 +202,22 @@ describe('feed streams', () => {
           mock.timers.tick(500)
         }
       }
-      const deliver = (seen_at: number) =>
-        gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({ seen_at })] })
+      const deliver = (side: 'ask' | 'bid', seen_at: number) =>
+        gateway.deliver({ side, provider: 'q', changes: [changed({ side, provider: 'q', seen_at })] })
       const busy = await open('/feed/prices')
       const idle = await open('/feed/bids')
       passes(19)
-      await deliver(1)
-      await busy.event(({ event }) => event === 'prices.changed')
+      await deliver('ask', 1)
+      await deliver('bid', 1)
+      await eventually(() => busy.events.length === 2 && idle.events.length === 2, 'the first changes')
       expect([busy.comments, idle.comments]).to.deep.equal([[], []])
+      passes(19)
+      await deliver('ask', 2)
       passes(2)
       await eventually(() => idle.comments.length === 1, 'the ping of the idle stream')
       passes(17)
-      await deliver(2)
-      await eventually(() => busy.events.length === 3, 'the second change')
+      await deliver('ask', 3)
+      await eventually(() => busy.events.length === 4, 'the third change')
       expect(busy.comments).to.deep.equal([])
       passes(21)
       await eventually(() => busy.comments.length === 1 && idle.comments.length === 2, 'a ping each')
@@ -251,13 +254,7 @@ describe('feed streams', () => {
     { name: 'a tier without feeds', path: '/feed/bids', key: 'pro', status: 403, code: 'FORBIDDEN_TIER' },
     { name: 'another path', path: '/feed/sales', key: 'k', status: 404, code: 'NOT_FOUND' },
     { name: 'a wrong parameter', path: '/feed/prices?providers=z', key: 'k', status: 422, code: 'VALIDATION_ERROR' },
-    {
-      name: 'a wrong parameter after a wrong key',
-      path: '/feed/prices?providers=z',
-      key: 'nobody',
-      status: 401,
-      code: 'AUTH_INVALID_API_KEY',
-    },
+    { name: 'both', path: '/feed/prices?providers=z', key: 'nobody', status: 401, code: 'AUTH_INVALID_API_KEY' },
     { name: 'a broken encoding', path: '/feed/prices?item_ids=%zz', key: 'k', status: 400, code: 'BAD_REQUEST' },
   ]
   for (const { name, path, key, status, code } of refusals)
@@ -271,10 +268,8 @@ describe('feed streams', () => {
     })
 
   it('refuses another method with 405 and Allow', async () => {
-    const answer = await fetch(`${base}/feed/prices`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${textOf('k')}` },
-    })
+    const headers = { authorization: `Bearer ${textOf('k')}` }
+    const answer = await fetch(`${base}/feed/prices`, { method: 'POST', headers })
     expect([answer.status, answer.headers.get('allow')]).to.deep.equal([405, 'GET'])
     expect(await answer.json()).to.have.property('code', 'METHOD_NOT_ALLOWED')
   })
@@ -313,14 +308,15 @@ describe('feed streams', () => {
     expect((await open('/feed/prices')).status).to.equal(200)
   })
 
-  it('ends the streams of a key within a second of its revocation, and no others', async () => {
+  it('ends the streams of a key that is revoked, and no others', async () => {
     admit('other')
     const revoked = [await open('/feed/prices'), await open('/feed/bids')]
     const other = await open('/feed/prices', 'other')
     say('k', { accepted: false, code: 'AUTH_API_KEY_REVOKED', detail: 'revoked' })
     await eventually(() => revoked.every(client => client.hasEnded()), 'the end of both streams')
     expect(revoked[0]?.comments.at(-1)).to.match(/^closed: .*key/)
-    expect(other.hasEnded()).to.equal(false)
+    await gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({})] })
+    await other.event(({ event }) => event === 'prices.changed')
   })
 
   it('ends the streams of a key whose tier lost the feeds', async () => {
@@ -332,9 +328,10 @@ describe('feed streams', () => {
   it('lets streams live on while keys cannot be checked', async () => {
     const client = await open('/feed/prices')
     say('k', new Error('Postgres does not answer'))
-    const pings = client.comments.length
-    await eventually(() => client.comments.length > pings + 12, 'a dozen pings')
-    expect(client.hasEnded()).to.equal(false)
+    const before = judgements
+    await eventually(() => judgements >= before + 3, 'three checks')
+    await gateway.deliver({ side: 'ask', provider: 'p', changes: [changed({})] })
+    await client.event(({ event }) => event === 'prices.changed')
   })
 
   it('ends a client that does not read at its cap, and another gets everything meanwhile', async () => {
@@ -342,10 +339,7 @@ describe('feed streams', () => {
     const good = await open('/feed/prices')
     const slow = await open('/feed/prices', 'slow')
     slow.pause()
-    const memory = process.memoryUsage().arrayBuffers
-    const batches = await deliverUntilTooSlow()
-    expect(process.memoryUsage().arrayBuffers - memory).to.be.below(64 * 2 ** 20)
-    await eventually(() => good.events.length === batches + 1, 'everything at the other')
+    const batches = await deliverUntilTooSlow(good)
     expect(good.events.slice(1).map(({ data }) => Date.parse((data as { seen_at: string }).seen_at))).to.deep.equal(
       Array.from({ length: batches }, (_, at) => at + 1),
     )
@@ -356,6 +350,8 @@ describe('feed streams', () => {
   })
 
   it('cuts a client that never reads again', async () => {
+    await stop()
+    await start({ endLimitMs: 50 })
     const stalled = await open('/feed/prices')
     stalled.pause()
     await deliverUntilTooSlow()

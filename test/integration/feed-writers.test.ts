@@ -20,7 +20,8 @@ import { openPositions } from '#services/ingest/positions.ts'
 import { publishRefresh } from '#services/ingest/publish-refresh.ts'
 import { openRefreshPublisher, openSemaphore } from '#services/ingest/refresh-publisher.ts'
 import { readFeedRecords } from '#test/fault/feed-records.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
+import { eventually } from '#test/harness/eventually.ts'
+import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
 import { runCommand } from '#test/harness/run-command.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -88,16 +89,16 @@ describe('writers of feeds', () => {
     )
     expect(failure).to.be.instanceOf(WriteFailed)
     expect(isFenced(failure), String(failure?.cause)).to.equal(true)
-    const { completed, cut, faults } = await readFeedRecords(kafka)
-    expect({ completed: completed.get('quotes provider_01'), cut, faults }).to.deep.equal({
-      completed: [20],
-      cut: 1,
-      faults: [],
-    })
+    const records = async () => {
+      const { completed, cut, faults } = await readFeedRecords(kafka)
+      return { completed: completed.get('quotes provider_01'), cut, faults }
+    }
+    // The log shows a transaction some time after it was committed.
+    await eventually(async () => expect(await records()).to.deep.equal({ completed: [20], cut: 1, faults: [] }))
     await positions.refresh(Number(await former.reopen(failure)))
     expect(positions.of(feed)).to.equal(20)
     await publish(former, 30)
-    expect((await readFeedRecords(kafka)).completed.get('quotes provider_01')).to.deep.equal([20, 30])
+    await eventually(async () => expect((await records()).completed).to.deep.equal([20, 30]))
   })
 
   it('stores a refresh and its position together or not at all', async () => {
@@ -143,8 +144,8 @@ describe('writers of feeds', () => {
     await roles.stop()
     const taken = await run('provider_05')
     expect(taken.code, taken.stderr).to.equal(0)
-    const written = (await readTopic(kafka, 'quotes')).filter(({ key }) => key === 'provider_05')
-    expect(written.filter(({ event }) => event === 'RefreshCompleted')).to.have.length(1)
+    const isCompleted = ({ key, event }: ReadRecord) => key === 'provider_05' && event === 'RefreshCompleted'
+    await eventually(async () => expect((await readTopic(kafka, 'quotes')).filter(isCompleted)).to.have.length(1))
   })
 
   it('ends recorded files when a process begins to run the feed meanwhile', async () => {
@@ -182,7 +183,7 @@ describe('writers of feeds', () => {
       side: 'ask',
       rates,
       report: () => undefined,
-      signal: AbortSignal.timeout(30_000),
+      signal: never,
     })
     const failure = await ingest.then(
       () => undefined,

@@ -9,6 +9,7 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openRangeReader } from '#infra/kafka/range-reader.ts'
 import { openTransactionalProducer, type TransactionalProducer } from '#infra/kafka/transactional-producer.ts'
 import { refreshMarked } from '#schemas/events/book-changed.ts'
+import { eventually } from '#test/harness/eventually.ts'
 import { marked } from '#test/harness/published-records.ts'
 import { readTopic } from '#test/harness/read-topic.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -16,8 +17,7 @@ import { useServers } from '#test/harness/use-servers.ts'
 const ID = 'book-market.quotes-0'
 const noTick = async () => undefined
 
-describe('a partition of the book', function () {
-  this.timeout(60_000)
+describe('a partition of the book', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   const opened: TransactionalProducer[] = []
@@ -67,8 +67,9 @@ describe('a partition of the book', function () {
     )
     expect(refusal).to.be.instanceOf(Error)
     await commit(owner, 'second', 2)
-    expect(await shown()).to.deep.equal(['first', 'second'])
-    expect(await groupOffset()).to.equal('2')
+    // The coordinator answers before it has written the markers of the transaction.
+    await eventually(async () => expect(await shown()).to.deep.equal(['first', 'second']))
+    await eventually(async () => expect(await groupOffset()).to.equal('2'))
   })
 
   it('ends what a killed owner left open before the next one reads', async () => {

@@ -86,8 +86,10 @@ describe('a file of a form', () => {
     const read: number[] = []
     work = async file => read.push(file.length)
     const waiting = []
-    for (let i = 1; i < 8; i += 1) waiting.push(await upload('one', 'x'.repeat(i)))
-    await arrived(9)
+    for (let i = 1; i < 8; i += 1) {
+      waiting.push(await upload('one', 'x'.repeat(i)))
+      await arrived(i + 2)
+    }
     await (await upload('one')).said('RATE_LIMIT_EXCEEDED')
     await (await upload('other')).said('read 1')
     first.end()
@@ -114,9 +116,9 @@ describe('a file of a form', () => {
   })
 
   it('is refused when it comes too slowly, and leaves its account free', async () => {
-    await open({ leastBytes: 1_000, paceMs: 100 })
+    await open({ leastBytes: 1_000, paceMs: 500 })
     await (await begin('slow', 'abc')).said('REQUEST_TIMEOUT')
-    await (await upload('slow')).said('read 3')
+    await (await upload('slow', 'x'.repeat(2_000))).said('read 2000')
   })
 
   it('is refused where too much of others has come, and not once that is gone', async () => {

@@ -41,7 +41,8 @@ describe('handles that a test file leaves open', () => {
   const runFile = (leak: string, ...options: string[]): Promise<Finished> => {
     const file = join(dir, 'planted.test.ts')
     writeFileSync(file, PLANTED.replace('LEAKS', leak))
-    const environment = { PATH: process.env.PATH, MARKETLOG_TEST_SERVERS: join(dir, 'servers.json') }
+    const limits = { MARKETLOG_TEST_CLOSE_LIMIT_MS: leak === CLEAN ? '60000' : '0' }
+    const environment = { PATH: process.env.PATH, MARKETLOG_TEST_SERVERS: join(dir, 'servers.json'), ...limits }
     return runToEnd(process.execPath, [MOCHA, ...options, file], environment)
   }
 

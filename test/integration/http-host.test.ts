@@ -10,7 +10,8 @@ import { openMetrics } from '#infra/runtime/metrics.ts'
 import { errorReply } from '#schemas/api/error.ts'
 import { eventually, within } from '#test/harness/eventually.ts'
 
-const QUICK: HttpLimits = { idleMs: 300, headersMs: 150, requestMs: 200, checkEveryMs: 20 }
+/** Longer than any test takes. */
+const PATIENT: HttpLimits = { idleMs: 600_000, headersMs: 600_000, requestMs: 600_000, checkEveryMs: 20 }
 
 describe('the HTTP host', () => {
   let host: HttpHost
@@ -169,10 +170,15 @@ describe('the HTTP host', () => {
   })
 
   it('waits for neither headers nor bodies longer than its limits, and drops an idle connection', async () => {
-    await host.close()
-    await open(QUICK)
+    const reopen = async (limits: Partial<HttpLimits>): Promise<void> => {
+      await host.close()
+      await open({ ...PATIENT, ...limits })
+    }
+    await reopen({ headersMs: 150 })
     expectRefusal(await say(`GET / HTTP/1.1\r\n${HOST}X-A: `), 408, 'REQUEST_TIMEOUT')
+    await reopen({ headersMs: 150, requestMs: 200 })
     expectRefusal(await say(`POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\nabc`), 408, 'REQUEST_TIMEOUT')
+    await reopen({ idleMs: 150 })
     const { socket, text, ended } = await dial()
     socket.write(`GET /a HTTP/1.1\r\n${HOST}\r\n`)
     await within(ended, 'the idle connection to end')

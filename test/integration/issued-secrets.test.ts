@@ -2,7 +2,6 @@
  * A full run of everything that issues keys, tokens and secrets, and then a search for each of them where none may be:
  * log lines, errors, metrics, and a dump of the database and of Redis.
  */
-import { createServer } from 'node:net'
 import { expect } from 'chai'
 import type { Database } from '#infra/postgres/pool.ts'
 import { scanKeys } from '#infra/redis/servers.ts'
@@ -17,6 +16,7 @@ import { eventually } from '#test/harness/eventually.ts'
 import type { SpawnedRole } from '#test/harness/spawn-role.ts'
 import { openSse } from '#test/harness/sse-client.ts'
 import { useServers } from '#test/harness/use-servers.ts'
+import { openWireProxy } from '#test/harness/wire-proxy.ts'
 
 const ROLES = 'api feed accounts delivery alert-triggers'
 const ITEM = 4940
@@ -47,10 +47,12 @@ describe('issued keys, tokens and secrets', () => {
     receiver = keep(await openReceiver())
     market = keep(await openAlertMarket(platform.connect()))
     await market.rates({ EUR: '0.9' })
-    const port = await freePort()
+    // The public root must be known before the process listens.
+    const front = keep(await openWireProxy())
+    baseUrl = `http://127.0.0.1:${front.port}`
     process = await platform.spawnRole(ROLES, {
       LOG_LEVEL: 'trace',
-      PORT: String(port),
+      BASE_URL: baseUrl,
       MARKETLOG_OIDC_URL: provider.url,
       MARKETLOG_OIDC_CLIENT_ID: provider.clientId,
       MARKETLOG_OIDC_CLIENT_SECRET: provider.clientSecret,
@@ -58,8 +60,9 @@ describe('issued keys, tokens and secrets', () => {
       MARKETLOG_SMTP_URL: mailbox.url,
       MARKETLOG_WEBHOOK_ALLOW: `127.0.0.1:${receiver.port}`,
     })
-    baseUrl = await process.baseUrl()
+    front.forwardTo(Number(new URL(await process.baseUrl()).port))
     operatorUrl = await process.operatorUrl()
+    await eventually(async () => (await fetch(`${operatorUrl}/readyz`)).ok, 'all roles to be ready')
     provider.register(`${baseUrl}/v1/account/callback`)
     provider.people.set('ada', { email: 'ada@example.com', email_verified: false })
     browser = openBrowser({ 'x-person': 'ada', 'x-platform-id': '70000000000000042' })
@@ -141,11 +144,12 @@ describe('issued keys, tokens and secrets', () => {
     await feed.event(({ event }) => event === 'ready')
     const alert = { item_id: ITEM, kind: 'price_below', threshold_value: '50.00', threshold_currency: 'USD' }
     expect((await ask('POST', '/v1/account/alerts', root, alert)).status).to.equal(201)
+    await eventually(async () => (await database.rows('SELECT FROM outbox')).length === 0, 'the rule to be in the log')
     await market.move([{ side: 'ask', provider: 'provider_02', itemId: ITEM, micro: 20_000_000 }])
     await eventually(() => receiver.received.length > 0, 'the delivery')
-    // After those of the verification and of the linked account.
-    const mail = await mailbox.mailTo('ada@example.com', 3)
-    const header = mail.headers.find(({ key }) => key === 'list-unsubscribe')?.value ?? ''
+    const unsubscribeOf = ({ mail }: Mailbox['mails'][number]) =>
+      mail.headers.find(({ key }) => key === 'list-unsubscribe')?.value
+    const header = await eventually(() => mailbox.mails.map(unsubscribeOf).find(Boolean), 'the mail of the alert')
     note('token of the unsubscribe link', /token=([\w-]+)/.exec(header)?.[1])
   })
 
@@ -257,12 +261,3 @@ describe('issued keys, tokens and secrets', () => {
     return parts.join('\n')
   }
 })
-
-/** A port that is free at the moment: the public root of the API must be known before it listens. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise(resolve => server.close(resolve))
-  return port
-}

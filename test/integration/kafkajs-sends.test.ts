@@ -5,6 +5,7 @@
  * answered were never sent, and records of a slow one came twice, in transactions that committed. The brokers are scripted, the client
  * as it comes runs against the same script in a thread of its own, and must lose or double there.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect } from 'chai'
 import { runKafkajs, type SendJob } from '#test/fixtures/kafkajs-worker.ts'
 import { openScriptedBrokers, type ProducedBatch, type Reaction } from '#test/fixtures/scripted-brokers.ts'
@@ -19,9 +20,10 @@ const SENDS = [
 ]
 const WHOLE = { 0: ['a0', 'a1', 'a2'], 1: ['b0', 'b1', 'b2'] }
 
-type React = (
-  move: (partition: number, node: number) => void,
-) => (node: number, batches: ProducedBatch[], number: number) => Reaction
+type React = (about: {
+  move(partition: number, node: number): void
+  isCorrected: boolean
+}) => (node: number, batches: ProducedBatch[], number: number) => Reaction
 
 /** Sends from a thread to brokers that answer as scripted. */
 async function sendTo(react: React, job: Partial<SendJob> & { isCorrected: boolean }) {
@@ -31,7 +33,10 @@ async function sendTo(react: React, job: Partial<SendJob> & { isCorrected: boole
       [0, 1],
       [1, 2],
     ],
-    react: react((partition, node) => brokers.leaders.set(partition, node)),
+    react: react({
+      move: (partition, node) => brokers.leaders.set(partition, node),
+      isCorrected: job.isCorrected,
+    }),
   })
   try {
     const { areSent } = await runKafkajs({
@@ -48,20 +53,33 @@ async function sendTo(react: React, job: Partial<SendJob> & { isCorrected: boole
   }
 }
 
-/** Broker 1 takes its records; broker 2 has just lost its partition to broker 1. */
-const moved: React = move => (node, _, number) => {
-  if (node !== 2) return number > 1 ? {} : { delayMs: 0 }
-  move(1, 1)
-  return { errors: { 1: NOT_LEADER } }
+/** Broker 1 takes its records and answers; broker 2, which then answers, has just lost its partition to broker 1. */
+const moved: React = ({ move }) => {
+  const taken = Promise.withResolvers<void>()
+  return node => {
+    if (node === 1) {
+      taken.resolve()
+      return {}
+    }
+    move(1, 1)
+    return { errors: { 1: NOT_LEADER }, until: taken.promise }
+  }
 }
 
-/** Broker 1 takes its records and answers late; broker 2 refuses at once, and not again. */
-const slow: React = () => {
-  let refused = false
+/**
+ * Broker 1 takes its records and answers late; broker 2 refuses at once, and not again. A client that repeats before all brokers
+ * have answered gets the first answer after it has repeated; the other would wait for ever.
+ */
+const slow: React = ({ isCorrected }) => {
+  const repeated = Promise.withResolvers<void>()
+  let isRefused = false
   return node => {
-    if (node === 1) return { delayMs: SLOW_MS }
-    if (refused) return {}
-    refused = true
+    if (node === 1) return { until: isCorrected ? delay(SLOW_MS) : repeated.promise }
+    if (isRefused) {
+      repeated.resolve()
+      return {}
+    }
+    isRefused = true
     return { errors: { 1: NOT_LEADER } }
   }
 }
@@ -118,7 +136,8 @@ describe('sends over several leaders', () => {
   })
 
   it('report an error that no repeat mends after what other brokers took has settled', async () => {
-    const tooLarge: React = () => node => (node === 1 ? { delayMs: SLOW_MS } : { errors: { 1: MESSAGE_TOO_LARGE } })
+    const tooLarge: React = () => node =>
+      node === 1 ? { until: delay(SLOW_MS) } : { errors: { 1: MESSAGE_TOO_LARGE } }
     const sends = SENDS.slice(0, 1)
     const { areSent, log, requests } = await sendTo(tooLarge, { isCorrected: true, sends })
     expect(areSent).to.deep.equal([false])

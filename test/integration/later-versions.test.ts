@@ -2,7 +2,6 @@
  * What a version to come has written, met by this one: it waits, or says what it needs, and loses nothing.
  */
 import { expect } from 'chai'
-import { loadCatalog } from '#infra/config/catalog.ts'
 import { connectKafka, type KafkaConnection } from '#infra/kafka/connection.ts'
 import type { Publisher } from '#infra/kafka/publisher.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
@@ -14,7 +13,8 @@ import { runSink } from '#streams/runner/sink-runner.ts'
 import { laterEvent } from '#test/fixtures/later-events.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { ratesRecord, refreshOf, refreshRecords } from '#test/harness/published-records.ts'
-import { readTopic } from '#test/harness/read-topic.ts'
+import { type ReadRecord, readTopic } from '#test/harness/read-topic.ts'
+import { smallCatalog } from '#test/harness/small-catalog.ts'
 import type { StartedRoles } from '#test/harness/start-roles.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
@@ -41,7 +41,7 @@ describe('an event of a version to come', () => {
       flush: async () => undefined,
       close: async () => undefined,
     })
-    return runSink(context, own, { group: 'fx', topics: ['fx'], overdueAfterMs: 1, stalledAfterMs: 1_500, open })
+    return runSink(context, own, { group: 'fx', topics: ['fx'], overdueAfterMs: 1, open })
   }
   const start = (overrides: Partial<PlatformConfig> = {}): Promise<StartedRoles> => {
     seen = []
@@ -73,7 +73,6 @@ describe('an event of a version to come', () => {
     expect(await waiting(roles)).to.match(/group="fx",topic="market.fx",event="RatesSplit"\} 1$/m)
     expect(seen).to.deep.equal([1])
     expect(await letters()).to.deep.equal(['undecodable 1', 'undecodable 2'])
-    // Several limits of a stall have passed when it has paused so often: waiting is none.
     await roles.stop()
     expect(roles.failures).to.deep.equal([])
   })
@@ -105,7 +104,7 @@ describe('a changelog of a version to come', () => {
         ]),
       )
     const ingest = await platform.openPublisher(kafka, 'ingest')
-    const { market_hash_name: name = '', item_id: itemId, phase } = loadCatalog()[0] ?? {}
+    const { market_hash_name: name = '', item_id: itemId, phase } = smallCatalog()[0] ?? {}
     const entries = [{ name, phase: phase ?? null, itemId, price: 100, quantity: 1 }]
     const refresh = refreshOf({ provider: 'provider_01', observedAt: 1_000, entries })
     await ingest.send(refreshRecords(kafka.codec, refresh))
@@ -119,11 +118,8 @@ describe('a changelog of a version to come', () => {
     await write(1)
     const passing = await platform.spawnRole('book')
     await passing.line(/"LevelStored":2.*passed over what a newer version keeps/)
-    const changes = await eventually(async () => {
-      const all = await readTopic(kafka, 'bookChanges')
-      return all.length > 0 && all
-    }, 'the change')
-    expect(changes.filter(({ event }) => event === 'BookChanged')).to.have.length(1)
+    const isChange = ({ event }: ReadRecord) => event === 'BookChanged'
+    await eventually(async () => expect((await readTopic(kafka, 'bookChanges')).filter(isChange)).to.have.length(1))
     await passing.stop()
   })
 })

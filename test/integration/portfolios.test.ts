@@ -342,6 +342,7 @@ describe('portfolios', () => {
 
   it('answer 503 while the store does not answer, and go on when it does', async () => {
     await scenario.database.transaction(async query => {
+      await query('SET LOCAL idle_in_transaction_session_timeout = 0')
       await query('LOCK TABLE portfolio_entries IN ACCESS EXCLUSIVE MODE')
       const { status, body } = await scenario.ask(`/v1/portfolio/${id}/items`)
       expect([status, body.code]).to.deep.equal([503, 'SERVICE_UNAVAILABLE'])

@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'chai'
-import { openReceiver } from '#test/fixtures/webhook-receiver.ts'
+import { openPortBook } from '#infra/stack/ports.ts'
 import { openWebhookScenario, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
 import { useServers } from '#test/harness/use-servers.ts'
@@ -18,11 +18,9 @@ describe("the README's receiver of webhooks", () => {
   const folder = mkdtempSync(join(tmpdir(), 'marketlog-receiver-'))
   let scenario: WebhookScenario
   let port: number
-  before('a free port that is allowed, and roles', async () => {
-    const receiver = await openReceiver()
-    port = receiver.port
-    scenario = await openWebhookScenario(platform, { beside: [receiver] })
-    await receiver.close()
+  before('a port that is allowed, and roles', async () => {
+    port = await openPortBook(folder)('receiver')
+    scenario = await openWebhookScenario(platform, { config: { webhookAllow: [`127.0.0.1:${port}`] } })
   })
   after('end of them', async () => {
     rmSync(folder, { recursive: true, force: true })

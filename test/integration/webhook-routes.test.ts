@@ -25,12 +25,13 @@ describe('routes of webhooks', () => {
   const url = () => `${scenario.receivers[0]?.url}/hook`
   const create = (body: object, as = account) => scenario.ask(as, 'POST', ROOT, body)
 
-  it('take 20 destinations of an account, also when all are asked for at once', async () => {
+  it('take 20 destinations of an account, also when the last are asked for at once', async () => {
     const mine = await scenario.account()
+    for (let i = 0; i < 18; i++) await create({ label: `n${i}`, url: url() }, mine)
     const answers = await Promise.all(
-      Array.from({ length: 24 }, (_, i) => create({ label: `n${i}`, url: url() }, mine)),
+      Array.from({ length: 6 }, (_, i) => create({ label: `n${18 + i}`, url: url() }, mine)),
     )
-    expect(answers.filter(answer => answer.status === 201)).to.have.length(20)
+    expect(answers.filter(answer => answer.status === 201)).to.have.length(2)
     for (const { status, body } of answers.filter(answer => answer.status !== 201)) {
       expect([status, body.code]).to.deep.equal([409, 'WEBHOOK_LIMIT_REACHED'])
     }

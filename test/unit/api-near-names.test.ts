@@ -70,15 +70,4 @@ describe('the nearest name', () => {
       expect(own, `${miss}: ${found}`).to.be.closeTo(best, 1e-9)
     }
   })
-
-  it('costs what a few requests cost, whatever is asked for', () => {
-    const longest = names.reduce((one, other) => (other.length > one.length ? other : one))
-    const asked = names.slice(0, 300).map((name, i) => (i % 2 === 0 ? `${name.slice(1)}x` : `${longest} ${name}`))
-    const before = process.cpuUsage()
-    for (const text of asked) nearestName(catalog, text)
-    const { user, system } = process.cpuUsage(before)
-    const each = (user + system) / 1000 / asked.length
-    console.log(`      ${each.toFixed(2)} ms of CPU each`)
-    expect(each).to.be.below(2)
-  })
 })

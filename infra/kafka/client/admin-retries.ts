@@ -3,7 +3,7 @@
  * idempotent requests are repeated with new metadata until leaders and coordinators have moved.
  *
  * While no broker answers at all a request fails as before: a command then reports it soon. Tested on three real brokers, of which one is
- * stopped, in test/integration/missing-broker.test.ts.
+ * stopped, in test/fault/three-brokers.test.ts.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { replaceExport } from './internals.ts'

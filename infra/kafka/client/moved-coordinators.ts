@@ -3,7 +3,7 @@
  * unreachable or no longer the coordinator: commits fail meanwhile, and then the consumer ends. Here the coordinator is looked up again and
  * the request repeated. The generation stays valid, since the new coordinator has read it from the log; a member unknown to it joins again.
  *
- * Tested on three real brokers, whose coordinators move, in test/integration/missing-broker.test.ts.
+ * Tested on three real brokers, whose coordinators move, in test/fault/three-brokers.test.ts.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { loadInternal } from './internals.ts'

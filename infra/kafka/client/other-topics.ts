@@ -3,7 +3,7 @@
  * of a new producer, which asks for every topic since kafkajs encodes "none yet" as "all". Here none means none, and a list of
  * all topics shows such a partition with leader -1. Topics that are asked for by name still have to have their leaders.
  *
- * Tested on three real brokers, of which the one that leads a topic of others is stopped, in test/integration/missing-broker.test.ts.
+ * Tested on three real brokers, of which the one that leads a topic of others is stopped, in test/fault/three-brokers.test.ts.
  */
 import { loadInternal } from './internals.ts'
 import { Encoder, type Exchange, type ExchangingBroker, type WireEncoder, withErrors, withExchanges } from './wire.ts'

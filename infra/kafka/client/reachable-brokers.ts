@@ -2,7 +2,7 @@
  * kafkajs fails, and a consumer ends, when the broker that it happens to ask is away, although others answer: it picks one at random to
  * search a coordinator or to get metadata, and asks the named controller alone for a producer id. Here the next broker is asked.
  *
- * Tested on three real brokers, of which one is stopped, in test/integration/missing-broker.test.ts.
+ * Tested on three real brokers, of which one is stopped, in test/fault/three-brokers.test.ts.
  */
 import { loadInternal } from './internals.ts'
 

@@ -3,7 +3,7 @@
  * third request of a cluster of three the whole time limit. Here its connection is closed, as the Java client does, so another broker is
  * asked next; what else waited on it fails at once and is asked again by its own retries.
  *
- * Tested on three real brokers, of which one is frozen, in test/integration/cluster-network.test.ts.
+ * Tested on three real brokers, of which one is frozen, in test/fault/three-brokers.test.ts.
  */
 import type { Socket } from 'node:net'
 import { loadInternal } from './internals.ts'

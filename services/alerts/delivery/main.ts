@@ -45,6 +45,7 @@ export const start: StartRole = async context => {
     database,
     outbound: openOutbound({ allow: config.webhookAllow, ports: config.webhookPorts, dns: config.webhookDns }),
     box,
+    limitMs: config.webhookLimitMs,
     now: Date.now,
     chance: Math.random,
     served: new Map(),

@@ -22,6 +22,8 @@ export interface ServingParts {
   outbound: Outbound
   /** Opens signing secrets; undefined without a key of the environment. */
   box: SealedBox | undefined
+  /** What one request may take (DECISIONS.md, "Webhooks"). */
+  limitMs: number
   /** Milliseconds since the epoch. */
   now: () => number
   /** In [0, 1). */
@@ -32,8 +34,6 @@ export interface ServingParts {
   observe: (outcome: AttemptOutcome['kind'], seconds: number) => void
 }
 
-/** What one request may take (DECISIONS.md, "Webhooks"). */
-const ATTEMPT_LIMIT_MS = 10_000
 /** Requests to one destination at the same time. */
 const PER_DESTINATION = 4
 const SLICE_MS = 2_000
@@ -108,14 +108,14 @@ async function attemptDelivery(
   const secret = isSigned(begun.platform) ? openSecret(parts, endpointId, sealedSecret) : ''
   const headers = headersOf(begun, secret ?? '', Math.floor(parts.now() / 1_000))
   const startedAt = performance.now()
-  const request = { url: begun.endpoint_url, headers, body: begun.body, limitMs: ATTEMPT_LIMIT_MS, signal }
+  const request = { url: begun.endpoint_url, headers, body: begun.body, limitMs: parts.limitMs, signal }
   const result = secret === undefined ? SEALED : await parts.outbound.post(request)
   const tookMs = performance.now() - startedAt
   const outcome = judgeAttempt(result, {
     failures: begun.failures,
     chance: parts.chance(),
     now: parts.now(),
-    limitMs: ATTEMPT_LIMIT_MS,
+    limitMs: parts.limitMs,
   })
   await concludeAttempt(parts.database, begun, outcome, excerptOf(result, begun, headers, secret ?? ''))
   parts.observe(outcome.kind, tookMs / 1_000)

@@ -213,10 +213,10 @@ const LEFT_MAILS = `SELECT d.id FROM email_deliveries d
   ORDER BY 1 LIMIT ${BATCH}`
 
 /** Adds the jobs of deliveries that are due and have none soon, as after a job that failed often; returns their number. */
-export async function pickUpLeft(database: Database): Promise<number> {
-  const destinations = await database.rows<{ id: string }>(LEFT_DESTINATIONS)
-  for (const { id } of destinations) await queueDestination(database.rows, id)
-  const mails = await database.rows<{ id: string }>(LEFT_MAILS)
-  for (const { id } of mails) await queueAlertMail(database.rows, id)
+export async function pickUpLeft({ rows }: Pick<Database, 'rows'>): Promise<number> {
+  const destinations = await rows<{ id: string }>(LEFT_DESTINATIONS)
+  for (const { id } of destinations) await queueDestination(rows, id)
+  const mails = await rows<{ id: string }>(LEFT_MAILS)
+  for (const { id } of mails) await queueAlertMail(rows, id)
   return destinations.length + mails.length
 }

@@ -74,14 +74,28 @@ async function destinationOf(
   return outputDestination(access, key, output, raw ?? false)
 }
 
+/** By which records are due. */
+interface PlayClock {
+  /** Milliseconds since some moment. */
+  now(): number
+  /** Ends early at the signal. */
+  wait(ms: number, signal: AbortSignal): Promise<void>
+}
+
+const CLOCK: PlayClock = {
+  now: () => performance.now(),
+  wait: (ms, signal) => pause(ms, undefined, { signal }).catch(() => undefined),
+}
+
 /** Delivers a range at a speed; resolves at its end or after the signal. */
 export async function play(
   access: Pick<LogAccess, 'reader'>,
   stretch: TopicRanges,
   { speed, signal }: Pick<ReplayOptions, 'speed' | 'signal'>,
   deliver: (records: readonly ScannedRecord[]) => Promise<void>,
+  clock = CLOCK,
 ): Promise<void> {
-  if (speed > 0) return playInTime(access, stretch, { speed, signal }, deliver)
+  if (speed > 0) return playInTime(access, stretch, { speed, signal, clock }, deliver)
   for await (const page of scanTopic(access.reader, stretch.topic, stretch.ranges)) {
     if (signal.aborted) return
     await deliver(page)
@@ -95,7 +109,7 @@ const MOST_AT_ONCE = 1_000
 async function playInTime(
   { reader }: Pick<LogAccess, 'reader'>,
   { topic, ranges }: TopicRanges,
-  { speed, signal }: { speed: number; signal: AbortSignal },
+  { speed, signal, clock }: { speed: number; signal: AbortSignal; clock: PlayClock },
   deliver: (records: readonly ScannedRecord[]) => Promise<void>,
 ): Promise<void> {
   const heads: Head[] = []
@@ -103,7 +117,7 @@ async function playInTime(
     const head = headOf(scanTopic(reader, topic, new Map([[partition, range]])))
     if (await head.advance()) heads.push(head)
   }
-  const startedAt = performance.now()
+  const startedAt = clock.now()
   let firstTime: number | undefined
   let due: ScannedRecord[] = []
   for (;;) {
@@ -112,12 +126,12 @@ async function playInTime(
     if (signal.aborted || !earliest || !record) break
     firstTime ??= record.timestamp
     const dueAt = startedAt + (record.timestamp - firstTime) / speed
-    if (dueAt > performance.now() || due.length >= MOST_AT_ONCE) {
+    if (dueAt > clock.now() || due.length >= MOST_AT_ONCE) {
       if (due.length > 0) await deliver(due)
       due = []
       // In short pauses, so that it reacts to a signal soon.
-      const wait = Math.min(LONGEST_WAIT_MS, dueAt - performance.now())
-      if (wait > 0) await pause(wait, undefined, { signal }).catch(() => undefined)
+      const wait = Math.min(LONGEST_WAIT_MS, dueAt - clock.now())
+      if (wait > 0) await clock.wait(wait, signal)
       continue
     }
     due.push(record)

@@ -1,0 +1,51 @@
+/**
+ * Runs a suite: `node test/run.ts SUITE [FILE…]`, with what it prints kept in .run/test-log/SUITE.log, beside the logs of its servers.
+ *
+ * The gate runs in workers, longest files first, always with the same seed. The other suites run one file after the other; `fault` and
+ * `soak` draw a seed, which SEED repeats.
+ */
+import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { createWriteStream, globSync, mkdirSync, rmSync } from 'node:fs'
+import { pipeline } from 'node:stream/promises'
+
+interface Suite {
+  folders: readonly string[]
+  options?: readonly string[]
+  environment?: NodeJS.ProcessEnv
+}
+
+const LOGS = '.run/test-log'
+/** Files of the gate that take over half a minute: a worker that begins one of them last would work alone. */
+const LONGEST: readonly string[] = []
+
+const draw = (): NodeJS.ProcessEnv => ({ SEED: process.env.SEED ?? String(randomInt(2 ** 31)) })
+const ONE_BY_ONE = ['--parallel', '--jobs', '1']
+const SUITES: Record<string, () => Suite> = {
+  gate: () => ({ folders: ['integration', 'contract', 'unit'], options: ['--parallel', '--jobs', '3'] }),
+  e2e: () => ({ folders: ['e2e'] }),
+  fault: () => ({ folders: ['fault'], environment: draw() }),
+  soak: () => ({ folders: ['fault'], environment: { ...draw(), FAULT: 'long' } }),
+  full: () => ({ folders: ['full'], options: [...ONE_BY_ONE, '--node-option', 'max-old-space-size=12288'] }),
+}
+
+const [name = '', ...only] = process.argv.slice(2)
+const open = SUITES[name]
+if (open === undefined) throw new Error(`there is no suite "${name}"; there are ${Object.keys(SUITES).join(', ')}`)
+const { folders, options = ONE_BY_ONE, environment = {} } = open()
+const files = folders.flatMap(folder => globSync(`test/${folder}/**/*.test.ts`).toSorted())
+const chosen = only.length > 0 ? only : [...new Set([...LONGEST.filter(file => files.includes(file)), ...files])]
+
+rmSync(LOGS, { recursive: true, force: true })
+mkdirSync(LOGS, { recursive: true })
+if (environment.SEED !== undefined) console.log(`seed ${environment.SEED} (SEED=${environment.SEED} repeats it)`)
+const mocha = spawn('mocha', [...options, ...chosen], {
+  env: { ...process.env, MARKETLOG_TEST_LOGS: LOGS, ...environment },
+  stdio: ['ignore', 'pipe', 'inherit'],
+})
+mocha.stdout.pipe(process.stdout)
+const [code] = await Promise.all([
+  new Promise<number>(resolve => mocha.once('close', (ended, signal) => resolve(ended ?? (signal ? 1 : 0)))),
+  pipeline(mocha.stdout, createWriteStream(`${LOGS}/${name}.log`)),
+])
+process.exitCode = code
