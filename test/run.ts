@@ -1,7 +1,7 @@
 /**
  * Runs a suite: `node test/run.ts SUITE [FILE…]`, with what it prints kept in .run/test-log/SUITE.log, beside the logs of its servers.
  *
- * The gate runs in workers, longest files first, always with the same seed. The other suites run one file after the other; `fault` and
+ * The gate runs in workers, the short unit tests last, always with the same seed. The other suites run one file after the other; `fault` and
  * `soak` draw a seed, which SEED repeats.
  */
 import { spawn } from 'node:child_process'
@@ -16,8 +16,6 @@ interface Suite {
 }
 
 const LOGS = '.run/test-log'
-/** Files of the gate that take over half a minute: a worker that begins one of them last would work alone. */
-const LONGEST: readonly string[] = []
 
 const draw = (): NodeJS.ProcessEnv => ({ SEED: process.env.SEED ?? String(randomInt(2 ** 31)) })
 const ONE_BY_ONE = ['--parallel', '--jobs', '1']
@@ -34,12 +32,11 @@ const open = SUITES[name]
 if (open === undefined) throw new Error(`there is no suite "${name}"; there are ${Object.keys(SUITES).join(', ')}`)
 const { folders, options = ONE_BY_ONE, environment = {} } = open()
 const files = folders.flatMap(folder => globSync(`test/${folder}/**/*.test.ts`).toSorted())
-const chosen = only.length > 0 ? only : [...new Set([...LONGEST.filter(file => files.includes(file)), ...files])]
 
 rmSync(LOGS, { recursive: true, force: true })
 mkdirSync(LOGS, { recursive: true })
 if (environment.SEED !== undefined) console.log(`seed ${environment.SEED} (SEED=${environment.SEED} repeats it)`)
-const mocha = spawn('mocha', [...options, ...chosen], {
+const mocha = spawn('mocha', [...options, ...(only.length > 0 ? only : files)], {
   env: { ...process.env, MARKETLOG_TEST_LOGS: LOGS, ...environment },
   stdio: ['ignore', 'pipe', 'inherit'],
 })

@@ -2,6 +2,11 @@
  * No destination delays another: dead, slow and busy ones beside good ones.
  */
 import { expect } from 'chai'
+import { openOutbound } from '#infra/outbound/post.ts'
+import { openSealedBox } from '#infra/runtime/sealed-box.ts'
+import { openUuidSource } from '#infra/runtime/uuid-v7.ts'
+import { fanOut } from '#services/alerts/delivery/fan-out.ts'
+import { type ServingParts, serveDestination } from '#services/alerts/delivery/serve-destination.ts'
 import { type Answering, openReceiver, type Receiver, silence } from '#test/fixtures/webhook-receiver.ts'
 import { openWebhookScenario, type TestAccount, type WebhookScenario } from '#test/fixtures/webhook-scenario.ts'
 import { eventually } from '#test/harness/eventually.ts'
@@ -98,4 +103,45 @@ describe('destinations beside a dead one', () => {
   async function fire(accounts: readonly TestAccount[], count: number): Promise<void> {
     for (let n = 0; n < count; n++) await Promise.all(accounts.map(account => scenario.event(account)))
   }
+})
+
+describe('a destination whose next job comes before the one that serves it has left', () => {
+  const platform = useServers()
+
+  it('is served on, which used to be put off again and again under load', async () => {
+    const scenario = await openWebhookScenario(platform, { roles: ['api'] })
+    const { database, receivers } = scenario
+    const receiver = receivers[0] as Receiver
+    const account = await scenario.account()
+    const { id } = await scenario.webhook(account, receiver)
+    const newId = openUuidSource()
+    const fire = async () => fanOut(database, [await scenario.event(account)], { newId, now: Date.now() })
+    const takeJob = async (): Promise<boolean> => {
+      const job = 'DELETE FROM graphile_worker._private_jobs WHERE key = $1 AND run_at <= now() RETURNING id'
+      return (await database.rows(job, [`webhook:${id}`])).length > 0
+    }
+    let left = 0
+    const serving: ServingParts = {
+      ...{ box: openSealedBox(platform.config.secretKey ?? ''), limitMs: NEVER_MS, now: Date.now, chance: () => 0.5 },
+      ...{ served: new Map(), observe: () => undefined },
+      outbound: openOutbound({ allow: [`127.0.0.1:${receiver.port}`], dns: [] }),
+      database: {
+        ...database,
+        async transaction(work) {
+          const result = await database.transaction(work)
+          left += 1
+          if (left > 10) throw new Error('it is left again and again')
+          if (left === 1) await fire()
+          if (await takeJob()) await serve()
+          return result
+        },
+      },
+    }
+    const serve = () => serveDestination(serving, id, false, new AbortController().signal)
+    await fire()
+    await takeJob()
+    await serve()
+    expect(receiver.received).to.have.length(2)
+    await scenario.close()
+  })
 })

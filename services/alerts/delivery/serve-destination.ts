@@ -60,17 +60,20 @@ export async function serveDestination(
   }
   const own = { again: false }
   served.set(endpointId, own)
+  let isPassedOn = false
   try {
-    const slice = openSlice(parts, endpointId, signal)
-    await slice.run()
     do {
-      // What was asked for while this ran may be newer than what it has seen.
       own.again = false
+      const slice = openSlice(parts, endpointId, signal)
+      await slice.run()
       await leaveDestination(database, endpointId, { wasSlow: slice.wasSlow(), slowForMs: SLOW_FOR_MS })
-    } while (own.again)
+      isPassedOn = !isSlowLane && slice.wasSlow() === true
+      // A job that came meanwhile has left the destination to this one, the job that was just added included.
+    } while (own.again && !isPassedOn && !signal.aborted)
   } finally {
     served.delete(endpointId)
   }
+  if (own.again) await queueDestination(database.rows, endpointId, { isSlow: isPassedOn })
 }
 
 /** Runs a few attempts concurrently until nothing is due or the time is over. */
