@@ -18,19 +18,18 @@ interface Suite {
 const LOGS = '.run/test-log'
 
 const draw = (): NodeJS.ProcessEnv => ({ SEED: process.env.SEED ?? String(randomInt(2 ** 31)) })
-const ONE_BY_ONE = ['--parallel', '--jobs', '1']
 const SUITES: Record<string, () => Suite> = {
   gate: () => ({ folders: ['integration', 'contract', 'unit'], options: ['--parallel', '--jobs', '3'] }),
   e2e: () => ({ folders: ['e2e'] }),
   fault: () => ({ folders: ['fault'], environment: draw() }),
   soak: () => ({ folders: ['fault'], environment: { ...draw(), FAULT: 'long' } }),
-  full: () => ({ folders: ['full'], options: [...ONE_BY_ONE, '--node-option', 'max-old-space-size=12288'] }),
+  full: () => ({ folders: ['full'], options: ['--node-option', 'max-old-space-size=12288'] }),
 }
 
 const [name = '', ...only] = process.argv.slice(2)
 const open = SUITES[name]
 if (open === undefined) throw new Error(`there is no suite "${name}"; there are ${Object.keys(SUITES).join(', ')}`)
-const { folders, options = ONE_BY_ONE, environment = {} } = open()
+const { folders, options = [], environment = {} } = open()
 const files = folders.flatMap(folder => globSync(`test/${folder}/**/*.test.ts`).toSorted())
 
 rmSync(LOGS, { recursive: true, force: true })
