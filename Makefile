@@ -15,7 +15,7 @@ MARKETLOG := node services/cli/main.ts
 INSTALLED := node_modules/.marketlog-installed
 
 help: ## show this list
-	@awk -F ':.*## ' '## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED) ## everything in this terminal on the demo market; Ctrl-C stops all of it
 	@exec $(MARKETLOG) demo
