@@ -16,6 +16,7 @@ import type { EventSchema } from './events/event.ts'
 import { feedAdvanced } from './events/feed-advanced.ts'
 import { fxRatesPublished } from './events/fx-rates-published.ts'
 import { itemSummarised, marketSummarised } from './events/market-summary.ts'
+import { nameSighted } from './events/name-sighted.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
 import { retryAsked } from './events/retry-asked.ts'
@@ -50,6 +51,11 @@ const kept = (days: number, gib: number): Retention => ({
 export const PROVIDER_PARTITIONS = 8
 /** Partitions of the topics that are keyed by item. */
 export const ITEM_PARTITIONS = 8
+
+const CATALOG_READERS = [
+  ...['book', 'sales', 'candles', 'history', 'live-view', 'market-summary', 'provisional-items'],
+  ...['api', 'feed'],
+] as const
 
 const observations = [observationRejected, refreshCompleted, refreshFailed]
 
@@ -134,7 +140,7 @@ export const topics = {
     partitions: 1,
     retention: kept(7, 1),
     writer: 'runner',
-    readers: [],
+    readers: ['provisional-items'],
   },
   deadLetters: {
     name: 'dead-letters',
@@ -161,7 +167,25 @@ export const topics = {
     partitions: 1,
     retention: { policy: 'compact' },
     writer: 'setup',
-    readers: ['book', 'sales', 'candles', 'history', 'live-view', 'market-summary', 'api', 'feed'],
+    readers: CATALOG_READERS,
+  },
+  provisionalItems: {
+    name: 'catalog.provisional',
+    key: 'item_id',
+    events: [catalogItemPublished],
+    partitions: 1,
+    retention: { policy: 'compact' },
+    writer: 'provisional-items',
+    readers: CATALOG_READERS,
+  },
+  sightings: {
+    name: 'catalog.sightings',
+    key: 'phase|name, position',
+    events: [nameSighted, bookPositionStored],
+    partitions: 1,
+    retention: { policy: 'compact' },
+    writer: 'provisional-items',
+    readers: ['provisional-items'],
   },
   fx: {
     name: 'market.fx',

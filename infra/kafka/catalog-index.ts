@@ -5,6 +5,7 @@
  * their version has come, all at once, and a version that was given out never changes: who holds one goes on with it.
  * Invariant: what a version answers derives from the last record of each item alone, as compaction leaves it. So an
  * item that was renamed has its new name and no longer the old one, and of two items with one name and phase the lower id has it.
+ * A provisional item keeps its id: the item with its name and phase, should the catalog come to have it, answers under that id alone.
  */
 import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
 
@@ -23,6 +24,8 @@ export interface CatalogIndex {
   take(item: CatalogItem): void
   /** Begins a version: all items that were taken are its own. */
   complete(version: string): void
+  /** Adds items that markets list and the catalog lacks, all at once; each counts one behind a dot at the version's end. */
+  addProvisional(added: readonly CatalogItem[]): void
   /**
    * At the end of what the log held at first: items that only an unfinished version has count as well, since compaction
    * may have removed their record of the version before. A plus sign at the version's end says so.
@@ -34,11 +37,17 @@ export interface CatalogIndex {
 /** Opens an index without items, of the version ''. */
 export function openCatalogIndex(): CatalogIndex {
   let items: ReadonlyMap<number, CatalogItem> = new Map()
+  const provisional = new Map<number, CatalogItem>()
+  let published = ''
   let current = versionOf('', items)
   let coming = new Map<number, CatalogItem>()
   const begin = (version: string, added: ReadonlyMap<number, CatalogItem>): void => {
+    published = version
     if (added.size > 0) items = new Map([...items, ...added])
-    current = versionOf(version, items)
+    current =
+      provisional.size === 0
+        ? versionOf(version, items)
+        : versionOf(`${version}.${provisional.size}`, withProvisional(items, provisional))
   }
   return {
     take: item => void coming.set(item.item_id, item),
@@ -48,10 +57,33 @@ export function openCatalogIndex(): CatalogIndex {
     },
     adopt() {
       const unknown = new Map([...coming].filter(([id]) => !items.has(id)))
-      if (unknown.size > 0) begin(`${current.version}+`, unknown)
+      if (unknown.size > 0) begin(`${published}+`, unknown)
+    },
+    addProvisional(added) {
+      for (const item of added) provisional.set(item.item_id, item)
+      if (added.length > 0) begin(published, NONE)
     },
     current: () => current,
   }
+}
+
+const NONE: ReadonlyMap<number, CatalogItem> = new Map()
+
+function withProvisional(
+  items: ReadonlyMap<number, CatalogItem>,
+  provisional: ReadonlyMap<number, CatalogItem>,
+): ReadonlyMap<number, CatalogItem> {
+  const keyOf = ({ market_hash_name, phase }: CatalogItem): string => `${phase ?? ''}|${market_hash_name}`
+  const names = new Set(provisional.values().map(keyOf))
+  const itemOfName = new Map<string, CatalogItem>()
+  for (const item of items.values()) if (names.has(keyOf(item))) itemOfName.set(keyOf(item), item)
+  const all = new Map(items)
+  for (const { item_id } of itemOfName.values()) all.delete(item_id)
+  for (const [id, item] of provisional) {
+    const built = itemOfName.get(keyOf(item))
+    all.set(id, built ? { ...built, item_id: id } : { ...item, is_provisional: true })
+  }
+  return all
 }
 
 function versionOf(version: string, byId: ReadonlyMap<number, CatalogItem>): CatalogVersion {

@@ -1,5 +1,5 @@
 /**
- * Keeps the catalog in memory from its compacted topic.
+ * Keeps the catalog in memory from its two compacted topics.
  *
  * Read once per process and shared by its roles. Invariant: lookups answer from one whole version (catalog-index.ts); an
  * item never disappears, since ids are never reused.
@@ -9,7 +9,7 @@ import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import { openCatalogIndex } from './catalog-index.ts'
 import { type Decoded, UnknownEvent } from './codec.ts'
 import type { KafkaConnection } from './connection.ts'
-import { follow } from './follower.ts'
+import { type FollowedRecord, follow } from './follower.ts'
 import { decodeKnown, decodeLearning } from './learning.ts'
 
 /** Reads the catalog to its end and follows it; calls `onLost` when it no longer can. Rejects when the log holds none. */
@@ -19,36 +19,36 @@ export async function openCatalogReader(
 ): Promise<CatalogReader> {
   const index = openCatalogIndex()
   const shared = openSharing()
-  const take = ({ event, value }: Decoded): void => {
-    if (event === 'CatalogVersionPublished') index.complete(value.version)
-    else if (event === 'CatalogItemPublished') index.take(shared(value))
-  }
   const stop = new AbortController()
-  const following = await follow(kafka, 'catalog', {
-    from: 'start',
-    signal: stop.signal,
-    waitMs: 1_000,
-    async onRecords(records) {
-      for (const record of records) {
-        if (record.value === null) continue
-        try {
-          take(decodeKnown(kafka.codec, record.value) ?? (await decodeLearning(kafka.codec, record.value)))
-        } catch (error) {
-          // What newer versions alone read adds to the catalog and changes nothing of it.
-          if (!(error instanceof UnknownEvent)) throw error
-        }
-      }
-    },
+  const followed: Promise<unknown>[] = []
+  /** Follows a topic from its start; resolves once it has been read to its end. */
+  const read = async (topic: 'catalog' | 'provisionalItems', take: (events: Decoded[]) => void): Promise<void> => {
+    const following = await follow(kafka, topic, {
+      from: 'start',
+      signal: stop.signal,
+      waitMs: 1_000,
+      onRecords: async records => take(await decoded(kafka, records)),
+    })
+    // Until it has caught up, what ends it is the caller's to report.
+    followed.push(following.closed.catch(() => undefined))
+    await following.caughtUp.catch(error => {
+      stop.abort()
+      throw error
+    })
+    following.closed.catch(onLost)
+  }
+  await read('catalog', events => {
+    for (const { event, value } of events) {
+      if (event === 'CatalogVersionPublished') index.complete(value.version)
+      else if (event === 'CatalogItemPublished') index.take(shared(value))
+    }
   })
-  // Until it has caught up, what ends it is the caller's to report.
-  following.closed.catch(() => undefined)
-  await following.caughtUp
-  following.closed.catch(onLost)
   if (index.current().version === '') {
     stop.abort()
     throw new Error('the log holds no catalog: run the set-up step (`marketlog run` does) first')
   }
   index.adopt()
+  await read('provisionalItems', events => index.addProvisional(events.map(({ value }) => shared(value))))
   return {
     items: () => index.current().items,
     byId: itemId => index.current().byId(itemId),
@@ -58,13 +58,27 @@ export async function openCatalogReader(
     lookup: () => index.current(),
     async close() {
       stop.abort()
-      await following.closed.catch(() => undefined)
+      await Promise.all(followed)
     },
   }
 }
 
+/** What newer versions alone read adds to the catalog and changes nothing of it, so it is passed over. */
+async function decoded(kafka: KafkaConnection, records: readonly FollowedRecord[]): Promise<Decoded[]> {
+  const events: Decoded[] = []
+  for (const { value } of records) {
+    if (value === null) continue
+    try {
+      events.push(decodeKnown(kafka.codec, value) ?? (await decodeLearning(kafka.codec, value)))
+    } catch (error) {
+      if (!(error instanceof UnknownEvent)) throw error
+    }
+  }
+  return events
+}
+
 /** An event holds `supply` always, the specification's item only when it is available. */
-type PublishedItem = Omit<CatalogItem, 'supply'> & { supply: number | null }
+type PublishedItem = Omit<CatalogItem, 'supply' | 'is_provisional'> & { supply: number | null }
 
 /**
  * Makes items that hold the texts and lists of others that are the same: as decoded, thirty thousand have each its own.

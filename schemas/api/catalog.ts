@@ -1,7 +1,8 @@
 /**
  * The catalog: GET /items, GET /items/metadata and GET /images.
  *
- * Rules: DECISIONS.md, "Catalog". A member that the catalog does not know is null; `supply` is left out when unknown.
+ * Rules: DECISIONS.md, "Catalog". A member that the catalog does not know is null; `supply` is left out when unknown,
+ * `is_provisional` where the built catalog has the item.
  */
 import { z } from 'zod'
 import { boolean, integer, itemSelector, pageOffset, repeated, text } from './query-values.ts'
@@ -82,6 +83,7 @@ const catalogEntry = z.strictObject({
   max_float: z.number().nullable(),
   image_url: z.url().nullable(),
   supply: z.int().optional(),
+  is_provisional: z.literal(true).optional(),
 })
 
 /** Answer of GET /items. */

@@ -43,6 +43,8 @@ export interface CatalogItem {
   image_url: string | null
   /** Units in circulation; the member is absent when unknown. */
   supply?: number
+  /** Present where markets list the item and the built catalog lacks it. */
+  is_provisional?: true
 }
 
 /** Finds the item of a name and phase. */

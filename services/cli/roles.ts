@@ -32,6 +32,11 @@ const BEFORE_VIEWS = {
 } satisfies Record<string, Role>
 
 const AFTER_VIEWS = {
+  'provisional-items': {
+    process: 'book',
+    load: () => import('#streams/provisional-items/main.ts'),
+    isTransactional: true,
+  },
   book: { process: 'book', load: () => import('#streams/book/main.ts'), isTransactional: true },
   api: { process: 'api', load: () => import('#services/api/main.ts'), readsWithoutGroup: true },
   feed: { process: 'api', load: () => import('#services/feed/main.ts'), readsWithoutGroup: true },

@@ -94,7 +94,7 @@ describe('killed rebuilds', function () {
   }
 
   async function settled(): Promise<void> {
-    await platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts'])
+    await platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts', 'provisional-items'])
   }
 
   /** Every stored view beside the reference fold of what was published. */

@@ -84,7 +84,9 @@ describe('the same log', function () {
     const environment = { TZ: zone, LANG: language, LC_ALL: language }
     const running = await Promise.all(roles.map(role => platform.spawnRole(role, environment)))
     const groups = roles.flatMap(role => role.split(' '))
-    const without = ['book', ...SINKS.split(' '), 'alert-triggers', 'accounts'].filter(group => !groups.includes(group))
+    const without = ['book', 'provisional-items', ...SINKS.split(' '), 'alert-triggers', 'accounts'].filter(
+      group => !groups.includes(group),
+    )
     await platform.drained(without)
     for (const role of running) await role.stop()
   }

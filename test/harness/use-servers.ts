@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { newSecretKey } from '#infra/runtime/sealed-box.ts'
 import type { ServerName } from '#infra/stack/running-servers.ts'
+import type { CatalogItem } from '#schemas/values/catalog-item.ts'
 import type { Reached } from './own-redis.ts'
 import { type OwnServer, type OwnServerOptions, openOwnServer } from './own-server.ts'
 import { removeNamespace } from './remove-namespace.ts'
@@ -29,14 +30,14 @@ type Own = OwnServerOptions | (() => Promise<OwnServer>)
  * Gives the surrounding `describe` servers and a namespace. With `setUp: false` the namespace stays
  * empty: no topics, schemas, tables or catalog. Servers named in `own` are started for it alone, so that it may
  * harm them; a function starts one that is more than a plain server. `redis` starts one of another kind in place of the run's.
- * The catalog has a few hundred items (small-catalog.ts), with `catalog: 'whole'` all.
+ * The catalog has a few hundred items (small-catalog.ts), with `catalog: 'whole'` all, with a function those that it gives.
  */
 export function useServers(
   options: {
     setUp?: boolean
     own?: Partial<Record<ServerName, Own>>
     redis?: () => Promise<Reached>
-    catalog?: 'whole'
+    catalog?: 'whole' | (() => CatalogItem[])
   } = {},
 ): ServersPlatform {
   const own = new Map<ServerName, OwnServer>()
@@ -61,7 +62,11 @@ export function useServers(
     if (options.setUp === false) return opened
     // It loads every room's set-up, which a file that takes an empty namespace need not wait for.
     const { setUp } = await import('#services/cli/set-up.ts')
-    await setUp(opened.config, opened.log, options.catalog === 'whole' ? {} : { items: smallCatalog })
+    await setUp(
+      opened.config,
+      opened.log,
+      options.catalog === 'whole' ? {} : { items: options.catalog ?? smallCatalog },
+    )
     return opened
   })
   return Object.assign(platform, {

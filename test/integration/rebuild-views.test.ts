@@ -64,7 +64,7 @@ describe('rebuild and verify', () => {
 
   const settled = () =>
     // Those named do not run here.
-    platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts'])
+    platform.drained(['alert-triggers', 'provider-health', 'fx', 'accounts', 'provisional-items'])
 
   const countOf = async (table: string): Promise<number> => {
     const [row] = await clickhouse.rows<{ rows: number }>(

@@ -100,7 +100,7 @@ describe('sales', () => {
       ...sales.map((sale, i) => expected(sale, chosen[i] as CatalogItem)),
       expected(saleOf(items[1] as CatalogItem, 999), items[1] as CatalogItem),
     ]
-    await platform.drained()
+    await platform.drained(['provisional-items'])
     await roles.stop()
     wanted.sort((a, b) => b.sold_at - a.sold_at)
     expect(await rowsIn('sales')).to.deep.equal(wanted)
@@ -160,7 +160,7 @@ describe('sales', () => {
     })
     await ingest.close()
     const roles = await platform.startRoles([salesView.start])
-    await platform.drained()
+    await platform.drained(['provisional-items'])
     await roles.stop()
     const names = new Map(chosen.map(item => [item.item_id, item.market_hash_name]))
     const expectedNames = sold.map(nameOf).toSorted()

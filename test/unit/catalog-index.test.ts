@@ -56,6 +56,23 @@ describe('the catalog index', () => {
     expect([before.version, before.idOf('a', null), before.items.length], 'as it was').to.deep.equal(['v1', 1, 1])
   })
 
+  it('has provisional items beside its own, and completes one under its id once the catalog has its name and phase', () => {
+    const index = indexOf([item(1, 'a'), 'v1'])
+    index.addProvisional([item(100_000, 'new'), item(100_001, 'new', 'Ruby')])
+    const before = index.current()
+    expect([before.version, before.idOf('new', null), before.idsOfName('new')]).to.deep.equal([
+      ...['v1.2', 100_000],
+      [100_000, 100_001],
+    ])
+    expect(before.items.map(one => one.is_provisional)).to.deep.equal([undefined, true, true])
+    index.take({ ...item(2, 'new', 'Ruby'), rarity_name: 'Covert' })
+    index.complete('v2')
+    const after = index.current()
+    expect([after.version, after.idOf('new', 'Ruby'), after.byId(2)]).to.deep.equal(['v2.2', 100_001, undefined])
+    expect(after.byId(100_001)).to.deep.equal({ ...item(100_001, 'new', 'Ruby'), rarity_name: 'Covert' })
+    expect([after.byId(100_000)?.is_provisional, before.byId(100_001)?.is_provisional]).to.deep.equal([true, true])
+  })
+
   it('has at its start what compaction left of a version beside one that was never completed', () => {
     const index = indexOf([item(1, 'a'), 'v1', item(1, 'renamed'), item(2, 'b')])
     index.adopt()
