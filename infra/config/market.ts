@@ -113,6 +113,10 @@ function feedOf<Connector extends string, Side extends string, Options extends z
 
 const marketFile = z.strictObject({
   name: z.string().min(1),
+  /** Its registry of providers, where that is not the built-in one; relative to the market file. */
+  providers: z.string().min(1).optional(),
+  /** Where its exchange rates come from; the package's where left out. */
+  fx_url: z.url().optional(),
   /** Recorded refresh from which the simulated feeds derive; relative to the market file. */
   base: z.string().min(1).nullish(),
   seed: z.int().min(0).max(0xffff_ffff).default(1),
@@ -141,13 +145,23 @@ export type HttpJsonOptions = z.infer<typeof httpJsonOptions>
  * Throws an Error that says what to correct.
  */
 export function loadMarket(nameOrPath: string): Market {
-  const isPath = nameOrPath.endsWith('.json') || nameOrPath.includes('/')
-  const path = isPath ? resolve(nameOrPath) : `${MARKETS}${nameOrPath}.json`
+  const path = pathOf(nameOrPath)
   if (!existsSync(path)) {
     const names = readdirSync(MARKETS).flatMap(name => (name.endsWith('.json') ? [name.slice(0, -5)] : []))
     throw new Error(`no market ${nameOrPath}: MARKET takes a path, or one of ${names.join(', ')}`)
   }
   return parseMarket(readFileSync(path, 'utf8'), path)
+}
+
+/** What a market brings for every role, as variables. Nothing where there is no such market: `ingest` reports it. */
+export function marketVariables(nameOrPath: string): Record<'MARKETLOG_PROVIDERS' | 'FX_URL', string | undefined> {
+  const { providers, fx_url } = existsSync(pathOf(nameOrPath)) ? loadMarket(nameOrPath) : {}
+  return { MARKETLOG_PROVIDERS: providers, FX_URL: fx_url }
+}
+
+function pathOf(nameOrPath: string): string {
+  const isPath = nameOrPath.endsWith('.json') || nameOrPath.includes('/')
+  return isPath ? resolve(nameOrPath) : `${MARKETS}${nameOrPath}.json`
 }
 
 /** Reads the text of a market file; relative paths in it start from the folder of `path`. */
@@ -160,6 +174,7 @@ export function parseMarket(text: string, path: string): Market {
   const full = (relative: string): string => (isAbsolute(relative) ? relative : resolve(dirname(path), relative))
   return {
     ...market,
+    ...(market.providers !== undefined && { providers: full(market.providers) }),
     base: market.base ? full(market.base) : market.base,
     feeds: market.feeds.map(one =>
       one.connector === 'recorded' ? { ...one, options: { dir: full(one.options.dir) } } : one,

@@ -18,7 +18,7 @@ import { CommandFailure, exitCodes, isUnreachable, messageOf } from './command-f
 import { addCompletion } from './completion.ts'
 import { addLogTools } from './log-tools/commands.ts'
 import type { RoleName } from './roles.ts'
-import { cursorKey, prepareRunDirectory, readServers, runDirectory, secretKey } from './run-directory.ts'
+import { cursorKey, prepareRunDirectory, readPlatform, readServers, runDirectory, secretKey } from './run-directory.ts'
 import { runningSupervisor } from './running-supervisor.ts'
 import { settleEnvironment } from './settle-environment.ts'
 
@@ -36,6 +36,7 @@ function connect({ lives = false, serves = false } = {}): { config: PlatformConf
     stateDir: directory.state,
     cursorKey: serves ? cursorKey(directory) : undefined,
     secretKey: lives || serves ? secretKey(directory) : undefined,
+    market: servers && readPlatform(directory)?.market,
   }
   let config: PlatformConfig
   try {

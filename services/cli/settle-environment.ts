@@ -4,6 +4,7 @@
  * A variable that the user has set always wins; addresses of the run
  * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
  */
+import { marketVariables } from '#infra/config/market.ts'
 import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
 
@@ -13,6 +14,8 @@ interface LocalKnowledge {
   stateDir: string
   cursorKey: string | undefined
   secretKey: string | undefined
+  /** Of the platform that runs here. */
+  market?: string | undefined
 }
 
 /** The environment, completed; `serves`: whether the process answers clients and so needs its known ports. */
@@ -22,6 +25,7 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     MARKETLOG_STATE_DIR: local.stateDir,
     CURSOR_KEY: local.cursorKey,
     MARKETLOG_SECRET_KEY: local.secretKey,
+    ...marketVariables(given.MARKET || local.market || 'empty'),
     PORT: serves ? '8080' : '0',
     OPERATOR_PORT: serves ? '8081' : '0',
   }

@@ -15,7 +15,7 @@ function optionsOf(over: object): HttpJsonOptions {
   const market = parseMarket(JSON.stringify({ name: 'test', feeds: [feed] }), '/market.json')
   return (market.feeds[0] as Extract<MarketFeed, { connector: 'http-json' }>).options
 }
-const read = (over: object, page: unknown) => compileMapping(optionsOf(over), 'p')(page)
+const read = (over: object, page: unknown) => compileMapping(optionsOf(over), { provider: 'p', side: 'ask' })(page)
 
 async function failure(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
@@ -76,7 +76,9 @@ describe('ingest: mapping of JSON', () => {
   })
 
   it('refuses a broken expression at the start and names it', () => {
-    expect(() => compileMapping(optionsOf({ rows: 'data.(' }), 'provider_09')).to.throw(/rows of provider_09/)
+    expect(() => compileMapping(optionsOf({ rows: 'data.(' }), { provider: 'provider_09', side: 'ask' })).to.throw(
+      /rows of provider_09/,
+    )
   })
 })
 

@@ -35,7 +35,7 @@ export function openHttpJson(feed: Feed, options: HttpJsonOptions, env: Environm
   const { [ADDRESS]: address = '', ...headers } = texts
   const url = URL.parse(address)
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error(`url of ${feed.provider} is no http(s) URL`)
-  const source = { feed, options, url, headers, readPage: compileMapping(options, feed.provider) }
+  const source = { feed, options, url, headers, readPage: compileMapping(options, feed) }
   let kept: ReadonlyMap<string, KeptPage> = new Map()
   return {
     async *poll({ now, signal }) {

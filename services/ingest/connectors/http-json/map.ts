@@ -9,8 +9,8 @@
 import { setImmediate as pause } from 'node:timers/promises'
 import jsonata, { type Expression } from 'jsonata'
 import type { HttpJsonOptions } from '#infra/config/market.ts'
-import type { RawEntry } from '../../connector.ts'
-import { minorUnits } from '../../minor-units.ts'
+import type { Feed, RawEntry } from '../../connector.ts'
+import { minorUnits, type Rounding } from '../../minor-units.ts'
 
 /** The content of a page. */
 export interface MappedPage {
@@ -32,13 +32,13 @@ export class MappingFailure extends Error {}
 const PORTION = 500
 
 /** Compiles a feed's expressions; throws an Error that names the one at fault. */
-export function compileMapping(options: HttpJsonOptions, provider: string): PageReader {
+export function compileMapping(options: HttpJsonOptions, feed: Pick<Feed, 'provider' | 'side'>): PageReader {
   const { paging } = options
-  const rows = compile('rows', options.rows, provider)
-  const mapping = compile('mapping', options.mapping, provider)
-  const currency = options.currency ? compile('currency', options.currency, provider) : undefined
+  const rows = compile('rows', options.rows, feed)
+  const mapping = compile('mapping', options.mapping, feed)
+  const currency = options.currency ? compile('currency', options.currency, feed) : undefined
   const pagingText = paging && ('next' in paging ? paging.next : 'more' in paging ? paging.more : undefined)
-  const pagingExpression = pagingText ? compile('paging', pagingText, provider) : undefined
+  const pagingExpression = pagingText ? compile('paging', pagingText, feed) : undefined
   return async page => {
     const all = asArray(await evaluate('rows', rows, page, page))
     const entries: RawEntry[] = []
@@ -56,11 +56,14 @@ export function compileMapping(options: HttpJsonOptions, provider: string): Page
   }
 }
 
-/** `$minor(decimal)`: hundredths of a decimal number or text, exact; what is no decimal stays and is rejected later. */
-function compile(name: string, text: string, provider: string): Expression {
+/** So that no price looks better than it is. */
+const ROUNDING: Record<Feed['side'], Rounding> = { ask: 'up', bid: 'down', sale: 'half-up' }
+
+/** `$minor(decimal)`: hundredths of a decimal number or text, rounded once; what is no decimal stays and is rejected later. */
+function compile(name: string, text: string, { provider, side }: Pick<Feed, 'provider' | 'side'>): Expression {
   try {
     const expression = jsonata(text)
-    expression.registerFunction('minor', value => minorUnits(value) ?? value, '<x?:x>')
+    expression.registerFunction('minor', value => minorUnits(value, ROUNDING[side]) ?? value, '<x?:x>')
     return expression
   } catch (error) {
     throw new Error(`${name} of ${provider} is no JSONata: ${messageOf(error)}`)
