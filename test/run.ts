@@ -17,7 +17,7 @@ interface Suite {
 
 const LOGS = '.run/test-log'
 
-const draw = (): NodeJS.ProcessEnv => ({ SEED: process.env.SEED ?? String(randomInt(2 ** 31)) })
+const draw = (): NodeJS.ProcessEnv => ({ SEED: process.env.SEED || String(randomInt(2 ** 31)) })
 const SUITES: Record<string, () => Suite> = {
   gate: () => ({ folders: ['integration', 'contract', 'unit'], options: ['--parallel', '--jobs', '3'] }),
   e2e: () => ({ folders: ['e2e'] }),

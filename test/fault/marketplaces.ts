@@ -72,7 +72,8 @@ export function digestOf(
   return hash.digest('base64url')
 }
 
-const EDITION = /^edition (\d+)$/
+/** No two marketplaces share such a name: it would become an item. */
+const EDITION = /^edition (\d+) of /
 
 /** The number of an edition, if this is the name that holds it. */
 export function editionOf(name: string): number | undefined {
@@ -205,7 +206,7 @@ function bodyOf(provider: string, currency: string, entries: readonly PublishedE
     n: quantity,
     url: urlOf(provider, itemId),
   }))
-  rows.push({ name: `edition ${edition}`, price: 1, n: 1, url: null })
+  rows.push({ name: `edition ${edition} of ${provider}`, price: 1, n: 1, url: null })
   return JSON.stringify({ currency, rows })
 }
 

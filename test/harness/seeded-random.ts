@@ -25,7 +25,7 @@ const FIXED_SEED = 1
 
 /** The seed of this run; throws when SEED is no integer from 0 to 2^32 - 1. */
 export function runSeed(env: NodeJS.ProcessEnv = process.env): number {
-  const seed = env.SEED === undefined ? FIXED_SEED : Number(env.SEED)
+  const seed = env.SEED ? Number(env.SEED) : FIXED_SEED
   if (!Number.isInteger(seed) || seed < 0 || seed >= 2 ** 32)
     throw new Error(`SEED must be an integer from 0 to 2^32 - 1, not ${env.SEED}`)
   return seed
