@@ -166,7 +166,7 @@ function pathOf(nameOrPath: string): string {
 
 /** Reads the text of a market file; relative paths in it start from the folder of `path`. */
 export function parseMarket(text: string, path: string): Market {
-  const parsed = marketFile.safeParse(JSON.parse(text))
+  const parsed = marketFile.safeParse(parseJson(text, path))
   if (!parsed.success) throw new Error(`market file ${path}: ${z.prettifyError(parsed.error)}`)
   const market = parsed.data
   const faults = faultsOf(market)
@@ -179,6 +179,14 @@ export function parseMarket(text: string, path: string): Market {
     feeds: market.feeds.map(one =>
       one.connector === 'recorded' ? { ...one, options: { dir: full(one.options.dir) } } : one,
     ),
+  }
+}
+
+function parseJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new Error(`market file ${path}: ${(error as Error).message}`)
   }
 }
 

@@ -8,6 +8,7 @@
  * A provisional item keeps its id: the item with its name and phase, should the catalog come to have it, answers under that id alone.
  */
 import type { CatalogItem, CatalogLookup } from '#schemas/values/catalog-item.ts'
+import { nameKey } from '#schemas/values/item-name.ts'
 
 /** All that one version answers. */
 interface CatalogVersion extends CatalogLookup {
@@ -73,7 +74,7 @@ function withProvisional(
   items: ReadonlyMap<number, CatalogItem>,
   provisional: ReadonlyMap<number, CatalogItem>,
 ): ReadonlyMap<number, CatalogItem> {
-  const keyOf = ({ market_hash_name, phase }: CatalogItem): string => `${phase ?? ''}|${market_hash_name}`
+  const keyOf = ({ market_hash_name, phase }: CatalogItem): string => nameKey(market_hash_name, phase)
   const names = new Set(provisional.values().map(keyOf))
   const itemOfName = new Map<string, CatalogItem>()
   for (const item of items.values()) if (names.has(keyOf(item))) itemOfName.set(keyOf(item), item)

@@ -42,7 +42,7 @@ function connect({ lives = false, serves = false } = {}): { config: PlatformConf
   try {
     config = readConfig(settleEnvironment(environment, known, serves))
   } catch (error) {
-    throw new CommandFailure(messageOf(error), exitCodes.serverUnavailable)
+    throw error instanceof CommandFailure ? error : new CommandFailure(messageOf(error), exitCodes.serverUnavailable)
   }
   // Progress shows what a short command does; of its log only failures are of interest.
   const level = lives ? config.logLevel : environment.LOG_LEVEL || 'warn'

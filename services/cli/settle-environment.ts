@@ -2,11 +2,12 @@
  * Completes a command's environment with what a running platform on this machine already knows.
  *
  * A variable that the user has set always wins; addresses of the run
- * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting.
+ * directory fill the gaps, so that `marketlog` finds the servers of `make up` without any setting; so does the file of the market.
  */
 import { marketVariables } from '#infra/config/market.ts'
 import type { KafkaAccess, ServerAddresses } from '#infra/runtime/config.ts'
 import { type Environment, hasSecret } from '#infra/runtime/secret.ts'
+import { CommandFailure, exitCodes, messageOf } from './command-failure.ts'
 
 /** What the run directory adds. */
 interface LocalKnowledge {
@@ -25,13 +26,22 @@ export function settleEnvironment(given: Environment, local: LocalKnowledge, ser
     MARKETLOG_STATE_DIR: local.stateDir,
     CURSOR_KEY: local.cursorKey,
     MARKETLOG_SECRET_KEY: local.secretKey,
-    ...marketVariables(given.MARKET || local.market || 'empty'),
+    ...variablesOfMarket(given.MARKET || local.market || 'empty'),
     PORT: serves ? '8080' : '0',
     OPERATOR_PORT: serves ? '8081' : '0',
   }
   const settled: Record<string, string | undefined> = { ...given }
   for (const [name, value] of Object.entries(known)) if (!isGiven(given, name)) settled[name] = value
   return settled
+}
+
+/** A market file that cannot be read is its author's to mend, and no bug. */
+function variablesOfMarket(market: string): Environment {
+  try {
+    return marketVariables(market)
+  } catch (error) {
+    throw new CommandFailure(messageOf(error), exitCodes.badInput, error)
+  }
 }
 
 /** Servers that the user names are not reached with the credentials, or behind the pooler, of those of this machine. */

@@ -78,7 +78,7 @@ export async function spawnRole(role: string, environment: Record<string, string
     if (found === null) throw new Error(`${role} ended; its last lines:\n${lines.slice(-20).join('\n')}`)
     return found
   }
-  const ports = async () => JSON.parse(await line(/"port":\d+/)) as { port: number; operator_port?: number }
+  const ports = async () => JSON.parse(await line(/"port":\d+/)) as { port: number; operator_port: number }
   return {
     role,
     pid: child.pid,
@@ -87,11 +87,7 @@ export async function spawnRole(role: string, environment: Record<string, string
     ended,
     lines: () => lines,
     baseUrl: async () => urlOf((await ports()).port),
-    operatorUrl: async () => {
-      // A version of before the operator's listener answers everything on its only port.
-      const { port, operator_port = port } = await ports()
-      return urlOf(operator_port)
-    },
+    operatorUrl: async () => urlOf((await ports()).operator_port),
     expectEnd: reason => void announced.push({ reason, isCertain: true }),
     allowEnd: reason => void announced.push({ reason, isCertain: false }),
     async stop() {

@@ -1,9 +1,13 @@
 /**
  * What the price lists of the public market mean: a page of each in the shape that its marketplace documents, odd rows included.
  */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect } from 'chai'
 import { loadMarket, type MarketFeed } from '#infra/config/market.ts'
 import { loadProviders } from '#infra/config/providers.ts'
+import { CommandFailure } from '#services/cli/command-failure.ts'
 import { settleEnvironment } from '#services/cli/settle-environment.ts'
 import { compileMapping } from '#services/ingest/connectors/http-json/map.ts'
 
@@ -188,5 +192,31 @@ describe('the public market', () => {
       ...Array.from({ length: 3 }, () => [undefined, undefined]),
     ])
     expect(settled({ MARKET: 'public', MARKETLOG_PROVIDERS: 'p', FX_URL: 'f' })).to.deep.equal(['p', 'f'])
+  })
+
+  it('used to end every command with a stack where its file cannot be read: one line names the file and the fault', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'marketlog-market-'))
+    const MARKET = join(folder, 'market.json')
+    const failure = (text: string): unknown => {
+      writeFileSync(MARKET, text)
+      try {
+        return settleEnvironment(
+          { MARKET },
+          { servers: undefined, stateDir: 's', cursorKey: undefined, secretKey: undefined },
+          false,
+        )
+      } catch (error) {
+        return error
+      }
+    }
+    for (const [text, fault] of [
+      ['{"name": "x"', /^market file \S+market.json: Expected/],
+      ['{"name": "x"}', /^market file \S+market.json: .*feeds/s],
+    ] as const) {
+      const error = failure(text)
+      expect(error).to.be.instanceOf(CommandFailure).and.to.include({ exitCode: 65 })
+      expect((error as Error).message).to.match(fault)
+    }
+    rmSync(folder, { recursive: true })
   })
 })
