@@ -70,7 +70,11 @@ describe('operations', () => {
     expect([...rules.matchAll(/^ +summary: ".+"$/gm)]).to.have.length(alerts.length)
     expect([...rules.matchAll(/^ +do: ".+"$/gm)]).to.have.length(alerts.length)
   })
+})
 
+describe('a sink that hangs', () => {
+  // Its own: rates that another role published before would be counted, or not, by how far they had been read.
+  const platform = useServers()
   const store = Promise.withResolvers<void>()
   // A process would have ended; the roles of this one have to be stopped.
   after(() => store.resolve())
@@ -96,7 +100,7 @@ describe('operations', () => {
     return found?.values.find(({ labels }) => labels.group === group)?.value
   }
 
-  it('end a role whose sink hangs, and say which records wait; one that has nothing to do goes on', async () => {
+  it('ends its role, which says which records wait; one that has nothing to do goes on', async () => {
     const idle = await platform.startRoles([hanging('sales')])
     await eventually(async () => (await lagOf(idle, 'sales')) === 0, 'a member at rest')
     const kafka = platform.connect()
