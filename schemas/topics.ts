@@ -19,7 +19,6 @@ import { itemSummarised, marketSummarised } from './events/market-summary.ts'
 import { nameSighted } from './events/name-sighted.ts'
 import { askObserved, bidObserved, observationRejected, refreshCompleted, refreshFailed } from './events/observation.ts'
 import { refreshJudged, refreshQuarantined } from './events/refresh-judged.ts'
-import { retryAsked } from './events/retry-asked.ts'
 import { saleObserved } from './events/sale-observed.ts'
 
 const DAY_MS = 86_400_000
@@ -150,15 +149,6 @@ export const topics = {
     retention: kept(35, 1),
     writer: 'runner',
     readers: [],
-  },
-  retries: {
-    name: 'retries',
-    key: 'topic|partition',
-    events: [retryAsked],
-    partitions: 1,
-    retention: kept(7, 1),
-    writer: 'cli',
-    readers: ['candles', 'history', 'sales'],
   },
   catalog: {
     name: 'catalog.items',

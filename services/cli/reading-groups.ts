@@ -5,7 +5,6 @@
  * are tables that readers keep in memory, have no lag and do not appear.
  */
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
-import { groupTopics } from '#streams/runner/view.ts'
 import { VIEWS } from '#streams/views.ts'
 import { GROUPLESS_ROLES } from './roles.ts'
 
@@ -18,7 +17,7 @@ export interface TopicGroup {
 
 function readsInGroup(reader: string, topic: TopicKey): boolean {
   const view = VIEWS.find(({ name }) => name === reader)
-  return view ? groupTopics(view).includes(topic) : !GROUPLESS_ROLES.includes(reader)
+  return view ? view.topics.includes(topic) : !GROUPLESS_ROLES.includes(reader)
 }
 
 function groupsOf(topic: TopicKey): string[] {

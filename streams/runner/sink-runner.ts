@@ -14,12 +14,11 @@ import type { KafkaConnection } from '#infra/kafka/connection.ts'
 import { type Commit, joinGroup, type MessageBatch, type Tick } from '#infra/kafka/group-consumer.ts'
 import { type Outgoing, openPublisher, type Publisher } from '#infra/kafka/publisher.ts'
 import type { RoleContext, RunningRole } from '#infra/runtime/role.ts'
-import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import { type TopicKey, topics } from '#schemas/topics.ts'
 import { batchLoop, type ProcessBatch } from './batch-loop.ts'
 import { type DeadLetters, openDeadLetters } from './dead-letters.ts'
 import { decodeNow, decodeSlowly, expectedIn, isDecoded } from './decoding.ts'
-import { OK, type Outcome, type StreamRecord } from './outcome.ts'
+import type { Outcome, StreamRecord } from './outcome.ts'
 import { watchProgress } from './progress-watch.ts'
 import { openSlots, whileTicking } from './slots.ts'
 import { type WatchedSlot, watchStores } from './store-watch.ts'
@@ -47,8 +46,6 @@ export interface PartitionSink {
 interface SinkSpec {
   group: string
   topics: readonly TopicKey[]
-  /** The view merges by log offset, so a dead letter may be taken at any later time (openRetrySink). */
-  mergesByOffset?: boolean
   /** Bytes of one fetch for one partition; 1 MiB when left out. */
   maxBytesPerPartition?: number
   /** How long nothing may be committed while records wait; a minute when left out. */
@@ -70,16 +67,12 @@ interface Slot extends WatchedSlot {
 export async function runSink(context: RoleContext, kafka: KafkaConnection, spec: SinkSpec): Promise<RunningRole> {
   const { group } = spec
   const { metrics } = context
-  const read: readonly TopicKey[] = spec.mergesByOffset ? [...spec.topics, 'retries'] : spec.topics
-  await kafka.codec.prepare(read.flatMap(topic => [...topics[topic].events]))
+  await kafka.codec.prepare(spec.topics.flatMap(topic => [...topics[topic].events]))
   const publisher = await openPublisher(kafka, 'runner')
   const log = context.log.child({ group })
   const deadLetters = openDeadLetters({ group, codec: kafka.codec, metrics, log })
   const slots = openSlots<Slot>(async (topic, partition, resumeAt) => {
-    const sink =
-      topic === 'retries'
-        ? openRetrySink({ spec, codec: kafka.codec, deadLetters, send: records => publisher.send(records) })
-        : await spec.open(topic, partition)
+    const sink = await spec.open(topic, partition)
     const { position, isCurrent } = sink
     if (position !== undefined) {
       await resumeAt(topic, partition, position).catch(error => sink.close().then(() => Promise.reject(error)))
@@ -90,7 +83,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const watch = await watchProgress({
     kafka,
     group,
-    topics: read,
+    topics: spec.topics,
     metrics,
     log,
     fail: context.fail,
@@ -105,7 +98,7 @@ export async function runSink(context: RoleContext, kafka: KafkaConnection, spec
   const write = writeBatches({ codec: kafka.codec, deadLetters, publisher, unknown })
   const member = await joinGroup(
     kafka,
-    { group, topics: read, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
+    { group, topics: spec.topics, maxBytesPerPartition: spec.maxBytesPerPartition, fail: context.fail },
     batchLoop({ group, log, metrics, slots, process: write, watch, unknown }),
   )
   return {
@@ -202,76 +195,4 @@ async function applyAll(
     if (record) records.push(record)
   }
   return { records, next: batch.next, retryAfterMs: undefined }
-}
-
-/** What retrying needs of its runner. */
-interface RetryParts {
-  spec: SinkSpec
-  codec: Codec
-  deadLetters: DeadLetters
-  send(records: readonly Outgoing[]): Promise<void>
-}
-
-/**
- * Opens the sink of a partition of `retries`: takes dead letters and unresolved records once more, by the view's own sink.
- *
- * Only for views that merge by log offset: a record comes with its own offset, so taking it late, twice, or after its successors
- * leaves what taking it in time would have left. A record that fails again is a dead letter again, under the same identity,
- * before the group moves on.
- */
-function openRetrySink(parts: RetryParts): PartitionSink {
-  const { group } = parts.spec
-  let asked: Asked[] = []
-  return {
-    position: undefined,
-    apply(record) {
-      if (record.event !== 'RetryAsked') return { kind: 'skip', reason: 'other_event' }
-      const one: RetryAsked = record.value
-      if (one.group !== null && one.group !== group) return { kind: 'skip', reason: 'another_group' }
-      if (topicOf(parts.spec, one) === undefined) return { kind: 'skip', reason: 'another_topic' }
-      asked.push({ ...record, value: one })
-      return OK
-    },
-    async flush() {
-      const byPartition = Map.groupBy(asked, ({ value }) => `${value.topic}/${value.partition}`)
-      for (const records of byPartition.values()) await takeAgain(parts, records)
-      asked = []
-    },
-    close: async () => undefined,
-  }
-}
-
-/** An ask as it came; what it has beside the record that is taken again, that has too. */
-type Asked = StreamRecord & { value: RetryAsked }
-
-const topicOf = ({ topics: read }: SinkSpec, { topic }: RetryAsked): TopicKey | undefined =>
-  read.find(key => topics[key].name === topic)
-
-/** Takes the records of one partition again, in the order of the log. */
-async function takeAgain({ spec, codec, deadLetters, send }: RetryParts, records: readonly Asked[]): Promise<void> {
-  const [first] = records
-  const topic = first && topicOf(spec, first.value)
-  if (first === undefined || topic === undefined) return
-  const { partition } = first.value
-  const sink = await spec.open(topic, partition)
-  try {
-    const again: Outgoing[] = []
-    const ordered = [...records].sort((a, b) => a.value.offset - b.value.offset)
-    if (sink.prepare) await sink.prepare()
-    for (const ask of ordered) {
-      const { offset, key, value } = ask.value
-      const decoded = await decodeSlowly(codec, value)
-      const source = { topic, partition, offset }
-      const outcome = isDecoded(decoded)
-        ? sink.apply({ ...ask, ...source, key: key?.toString() ?? null, ...decoded, raw: value })
-        : decoded
-      if (outcome.kind === 'retry') throw new Error(`${spec.group} cannot take ${topic}-${partition}@${offset} yet`)
-      const deadLetter = deadLetters.recordOf({ ...source, key, value }, outcome)
-      if (deadLetter) again.push(deadLetter)
-    }
-    if (again.length > 0) await send(again)
-    await sink.flush((ordered.at(-1)?.value.offset ?? 0) + 1)
-  } finally {
-    await sink.close()
-  }
 }

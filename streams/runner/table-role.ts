@@ -29,7 +29,6 @@ export async function runTableView(context: RoleContext, view: TableView): Promi
   const running = await runSink(context, kafka, {
     group: view.name,
     topics: view.topics,
-    mergesByOffset: true,
     ...(view.maxBytesPerPartition && { maxBytesPerPartition: view.maxBytesPerPartition }),
     open: topic => view.open(topic, batcher, context.catalog),
   })

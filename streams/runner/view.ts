@@ -95,10 +95,6 @@ export interface TableView<Name extends string = string> extends View<Name> {
 /** Defines a view that its own role keeps. */
 export const defineView = <Name extends string>(view: View<Name>): View<Name> => view
 
-/** What a view's group reads: a view that merges by log offset takes dead letters again too. */
-export const groupTopics = ({ topics, store }: View): readonly TopicKey[] =>
-  store === 'clickhouse' ? [...topics, 'retries'] : topics
-
 /** SQL: the partition of a topic that a key goes to, as Kafka's own producers choose it. */
 export const partitionSql = (key: string, partitions: number): string =>
   `bitAnd(kafkaMurmurHash(${key}), 2147483647) % ${partitions}`

@@ -2,7 +2,7 @@
  * Compares both tables of sales in ClickHouse with the sales of the log.
  *
  * The cut is the group's committed offset. Of several sightings of a sale the first in the log counts. Invariant: a sale
- * whose name the catalog knows by now, but did not when the role read it, shows as missing: `unresolved retry` adds it.
+ * whose name the catalog knows by now, but did not when the role read it, shows as missing: `rebuild sales` adds it.
  */
 import type { ClickhouseReader } from '#infra/clickhouse/clickhouse.ts'
 import { openCatalogReader } from '#infra/kafka/catalog-reader.ts'

@@ -1,5 +1,5 @@
 /**
- * The tools that read the log, and those that retry dead letters and unresolved names: on a real log, with the real `sales`.
+ * The tools that read the log, dead letters and unresolved names: on a real log, with the real `sales`.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { expect } from 'chai'
@@ -13,7 +13,6 @@ import { catalogItemPublished, catalogVersionPublished } from '#schemas/events/c
 import type { SaleObserved } from '#schemas/events/sale-observed.ts'
 import { allTopics } from '#schemas/topics.ts'
 import { listDeadLetters, listUnresolved, showDeadLetter } from '#services/cli/log-tools/dead-letters.ts'
-import { retry } from '#services/cli/log-tools/retry.ts'
 import { tail } from '#services/cli/log-tools/tail.ts'
 import { showTopics } from '#services/cli/log-tools/topics.ts'
 import { type CollectedOutput, collectOutput } from '#test/harness/collected-output.ts'
@@ -205,13 +204,11 @@ describe('log tools', () => {
     else expect(commit).to.equal(undefined)
   })
 
-  it('retry a name once the catalog knows it: the sale stands in the view, once', async () => {
+  it('list a name, and once the catalog knows it `rebuild sales` adds its sale', async () => {
     const { config, log } = platform
-    const before = (await run(out => listUnresolved(config, log, out, {}))).lines()
-    expect(before).to.have.length(1)
-    expect(before[0]).to.deep.include({ name: UNKNOWN_NAME, groups: ['sales'], item_id: null, retried: 0 })
-    const early = await run(out => retry(config, log, 'unresolved', { numbers: [] }, out))
-    expect(early.lines()[0]).to.deep.include({ asked: 0 })
+    const list = async () => (await run(out => listUnresolved(config, log, out, {}))).lines()
+    expect(await list()).to.have.length(1)
+    expect((await list())[0]).to.deep.include({ name: UNKNOWN_NAME, groups: ['sales'], item_id: null })
     expect(await storedSales()).to.have.length(SALES)
 
     const setup = await openPublisher(kafka, 'setup')
@@ -223,34 +220,19 @@ describe('log tools', () => {
     ])
     await setup.close()
     await eventually(() => catalog.byId(item.item_id) !== undefined, 'the roles to know the name')
-    const asked = await run(out => retry(config, log, 'unresolved', { numbers: [] }, out))
-    expect(asked.lines()).to.deep.equal([{ asked: 1, dry_run: false, left: [] }])
-    await platform.drained(['provisional-items'])
-    await run(out => retry(config, log, 'unresolved', { numbers: before[0].numbers }, out))
-    await platform.drained(['provisional-items'])
+    expect((await list())[0]).to.deep.include({ item_id: 900_000 })
+    expect((await call('rebuild', 'sales')).code).to.equal(0)
     const ids = [...sales.map(({ sale_id }) => sale_id), `s${SALES}`].toSorted()
     expect(await storedSales()).to.deep.equal(ids)
-    const after = (await run(out => listUnresolved(config, log, out, {}))).lines()
-    expect(after[0]).to.deep.include({ item_id: 900_000, retried: 1 })
   })
 
-  it('retry a record that stays unreadable: it is a dead letter again and is listed once', async () => {
+  it('list a record that cannot be read as a dead letter, and show its bytes', async () => {
     const { config, log } = platform
-    const list = async () => (await run(out => listDeadLetters(config, log, out, {}))).lines()
-    const [letter] = await list()
-    expect(letter).to.include({ group: 'sales', topic: 'market.sales', reason: 'undecodable', retried_at: null })
-    const shown = JSON.parse((await run(out => showDeadLetter(config, log, out, letter.number))).text())
+    const letters = (await run(out => listDeadLetters(config, log, out, {}))).lines()
+    expect(letters).to.have.length(1)
+    expect(letters[0]).to.include({ group: 'sales', topic: 'market.sales', reason: 'undecodable' })
+    const shown = JSON.parse((await run(out => showDeadLetter(config, log, out, letters[0].number))).text())
     expect(Buffer.from(shown.value_base64, 'base64').toString()).to.equal('no event of ours')
-    await run(out => retry(config, log, 'dead-letters', { numbers: [letter.number] }, out))
-    const { number: _, retried_at: __, at: ___, ...same } = letter
-    await eventually(async () => {
-      const [again, ...others] = await list()
-      expect(others).to.deep.equal([])
-      expect(again).to.deep.include(same)
-      expect(again.number).to.be.greaterThan(letter.number)
-      expect(again.retried_at).to.be.a('string')
-      return true
-    }, 'the letter to come back')
   })
 })
 

@@ -3,7 +3,6 @@
  */
 import { expect } from 'chai'
 import { type TopicDefinition, type TopicKey, topics } from '#schemas/topics.ts'
-import { groupTopics } from '#streams/runner/view.ts'
 import { TABLES, VIEWS } from '#streams/views.ts'
 
 const readersOf = (key: TopicKey): readonly string[] => (topics[key] as TopicDefinition).readers
@@ -11,14 +10,9 @@ const readersOf = (key: TopicKey): readonly string[] => (topics[key] as TopicDef
 describe('views', () => {
   it('are named among the readers of every topic that their group reads', () => {
     const missing = VIEWS.flatMap(view =>
-      groupTopics(view).flatMap(key => (readersOf(key).includes(view.name) ? [] : [`${view.name} of ${key}`])),
+      view.topics.flatMap(key => (readersOf(key).includes(view.name) ? [] : [`${view.name} of ${key}`])),
     )
     expect(missing).to.deep.equal([])
-  })
-
-  it('merge by log offset where dead letters are taken again', () => {
-    const merging = VIEWS.filter(({ store }) => store === 'clickhouse').map(({ name }) => name)
-    expect(readersOf('retries')).to.have.members(merging)
   })
 
   it('write the tables that name them, and have names of their own', () => {

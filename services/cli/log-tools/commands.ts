@@ -80,7 +80,6 @@ function addDeadLetters(program: Command, connect: Connect): void {
       const { showDeadLetter } = await import('./dead-letters.ts')
       await showDeadLetter(config, log, process.stdout, letter)
     })
-  addRetry(letters, connect, 'dead-letters')
 
   const names = program.command('unresolved').description('records whose name the catalog lacks')
   names
@@ -92,22 +91,6 @@ function addDeadLetters(program: Command, connect: Connect): void {
       const { listUnresolved } = await import('./dead-letters.ts')
       endWithReader(process.stdout)
       await listUnresolved(config, log, process.stdout, options)
-    })
-  addRetry(names, connect, 'unresolved')
-}
-
-function addRetry(parent: Command, connect: Connect, source: 'dead-letters' | 'unresolved'): void {
-  parent
-    .command('retry')
-    .argument('[numbers...]', 'some of the list; all that may be tried again when none is named')
-    .description('ask the groups that write the views to take records again; safe to repeat')
-    .option('--group <group>', 'of one group')
-    .option('--reason <reason>', 'of one reason')
-    .addOption(new Option('--dry-run', 'say what would be asked'))
-    .action(async (numbers: string[], options: { group?: string; reason?: string; dryRun?: boolean }) => {
-      const { config, log } = connect()
-      const { retry } = await import('./retry.ts')
-      await retry(config, log, source, { ...options, numbers: numbers.map(wholeNumber) }, process.stdout)
     })
 }
 

@@ -1,7 +1,7 @@
 /**
  * `marketlog dead-letters list|show` and `unresolved list`: the records that views could not apply.
  *
- * Reads the topics dead-letters, market.unresolved and retries, and the catalog. A record is numbered by its offset there. A
+ * Reads the topics dead-letters and market.unresolved, and the catalog. A record is numbered by its offset there. A
  * crash between writing and committing writes a letter twice: repeats have the same group and source offset and are listed
  * once, by the last. Writes tables on a terminal and JSON lines in a pipe.
  */
@@ -12,7 +12,6 @@ import { scanTopic } from '#infra/kafka/topic-scan.ts'
 import type { PlatformConfig } from '#infra/runtime/config.ts'
 import type { Log } from '#infra/runtime/log.ts'
 import type { DeadLettered, NameUnresolved } from '#schemas/events/dead-lettered.ts'
-import type { RetryAsked } from '#schemas/events/retry-asked.ts'
 import type { TopicKey } from '#schemas/topics.ts'
 import { CommandFailure } from '../command-failure.ts'
 import { type TableColumn, tableText, wantsTable } from '../table.ts'
@@ -39,16 +38,12 @@ interface ListOptions extends Choice {
 const SHOWN_DETAIL = 60
 const LETTER_COLUMNS: readonly TableColumn[] = [
   ...[{ head: 'no' }, { head: 'group' }, { head: 'record' }, { head: 'reason' }, { head: 'at', spare: true }],
-  ...[
-    { head: 'retry asked', spare: true },
-    { head: 'detail', spare: true },
-  ],
+  { head: 'detail', spare: true },
 ]
 const NAME_COLUMNS: readonly TableColumn[] = [
   ...[{ head: 'name' }, { head: 'phase' }, { head: 'records' }, { head: 'known now' }, { head: 'groups' }],
   ...[
     { head: 'providers', spare: true },
-    { head: 'retried', spare: true },
     { head: 'last', spare: true },
   ],
 ]
@@ -60,20 +55,18 @@ export async function listDeadLetters(
   output: Output,
   options: ListOptions,
 ): Promise<void> {
-  const access = await openLogAccess(config, log, ['deadLetters', 'retries'])
+  const access = await openLogAccess(config, log, ['deadLetters'])
   try {
     const letters = chosen(await readDeadLetters(access), options)
-    const asked = await retriedAt(access)
     const rows: (string | number)[][] = []
     for (const { number, at, value } of letters) {
       const { group, topic, partition, offset, reason, detail } = value
-      const retriedAt = asked.get(sourceOf(value)) ?? null
       if (!wantsTable(output, options)) {
         const source = { topic, partition, offset }
-        await writeJson(output, { number, at: iso(at), group, ...source, reason, detail, retried_at: retriedAt })
+        await writeJson(output, { number, at: iso(at), group, ...source, reason, detail })
       } else {
         const text = detail.length > SHOWN_DETAIL ? `${detail.slice(0, SHOWN_DETAIL)}…` : detail
-        rows.push([number, group, `${topic} ${partition}@${offset}`, reason, iso(at), retriedAt ?? '', text])
+        rows.push([number, group, `${topic} ${partition}@${offset}`, reason, iso(at), text])
       }
     }
     if (wantsTable(output, options)) await write(output, tableText(output, LETTER_COLUMNS, rows))
@@ -105,10 +98,9 @@ export async function listUnresolved(
   output: Output,
   options: ListOptions,
 ): Promise<void> {
-  const access = await openLogAccess(config, log, ['unresolved', 'retries'])
+  const access = await openLogAccess(config, log, ['unresolved'])
   const catalog = await openCatalogReader(access.kafka)
   try {
-    const asked = await retriedAt(access)
     const names = Map.groupBy(
       await readUnresolved(access),
       ({ value }) => `${value.market_hash_name}\0${value.phase ?? ''}`,
@@ -124,13 +116,12 @@ export async function listUnresolved(
         providers: unique(each.map(one => one.value.provider)),
         last_at: iso(Math.max(...each.map(({ at }) => at))),
         item_id: catalog.idOf(value.market_hash_name, value.phase) ?? null,
-        retried: each.filter(one => asked.has(sourceOf(one.value))).length,
       }
       if (!wantsTable(output, options)) await writeJson(output, line)
       else {
         rows.push([
           ...[line.name, line.phase ?? '', each.length, line.item_id === null ? 'no' : `item ${line.item_id}`],
-          ...[line.groups.join('\n'), line.providers.join('\n'), line.retried || '', line.last_at],
+          ...[line.groups.join('\n'), line.providers.join('\n'), line.last_at],
         ])
       }
     }
@@ -159,11 +150,6 @@ export const chosen = (
   letters.filter(
     ({ value }) => (group === undefined || value.group === group) && (reason === undefined || value.reason === reason),
   )
-
-async function retriedAt(access: LogAccess): Promise<Map<string, string>> {
-  const asked = await readAll<RetryAsked>(access, 'retries')
-  return new Map(asked.map(({ at, value }) => [sourceOf(value), iso(at)]))
-}
 
 async function readAll<T>(access: LogAccess, key: TopicKey): Promise<NumberedRecord<T>[]> {
   const { topic, ranges } = await rangesOf(access, key, undefined)
